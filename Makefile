@@ -1,0 +1,51 @@
+# Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
+.DEFAULT_GOAL := help
+.PHONY: help lab test notebooks timing slides bench readme lint format boxes clean clean-cache setup setup-test
+
+PYTHON ?= python3
+PORT ?= 8888
+LESSON ?=
+RUN := .venv/bin/python
+SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/course/bootstrap.py
+
+help: ## list these commands
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-22s%s\n", $$1, $$2}'
+
+lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
+	@$(RUN) -m utils.course.lab --port $(PORT)
+
+test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
+	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=120 -n 2 --dist loadfile -q tests notebooks
+
+notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
+	@$(RUN) -m utils.course.build $(LESSON)
+
+timing: setup-test ## measure each lesson's run time and memory anew, on a quiet machine
+	@$(RUN) -m utils.course.build --measure $(LESSON)
+
+slides: setup-test ## write one self-contained deck per lesson to slides/
+	@$(RUN) -m utils.course.slides $(LESSON)
+
+bench: setup-test ## measure what the README claims and write the results file and the README's tables
+	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.readme
+
+readme: setup-test ## write the README's tables from the results file
+	@$(RUN) -m utils.course.readme
+
+lint: setup-test ## check code and notebook sources with ruff
+	@$(RUN) -m ruff check -q . && $(RUN) -m ruff format -q --check .
+
+format: setup-test ## format code and notebook sources
+	@$(RUN) -m ruff check -q --fix . && $(RUN) -m ruff format -q .
+
+clean-cache: setup ## forget kept training results; they are trained again when next asked for
+	@$(RUN) -m utils.training.keep --forget
+
+clean: ## remove what can be made again: environment, caches, decks; never work/
+	rm -rf .venv .cache slides .pytest_cache .ruff_cache .hypothesis *.egg-info
+
+setup:
+	$(SETUP)
+
+setup-test:
+	$(SETUP) --test

@@ -1,0 +1,26 @@
+"""What all tests share: an empty cache, no progress of a real student, one thread, and the rules for notebooks."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+pytest_plugins = ["utils.course.nbval_rules"]
+
+_is_worker = "PYTEST_XDIST_WORKER" in os.environ
+_folder = None
+
+if not _is_worker:
+    # Set before anything is imported and before workers start, so that all of them share one cache.
+    _folder = Path(tempfile.mkdtemp(prefix="course-tests-"))
+    os.environ["COURSE_CACHE"] = str(_folder / "kept")
+    os.environ["COURSE_PROGRESS"] = str(_folder / "progress.jsonl")
+    os.environ["MPLBACKEND"] = "Agg"
+    os.environ["IPYTHONDIR"] = str(_folder / "ipython")
+    for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+        os.environ[_variable] = "1"
+
+
+def pytest_unconfigure(config):
+    if _folder is not None:
+        shutil.rmtree(_folder, ignore_errors=True)

@@ -1,0 +1,99 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 00 · Start here
+#
+# **How does this course work?**
+#
+# In eight lessons you build a Transformer from a softmax, on this machine, offline. Every claim is measured where it is
+# made. This page takes five minutes: the map, a check of your machine, and one exercise to try the tools on.
+
+# %% [markdown] tags=["lecture-only"] slideshow={"slide_type": "notes"}
+# *For the lecturer.* Let everybody run this notebook while people arrive. Whoever sees "ready" below is ready; the
+# table says what to do for everybody else. Then fail exercise 0.1 on purpose, in front of the room.
+
+# %% tags=["nbval-check-output"]
+import torch
+
+from utils.course import board, exercise, lesson
+from utils.course.environment import check_environment
+from utils.draw import show
+from utils.draw.course_map import course_map
+
+torch.set_num_threads(1)
+lesson("00")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## The map
+#
+# This is the machine that you will have built by lesson 06. Each part carries the number of the lesson that adds it.
+# Lesson 07 trains it on real text and loads published weights into it; lesson 08 measures what it costs.
+
+# %% slideshow={"slide_type": "-"}
+show(
+    course_map(),
+    alt="The Transformer with its parts: softmax attention from lesson 01 stands inside every box; lesson 02 adds "
+    "several looks, 03 attention to the source, 04 self-attention, positions, masks and the feed-forward layer, "
+    "05 heads, residuals and norms, 06 the whole, 07 pretraining, 08 cost and scale.",
+)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In a hurry? The short path 01, 02, 04, 05, 06, 07 makes sense without 03 and 08.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Is this machine ready?
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+report = check_environment()
+print(report.verdict)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## How exercises work
+#
+# An exercise is a function with a hole in it. Replace `raise NotImplementedError()` by your code and run the cell. Below
+# it you read one of three things: **not attempted yet**, **failed** with what is wrong, or **passed**.
+#
+# - Wrong answers never stop the notebook. Until yours passes, the rest of the lesson runs on the course's own version;
+#   from then on it runs on yours.
+# - `exercise("0.1").hint()` gives the next hint, `exercise("0.1").solution()` the solution. The buttons do the same.
+# - Your code runs in a process of its own: an endless loop is stopped after a few seconds and costs you nothing.
+#
+# Try it: shares of a whole. Three people pay 2, 3 and 5 euros; their shares are 0.2, 0.3 and 0.5.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 0.1 · shares of a whole · easy · 2 min
+def shares(numbers):
+    """(n,) positive numbers to (n,) shares that sum to 1."""
+    ### BEGIN SOLUTION
+    return numbers / numbers.sum()
+    ### END SOLUTION
+
+
+shares = exercise("0.1").use(shares)
+
+# %% tags=["nbval-check-output"]
+print(shares(torch.tensor([2.0, 3.0, 5.0])))
+
+# %% [markdown]
+# First make a mistake on purpose: return `numbers / len(numbers)`, run the cell, and read the message. Then do it right.
+#
+# (What if one of the numbers is negative? Then shares make no sense any more. Lesson 01 begins there.)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Your progress
+#
+# The board shows where you stand. It is kept in one small file on this machine, `work/progress.jsonl`, and nowhere else.
+# Run the cell again whenever you like.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+board()
+
+# %% [markdown]
+# **Next:** lesson 01, *Softmax attention*: how can a network look something up and still be trained?

@@ -1,0 +1,730 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 01 · Softmax attention
+#
+# **How can a network look something up and still be trained?**
+#
+# A Python `dict` looks things up, but no gradient passes through it. This lesson builds a lookup that a gradient does
+# pass through. Everything later in the course, up to a pretrained Transformer, is made of it.
+
+# %% [markdown] tags=["lecture-only"] slideshow={"slide_type": "notes"}
+# *For the lecturer.* Ask who has used a dictionary with a misspelt key. The whole lesson is the step from "key not
+# found" to "every key answers a little". Plan 90 minutes: 30 for softmax, 25 for lookup, 20 for `attend` and
+# `attention`, 15 for the regression.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - write a softmax that does not overflow, and say what temperature and shift do to it;
+# - derive its Jacobian and check it against autograd;
+# - explain query, key and value, and why a soft lookup has a gradient where a hard one has none;
+# - write `attend` and `attention` with masks, for any batch of queries;
+# - train your first attention model, a regression with one parameter, and say what it would learn if it could see the
+#   answer.
+#
+# **You need** Python, a little linear algebra (dot product, matrix product) and the idea of a gradient. Lesson 00 shows
+# how exercises work. Symbols and terms are collected on one page: `docs/notation.md`.
+
+# %% tags=["nbval-check-output"]
+import difflib
+
+import torch
+import torch.nn.functional as F
+
+from utils.course import board, exercise, lesson, quiz
+from utils.data.curves import LEFT, NOISE, RIGHT, noisy_curves, true_curve
+from utils.data.house import cut_patches, little_house
+from utils.draw import explore, figures, guess_weights, plane, show
+from utils.draw import lesson01 as pictures
+from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
+
+torch.manual_seed(1)
+torch.set_num_threads(1)
+lesson("01")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1 · Softmax: from any numbers to shares of one
+#
+# Softmax turns numbers $z_1, \dots, z_n$ (called *logits* or *scores*) into shares that are positive and sum to 1:
+#
+# $$p_i = \frac{\exp z_i}{\sum_j \exp z_j}$$
+#
+# The exponential makes every number positive; the division makes them shares. Three numbers, small enough for paper:
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+z = torch.tensor([2.0, 1.0, 0.0])
+powers = z.exp()
+p = powers / powers.sum()
+
+for i in range(3):
+    print(f"z = {z[i]:.0f}    exp z = {powers[i]:.3f}    p = {p[i]:.3f}")
+print(f"sum of p = {p.sum():.3f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A shift changes nothing, except when it breaks everything
+#
+# Commit to an answer before you run the cell after it.
+
+# %% slideshow={"slide_type": "-"}
+quiz("1.a")
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+def naive_softmax(z):
+    return z.exp() / z.exp().sum()
+
+
+for shift in (0, 10, 80, 100):
+    print(f"shift {shift:3d}:", naive_softmax(z + shift))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In mathematics the shift cancels: $\exp(z_i + c) = \exp(c)\exp(z_i)$, and $\exp(c)$ stands above and below the
+# fraction bar. In 32-bit numbers $\exp(z)$ is infinite from about $z = 89$ on, and infinity over infinity is not a
+# number. The cure is the same identity read backwards: choose $c = -\max_j z_j$. Then the largest exponential is
+# $\exp(0) = 1$ and nothing overflows.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Exercise 1.1: a stable softmax with temperature
+#
+# Divide the logits by a *temperature* $T$ first: $p = \operatorname{softmax}(z / T)$. It should work on the last axis
+# of a tensor of any shape, so that each row becomes a distribution of its own, and on logits as large as 1000.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 1.1 · a stable softmax · easy · 5 min
+def softmax(logits, temperature=1.0):
+    """(..., n) numbers to (..., n) shares; each row along the last axis sums to 1."""
+    ### BEGIN SOLUTION
+    scaled = logits / temperature
+    powers = (scaled - scaled.amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
+    ### END SOLUTION
+
+
+softmax = exercise("1.1").use(softmax)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Temperature: from "all the same" to "winner takes all"
+#
+# The same four logits at three temperatures. A high temperature divides all differences away, and what is left is the
+# uniform distribution over the four *indices*. A low one magnifies them until the largest takes everything.
+
+# %% slideshow={"slide_type": "-"}
+four = torch.tensor([1.0, 2.0, 0.5, -1.0])
+labels = [f"z = {number:g}" for number in four]
+panels = {f"T = {t:g}": softmax(four, t) for t in (10.0, 1.0, 0.1)}
+show(
+    pictures.bar_panels(panels, labels, "a high temperature flattens, a low one selects"),
+    alt="Softmax of the logits 1, 2, 0.5 and -1: nearly equal at temperature 10, "
+    "peaked at 1, all on the second at 0.1.",
+)
+
+
+# %% slideshow={"slide_type": "subslide"}
+def softmax_picture(temperature, z1, z2, z3):
+    p = softmax(torch.tensor([z1, z2, z3]), temperature)
+    entropy = -(p * p.clamp_min(1e-30).log2()).sum()
+    title = f"undecided by {entropy:.2f} of at most 1.58 bits (entropy)"
+    return figures.weights_bars(["z1", "z2", "z3"], p, title=title)
+
+
+explore(
+    softmax_picture,
+    alt="Bars of the softmax of three logits at the chosen temperature.",
+    temperature=(0.1, 5.0, 0.1, 1.0),
+    z1=(-3.0, 3.0, 0.25, 2.0),
+    z2=(-3.0, 3.0, 0.25, 1.0),
+    z3=(-3.0, 3.0, 0.25, 0.0),
+)
+
+# %% [markdown]
+# Try: set all three logits equal, and move the temperature. Then set $T = 0.1$ and let `z1` pass `z2` slowly. Where
+# does the jump happen, and how wide is it?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### It is a soft *argmax*, not a soft maximum
+#
+# The name misleads. As $T \to 0$ the shares tend to a 1 at the *position* of the largest logit and 0 elsewhere: the
+# answer to "which one?", not to "how much?". The smooth stand-in for the maximum itself is another function,
+# $T \log \sum_j \exp(z_j / T)$.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+z = torch.tensor([1.0, 3.0, 2.0])
+for temperature in (2.0, 0.5, 0.05):
+    p = softmax(z, temperature)
+    soft_maximum = temperature * torch.logsumexp(z / temperature, 0)
+    print(f"T = {temperature:<4}  p = {p.numpy().round(3)}  soft maximum = {soft_maximum:.3f}")
+print(f"argmax = {z.argmax()}, maximum = {z.max():.0f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Order does not matter
+#
+# Shuffle the logits, and the shares are shuffled in the same way and otherwise unchanged. This is called *permutation
+# equivariance*. First try it:
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+z, order = torch.randn(6), torch.randperm(6)
+same = torch.allclose(softmax(z[order]), softmax(z)[order])
+print("softmax of the shuffled = shuffled softmax:", same)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Then argue it: the numerator of $p_i$ sees only its own logit, and the denominator is a sum, which has no order.
+# Nothing in the formula knows which place a logit stands at. Lesson 04 will have to repair exactly this.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Softmax has a slope where argmax has none
+#
+# Move one logit from -5 to 5 against two others that stay at 0 and 1, and watch its share. The slope of the soft
+# choice comes from autograd. The hard choice is flat on both sides of a jump: slope 0, and at the jump none at all.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+z1 = torch.linspace(-5, 5, 201, requires_grad=True)
+rows = torch.stack([z1, torch.zeros(201), torch.ones(201)], dim=-1)  # (201, 3)
+soft = softmax(rows)[:, 0]
+(soft_slope,) = torch.autograd.grad(soft.sum(), z1)
+hard = (rows.argmax(-1) == 0).float()
+hard_slope = torch.zeros(201)
+
+show(
+    pictures.value_and_slope(z1, soft, hard, soft_slope, hard_slope),
+    alt="Left: the soft share rises as an S, the hard one jumps at 1. "
+    "Right: the soft slope is a bump, the hard slope is 0.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Its Jacobian
+#
+# How does each share move when each logit moves? Differentiate the logarithm, $\log p_i = z_i - \log \sum_k \exp z_k$,
+# and multiply by $p_i$:
+#
+# $$J_{ij} = \frac{\partial p_i}{\partial z_j} = p_i\,(\delta_{ij} - p_j)$$
+#
+# Here $\delta_{ij}$ is 1 if $i = j$ and 0 otherwise. Note what it needs: only the shares, not the logits.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 1.2 · the Jacobian of softmax · medium · 8 min
+def softmax_jacobian(p):
+    """p (n,), a softmax's output, to J (n, n) with J[i, j] = how p[i] moves with logit j."""
+    ### BEGIN SOLUTION
+    return torch.diag(p) - torch.outer(p, p)
+    ### END SOLUTION
+
+
+softmax_jacobian = exercise("1.2").use(softmax_jacobian)
+
+# %% tags=["nbval-check-output"]
+z = torch.tensor([2.0, 1.0, 0.0])
+by_formula = softmax_jacobian(softmax(z))
+by_autograd = torch.autograd.functional.jacobian(softmax, z)
+
+print(by_formula.numpy().round(3))
+print("equal to autograd's:", torch.allclose(by_formula, by_autograd, atol=1e-6))
+print("each row sums to 0: ", torch.allclose(by_formula.sum(-1), torch.zeros(3), atol=1e-6))
+
+# %% [markdown]
+# Rows sum to 0 because the shares always sum to 1: what one wins the others lose. And if one share is nearly 1, every
+# entry is nearly 0: a saturated softmax lets almost no gradient through. That will matter in lesson 04.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2 · Selecting vectors instead of numbers
+#
+# Where do logits come from? In a network they are usually dot products. Stack vectors as the rows of a matrix $U$, take
+# one more vector $q$, and
+#
+# $$p = \operatorname{softmax}(U q)$$
+#
+# says how well each row matches $q$. The last layer of every classifier is this, with one row of $U$ for each class. An
+# attention layer is this too, with one row for each *input*; and then it returns the inputs, mixed in these shares.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+q = torch.tensor([2.0, 1.0])
+# One row for each class, learned once and then fixed: cat, dog, car.
+class_vectors = torch.tensor([[1.0, 0.5], [0.0, 1.0], [-1.0, 0.0]])
+# One row for whatever came in today, any number of them.
+inputs = torch.tensor([[0.5, 0.0], [1.5, 0.5], [0.0, -1.0], [1.0, 1.0]])
+
+classifier = softmax(class_vectors @ q)
+weights = softmax(inputs @ q)
+summary = weights @ inputs
+
+print("classifier: which class?    ", classifier.numpy().round(2))
+print("attention:  which input?    ", weights.numpy().round(2))
+print("attention:  what is returned", summary.numpy().round(2))
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3 · Hard and soft attention
+#
+# **Hard**: draw one input at random, with probabilities $p$, and return it. **Soft**: return the average of all inputs,
+# with weights $p$. On average they agree. But only one of them tells the scores how to improve.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+scores = torch.tensor([1.0, 0.2, -0.5, 0.4], requires_grad=True)
+p = softmax(scores)
+soft = p @ inputs
+draws = torch.multinomial(p, 10_000, replacement=True)
+hard = inputs[draws]  # (10000, 2)
+
+print("soft output has a gradient:", soft.requires_grad)
+print("hard output has a gradient:", hard.requires_grad)
+close = torch.allclose(hard.mean(0), soft, atol=0.03)
+print("mean of 10,000 hard outputs is within 0.03 of the soft one:", close)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Hard attention can be trained all the same, by trial and reward: move the scores towards the choices that turned out
+# well. That estimate of the gradient is right on average, but how noisy is it? Take the first component of the returned
+# vector as the reward. There are only four choices, so mean and noise can be computed exactly.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+(exact,) = torch.autograd.grad(soft[0], scores)
+p = p.detach()
+# One row for each choice: its reward times the slope of log p.
+estimates = inputs[:, :1] * (torch.eye(4) - p)
+mean = p @ estimates
+noise = (p @ (estimates - mean).square().sum(-1)).sqrt()
+ratio = (noise / exact.norm()).item()
+
+print("on average the estimate is exact:", torch.allclose(mean, exact, atol=1e-6))
+print(f"one draw: the noise is {ratio:.1f} times as large as the gradient itself")
+print(f"to bring it down to a tenth of the gradient: average {(10 * ratio) ** 2:.0f} draws")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The historic case is vision: a network that sees a picture through a sequence of small *glimpses* and learns by reward
+# where to look next (Mnih et al., 2014). Xu et al. (2015) trained both kinds for captions. Soft attention looks
+# everywhere at once, costs more per look, and needs no luck to train.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+picture = little_house()  # (24, 24)
+patches = cut_patches(picture, size=8)  # (9, 8, 8)
+# Here the rule is simple: look where there is ink.
+weights = softmax(patches.sum((1, 2)), temperature=3.0)
+one = torch.multinomial(weights, 1, generator=torch.Generator().manual_seed(4)).item()
+# The weighted sum of all patches, (8, 8).
+soft = torch.tensordot(weights, patches, dims=1)
+
+show(
+    pictures.glimpses(picture, weights, one, soft, hard=patches[one]),
+    alt="A small picture in nine patches with their weights; the hard glimpse is one patch, "
+    "the soft one blends all nine.",
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4 · Lookup, four ways
+#
+# **A `dict`.** The query must equal a key to the letter; one value comes back.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+price = {"apple": 3.0, "pear": 4.0, "plum": 6.0}
+print(price["apple"], "aple" in price)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **A search engine.** The query is compared with every *title*; what comes back is the *video*. What is compared and
+# what is fetched are two different things.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "fragment"}
+videos = {
+    "how to bake bread": "video 1",
+    "how to tune a bike": "video 2",
+    "songs about bread and rain": "video 3",
+}
+query = "bake good bread at home"
+matches = {title: len(set(query.split()) & set(title.split())) for title in videos}
+print(matches)
+print("returned:", videos[max(matches, key=matches.get)])
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **A fuzzy table.** Every key answers, the more the better it matches, and the values are mixed. A typing error now
+# costs a little accuracy instead of everything.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+def fuzzy(word):
+    match = torch.tensor([difflib.SequenceMatcher(None, word, key).ratio() for key in price])
+    weights = softmax(match, temperature=0.1)
+    return (weights @ torch.tensor(list(price.values()))).item(), weights
+
+
+for word in ("apple", "aple", "plu"):
+    answer, weights = fuzzy(word)
+    print(f"{word:6s} weights {weights.numpy().round(2)}  price {answer:.2f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Soft attention** is the fuzzy table with vectors in place of words and a dot product in place of the spelling match.
+# Vectors can be learned, so what counts as a match can be learned too.
+#
+# | | query | compared with | how | what comes back | gradient |
+# |---|---|---|---|---|---|
+# | `dict` | a word | keys | equal or not | one value | none |
+# | search | a phrase | titles (keys) | shared words | one video (value) | none |
+# | fuzzy table | a word | keys | spelling, softmax | a mix of values | to the values |
+# | soft attention | a vector | key vectors | dot product, softmax | a mix of value vectors | to all three |
+#
+# **Keys say where to look, values say what to fetch.**
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Dot product or cosine?
+#
+# The dot product grows with the length of both vectors; the cosine sees only the angle:
+#
+# $$\cos(q, k) = \frac{q \cdot k}{\lVert q \rVert \, \lVert k \rVert}$$
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 1.3 · cosine scores · easy · 5 min
+def cosine_scores(query, keys):
+    """query (d,), keys (n, d) to the cosine of the query with each key (n,)."""
+    ### BEGIN SOLUTION
+    return keys @ query / (keys.norm(dim=-1) * query.norm())
+    ### END SOLUTION
+
+
+cosine_scores = exercise("1.3").use(cosine_scores)
+
+# %% tags=["nbval-check-output"]
+query = torch.tensor([1.0, 0.0])
+keys = torch.tensor([[1.0, 0.1], [3.0, 3.0], [-1.0, 0.0]])  # near and short; far and long; opposite
+
+by_dot, by_cosine = keys @ query, cosine_scores(query, keys)
+print("dot product:", by_dot.numpy().round(2), " best key:", by_dot.argmax().item())
+print("cosine:     ", by_cosine.numpy().round(2), " best key:", by_cosine.argmax().item())
+
+# %% [markdown]
+# The long key wins the dot product although it points elsewhere. Attention uses the dot product all the same: length is
+# one more thing a network can learn to use (a key that shouts), and no root has to be computed. But be aware of the
+# angle too, because in many dimensions it behaves unlike anything in the plane.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("1.b")
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+cosines = {}
+for d in (2, 8, 64, 512):
+    first, second = torch.randn(2, 5000, d)
+    cosines[d] = F.cosine_similarity(first, second, dim=-1)
+
+show(
+    pictures.cosine_histograms(cosines),
+    alt="Histograms of the cosine of two random vectors: spread over -1 to 1 in 2 dimensions, "
+    "a narrow peak at 0 in 512.",
+)
+for d, values in cosines.items():
+    assert abs(values.std() * d**0.5 - 1) < 0.1, "the spread is one over the square root of d"
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The spread is $1/\sqrt d$: in 512 dimensions two random directions are nearly at right angles, always. So there is room
+# for thousands of keys that hardly disturb each other, and a match of 0.5 is no accident.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5 · Soft lookup
+#
+# One query $q$, a key $k_i$ and a value $v_i$ for each thing that can be found:
+#
+# $$p = \operatorname{softmax}(K q), \qquad \text{output} = \sum_i p_i \, v_i$$
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 1.4 · soft lookup · easy · 5 min
+def soft_lookup(query, keys, values):
+    """query (d,), keys (n, d), values (n, e) to the output (e,) and the weights (n,)."""
+    ### BEGIN SOLUTION
+    weights = softmax(keys @ query)
+    return weights @ values, weights
+    ### END SOLUTION
+
+
+soft_lookup = exercise("1.4").use(soft_lookup)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Guess first
+#
+# The query is $(2, 0)$. The keys are A at $(1, 0)$, B at $(0, 1)$ and C at $(-1, 0)$. What are the three weights? Set the
+# sliders, commit, then see.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+query, keys = torch.tensor([2.0, 0.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+_, weights = soft_lookup(query, keys, keys)
+guess_weights(["A", "B", "C"], weights, question="The query is (2, 0). How is the weight shared?")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Drag the query
+#
+# Four keys, and each is its own value, so that the output lives in the same plane. Drag the query (or move it with the
+# arrow keys) and watch the weights and the output. Can you bring the output onto a key? Outside the four of them?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+keys = {"A": (2.0, 0.5), "B": (-0.5, 2.0), "C": (-2.0, -1.0), "D": (1.0, -2.0)}
+places = torch.tensor(list(keys.values()))
+
+
+def respond(x, y, temperature):
+    output, weights = soft_lookup(torch.tensor([x, y]) / temperature, places, places)
+    return {"weights": weights.tolist(), "output": output.tolist()}
+
+
+plane(
+    respond,
+    keys=keys,
+    extent=3.0,
+    title="the output is an average of the keys, never outside them",
+    temperature=(0.2, 3.0, 0.1, 1.0),
+)
+
+# %% [markdown]
+# The output always stays inside the polygon of the values, because it is an average of them. And it gets close to a
+# corner only when the query is *long* or the temperature low: a query twice as long does what half the temperature does.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6 · `attend` and `attention`: many queries at once
+#
+# Two functions carry the rest of the course. The first turns any table of scores, one row for each query and one column
+# for each key, into weights and a weighted sum:
+#
+# $$W = \operatorname{softmax}(S), \qquad O = W V$$
+#
+# A *mask* says who may look where. `True` means "may look". Where it is `False` the score becomes minus infinity
+# **before** the softmax, because $\exp(-\infty) = 0$ and the other weights still sum to 1. And a query that may look
+# nowhere gets zero weights and a zero output: no not-a-number, and no hidden average.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 1.5 · from scores to a summary · medium · 12 min
+def attend(scores, value, mask=None):
+    """Scores to weights to a weighted sum of values.
+
+    scores (..., m, n), value (..., n, e), mask (..., m, n) bool
+    to output (..., m, e) and weights (..., m, n).
+    """
+    ### BEGIN SOLUTION
+    if mask is None:
+        weights = softmax(scores)
+    else:
+        nowhere = ~mask.any(-1, keepdim=True)
+        masked = scores.masked_fill(~(mask | nowhere), float("-inf"))
+        weights = softmax(masked).masked_fill(nowhere, 0.0)
+    return weights @ value, weights
+    ### END SOLUTION
+
+
+attend = exercise("1.5").use(attend)
+
+# %% tags=["nbval-check-output"]
+mask = torch.tensor([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]]).bool()
+value = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+output, weights = attend(torch.zeros(3, 4), value, mask)
+
+for i in range(3):
+    may, row = mask[i].sum(), weights[i].numpy().round(2)
+    print(f"may look at {may} of 4: weights {row}  output {output[i].item():.2f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The second makes the scores: every query with every key, by dot product, times a `scale`.
+#
+# $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}(\text{scale} \cdot Q K^\top)\, V$$
+#
+# Lessons 01 to 03 pass `scale=1`. The default, $1/\sqrt{d}$ for vectors of width $d$, is explained in lesson 04.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 1.6 · attention · easy · 6 min
+def attention(query, key, value, mask=None, scale=None):
+    """query (..., m, d), key (..., n, d), value (..., n, e)
+    to output (..., m, e) and weights (..., m, n).
+    """
+    ### BEGIN SOLUTION
+    scale = query.size(-1) ** -0.5 if scale is None else scale
+    return attend(query @ key.transpose(-2, -1) * scale, value, mask)
+    ### END SOLUTION
+
+
+attention = exercise("1.6").use(attention)
+
+# %% tags=["nbval-check-output"]
+batch, m, n, d, e = 2, 4, 5, 3, 6  # all different, so that a swapped axis shows
+query, key, value = torch.randn(batch, m, d), torch.randn(batch, n, d), torch.randn(batch, n, e)
+output, weights = attention(query, key, value, scale=1)
+
+print("output", tuple(output.shape), " weights", tuple(weights.shape))
+print("each row of weights sums to 1:", torch.allclose(weights.sum(-1), torch.ones(batch, m)))
+torchs_own = F.scaled_dot_product_attention(query, key, value, scale=1)
+print("equal to torch's own:", torch.allclose(output, torchs_own, atol=1e-6))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A summary of fixed size, from a memory of any size
+#
+# The output has the width of one value, however many there are. A dense layer cannot do that: its weights fix the number
+# of inputs. A recurrent network can read any number, but keeps all of it in a state of fixed size. Attention keeps
+# everything it was given, so what it can look up grows with the input.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+width, query = 8, torch.randn(1, 8)
+dense = torch.nn.Linear(10 * width, width)
+recurrent = torch.nn.RNN(width, width, batch_first=True)
+
+for n in (10, 100, 1000):
+    memory = torch.randn(n, width)
+    output, _ = attention(query, memory, memory, scale=1)
+    _, state = recurrent(memory[None])
+    fits = "fits" if memory.numel() == dense.in_features else "does not fit"
+    print(f"{n:4d} inputs: output {output.numel()} numbers, from {memory.numel()} kept;", end=" ")
+    print(f"recurrent state {state.numel()}; dense layer {fits}")
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("1.c")
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+query, key, value = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 6)
+output, _ = attention(query, key, value, scale=1)
+double_values, _ = attention(query, key, 2 * value, scale=1)
+double_queries, _ = attention(2 * query, key, value, scale=1)
+print("twice the values, twice the output: ", torch.allclose(double_values, 2 * output))
+print("twice the queries, twice the output:", torch.allclose(double_queries, 2 * output))
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 7 · Attention as regression: the first trained model
+#
+# Sixty noisy points of a curve are known. What is $y$ at a new $x$? Ask the known points, the near ones most:
+#
+# $$\hat y(x) = \sum_i p_i\, y_i, \qquad p = \operatorname{softmax}_i\!\left(-\frac{(x - x_i)^2}{2 h^2}\right)$$
+#
+# Query $x$, keys $x_i$, values $y_i$: attention, with minus the squared distance as the score. Nadaraya and Watson
+# published it in 1964. The *bandwidth* $h$ says how far to look.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 1.7 · kernel regression by attention · medium · 10 min
+def kernel_regression(x_query, x, y, bandwidth, mask=None):
+    """x_query (m,), x (n,), y (n,) to predictions (m,) and weights (m, n)."""
+    ### BEGIN SOLUTION
+    distance = x_query[:, None] - x[None, :]
+    output, weights = attend(-((distance / bandwidth) ** 2) / 2, y[:, None], mask)
+    return output[:, 0], weights
+    ### END SOLUTION
+
+
+kernel_regression = exercise("1.7").use(kernel_regression)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Set the bandwidth by hand
+#
+# Move the slider. Wide: everything is averaged and the curve is lost. Narrow: every point is believed, noise and all.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+all_x, all_y = noisy_curves(seeds=1, points=60)
+x, y = all_x[0], all_y[0]
+grid = torch.linspace(LEFT, RIGHT, 200)
+
+
+def fit_picture(bandwidth, look_from):
+    prediction, _ = kernel_regression(grid, x, y, bandwidth)
+    _, weights = kernel_regression(torch.tensor([look_from]), x, y, bandwidth)
+    return pictures.regression_fit(
+        x, y, grid, true_curve(grid), prediction, look_from, weights[0], bandwidth
+    )
+
+
+explore(
+    fit_picture,
+    alt="Noisy points, the true curve, the fitted curve, and the weights seen from one place.",
+    bandwidth=(0.02, 2.0, 0.02, 1.0),
+    look_from=(0.0, 6.0, 0.1, 3.0),
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Learn the bandwidth
+#
+# $h$ is a parameter like any other: `attend` passes the gradient to the scores and the scores pass it to $h$. For
+# training, every point is predicted from the known points. But which of them may it look at?
+
+# %% slideshow={"slide_type": "-"}
+quiz("1.d")
+
+# %% slideshow={"slide_type": "subslide"}
+seeds = 10
+free = learn_bandwidth(seeds, hide_self=False)
+hidden = learn_bandwidth(seeds, hide_self=True)
+
+show(
+    pictures.two_trainings(free, hidden, NOISE),
+    alt="With itself in view the bandwidth shrinks and the training error falls below the noise; "
+    "hidden, both settle.",
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A point that may look at itself finds the perfect answer at distance 0, so the bandwidth shrinks towards zero. The
+# training error goes below the noise, which no honest prediction can. The mask that hides each point from itself,
+# `~torch.eye(60, dtype=torch.bool)`, is one line. The causal mask of lesson 04 is the same idea: *do not let the model
+# see what it is to predict.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Both were trained on the same points. Judged on 200 new points for each of ten seeds:
+
+# %% slideshow={"slide_type": "-"}
+held_out = {
+    "always the mean": mean_error(seeds),
+    "bandwidth 1, by hand": fixed_bandwidth_error(seeds, 1.0),
+    "nearest point (bandwidth 0.001)": fixed_bandwidth_error(seeds, 0.001),
+    "learned, may see itself": free["test_error"],
+    "learned, hidden from itself": hidden["test_error"],
+}
+print(f"{'held-out error, ten seeds':34s} mean   spread")
+for name, errors in held_out.items():
+    print(f"{name:34s} {errors.mean():.2f}   {errors.std():.2f}")
+print(f"{'the noise itself':34s} {NOISE:.2f}")
+
+assert hidden["test_error"].mean() < free["test_error"].mean() < mean_error(seeds).mean()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What it looks at
+#
+# The weights of the learned model: one row per question from left to right, one column per known point. The bright band
+# says "near me". Where points lie close together many share the weight; where they are sparse a few carry all of it. No
+# fixed window could do that.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+learned = hidden["bandwidth"][-1, 0]
+_, weights = kernel_regression(torch.linspace(LEFT, RIGHT, 40), x, y, learned)
+show(
+    figures.heat_map(
+        weights,
+        title=f"each question looks at its neighbours (h = {learned:.2f})",
+        row_axis="question, from left to right",
+        column_axis="known point, from left to right",
+        limits=(0, weights.max().item()),
+        size=(9, 5.5),
+    ),
+    alt="Regression weights as a bright diagonal band: every question looks at the points near it.",
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What to remember
+#
+# - Softmax turns scores into shares; subtract the largest first. It is a soft *argmax*, with a slope everywhere.
+# - Keys say where to look, values say what to fetch, the query asks.
+# - `attend(scores, value, mask)` makes weights and a weighted sum from any scores; `attention` feeds it dot products.
+# - A mask acts on the scores, before the softmax. A row that may look nowhere gives zeros.
+# - The output is linear in the values and not in queries or keys.
+# - A model that may look at the answer learns to look at the answer.
+#
+# **What is left open.** One look fetches one mixture. But some questions need the answer of a first look to know where to
+# look next: *Lily is a frog. Greg is a frog. Greg is yellow. What colour is Lily?* Lesson 02 looks several times.
+
+# %%
+board()
+
+# %% [markdown]
+# ### References
+#
+# - E. A. Nadaraya, *On estimating regression*, 1964; G. S. Watson, *Smooth regression analysis*, 1964.
+# - R. J. Williams, *Simple statistical gradient-following algorithms*, 1992: the trial-and-reward estimate of section 3.
+# - V. Mnih et al., *Recurrent models of visual attention*, 2014: glimpses.
+# - D. Bahdanau, K. Cho, Y. Bengio, *Neural machine translation by jointly learning to align and translate*, 2015.
+# - K. Xu et al., *Show, attend and tell*, 2015: hard and soft attention side by side.
+# - A. Vaswani et al., *Attention is all you need*, 2017.

@@ -1,0 +1,35 @@
+"""The first trained model of the course, at full size, and what training all seeds at once saves."""
+
+import time
+
+from utils.data.curves import NOISE
+from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
+
+SEEDS = 20
+
+
+def regression_table(seeds: int = SEEDS) -> list[dict]:
+    errors = {
+        "always the mean": mean_error(seeds),
+        "bandwidth 1, by hand": fixed_bandwidth_error(seeds, 1.0),
+        "nearest point": fixed_bandwidth_error(seeds, 0.001),
+        "learned, each point may see itself": learn_bandwidth.__wrapped__(seeds, hide_self=False)["test_error"],
+        "learned, each point hidden from itself": learn_bandwidth.__wrapped__(seeds, hide_self=True)["test_error"],
+    }
+    rows = [
+        {"model": name, "error": round(e.mean().item(), 3), "spread": round(e.std().item(), 3)}
+        for name, e in errors.items()
+    ]
+    return [*rows, {"model": "the noise itself", "error": NOISE, "spread": 0.0}]
+
+
+def seeds_at_once(seeds: int = SEEDS) -> dict:
+    """Training time of `seeds` seeds one by one over their time together."""
+    start = time.perf_counter()
+    learn_bandwidth.__wrapped__(seeds, hide_self=True)
+    together = time.perf_counter() - start
+    start = time.perf_counter()
+    for _ in range(seeds):
+        learn_bandwidth.__wrapped__(1, hide_self=True)
+    alone = time.perf_counter() - start
+    return {"seeds": seeds, "gain": round(alone / together, 1)}

@@ -1,0 +1,46 @@
+"""Can the words of the outputs be read on their background?"""
+
+from tests.browser.lab import Notebook
+
+# Words of outputs whose contrast with the nearest painted background is below 4.5 to 1 (3 for large letters).
+UNREADABLE = """() => {
+    const numbers = (colour) => { const n = colour.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+    const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
+    const light = (rgb) => {
+        const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ground = (element) => {
+        const layers = [];
+        for (let e = element; e; e = e.parentElement) {
+            const colour = numbers(getComputedStyle(e).backgroundColor);
+            if (colour[3] > 0) layers.push(colour);
+            if (colour[3] === 1) break;
+        }
+        return layers.reduceRight((under, top) => over(top, under), [255, 255, 255]);
+    };
+    const found = new Set();
+    for (const area of document.querySelectorAll(".jp-OutputArea-output")) {
+        const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
+        while (walker.nextNode()) {
+            const words = walker.currentNode.textContent.trim();
+            const e = walker.currentNode.parentElement;
+            const box = e.getBoundingClientRect();
+            if (!words || e.closest("svg, style, script, mjx-container, :disabled, [disabled]") || box.width < 2 || box.height < 2) continue;
+            const style = getComputedStyle(e);
+            if (!/^rgb/.test(style.color) || style.visibility === "hidden") continue;
+            const under = ground(e);
+            const [a, b] = [light(over(numbers(style.color), under)), light(under)].sort((x, y) => y - x);
+            const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
+            if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) {
+                found.add(`${words.slice(0, 40)}: ${style.color} on ${under.map(Math.round)}`);
+            }
+        }
+    }
+    return [...found];
+}"""
+
+
+def unreadable(notebook: Notebook) -> list[str]:
+    """Words that hardly differ from what they stand on, each with its colours."""
+    return notebook.page.evaluate(UNREADABLE)

@@ -1,0 +1,380 @@
+"""A real JupyterLab in a real Chromium: what the browser tests and `look` stand on.
+
+`Lab` is a server of its own (own folders, random token, loopback only) on copies of notebooks;
+`Notebook` is one of them opened in a page. Nothing here knows what a lesson contains.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+BROWSER_NAMES = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+    "msedge",
+)
+BROWSER_PATHS = (
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
+BROWSER_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    # Nothing but this machine can be reached, so what a page loads from elsewhere is missing here for sure.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+]
+NO_BROWSER = (
+    "no Chrome or Chromium was found: install one (Debian and Ubuntu: `apt install chromium`; macOS: "
+    "`brew install --cask chromium`) or name its program in COURSE_BROWSER"
+)
+
+# Windowed notebooks keep only the visible cells in the page; here every output must be there to be seen.
+LAB_SETTINGS = {
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "scrollPastEnd": False},
+    "@jupyterlab/apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
+}
+LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
+
+
+class NoBrowser(RuntimeError):
+    """No installed browser can be driven."""
+
+
+def find_browser() -> str:
+    """The program of an installed Chrome, Chromium or Edge; `COURSE_BROWSER` comes first."""
+    named = os.environ.get("COURSE_BROWSER")
+    if named:
+        found = shutil.which(named)
+        if not found:
+            raise NoBrowser(f"COURSE_BROWSER names {named!r}, which is not a program on this machine")
+        return found
+    for name in BROWSER_NAMES:
+        if found := shutil.which(name):
+            return found
+    for path in BROWSER_PATHS:
+        if os.access(path, os.X_OK):
+            return path
+    raise NoBrowser(NO_BROWSER)
+
+
+@contextlib.contextmanager
+def browser():
+    """A headless browser with a fresh profile; closed, with its driver, at the end."""
+    program = find_browser()
+    with sync_playwright() as driver:
+        # launch() makes a new profile folder for each browser and removes it at the end.
+        running = driver.chromium.launch(executable_path=program, args=BROWSER_FLAGS)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+def foreign_requests(context: BrowserContext) -> list[str]:
+    """A list that fills up with every request of `context` to a host other than this machine."""
+    seen: list[str] = []
+
+    def note(request):
+        address = urlsplit(request.url)
+        if address.scheme in {"data", "blob", "about"}:
+            return
+        if (address.hostname or "") not in LOCAL_HOSTS:
+            seen.append(request.url)
+
+    context.on("request", note)
+    return seen
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Lab:
+    """A JupyterLab server with folders of its own; use it as a context manager.
+
+    `folder` holds everything it writes. Notebooks are copied in by `add`, so the originals are never touched.
+    """
+
+    def __init__(self, folder: Path, start_seconds: float = 60):
+        self.folder = Path(folder)
+        self.files = self.folder / "files"
+        self.files.mkdir(parents=True, exist_ok=True)
+        self.token = secrets.token_hex(16)
+        self.port = free_port()
+        self.start_seconds = start_seconds
+        self.process: subprocess.Popen | None = None
+        self.log = self.folder / "server.log"
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        own = {
+            "JUPYTER_CONFIG_DIR": self.folder / "config",
+            "JUPYTER_DATA_DIR": self.folder / "data",
+            "JUPYTER_RUNTIME_DIR": self.folder / "runtime",
+            "JUPYTERLAB_SETTINGS_DIR": self.folder / "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": self.folder / "workspaces",
+            "IPYTHONDIR": self.folder / "ipython",
+            "COURSE_PROGRESS": self.folder / "progress.jsonl",
+        }
+        if not os.environ.get("COURSE_CACHE"):
+            own["COURSE_CACHE"] = self.folder / "cache"
+        root = str(Path(__file__).resolve().parents[2])
+        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+        return (
+            os.environ
+            | {name: str(value) for name, value in own.items()}
+            | {
+                "PYTHONPATH": os.pathsep.join(paths),
+            }
+        )
+
+    def __enter__(self):
+        for name, values in LAB_SETTINGS.items():
+            path = self.folder / "settings" / f"{name}.jupyterlab-settings"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(values), encoding="utf-8")
+        command = [
+            *(sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"),
+            "--ServerApp.ip=127.0.0.1",
+            f"--ServerApp.port={self.port}",
+            "--ServerApp.port_retries=0",
+            f"--ServerApp.root_dir={self.files}",
+            f"--IdentityProvider.token={self.token}",
+            "--LabApp.news_url=None",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            "--LabApp.expose_app_in_browser=True",
+        ]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self.environment(), cwd=self.folder
+            )
+        self._wait_until_it_answers()
+        return self
+
+    def _wait_until_it_answers(self):
+        until = time.monotonic() + self.start_seconds
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                break
+            try:
+                with urllib.request.urlopen(f"{self.address}/api?token={self.token}", timeout=5):
+                    return
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        log = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
+        self.__exit__()
+        raise RuntimeError(f"JupyterLab did not answer within {self.start_seconds:.0f} s; its log ends:\n{log}")
+
+    def __exit__(self, *_):
+        """Stop the server; it ends its kernels itself when it is asked politely."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def add(self, notebook: Path, name: str | None = None) -> str:
+        """Copy a notebook in and give its path on the server."""
+        target = self.files / (name or Path(notebook).name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(notebook, target)
+        return target.relative_to(self.files).as_posix()
+
+    def open(self, running: Browser, path: str, width: int = 1280, height: int = 900) -> "Notebook":
+        """Open a notebook of this server in a page of its own."""
+        context = running.new_context(viewport={"width": width, "height": height})
+        foreign = foreign_requests(context)
+        page = context.new_page()
+        workspace = f"w{secrets.token_hex(4)}"
+        page.goto(f"{self.address}/lab/workspaces/{workspace}/tree/{quote(path)}?token={self.token}")
+        return Notebook(page, foreign)
+
+
+# The open notebook, from the application that the server exposes to the page.
+CURRENT = "window.jupyterapp.shell.currentWidget"
+CELL_STATES = f"""() => [...{CURRENT}.content.model.cells].map((cell, index) => ({{
+    index,
+    type: cell.type,
+    source: cell.sharedModel.getSource(),
+    count: cell.type === "code" ? cell.executionCount : null,
+    running: cell.type === "code" && cell.executionState === "running",
+    outputs: cell.type === "code" ? cell.outputs.toJSON() : [],
+}}))"""
+
+
+class Notebook:
+    """One notebook open in JupyterLab."""
+
+    def __init__(self, page: Page, foreign: list[str]):
+        self.page = page
+        self.foreign = foreign
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+
+    def close(self):
+        """Shut the kernel down, then close the page; a tab left open would keep both."""
+        shut = (
+            f"async () => {{ const c = {CURRENT}; await c.sessionContext.shutdown(); c.context.model.dirty = false; }}"
+        )
+        self.page.evaluate(shut)
+        self.page.context.close()
+
+    def wait_for_kernel(self, seconds: float = 60):
+        """A command given before the kernel is connected is lost without a word: wait for the status bar."""
+        self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=seconds * 1000)
+
+    def menu(self, *labels: str):
+        """Click through the menu bar: `menu("Run", "Run All Cells")`."""
+        self.page.locator(".lm-MenuBar-itemLabel", has_text=labels[0]).first.click()
+        for label in labels[1:]:
+            exact = self.page.locator(f'.lm-Menu-itemLabel:text-is("{label}")')
+            exact.last.click()
+
+    def command(self, name: str, **arguments):
+        """Run a JupyterLab command by its id."""
+        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+
+    def cells(self) -> list[dict]:
+        """Every cell: index, type, source, count, running, outputs (as saved in the file)."""
+        return self.page.evaluate(CELL_STATES)
+
+    def run_all(self, seconds: float = 180) -> list[dict]:
+        """Run All Cells through the menu; give the cells once the last one has run."""
+        self.wait_for_kernel()
+        self.menu("Run", "Run All Cells")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            cells = self.cells()
+            if self.page.locator("dialog.jp-Dialog, .jp-Dialog").count():
+                raise RuntimeError("JupyterLab asks: " + self.page.locator(".jp-Dialog").first.inner_text())
+            code = [cell for cell in cells if cell["type"] == "code" and cell["source"].strip()]
+            if all(cell["count"] for cell in code) and not any(cell["running"] for cell in code):
+                self.wait_for_kernel()
+                self.wait_for_widgets()
+                return self.cells()
+            failed = errors(cells)
+            if failed:  # JupyterLab stops at the first error: waiting on would only cost time
+                return cells
+            time.sleep(0.15)
+        waiting = [cell["source"].splitlines()[0] for cell in code if not cell["count"] or cell["running"]]
+        raise TimeoutError(f"after {seconds:.0f} s these cells had not run: {waiting[:3]}")
+
+    def run_cell(self, index: int, seconds: float = 60) -> list[dict]:
+        """Run one cell and give its outputs."""
+        before = self.cells()[index]["count"]
+        self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index; }}", index)
+        self.command("notebook:run-cell")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            cell = self.cells()[index]
+            if cell["count"] and cell["count"] != before and not cell["running"]:
+                return cell["outputs"]
+            time.sleep(0.05)
+        raise TimeoutError(f"cell {index} did not end within {seconds:.0f} s: {cell['source'][:80]!r}")
+
+    def output_area(self, index: int):
+        """The outputs of one cell in the page."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-Cell-outputArea")
+
+    def set_source(self, index: int, source: str):
+        """Replace the text of a cell, as typing would."""
+        self.page.evaluate(
+            f"([index, text]) => {CURRENT}.content.model.cells.get(index).sharedModel.setSource(text)",
+            [index, source],
+        )
+
+    def wait_for_widgets(self, seconds: float = 30):
+        """Wait until no output still says that its widget is being loaded."""
+        loading = ".jp-OutputArea-output:has-text('Loading widget')"
+        until = time.monotonic() + seconds
+        while self.page.locator(loading).count():
+            if time.monotonic() > until:
+                raise TimeoutError(f"a widget was still loading after {seconds:.0f} s")
+            time.sleep(0.1)
+
+    def theme(self, name: str):
+        """`light` or `dark`."""
+        full = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[name]
+        self.command("apputils:change-theme", theme=full)
+        self.page.wait_for_selector(f"body[data-jp-theme-name='{full}']", state="attached")
+        self.page.wait_for_timeout(300)
+
+    def hide_side_bar(self):
+        if self.page.locator("#jp-left-stack:visible").count():
+            self.command("application:toggle-left-area")
+            self.page.wait_for_timeout(200)
+
+    def widget_screenshot(self, kind: str, folder: Path) -> Path:
+        """A picture of the first widget of this kind."""
+        self.hide_side_bar()
+        self.wait_for_widgets()
+        folder.mkdir(parents=True, exist_ok=True)
+        picture = folder / f"{kind}.png"
+        self.page.locator(f".course-{kind}").first.screenshot(path=picture)
+        return picture
+
+    def screenshots(self, folder: Path, prefix: str = "") -> list[Path]:
+        """The whole notebook in pieces of one screen, with a little overlap; gives the files."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.hide_side_bar()
+        # The frame and tool bar of the active cell would hide a part of it: let that be the first one.
+        self.page.evaluate(f"() => {{ {CURRENT}.content.activeCellIndex = 0; }}")
+        panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").first
+        full, shown = panel.evaluate("e => [e.scrollHeight, e.clientHeight]")
+        pieces, top = [], 0
+        while True:
+            panel.evaluate("(e, top) => { e.scrollTop = top; }", top)
+            self.page.wait_for_timeout(120)
+            path = folder / f"{prefix}{len(pieces):02d}.png"
+            panel.screenshot(path=path)
+            pieces.append(path)
+            if top + shown >= full:
+                return pieces
+            top = min(top + shown - 60, full - shown)
+
+
+def errors(cells: list[dict]) -> list[str]:
+    """Every error output, each as `cell 7: ValueError: ...`, and every traceback that a widget callback printed."""
+    found = []
+    for cell in cells:
+        for output in cell["outputs"]:
+            if output["output_type"] == "error":
+                found.append(f"cell {cell['index']}: {output['ename']}: {output['evalue']}")
+            elif output["output_type"] == "stream" and "Traceback (most recent call last)" in "".join(output["text"]):
+                found.append(f"cell {cell['index']} printed: {''.join(output['text'])[-300:]}")
+    return found

@@ -1,0 +1,664 @@
+"""The build: from one source to two notebooks, the same bytes every time, and a sentence for everything wrong."""
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from utils.course import build as building
+from utils.course import lint, nbval_rules, timing
+from utils.course.build import BuildError, Shop, build, check_in_sync, execute
+from utils.course.card import Card
+from utils.course.lessons import LESSONS
+from utils.course.source import SourceError, exercise_ids, lecture_of, read_source, student_of
+
+ENGINE = """
+# %%
+class exercise:
+    def __init__(self, name):
+        self.name = name
+
+    def use(self, answer):
+        state = "passed"
+        try:
+            answer() if callable(answer) else None
+        except NotImplementedError:
+            state = "not attempted yet"
+        print(f"Exercise {self.name} · sum: {state}")
+        return answer
+"""
+
+SOLVED = '''
+# %% tags=["nbval-check-output"]
+# Exercise 1.1 · sum · easy · 5 min
+def total():
+    """Add."""
+    ### BEGIN SOLUTION
+    first = 1  # one
+
+    def second():
+        return 2
+
+    return first + second()
+    ### END SOLUTION
+
+
+total = exercise("1.1").use(total)
+'''
+
+
+def shop_with(folder: Path, code: str, name: str = "01_sums") -> Shop:
+    shop = Shop(folder)
+    shop.sources.mkdir(parents=True, exist_ok=True)
+    shop.source(name).write_text(code.lstrip("\n"), encoding="utf-8")
+    return shop
+
+
+def source_of(folder: Path, code: str, **options):
+    shop = shop_with(folder, code)
+    return read_source(shop.source("01_sums"), **options)
+
+
+def measured(shop: Shop, name: str = "01_sums") -> Shop:
+    """As if it had been measured, which saves a run."""
+    timing.record(name, 4, 100, shop.sources)
+    return shop
+
+
+# --- cutting ----------------------------------------------------------------------------------------------------
+
+
+def test_the_lecture_is_complete_and_shows_no_markers(tmp_path):
+    cell = lecture_of(source_of(tmp_path, SOLVED)).cells[0]
+    assert "SOLUTION" not in cell.source
+    assert cell.source.split("\n")[3] == "    first = 1  # one"
+
+
+def test_a_function_body_is_cut_to_a_stub_and_its_docstring_stays(tmp_path):
+    cell = student_of(source_of(tmp_path, SOLVED)).cells[0]
+    assert cell.source == (
+        "# Exercise 1.1 · sum · easy · 5 min\n"
+        "def total():\n"
+        '    """Add."""\n'
+        "    # YOUR CODE HERE\n"
+        "    raise NotImplementedError()\n"
+        "\n\n"
+        'total = exercise("1.1").use(total)'
+    )
+
+
+def test_methods_are_cut_one_by_one_with_their_indentation(tmp_path):
+    code = """
+# %%
+# Exercise 1.1 · sum · easy · 5 min
+class Sum:
+    def __init__(self, start):
+        ### BEGIN SOLUTION
+        self.start = start
+        ### END SOLUTION
+
+    @property
+    def double(self):
+        ### BEGIN SOLUTION
+        if self.start:
+            return 2 * self.start
+        return 0
+        ### END SOLUTION
+
+    def given(self):
+        return 3
+
+
+Sum = exercise("1.1").use(Sum)
+"""
+    cut = student_of(source_of(tmp_path, code)).cells[0].source
+    assert cut.count("        # YOUR CODE HERE\n        raise NotImplementedError()") == 2
+    assert "return 3" in cut and "2 * self.start" not in cut
+    ast.parse(cut)
+
+
+def test_assignments_are_opened(tmp_path):
+    code = """
+# %%
+# Exercise 1.1 · sum · easy · 5 min
+### BEGIN SOLUTION
+# because
+first = (
+    1,
+    2,
+)
+second: list[int] = [3]
+### END SOLUTION
+
+answer = exercise("1.1").use((first, second))
+"""
+    cut = student_of(source_of(tmp_path, code)).cells[0].source
+    assert "first = ...  # YOUR CODE HERE\nsecond: list[int] = ...  # YOUR CODE HERE\n\nanswer" in cut
+    assert "because" not in cut
+
+
+def test_tagged_cells_appear_in_one_form_only(tmp_path):
+    code = '# %% tags=["lecture-only"]\n1\n\n# %% tags=["student-only"]\n2\n\n# %%\n3\n'
+    source = source_of(tmp_path, code)
+    assert [cell.source for cell in lecture_of(source).cells] == ["1", "3"]
+    assert [cell.source for cell in student_of(source).cells] == ["2", "3"]
+
+
+def test_slides_and_tags_are_kept_and_nothing_else(tmp_path):
+    code = '# %% [markdown] slideshow={"slide_type": "slide"}\n# # A\n\n# %% tags=["nbval-check-output"]\n1\n'
+    lecture = lecture_of(source_of(tmp_path, "# ---\n# jupyter:\n#   jupytext: {}\n# ---\n\n" + code))
+    assert [dict(cell.metadata) for cell in lecture.cells] == [
+        {"slideshow": {"slide_type": "slide"}},
+        {"tags": ["nbval-check-output"]},
+    ]
+    assert set(lecture.metadata) == {"kernelspec", "language_info"}
+    assert "version" not in lecture.metadata.language_info
+    assert (lecture.nbformat, lecture.nbformat_minor) == (4, 5)
+
+
+def test_ids_come_from_the_content_and_are_shared_by_both_forms(tmp_path):
+    code = ENGINE + SOLVED + "\n# %%\n1\n\n# %%\n1\n"
+    first, again = source_of(tmp_path, code), source_of(tmp_path, "\n# %%\n0\n" + code)
+    ids = [cell.id for cell in first.cells]
+    assert len(set(ids)) == len(ids)
+    assert [cell.id for cell in again.cells][1:] == ids
+    assert [cell.id for cell in lecture_of(first).cells] == [cell.id for cell in student_of(first).cells] == ids
+    nbformat.validate(lecture_of(first))
+
+
+# --- loud errors ------------------------------------------------------------------------------------------------
+
+
+def cell_with(
+    body: str, header: str = "# Exercise 1.1 · sum · easy · 5 min", call: str = 'exercise("1.1").use(f)'
+) -> str:
+    return f"# %% [markdown]\n# Text\n\n# %%\n{header}\ndef f(x):\n{body}\nf = {call}\n"
+
+
+RIGHT = "    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "words"),
+    [
+        (cell_with("    ### BEGIN SOLUTION\n    return x\n"), 7, "without ### END SOLUTION"),
+        (cell_with("    return x\n    ### END SOLUTION\n"), 8, "without ### BEGIN SOLUTION"),
+        (cell_with("    ### BEGIN SOLUTION\n" + RIGHT + "    ### END SOLUTION\n"), 8, "inside the solution that began at line 7"),
+        (cell_with("    ## BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"), 7, "comment line of its own"),
+        (cell_with("    return x  ### BEGIN SOLUTION\n    ### END SOLUTION\n"), 7, "comment line of its own"),
+        (cell_with('    return """\n    ### BEGIN SOLUTION\n    """\n'), 8, "comment line of its own"),
+        (cell_with("    y = x\n    ### BEGIN SOLUTION\n    return y\n    ### END SOLUTION\n"), 8, "whole body of `f`"),
+        (cell_with("    ### BEGIN SOLUTION\n    y = x\n    ### END SOLUTION\n    return y\n"), 7, "whole body of `f`"),
+        (cell_with("    ### BEGIN SOLUTION\n    ### END SOLUTION\n    return x\n"), 7, "no statement"),
+        (cell_with("### BEGIN SOLUTION\n    return x\n### END SOLUTION\n"), 7, "indented like the code"),
+        (cell_with("    ### BEGIN SOLUTION\n    return (x +\n    ### END SOLUTION\n    1)\n"), 7, "no statement"),
+        (cell_with("    if x:\n        ### BEGIN SOLUTION\n        return x\n        ### END SOLUTION\n"), 8, "no statement"),
+        ("# %%\n### BEGIN SOLUTION\nprint(1)\n### END SOLUTION\nexercise('1.1').use(1)\n", 3, "only assignments"),
+        ("# %%\nclass A:\n    ### BEGIN SOLUTION\n    a = 1\n    ### END SOLUTION\nexercise('1.1').use(A)\n", 3, "not a part of a class"),
+        ("# %%\nclass A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n\n    def g(self):\n        return 2\n        ### END SOLUTION\nexercise('1.1').use(A)\n", 7, "takes another one with it"),
+        ("# %%\n### BEGIN SOLUTION\na = 1\nb = (\n### END SOLUTION\n2)\nexercise('1.1').use(a)\n", 4, "ends inside a statement"),
+        ("# %% [markdown]\n# Text\n# ### BEGIN SOLUTION\n", 3, "belong into code cells"),
+        (cell_with(RIGHT, call="f"), 7, "without exercise("),
+        (cell_with("    return x\n"), 4, "nothing to cut"),
+        (cell_with(RIGHT, header="# Exercise 1.1: sum"), 5, "expected `# Exercise 1.1 · title · level · N min`"),
+        (cell_with(RIGHT, header="# Exercise 1.2 · sum · easy · 5 min"), 5, "the header says exercise 1.2"),
+        (cell_with(RIGHT, call="exercise(name).use(f)"), 11, "write the id out"),
+        (cell_with(RIGHT) + "\n# %%\n# Exercise 1.1 · b · easy · 5 min\ndef f(x):\n" + RIGHT + 'exercise("1.1").use(f)\n', 19, "more than once (lines 11, 19)"),
+        (cell_with(RIGHT).replace("1.1", "2.1"), 1, "does not belong to lesson 01"),
+        ("# %% [markdown]\n# Text\n\n# %%\na = 1\nb = (\n", 6, "is not Python"),
+        ('# %% tags=["nbval-check"]\n1\n', 1, "unknown tag nbval-check"),
+        ('# %% slideshow={"slide_type": "slides"}\n1\n', 1, "unknown slide type 'slides'"),
+        ('# %% editable=false\n1\n', 1, "not editable"),
+        ('# %% tags=["lecture-only", "student-only"]\n1\n', 1, "cannot be both"),
+        (cell_with(RIGHT).replace("# %%\n", '# %% tags=["nbval-skip"]\n'), 4, "runs in both forms"),
+        ("import os\n\n# %%\n1\n", 3, "every cell must start with its own mark"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_source_is_named_with_file_and_line(tmp_path, code, line, words):
+    shop = shop_with(tmp_path, code)
+    with pytest.raises(SourceError) as caught:
+        read_source(shop.source("01_sums"))
+    assert f"01_sums.py:{line}: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_the_header_must_agree_with_the_registered_exercise(tmp_path):
+    code = cell_with(RIGHT)
+    assert exercise_ids(source_of(tmp_path, code, registered=lambda _: ("sum", "easy", 5))) == ["1.1"]
+    assert exercise_ids(source_of(tmp_path, code, registered=lambda _: None)) == ["1.1"]
+    for wrong in (("sums", "easy", 5), ("sum", "hard", 5), ("sum", "easy", 6)):
+        with pytest.raises(SourceError, match=rf":5: .*· {wrong[0]} · {wrong[1]} · {wrong[2]} min"):
+            source_of(tmp_path, code, registered=lambda _, wrong=wrong: wrong)
+
+
+def test_an_unknown_lesson_is_named_with_the_known_ones(tmp_path):
+    shop = shop_with(tmp_path, "# %%\n1\n")
+    with pytest.raises(BuildError, match=r"no lesson 09_x: expected notebooks/src/09_x.py; lessons are: 01_sums"):
+        build("09_x", shop=shop)
+
+
+# --- executing --------------------------------------------------------------------------------------------------
+
+
+def run(folder: Path, code: str, **options):
+    shop = shop_with(folder, code)
+    return execute(lecture_of(read_source(shop.source("01_sums"))), "01_sums", shop, **options)
+
+
+CALLBACK = """
+# %%
+import ipywidgets
+
+out = ipywidgets.Output()
+slider = ipywidgets.IntSlider()
+slider.observe(out.capture()(lambda change: 1 / 0), "value")
+slider.value = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "limit"),
+    [
+        ("# %%\n1\n\n# %%\n1 / 0\n", "notebooks/src/01_sums.py, cell 2 failed with ZeroDivisionError", 60),
+        (CALLBACK, "cell 1: a widget callback failed with ZeroDivisionError", 60),
+        ("# %%\nimport os\nos._exit(1)\n", "cell 1 killed its kernel", 60),
+        ("# %%\nimport time\ntime.sleep(60)\n", "cell 1 did not end within 2 s", 2),
+    ],
+)
+def test_a_failing_cell_stops_the_build_with_its_place(tmp_path, code, words, limit):
+    with pytest.raises(BuildError) as caught:
+        run(tmp_path, code, seconds_per_cell=limit)
+    assert words in str(caught.value)
+
+
+def test_an_execution_saves_what_lasts_and_nothing_else(tmp_path):
+    code = """
+# %%
+import os
+import sys
+import warnings
+
+import ipywidgets
+from IPython.display import display
+
+print(object())
+warnings.warn("careful", stacklevel=1)
+display({"text/plain": "live"}, raw=True, metadata={"course": {"live": True}})
+slider = ipywidgets.IntSlider()
+view = "application/vnd.jupyter.widget-view+json"
+display({view: slider._repr_mimebundle_()[view], "text/html": "<b>3</b>", "text/plain": "three"}, raw=True)
+print("a")
+print("b", file=sys.stderr)
+print("c")
+block = bytearray(200 * 2**20)
+[os.environ["OMP_NUM_THREADS"], os.environ["PYTHONHASHSEED"], os.path.basename(os.getcwd())]
+"""
+    result = run(tmp_path, code)
+    (cell,) = result.notebook.cells
+    assert "widgets" not in result.notebook.metadata
+    kinds = [(output.output_type, output.get("name")) for output in cell.outputs]
+    assert kinds == [("stream", "stdout"), ("stream", "stderr"), ("display_data", None), ("execute_result", None)]
+    assert cell.outputs[0].text == "<object object at 0x...>\na\nc\n"
+    assert cell.outputs[1].text.startswith("<cell>:9: UserWarning: careful")
+    assert cell.outputs[2].data == {"text/html": "<b>3</b>", "text/plain": "three"}
+    assert cell.outputs[3].data["text/plain"] == "['1', '0', 'notebooks']"
+    assert 0 < result.seconds < 60
+    assert 220 < result.mebibytes < 500
+
+
+def test_a_kernel_sees_an_empty_cache_and_no_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "mine")
+    code = '# %%\nimport os\n\nprint([os.path.exists(os.environ[name]) for name in ("COURSE_CACHE", "COURSE_PROGRESS")])\nprint(os.environ["COURSE_PROGRESS"] == "mine")\n'
+    (cell,) = run(tmp_path, code).notebook.cells
+    assert cell.outputs[0].text == "[False, False]\nFalse\n"
+
+
+# --- building ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Shop:
+    """A lesson that uses a library of its own, built once; tests copy what they change."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "utils" / "static").mkdir(parents=True)
+    (folder / "utils" / "__init__.py").write_text('STATIC = "static"\n')
+    (folder / "utils" / "sums.py").write_text('"""Sums."""\nONE = 1\n')
+    (folder / "utils" / "static" / "view.js").write_text("1")
+    code = (
+        ENGINE
+        + SOLVED
+        + "\n# %%\nif False:\n    from utils.sums import ONE\n"
+        + '\n# %% tags=["nbval-check-output"]\n3\n'
+    )
+    shop = shop_with(folder, code)
+    lines = []
+    assert build("01_sums", shop=shop, say=lines.append)
+    assert "never measured" in lines[0] and "measured" in lines[1] and "executed" in lines[2]
+    return shop
+
+
+def copy_of(shop: Shop, folder: Path) -> Shop:
+    shutil.copytree(shop.root, folder / "copy")
+    return Shop(folder / "copy")
+
+
+def test_an_unchanged_lesson_is_not_executed_again(built, monkeypatch):
+    monkeypatch.setattr(building, "execute", lambda *_: pytest.fail("executed"))
+    before = built.lecture("01_sums").stat().st_mtime_ns
+    assert not build("01_sums", shop=built, say=lambda _: None)
+    assert built.lecture("01_sums").stat().st_mtime_ns == before
+
+
+def test_a_forced_execution_gives_the_same_bytes(built, tmp_path):
+    shop = copy_of(built, tmp_path)
+    before = {path: path.read_bytes() for path in (shop.lecture("01_sums"), shop.student("01_sums"))}
+    assert build("01_sums", force=True, shop=shop, say=lambda _: None)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_first_build_measures_and_writes_the_timing_file(built):
+    entry = json.loads((built.sources / "timing.json").read_text())["01_sums"]
+    assert set(entry) == {"seconds", "mebibytes", "measured", "machine"}
+    assert 0 < entry["seconds"] < 60 and 20 < entry["mebibytes"] < 1000
+
+
+def test_the_built_notebooks_are_in_step_with_their_source(built):
+    assert check_in_sync("01_sums", built) == []
+    assert building.strays(built) == []
+
+
+def _edit_source(shop):
+    path = shop.source("01_sums")
+    path.write_text(path.read_text().replace("# one", "# 1"))
+
+
+def _edit_library(shop):
+    (shop.root / "utils" / "sums.py").write_text("ONE = 2\n")
+
+
+def _edit_script(shop):
+    (shop.root / "utils" / "static" / "view.js").write_text("2")
+
+
+def _edit_timing(shop):
+    timing.record("01_sums", 40, 3000, shop.sources)
+
+
+def _edit_definitions(shop):
+    folder = shop.root / "utils" / "course" / "lessons"
+    folder.mkdir(parents=True)
+    for package in (folder, folder.parent):
+        (package / "__init__.py").write_text("")
+    (folder / "lesson01.py").write_text("# new")
+
+
+@pytest.mark.parametrize("edit", [_edit_source, _edit_library, _edit_script, _edit_timing, _edit_definitions])
+def test_a_change_of_anything_a_lesson_depends_on_makes_it_stale(built, tmp_path, edit):
+    shop = copy_of(built, tmp_path)
+    edit(shop)
+    sentences = check_in_sync("01_sums", shop)
+    assert sentences and all("make notebooks" in sentence for sentence in sentences)
+
+
+def test_a_comment_in_the_library_makes_nothing_stale(built, tmp_path):
+    shop = copy_of(built, tmp_path)
+    (shop.root / "utils" / "sums.py").write_text('"""All sums."""\n# the first\nONE = 1\n')
+    (shop.root / "utils" / "unused.py").write_text("NEW = 1\n")
+    assert check_in_sync("01_sums", shop) == []
+
+
+def test_a_comment_in_the_definitions_counts_because_a_lesson_may_show_it(built, tmp_path):
+    shop = copy_of(built, tmp_path)
+    _edit_definitions(shop)
+    source = building.read_lesson("01_sums", shop)
+    before = building.lesson_key("01_sums", source, shop)
+    (shop.root / "utils" / "course" / "lessons" / "lesson01.py").write_text("# newer")
+    assert building.lesson_key("01_sums", source, shop) != before
+
+
+def test_the_data_files_that_a_lesson_names_count(tmp_path):
+    header = '# ---\n# jupyter:\n#   course:\n#     reads: ["data/facts.txt"]\n# ---\n\n'
+    shop = shop_with(tmp_path, header + "# %%\n1\n")
+    (tmp_path / "data").mkdir()
+    keys = set()
+    for facts in ("one", "two"):
+        (tmp_path / "data" / "facts.txt").write_text(facts)
+        keys.add(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
+    assert len(keys) == 2
+
+
+def _change(path: Path, edit) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    edit(notebook)
+    nbformat.write(notebook, path)
+
+
+@pytest.mark.parametrize(
+    ("form", "edit", "words"),
+    [
+        ("lecture", lambda nb: nb.cells.pop(), "has 3 cells, its source gives 4"),
+        ("lecture", lambda nb: nb.cells[1].update(source="x"), "cell 2 differs from its source in source"),
+        ("lecture", lambda nb: nb.cells[1].metadata.update(tags=[]), "cell 2 differs from its source in metadata"),
+        ("lecture", lambda nb: nb.cells[1].update(id="x"), "cell 2 differs from its source in id"),
+        ("lecture", lambda nb: nb.metadata.course.update(key="x"), "changed since it was executed"),
+        ("lecture", lambda nb: nb.cells[1].update(execution_count=None), "cell 2 was never executed"),
+        ("lecture", lambda nb: [cell.update(outputs=[]) for cell in nb.cells], "no cell has outputs"),
+        ("lecture", lambda nb: nb.metadata.update(widgets={}), "metadata differ"),
+        ("student", lambda nb: nb.cells[1].update(source="x"), "exercises/01_sums.ipynb: cell 2 differs"),
+        ("student", lambda nb: nb.cells[1].update(execution_count=3), "cell 2 has outputs"),
+    ],
+)
+def test_a_notebook_that_is_not_what_its_source_gives_is_described(built, tmp_path, form, edit, words):
+    shop = copy_of(built, tmp_path)
+    _change(getattr(shop, form)("01_sums"), edit)
+    (sentence,) = check_in_sync("01_sums", shop)
+    assert words in sentence
+
+
+def test_missing_and_broken_notebooks_are_described(built, tmp_path):
+    shop = copy_of(built, tmp_path)
+    shop.lecture("01_sums").unlink()
+    shop.student("01_sums").write_text("{")
+    first, second, *_ = check_in_sync("01_sums", shop)
+    assert "notebooks/01_sums.ipynb is missing" in first and "cannot be read" in second
+
+
+def test_a_notebook_without_source_is_described(built, tmp_path):
+    shop = copy_of(built, tmp_path)
+    (shop.lectures / "Untitled.ipynb").write_text("{}")
+    assert building.strays(shop) == ["notebooks/Untitled.ipynb has no source: delete or rename it"]
+
+
+def test_lessons_are_found_by_number_name_and_path(built):
+    for name in ("1", "01", "01_sums", "notebooks/src/01_sums.py"):
+        assert building._full_name(name, built) == "01_sums"
+
+
+def test_the_command_reports_errors_in_a_sentence(capsys):
+    assert building.main(["99_nothing", "--check"]) == 1
+    assert "no lesson 99_nothing" in capsys.readouterr().err
+
+
+# --- the card and the timing file -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "mebibytes", "words"),
+    [(2, 90, "5 s and 0.1 GiB"), (16.4, 614, "15 s and 0.6 GiB"), (88, 1023, "90 s and 1.0 GiB"), (200, 4000, "3 min and 3.9 GiB")],
+)  # fmt: skip
+def test_costs_are_rounded_in_words(seconds, mebibytes, words):
+    entry = {"seconds": seconds, "mebibytes": mebibytes, "machine": "2 cores, Python 3.11, torch 2.13"}
+    assert timing.in_words(entry) == f"about {words} on two CPU cores"
+
+
+def test_a_card_says_what_the_lesson_is_and_what_it_costs():
+    lesson = LESSONS[1]
+    entry = {"seconds": 14, "mebibytes": 614, "machine": "2 cores, Python 3.11, torch 2.13"}
+    card = Card(lesson, entry)
+    bundle = card._repr_mimebundle_()
+    for text in (bundle["text/plain"], bundle["text/html"]):
+        for part in (lesson.number, lesson.title, lesson.question, lesson.builds, "about 15 s and 0.6 GiB"):
+            assert part in text
+    assert Card(lesson, entry)._repr_mimebundle_() == bundle
+    assert "not measured yet" in repr(Card(lesson, None))
+
+
+# --- rules for notebooks under nbval ----------------------------------------------------------------------------
+
+LIVE = """
+from IPython.display import display
+display({"text/plain": "3 s"}, raw=True, metadata={"course": {"live": True}})
+print(object())
+"""
+SETTINGS = """
+import os
+assert os.environ["MPLBACKEND"].startswith("module:")
+assert os.path.basename(os.getcwd()) == "notebooks"
+assert not os.path.exists(os.environ["COURSE_PROGRESS"])
+open(os.environ["COURSE_PROGRESS"], "w").close()
+"""
+NBVAL = {
+    "notebooks/lecture": ["for i in range(3000): print('x' * 4000, flush=True)", LIVE, "print(4)", SETTINGS],
+    "notebooks/other": ['import os\nassert not os.path.exists(os.environ["COURSE_PROGRESS"])', "os._exit(1)"],
+    "notebooks/exercises/states": [
+        'print("Exercise 1.1 · sum: not attempted yet\\nmore")',
+        'print("Exercise 1.1 · sum: passed")',
+        'print("Exercise 1.2 · sum: not attempted yet")',
+    ],
+    "notebooks/exercises/01_sums": ["1"],
+    "notebooks/src/ignored": ["1 / 0"],
+    "work/ignored": ["1 / 0"],
+}
+SAVED = {LIVE: "<object object at 0x...>\n", "print(4)": "3\n"}
+
+
+def small_notebook(name: str, codes: list[str]) -> nbformat.NotebookNode:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in codes])
+    for cell in notebook.cells:
+        if name.endswith("states"):
+            cell.metadata["course"] = {"exercise": "1.1"}
+        if cell.source in SAVED:
+            cell.metadata["tags"] = ["nbval-check-output"]
+            cell.execution_count = 1
+            cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=SAVED[cell.source])]
+    return notebook
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory) -> dict[str, str]:
+    """What nbval says under the course's rules about cells that keep or break them, by notebook and cell."""
+    folder = tmp_path_factory.mktemp("nbval")
+    shop_with(folder, ENGINE + SOLVED)
+    for name, codes in NBVAL.items():
+        path = folder / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(small_notebook(name, codes), path)
+    (folder / "conftest.py").write_text('pytest_plugins = ["utils.course.nbval_rules"]\n')
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "--junitxml=report.xml", "."]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=170)
+    assert (folder / "report.xml").exists(), done.stdout + done.stderr
+    found = {}
+    for case in ElementTree.parse(folder / "report.xml").iter("testcase"):
+        failure = case.find("failure")
+        place = f"{case.get('classname').removesuffix('.ipynb').replace('.', '/')} {case.get('name')}"
+        found[place] = "passed" if failure is None else failure.text
+    return found
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("notebooks/lecture Cell 0", "passed"),  # thousands of prints
+        ("notebooks/lecture Cell 1", "passed"),  # a live output and an address beside a compared one
+        ("notebooks/lecture Cell 2", "Cell outputs differ"),
+        ("notebooks/lecture Cell 3", "passed"),  # backend, folder, no progress yet
+        ("notebooks/other Cell 0", "passed"),  # and none of another notebook's
+        ("notebooks/other Cell 1", "the kernel died while this cell ran"),
+        ("notebooks/exercises/states Cell 0", "passed"),
+        ("notebooks/exercises/states Cell 1", "the student notebook says: Exercise 1.1 · sum: passed"),
+        ("notebooks/exercises/states Cell 2", "exercise 1.1 showed no result"),
+        ("notebooks/exercises/01_sums Cell 0", "the source has the exercises ['1.1'], this notebook has []"),
+    ],
+)
+def test_nbval_judges_by_the_rules_of_the_course(verdicts, place, words):
+    assert place in verdicts, sorted(verdicts)
+    assert words in verdicts[place]
+
+
+def test_notebooks_of_students_and_editors_are_not_run(verdicts):
+    assert not [name for name in verdicts if "ignored" in name]
+
+
+def test_an_exercise_counts_as_untouched_only_when_its_result_says_so():
+    def said(text):
+        return [{"data": {"text/plain": text}, "metadata": {}}]
+
+    assert nbval_rules.not_attempted("1.1", said("Exercise 1.1 · a: not attempted yet\nTry.")) is None
+    assert nbval_rules.not_attempted("1.1", said("Exercise 1.1 · a: failed\nnot attempted yet"))
+    assert nbval_rules.not_attempted("1.1", said("Exercise 1.10 · a: not attempted yet"))
+    assert nbval_rules.not_attempted("1.1", [])
+
+
+# --- lint -------------------------------------------------------------------------------------------------------
+
+
+def notebook_of(*cells) -> nbformat.NotebookNode:
+    return nbformat.v4.new_notebook(cells=list(cells))
+
+
+def code_cell(source: str, tags=(), data=None, text=None):
+    outputs = []
+    if data is not None:
+        outputs.append(nbformat.v4.new_output("display_data", data=data))
+    if text is not None:
+        outputs.append(nbformat.v4.new_output("stream", name="stdout", text=text))
+    return nbformat.v4.new_code_cell(source, metadata={"tags": list(tags)}, outputs=outputs)
+
+
+def test_a_good_lesson_has_nothing_to_answer_for(tmp_path):
+    cells = [code_cell("import torch")] + [code_cell("1", [lint.COMPARED], text="1") for _ in range(5)]
+    picture = {"image/png": "aa", "text/plain": "Two lines that cross."}
+    cells += [
+        nbformat.v4.new_markdown_cell("![two lines](a.png) see https://pytorch.org/tmp/x"),
+        code_cell("1", data=picture),
+    ]
+    nbformat.write(notebook_of(*cells), tmp_path / "a.ipynb")
+    assert lint.lint_lecture(tmp_path / "a.ipynb") == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "cell", "words"),
+    [
+        (lint.long_cells, code_cell("1\n" * 26), "cell 1 has 26 lines"),
+        (lint.too_little_compared, code_cell("1", [lint.COMPARED], text="1"), "1 cells have compared outputs"),
+        (lint.too_little_compared, code_cell("1", [lint.COMPARED]), "no text output"),
+        (lint.machine_paths, code_cell("1", text="in /home/ada/course/x.py"), "/home/ada/course/x.py"),
+        (lint.machine_paths, code_cell("1", data={"text/html": "<b>/Users/ada/x</b>"}), "/Users/ada/x"),
+        (lint.machine_paths, nbformat.v4.new_markdown_cell("look into `/tmp/x`"), "/tmp/x"),
+        (lint.images_without_words, nbformat.v4.new_markdown_cell("![](a.png)"), "an image has no alt text"),
+        (lint.images_without_words, nbformat.v4.new_markdown_cell('<img src="a.png">'), "<img> has no alt text"),
+        (lint.images_without_words, code_cell("1", data={"text/html": '<img alt="" src="a">'}), "<img> has no alt text"),
+        (lint.images_without_words, code_cell("1", data={"image/png": "aa", "text/plain": "<Figure size 1x1>"}), "no alt"),
+        (lint.images_without_words, code_cell("1", data={"image/png": "aa"}), "no alt text"),
+        (lint.imports_not_in_one_cell, code_cell("x = 1"), "found 0"),
+        (lint.imports_not_in_one_cell, code_cell("def f():\n    import os"), None),
+    ],
+)  # fmt: skip
+def test_each_rule_finds_its_fault(rule, cell, words):
+    found = rule(notebook_of(cell))
+    assert (found == []) if words is None else any(words in sentence for sentence in found)
+
+
+def test_error_outputs_and_large_files_are_found(tmp_path):
+    cell = code_cell("import os", text="x" * 2_000_000)
+    cell.outputs.append(nbformat.v4.new_output("error", ename="ValueError", evalue="no", traceback=[]))
+    nbformat.write(notebook_of(cell), tmp_path / "a.ipynb")
+    found = " ".join(lint.lint_lecture(tmp_path / "a.ipynb"))
+    assert "ValueError: no" in found and "2.0 MB" in found

@@ -1,0 +1,496 @@
+"""The comparison: what it refuses, in which words, and what it must never refuse."""
+
+import functools
+
+import numpy
+import pytest
+import torch
+
+from utils.course.checks import Case, Mistake, Wrong, compare, difference, short
+from utils.course.exercises import Exercise
+
+
+def softmax(scores):
+    return torch.softmax(scores, -1)
+
+
+def softmax_cases(generator):
+    return [Case((torch.randn(*shape, generator=generator),)) for shape in ((3,), (2, 5), (2, 3, 4))]
+
+
+SOFTMAX = Exercise(
+    "99.1",
+    "softmax",
+    "easy",
+    5,
+    softmax,
+    softmax_cases,
+    mistakes=[
+        Mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
+        Mistake(lambda scores: scores.exp() / scores.exp().sum(-1), "the sum lost its axis: keepdim=True"),
+        Mistake(lambda scores: scores.exp().sum(-1), "only the sum came back"),
+    ],
+    gradient=True,
+)
+
+
+def mix(query, keys):
+    weights = torch.softmax(keys @ query, 0)
+    return weights @ keys, weights
+
+
+def mix_cases(generator):
+    return [
+        Case((torch.randn(d, generator=generator), torch.randn(n, d, generator=generator))) for n, d in ((1, 2), (4, 3))
+    ]
+
+
+MIX = Exercise("99.2", "mix", "easy", 5, mix, mix_cases, gradient=True, output_names=("output", "weights"))
+
+
+def verdict(answer, exercise=SOFTMAX) -> str:
+    """What the answer is told, or "" if it is right."""
+    try:
+        compare(answer, exercise, torch.Generator().manual_seed(7))
+    except Wrong as wrong:
+        return str(wrong)
+    return ""
+
+
+# Right answers
+
+
+def by_hand(scores):
+    powers = (scores - scores.amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+RIGHT = [
+    softmax,
+    by_hand,
+    lambda scores: torch.softmax(scores.double(), -1),
+    lambda scores: torch.exp(torch.log_softmax(scores, -1)),
+    lambda scores: by_hand(scores.flip(-1)).flip(-1),
+    lambda scores, extra=None: softmax(scores),
+    functools.partial(torch.softmax, dim=-1),
+]
+
+
+@pytest.mark.parametrize("answer", RIGHT)
+def test_right_answers_in_another_order_or_dtype_pass(answer):
+    assert verdict(answer) == ""
+
+
+def test_sums_in_another_order_pass_at_any_size():
+    def total(x):
+        return x.sum(-1)
+
+    def cases(generator):
+        return [Case((torch.randn(3, 1000, generator=generator) * size,)) for size in (1e-4, 1, 1e4)]
+
+    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
+    answers = [lambda x: x.flip(-1).cumsum(-1)[:, -1], lambda x: x.double().sum(-1), lambda x: x @ torch.ones(1000)]
+    for seed in range(20):
+        for answer in answers:
+            compare(answer, exercise, torch.Generator().manual_seed(seed))
+
+
+def test_a_gradient_that_is_only_rounding_is_not_held_against_an_answer():
+    def cosine(a, b):
+        return a @ b / (a.norm() * b.norm())
+
+    def cases(generator):  # in one dimension the cosine is a sign and its gradient zero
+        return [Case((torch.randn(1, generator=generator) / 50, torch.randn(1, generator=generator) * 9))]
+
+    exercise = Exercise("99.4", "cosine", "easy", 1, cosine, cases, gradient=True)
+    for seed in range(30):
+        answer = functools.partial(torch.nn.functional.cosine_similarity, dim=0)
+        compare(lambda a, b, f=answer: f(a, b), exercise, torch.Generator().manual_seed(seed))
+
+
+# Wrong answers and their words
+
+
+def in_place(scores):
+    result = softmax(scores)
+    scores += 1
+    return result
+
+
+def remembers(scores, kept=[]):  # noqa: B006 (this is what is tested)
+    if not kept:
+        kept.append(softmax(scores))
+    return kept[0] if scores.ndim == 1 else softmax(scores)
+
+
+def grows(scores, calls=[]):  # noqa: B006
+    calls.append(0)
+    return softmax(scores) + (len(calls) > 6)
+
+
+BUFFERS = {}
+
+
+def reuses_a_buffer(scores):
+    buffer = BUFFERS.setdefault(scores.shape, torch.zeros(scores.shape))
+    with torch.no_grad():
+        return buffer.copy_(softmax(scores))
+
+
+def calls_itself(scores):
+    return calls_itself(scores)
+
+
+def cuts_by_numpy(scores):
+    return torch.from_numpy(numpy.exp(scores.numpy()) / numpy.exp(scores.numpy()).sum(-1, keepdims=True))
+
+
+def half_done(scores):
+    if scores.ndim < 3:
+        return softmax(scores)
+
+
+def still_raises(scores):
+    softmax(scores)
+    raise NotImplementedError()
+
+
+class Unfriendly:
+    def __eq__(self, other):
+        raise ValueError("no")
+
+    def __repr__(self):
+        raise ValueError("no")
+
+
+WRONG = [
+    (lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
+    (lambda scores: scores.exp() / scores.exp().sum(-1), "keepdim"),
+    (lambda scores: scores.exp().sum(-1), "only the sum"),
+    (lambda scores: None, "returned nothing"),
+    (half_done, "returned nothing"),
+    (lambda scores: softmax(scores).numpy(), "return a torch tensor"),
+    (lambda scores: softmax(scores).tolist(), "is a list: return a torch tensor of shape (3,)"),
+    (lambda scores: (softmax(scores), 1), "return one torch tensor"),
+    (lambda scores: 3.0, "Python number 3.000"),
+    (lambda scores: "text", "the string 'text'"),
+    (lambda scores: Unfriendly(), "object of type Unfriendly"),
+    (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
+    (lambda scores: softmax(scores).long(), "dtype int64: expected real numbers"),
+    (lambda scores: softmax(scores).to(torch.complex64), "dtype complex64: expected real numbers"),
+    (lambda scores: softmax(scores).to_sparse(), "without plain values"),
+    (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
+    (lambda scores: softmax(scores)[None], "Axis 0 is one too many"),
+    (lambda scores: softmax(scores).sum(-1), "Axis 0 is missing"),
+    (
+        lambda scores: softmax(scores).transpose(0, -1),
+        "has shape (5, 2): expected (2, 5). The axes 0 and 1 are swapped",
+    ),
+    (lambda scores: softmax(scores) * float("nan"), "contains NaN"),
+    (lambda scores: softmax(scores) / 0, "contains infinite values"),
+    (lambda scores: softmax(2 * scores), "has wrong values (3 of 3)"),
+    (lambda scores: softmax(scores) * 1.001, "has wrong values"),
+    (in_place, "changed its input `scores` in place"),
+    (remembers, "result of an earlier call"),
+    (grows, "two different results"),
+    (reuses_a_buffer, "later call changed the result of an earlier one"),
+    (lambda scores: softmax(scores.detach()), "no gradient flows back"),
+    (lambda scores: torch.tensor(softmax(scores).tolist()), "no gradient flows back"),
+    (lambda scores: softmax(scores.data), "no gradient flows back"),
+    (cuts_by_numpy, "NumPy cut it"),
+    (lambda scores: by_hand(scores.detach()) * 2 - softmax(scores), "gradient with respect to `scores` is not"),
+    (
+        lambda scores: softmax(scores) + 0 * (scores - scores).sqrt().sum(),
+        "gradient with respect to `scores` contains NaN",
+    ),
+    (lambda scores: 1 / 0, "ZeroDivisionError: division by zero, at line"),
+    (lambda scores: undefined_name, "NameError"),  # noqa: F821
+    (calls_itself, "calls itself without end"),
+    (lambda scores: exit(3), "not by leaving Python"),
+    (still_raises, "remove the line `raise NotImplementedError()`"),
+    (lambda: 1, "It must be callable with the arguments (scores), but takes ()"),
+    (lambda scores, more: 1, "missing a required argument: 'more'"),
+    (42, "Expected a function, got the Python number 42"),
+    (torch.ones(2), "Expected a function, got a torch tensor of shape (2,)"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), WRONG)
+def test_a_wrong_answer_hears_what_is_wrong(answer, words):
+    message = verdict(answer)
+    assert words in message
+    assert "checks.py" not in message
+
+
+def test_the_smallest_failing_case_is_shown_with_both_values():
+    message = verdict(lambda scores: torch.softmax(2 * scores, -1))
+    generator = torch.Generator().manual_seed(7)
+    torch.randint(2**31, (), generator=generator)
+    scores = softmax_cases(generator)[0].args[0]
+    assert f"    scores = {short(scores)}" in message
+    assert f"    expected {short(softmax(scores))}" in message
+    assert f"    got      {short(softmax(2 * scores))}" in message
+
+
+def test_values_that_look_alike_are_shown_with_more_digits():
+    message = verdict(lambda scores: softmax(scores) * 1.0005)
+    expected, got = message.split("\n")[-2:]
+    assert expected.split(" ", 5)[5].strip() != got.split(" ", 5)[5].strip()
+
+
+def test_a_large_case_is_described_and_its_worst_place_named():
+    def cases(generator):
+        return [Case((torch.randn(6, 9, generator=generator),), note="a large table")]
+
+    exercise = Exercise("99.5", "softmax", "easy", 1, softmax, cases)
+
+    def wrong_in_one_place(scores):
+        result = softmax(scores)
+        result[4, 7] += 1
+        return result
+
+    message = verdict(wrong_in_one_place, exercise)
+    assert "(1 of 54) in this case: a large table." in message
+    assert "scores = a tensor of shape (6, 9)" in message
+    assert "largest difference at [4, 7]" in message
+
+
+# Models of mistakes
+
+
+def test_a_mistake_that_raises_is_known_by_its_error():
+    def product(a, b):
+        return a @ b.T
+
+    def cases(generator):
+        return [Case((torch.randn(2, 3, generator=generator), torch.randn(4, 3, generator=generator)))]
+
+    mistakes = [
+        Mistake(lambda a, b: a * b, "not element by element"),
+        Mistake(lambda a, b: a @ b, "the second factor must be transposed"),
+    ]
+    exercise = Exercise("99.6", "product", "easy", 1, product, cases, mistakes)
+    assert verdict(lambda a, b: torch.matmul(a, b), exercise) == "the second factor must be transposed"
+    assert verdict(lambda a, b: b * a, exercise) == "not element by element"
+    assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
+
+
+def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
+    exercise = Exercise("99.7", "softmax", "easy", 1, softmax, softmax_cases, [Mistake(softmax, "never")])
+    assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
+
+
+def test_a_mistake_counts_only_if_it_explains_every_case():
+    assert verdict(lambda scores: torch.softmax(scores, 0) if scores.ndim == 2 else softmax(scores)).startswith(
+        "The result has wrong values"
+    )
+
+
+# Other kinds of results
+
+
+def test_parts_of_a_tuple_are_called_by_name():
+    assert verdict(mix, MIX) == ""
+    assert verdict(lambda query, keys: list(mix(query, keys)), MIX) == ""
+    assert "tuple of 2 (output, weights)" in verdict(lambda query, keys: mix(query, keys)[0], MIX)
+    assert "has 3 parts: expected a tuple of 2" in verdict(lambda query, keys: (*mix(query, keys), 1), MIX)
+    assert verdict(lambda query, keys: (mix(query, keys)[0], None), MIX).startswith("`weights` is None")
+    assert verdict(lambda query, keys: mix(query, keys)[::-1], MIX).startswith("`output` has shape")
+    assert verdict(lambda query, keys: (mix(query, keys)[0], mix(query, keys)[1] * 2), MIX).startswith(
+        "`weights` has wrong values"
+    )
+
+
+def test_each_output_and_each_input_must_carry_the_gradient():
+    assert "from `weights`" in verdict(lambda query, keys: (mix(query, keys)[0], mix(query, keys)[1].detach()), MIX)
+    assert "reaches `query`" in verdict(lambda query, keys: mix(query.detach(), keys), MIX)
+
+
+def other_kinds(x):
+    return {"sum": 3.5, "count": 2, "empty": False, "name": "ab", "list": [1, 2]}
+
+
+OTHER = Exercise("99.8", "kinds", "easy", 1, other_kinds, lambda generator: [Case((1,))])
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sum": numpy.float32(3.5)}, ""),
+        ({"sum": torch.tensor(3.5)}, ""),
+        ({"count": numpy.int64(2)}, ""),
+        ({"list": (1, 2)}, ""),
+        ({"sum": 3.6}, "The entry 'sum' is the wrong number"),
+        ({"sum": float("nan")}, "The entry 'sum' is NaN"),
+        ({"sum": True}, "The entry 'sum' is the truth value True: expected a number"),
+        ({"sum": "3.5"}, "expected a number"),
+        ({"count": 3}, "wrong number"),
+        ({"empty": 0}, "expected True or False"),
+        ({"empty": True}, "The entry 'empty' is wrong"),
+        ({"name": "ba"}, "expected 'ab'"),
+        ({"name": 1}, "expected a string"),
+        ({"list": [1]}, "has 1 parts: expected a list of 2"),
+        ({"more": 1}, "a key too many, 'more'"),
+    ],
+)
+def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
+    message = verdict(lambda x: other_kinds(x) | changed, OTHER)
+    assert words in message
+    assert bool(message) == bool(words)
+
+
+def test_a_missing_key_is_named():
+    assert "lacks the key 'count'" in verdict(lambda x: {"sum": 3.5}, OTHER)
+
+
+def test_a_value_can_be_the_answer():
+    exercise = Exercise("99.9", "a number", "easy", 1, torch.tensor([1.0, 2.0]))
+    assert verdict(torch.tensor([1.0, 2.0]), exercise) == ""
+    assert verdict(torch.tensor([1.0, 3.0]), exercise).startswith("The answer has wrong values")
+    assert verdict(None, exercise).startswith("The answer is None")
+    assert "The answer is a list" in verdict([1.0, 2.0], exercise)
+
+
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = torch.nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        return x * self.factor
+
+
+def build_and_run(module, x):
+    built = module()
+    if not hasattr(built, "factor"):
+        raise Wrong("call the parameter `factor`")
+    return built(x)
+
+
+SCALE = Exercise(
+    "99.10",
+    "scale",
+    "easy",
+    1,
+    Scale,
+    lambda generator: [Case((torch.randn(2, 3, generator=generator),))],
+    call=build_and_run,
+    gradient=True,
+)
+
+
+class ScaleTwice(Scale):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class ScaleFails(Scale):
+    def forward(self, x):
+        return x * self.missing
+
+
+class Nameless(torch.nn.Module):
+    pass
+
+
+def test_a_class_can_be_the_answer_through_an_adapter():
+    assert verdict(Scale, SCALE) == ""
+    assert "wrong values" in verdict(ScaleTwice, SCALE)
+    assert "AttributeError" in verdict(ScaleFails, SCALE)
+    assert "at line" in verdict(ScaleFails, SCALE)
+    assert verdict(Nameless, SCALE) == "call the parameter `factor`"
+
+
+def test_inputs_of_any_kind_must_stay_as_they_were():
+    def count(words, seen, **options):
+        return len(words)
+
+    def cases(generator):
+        return [Case((["a", "b"], {"x": [1]}), {"table": numpy.zeros(2)})]
+
+    exercise = Exercise("99.11", "count", "easy", 1, count, cases)
+
+    def fills(words, seen, **options):
+        seen["x"].append(1)
+        return len(words)
+
+    def writes(words, seen, **options):
+        options["table"][0] = 1
+        return len(words)
+
+    assert verdict(count, exercise) == ""
+    assert "`seen`" in verdict(fills, exercise)
+    assert "`table`" in verdict(writes, exercise)
+    assert "`words`" in verdict(lambda words, seen, **options: [len(words), words.clear()][0], exercise)
+
+
+def test_answers_may_draw_random_numbers_as_the_reference_does():
+    def noisy(x):
+        return x + torch.randn(x.shape)
+
+    exercise = Exercise("99.12", "noise", "easy", 1, noisy, softmax_cases)
+    assert verdict(lambda x: torch.randn(x.shape) + x, exercise) == ""
+    assert "wrong values" in verdict(lambda x: x + torch.rand(x.shape), exercise)
+
+
+# Properties
+
+
+def rows_sum_to_one(answer, generator):
+    weights = answer(torch.randn(4, 6, generator=generator))
+    if not torch.allclose(weights.sum(-1), torch.ones(4), atol=1e-5):
+        raise Wrong("rows do not sum to 1")
+
+
+WITH_PROPERTY = Exercise("99.13", "p", "easy", 1, softmax, softmax_cases, properties=[rows_sum_to_one])
+
+
+def test_a_property_speaks_before_the_plain_numbers():
+    assert verdict(softmax, WITH_PROPERTY) == ""
+    assert verdict(lambda scores: softmax(scores) * 2, WITH_PROPERTY) == "rows do not sum to 1"
+    assert "wrong values" in verdict(lambda scores: softmax(2 * scores), WITH_PROPERTY)
+
+
+def only_small(scores):
+    if scores.shape == (4, 6):
+        raise KeyError("large")
+    return softmax(scores)
+
+
+def nothing_for_large(scores):
+    return softmax(scores) if scores.shape != (4, 6) else None
+
+
+def test_an_answer_that_fails_only_in_a_property_is_told_how():
+    assert "KeyError: 'large', at line" in verdict(only_small, WITH_PROPERTY)
+    assert "a tensor of shape" not in verdict(nothing_for_large, WITH_PROPERTY).split("\n")[0]
+    assert "cannot be worked with: it is None" in verdict(nothing_for_large, WITH_PROPERTY)
+
+
+def test_a_bug_in_a_property_is_not_blamed_on_the_answer():
+    def broken(answer, generator):
+        raise KeyError("ours")
+
+    exercise = Exercise("99.14", "p", "easy", 1, softmax, softmax_cases, properties=[broken])
+    with pytest.raises(KeyError, match="ours"):
+        compare(softmax, exercise, torch.Generator())
+
+
+def test_a_bug_in_the_reference_is_not_blamed_on_the_answer():
+    def broken(scores):
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        compare(softmax, Exercise("99.15", "p", "easy", 1, broken, softmax_cases), torch.Generator())
+
+
+def test_masks_of_infinity_and_nan_compare_as_equal():
+    want = torch.tensor([1.0, float("inf"), float("-inf"), float("nan")])
+    assert difference(want.clone(), want) is None
+    assert difference(want.flip(0), want) is not None
+    assert difference(-want, want) is not None
+
+
+def test_arguments_must_be_a_tuple():
+    with pytest.raises(TypeError, match="write Case"):
+        Case(torch.ones(2))

@@ -1,0 +1,462 @@
+"""Facts about the widgets: every state, every callback and the three forms, without a browser."""
+
+import base64
+import json
+import re
+import sys
+from pathlib import Path
+
+import ipywidgets
+import numpy as np
+import pytest
+
+import utils.draw as draw
+from utils.draw.forms import WIDGET_VIEW
+
+# The package exports functions with the names of these modules.
+explore_module = sys.modules["utils.draw.explore"]
+guess_module = sys.modules["utils.draw.guess"]
+plane_module = sys.modules["utils.draw.plane"]
+view_module = sys.modules["utils.draw.attention_view"]
+stepper_module = sys.modules["utils.draw.stepper"]
+
+STATIC = Path(draw.__file__).parent / "static"
+KEYS = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
+VALUES = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (-1.5, -0.5)}
+TOKENS = ["the", "cat", "sat"]
+
+
+def softmax(scores):
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def bars_at(temperature=1.0, hard=False):
+    weights = softmax(np.arange(3) / temperature)
+    return draw.weights_bars(list("abc"), np.eye(3)[2] if hard else weights, f"temperature {temperature:.2g}")
+
+
+def respond(x, y, temperature=1.0):
+    weights = softmax(np.array(list(KEYS.values())) @ [x, y] / temperature)
+    return {"weights": weights, "output": weights @ np.array(list(VALUES.values())), "text": f"x is {x:.1f}"}
+
+
+def attention_weights(*shape):
+    return softmax(np.random.default_rng(0).normal(size=shape))
+
+
+WIDGETS = {
+    "explore": lambda: draw.explore(bars_at, "Three bars.", temperature=(0.1, 5.0, 0.1, 1.0), hard=False),
+    "attention": lambda: draw.attention_view(attention_weights(2, 4, 3, 3), TOKENS, title="Self"),
+    "plane": lambda: draw.plane(respond, KEYS, VALUES, title="A plane", temperature=draw.log_range(0.1, 10, 1)),
+    "stepper": lambda: draw.stepper(lambda index: bars_at(index + 1.0), ["one", "two", "three"], "Bars."),
+    "guess": lambda: draw.guess_weights(list("abc"), [0.7, 0.2, 0.1], "How is the weight shared?"),
+}
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_every_widget_has_three_forms(name):
+    widget = WIDGETS[name]()
+    data, metadata = widget._repr_mimebundle_()
+    assert set(data) == {WIDGET_VIEW, "image/png", "text/plain"}
+    assert data[WIDGET_VIEW]["model_id"] == widget.model_id
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+    assert data["text/plain"].strip() and metadata["image/png"]["alt"] == data["text/plain"] == repr(widget)
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_the_static_form_is_the_same_for_two_widgets(name):
+    first, second = (WIDGETS[name]().static() for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_every_widget_has_its_own_class(name):
+    assert {"course-widget", f"course-{name}"} <= set(WIDGETS[name]()._dom_classes)
+
+
+# Explore
+
+
+def test_moving_a_control_draws_a_new_picture():
+    widget = WIDGETS["explore"]()
+    before = widget._stage.png, widget._stage.count
+    widget._controls["temperature"].value = 3.0
+    assert widget._stage.png != before[0] and widget._stage.count == before[1] + 1
+    assert widget._stage.state == {"temperature": 3.0, "hard": False}
+    assert widget.alt_text() == "Three bars. Now: temperature 3, hard off."
+
+
+def test_reset_goes_back_to_the_first_picture_and_draws_once():
+    widget = WIDGETS["explore"]()
+    first = widget._stage.png
+    widget.set(temperature=2.0, hard=True)
+    count = widget._stage.count
+    next(child for child in widget.children if isinstance(child, ipywidgets.Button)).click()
+    assert widget._stage.png == first and widget._stage.count == count + 1
+
+
+def test_an_exception_in_the_figure_function_is_shown_and_raised():
+    def breaks(k):
+        if k == 2:
+            raise ValueError("two is\nnot allowed")
+        return bars_at(k + 1.0)
+
+    widget = draw.explore(breaks, "Bars.", k=(0, 3, 1, 0))
+    picture = widget._stage.png
+    with pytest.raises(ValueError, match="not allowed"):
+        widget._controls["k"].value = 2
+    assert widget._stage.error == "This picture could not be drawn: ValueError: two is not allowed"
+    assert widget._stage.png == picture and widget._stage.state == {"k": 2}
+    widget._controls["k"].value = 3
+    assert widget._stage.error == "" and widget._stage.png != picture
+
+
+def test_an_exception_in_the_first_picture_stops_the_cell():
+    with pytest.raises(ZeroDivisionError):
+        draw.explore(lambda k: 1 / 0, "Bars.", k=(0, 3, 1, 0))
+
+
+def test_alt_text_may_follow_the_parameters():
+    widget = draw.explore(lambda k: bars_at(k), lambda k: f"Bars at {k:.1f}.", k=(0.5, 2.0, 0.5, 1.0))
+    widget.set(k=2.0)
+    assert widget.alt_text() == "Bars at 2.0."
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "value"),
+    [
+        ((0, 9, 1, 3), ipywidgets.IntSlider, 3),
+        ((0.0, 1.0, 0.05, 0.5), ipywidgets.FloatSlider, 0.5),
+        (draw.log_range(0.01, 100, 1), ipywidgets.FloatLogSlider, 1),
+        (["a", "b"], ipywidgets.ToggleButtons, "a"),
+        (list("abcdef"), ipywidgets.Dropdown, "a"),
+        ({"one": 1, "two": 2}, ipywidgets.ToggleButtons, 1),
+        (True, ipywidgets.Checkbox, True),
+        ("some text", ipywidgets.Text, "some text"),
+        (ipywidgets.IntText(value=4), ipywidgets.IntText, 4),
+    ],
+)
+def test_each_kind_of_control_becomes_its_widget(given, kind, value):
+    control = explore_module.make_control("name", "label", given)
+    assert type(control) is kind and control.value == value
+
+
+def test_a_slider_shows_as_many_decimals_as_its_step_has():
+    assert [explore_module.decimals_of(step) for step in (1.0, 0.5, 0.05, 0.001)] == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("controls", "error", "message"),
+    [
+        ({}, ValueError, "at least one control"),
+        ({"k": (0, 1)}, ValueError, "four numbers"),
+        ({"k": (1, 0, 1, 0)}, ValueError, "low < high"),
+        ({"k": (0, 1, 0.1, 5)}, ValueError, "a start between"),
+        ({"k": []}, ValueError, "no options"),
+        ({"k": None}, TypeError, "expected \\(low, high, step, start\\)"),
+        ({"j": (0, 1, 1, 0)}, TypeError, "does not fit the controls \\['j'\\]"),
+    ],
+)
+def test_wrong_controls_are_refused_with_a_sentence(controls, error, message):
+    with pytest.raises(error, match=message):
+        draw.explore(lambda k: bars_at(1.0), "Bars.", **controls)
+
+
+def test_an_unknown_label_or_parameter_is_refused():
+    with pytest.raises(ValueError, match="no such control"):
+        draw.explore(lambda k: bars_at(), "Bars.", labels={"q": "query"}, k=(0, 1, 1, 0))
+    with pytest.raises(ValueError, match="no control named"):
+        WIDGETS["explore"]().set(temprature=1)
+
+
+@pytest.mark.parametrize("alt", ["", None])
+def test_explore_and_stepper_want_alt_text(alt):
+    with pytest.raises((ValueError, TypeError), match="alt text"):
+        draw.explore(lambda k: bars_at(), alt, k=(0, 1, 1, 0))
+    with pytest.raises((ValueError, TypeError), match="alt text"):
+        draw.stepper(lambda index: bars_at(), 2, alt)
+
+
+def test_a_log_range_must_be_positive_and_hold_its_start():
+    for low, high, start in ((0, 1, 0.5), (2, 1, 1.5), (1, 2, 3)):
+        with pytest.raises(ValueError):
+            draw.log_range(low, high, start)
+
+
+# Attention between two rows
+
+
+def test_weights_may_have_two_three_or_four_axes():
+    for shape, full in (((3, 5), (1, 1, 3, 5)), ((4, 3, 5), (1, 4, 3, 5)), ((2, 4, 3, 5), (2, 4, 3, 5))):
+        view = draw.attention_view(attention_weights(*shape), TOKENS, list("abcde"))
+        assert view.weights.shape == tuple(view.shape) == full
+        sent = np.frombuffer(view._weights, "<f4").reshape(view.shape)
+        assert np.allclose(sent, view.weights, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((5, 3), r"must be \(3, 5\), got \(5, 3\); the two axes are swapped"),
+        ((2, 3, 4), r"3 target tokens look at 5 source tokens"),
+        ((5,), "got 1 axes"),
+        ((1, 2, 3, 3, 5), "got 5 axes"),
+    ],
+)
+def test_weights_that_do_not_fit_the_tokens_are_refused(shape, message):
+    with pytest.raises(ValueError, match=message):
+        draw.attention_view(attention_weights(*shape), TOKENS, list("abcde"))
+
+
+def test_scores_in_place_of_weights_are_refused():
+    with pytest.raises(ValueError, match="are these scores"):
+        draw.attention_view([[-1.0, 2.0]], ["a"], ["x", "y"])
+
+
+def test_every_layer_and_head_and_their_mean_can_be_chosen():
+    weights = attention_weights(2, 4, 3, 3)
+    view = draw.attention_view(weights, TOKENS, head="mean")
+    assert np.allclose(view.matrix(), weights[0].mean(0)) and "mean of 4 heads" in view.alt_text()
+    for layer in range(2):
+        for head in range(4):
+            view.layer, view.head = layer, head
+            assert (view.matrix() == weights[layer, head]).all()
+            assert f"layer {layer + 1} of 2, head {head + 1} of 4" in view.alt_text()
+
+
+@pytest.mark.parametrize(("name", "value"), [("layer", 2), ("layer", -1), ("head", 4), ("head", -2)])
+def test_a_layer_or_head_that_does_not_exist_is_refused(name, value):
+    view = WIDGETS["attention"]()
+    with pytest.raises(ValueError, match="counted from 0"):
+        setattr(view, name, value)
+
+
+def test_a_token_can_be_chosen_from_the_start():
+    view = draw.attention_view(attention_weights(3, 5), TOKENS, list("abcde"), focus=1)
+    assert view.focus == ["target", 1]
+    assert view.static() != draw.attention_view(attention_weights(3, 5), TOKENS, list("abcde")).static()
+    with pytest.raises(ValueError, match="focus is"):
+        view.focus = ["target", 3]
+
+
+def test_long_rows_become_a_heat_map_in_the_static_form():
+    tokens = [f"t{i}" for i in range(20)]
+    figure = view_module.attention_figure(attention_weights(1, 1, 20, 20), tokens, tokens, 0, 0)
+    assert figure.axes[0].images
+
+
+def test_the_largest_weight_is_named_in_the_alt_text():
+    weights = np.full((3, 3), 0.1)
+    weights[1, 2] = 0.8
+    assert draw.attention_view(weights, TOKENS).alt_text().endswith("The largest weight is 0.80, from cat to sat.")
+
+
+# Plane
+
+
+def test_the_answer_follows_the_query_and_the_slider():
+    widget = WIDGETS["plane"]()
+    widget.query = [-1.0, 0.5]
+    assert widget.answer["weights"] == pytest.approx(respond(-1.0, 0.5)["weights"].tolist())
+    widget.settings = {"temperature": 0.2}
+    assert widget.answer["weights"] == pytest.approx(respond(-1.0, 0.5, 0.2)["weights"].tolist())
+    assert widget.answer["output"] == pytest.approx(respond(-1.0, 0.5, 0.2)["output"].tolist())
+    assert widget.answer["count"] == 3 and widget.answer["text"] == "x is -1.0"
+    assert "temperature 0.2" in widget.alt_text() and "query at (-1.00, 0.50)" in widget.alt_text()
+
+
+def test_the_whole_plane_has_pictures_and_finite_answers():
+    points = plane_module.plane_points(KEYS, VALUES, 2.0)
+    for x in (-2.0, 0.0, 1.7):
+        for y in (-2.0, 0.0, 1.7):
+            answer = plane_module.answer_of(respond, [x, y], {"temperature": 0.05}, 3)
+            json.dumps(answer, allow_nan=False)
+            figure = plane_module.plane_figure(points, [x, y], {"temperature": 0.05}, answer, 2.0, "A plane")
+            assert draw.figure_png(figure, "a")
+
+
+def test_names_in_the_plane_keep_apart_and_inside():
+    points = plane_module.plane_points(KEYS, VALUES, 2.0)
+    named = plane_module.names_in_plane(points, [1.0, 0.45], [1.4, 1.4], ("query", "output"))
+    centres = plane_module.places_of_names(named, [place for _, place, _ in named], 2.0)
+    assert len(set(centres)) == len(named)
+    assert all(abs(x) < 2 and abs(y) < 2 for x, y in centres)
+
+
+def test_respond_may_give_only_a_text():
+    widget = draw.plane(lambda x, y: {"text": "hello"}, KEYS)
+    assert widget.answer["weights"] is None and widget.answer["output"] is None
+    assert widget.alt_text().endswith("hello")
+
+
+def test_an_exception_in_respond_is_shown_and_raised():
+    def breaks(x, y):
+        if x < 0:
+            raise ValueError("x is negative")
+        return respond(x, y)
+
+    widget = draw.plane(breaks, KEYS)
+    with pytest.raises(ValueError, match="x is negative"):
+        widget.query = [-1.0, 0.0]
+    assert "x is negative" in widget.error and widget.answer["count"] == 2
+    widget.query = [1.0, 0.0]
+    assert widget.error == "" and widget.answer["count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ({"weights": [0.5, 0.5]}, ValueError, "each of the 2 numbers, got 3"),
+        ({"weights": [0.5, 0.5, 3.0]}, ValueError, "between 0 and 1"),
+        ({"weights": [0.5, 0.5, np.nan]}, ValueError, "finite"),
+        ({"output": [1, 2, 3]}, ValueError, "must be a point"),
+        ({"weigths": []}, TypeError, "some of"),
+        (None, TypeError, "got NoneType"),
+    ],
+)
+def test_a_wrong_answer_of_respond_is_refused(answer, error, message):
+    with pytest.raises(error, match=message):
+        draw.plane(lambda x, y: answer, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keys": {}}, "at least one"),
+        ({"keys": {"far": (3, 0)}}, "outside -2 to 2"),
+        ({"keys": {"flat": (1,)}}, "must be a point"),
+        ({"keys": KEYS, "values": {"cat": (0, 0)}}, "names of the keys"),
+        ({"keys": KEYS, "query": (0, 9)}, "outside"),
+        ({"keys": {str(i): (0, 0) for i in range(9)}}, "apart by colour"),
+    ],
+)
+def test_points_outside_the_plane_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        draw.plane(lambda x, y: {}, **options)
+
+
+# Stepper
+
+
+def test_previous_next_and_arrow_keys_stay_inside_the_steps():
+    widget = WIDGETS["stepper"]()
+    assert widget._back.disabled and not widget._on.disabled
+    seen = []
+    for press in (widget._on.click, widget._on.click):
+        press()
+        seen.append(widget.index)
+    for key in ("ArrowRight", "Home", "ArrowLeft", "End", "ArrowLeft", "x"):
+        widget._stage._handle_custom_msg({"key": key}, [])
+        seen.append(widget.index)
+    assert seen == [1, 2, 2, 0, 0, 2, 1, 1]
+    assert widget._stage.text == "Step 2 of 3: two" and widget._stage.state == {"step": 1, "label": "two"}
+
+
+def test_each_step_is_made_once():
+    made = []
+    widget = draw.stepper(lambda index: made.append(index) or bars_at(), 3, "Bars.")
+    for index in (1, 2, 1, 0):
+        widget.index = index
+    assert made == [0, 1, 2]
+
+
+def test_html_steps_have_html_as_their_static_form():
+    widget = draw.stepper(lambda index: f"<p>step {index}</p>", 2, "A text.")
+    data, _ = widget._repr_mimebundle_()
+    assert data["text/html"] == "<p>step 0</p>" and data["text/plain"] == "A text. Step 1 of 2."
+    assert "image/png" not in data
+
+
+def test_a_single_step_has_nowhere_to_go():
+    widget = draw.stepper(lambda index: bars_at(), ["only"], "Bars.")
+    assert widget._back.disabled and widget._on.disabled and widget._slider.disabled
+
+
+def test_wrong_steps_are_refused():
+    with pytest.raises(ValueError, match="at least one step"):
+        draw.stepper(lambda index: bars_at(), 0, "Bars.")
+    with pytest.raises(ValueError, match="from 0 to 2, got 3"):
+        WIDGETS["stepper"]().index = 3
+
+
+def test_an_exception_in_a_step_is_shown_and_raised():
+    widget = draw.stepper(lambda index: bars_at(1 / (1 - index)), 2, "Bars.")
+    with pytest.raises(ZeroDivisionError):
+        widget.index = 1
+    assert "ZeroDivisionError" in widget._stage.error
+
+
+# Guess
+
+
+def state_sent_to_the_page(widget):
+    """All that the browser knows of the widget and its parts."""
+    parts = [*widget.children, *widget.children[-2].children]
+    return repr([part.get_state() for part in parts])
+
+
+def test_the_truth_stays_in_python_until_the_guess_is_committed():
+    widget = draw.guess_weights(list("abc"), [0.731, 0.2, 0.069], "How?")
+    assert "0.73" not in state_sent_to_the_page(widget) and "0.73" not in repr(widget.static())
+    before = widget.static()
+    widget.commit()
+    assert "0.73" in state_sent_to_the_page(widget)
+    assert widget.static() == before  # a saved notebook does not give it away
+
+
+def test_a_guess_is_scaled_committed_locked_and_freed():
+    widget = WIDGETS["guess"]()
+    widget._sliders[0].value = 100
+    assert widget.guess == pytest.approx([0.5, 0.25, 0.25])
+    widget._commit.click()
+    assert widget.committed and all(slider.disabled for slider in widget._sliders)
+    assert "total variation) is 0.20: 20% of your weight" in widget._stage.text
+    count = widget._stage.count
+    widget._sliders[0].value = 0  # a late message from the page
+    assert widget._stage.count == count
+    widget._again.click()
+    assert not widget.committed and widget.guess == pytest.approx([1 / 3] * 3)
+
+
+def test_a_guess_of_nothing_cannot_be_committed():
+    widget = WIDGETS["guess"]()
+    for slider in widget._sliders:
+        slider.value = 0
+    assert widget.guess is None and widget._commit.disabled
+    with pytest.raises(ValueError, match="at least one slider"):
+        widget.commit()
+
+
+def test_total_variation_is_zero_for_equal_and_one_for_disjoint():
+    assert guess_module.total_variation([0.3, 0.7], [0.3, 0.7]) == 0
+    assert guess_module.total_variation([1, 0], [0, 1]) == 1
+    words = [guess_module.closeness(distance) for distance in (0, 0.1, 0.3, 0.9)]
+    assert len(set(words)) == 4
+
+
+@pytest.mark.parametrize("truth", [[0.5, 0.2], [0.9, 0.9], [1.5, -0.5]])
+def test_a_truth_that_is_no_distribution_is_refused(truth):
+    with pytest.raises(ValueError, match="sum|negative"):
+        draw.guess_weights(["a", "b"], truth, "How?")
+
+
+# What the page gets
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.iterdir()), ids=lambda path: path.name)
+def test_the_page_asks_no_other_host_for_anything(path):
+    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", path.read_text()))
+    assert addresses <= {"http://www.w3.org/2000/svg"}  # a name, not a place
+    assert not re.search(r"@import|\bimport\s*\(|^import |fetch\(|XMLHttpRequest", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.glob("*.css")), ids=lambda path: path.name)
+def test_letters_on_the_page_are_large_enough_to_be_projected(path):
+    sizes = re.findall(r"font(?:-size)?:[^;]*?(\d+)px", path.read_text())
+    assert sizes and min(map(int, sizes)) >= 14
+
+
+@pytest.mark.parametrize("path", sorted(STATIC.glob("*.css")), ids=lambda path: path.name)
+def test_every_theme_colour_has_a_fallback(path):
+    assert not re.findall(r"var\(--jp-[\w-]+\)", path.read_text())

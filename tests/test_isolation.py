@@ -1,0 +1,368 @@
+"""Whatever an answer does, the process that checks it lives on and learns what happened."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import warnings
+
+import numpy
+import psutil
+import pytest
+import torch
+
+from utils.course import isolation
+from utils.course.isolation import run_isolated
+
+FORMS = [pytest.param(False, id="child"), pytest.param(True, id="thread")]
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the forked form exists on Linux only")
+if not sys.platform.startswith("linux"):
+    FORMS = FORMS[1:]
+
+
+def endless():
+    while True:
+        pass
+
+
+def endless_and_stubborn():
+    while True:
+        try:
+            while True:
+                pass
+        except:  # noqa: E722 (this is what is tested)
+            pass
+
+
+def divide():
+    numerator = 1
+    return numerator / 0
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_a_value_and_what_was_printed_come_back(in_process):
+    outcome = run_isolated(lambda: print("hello", end="") or [1, "two"], in_process=in_process)
+    assert outcome.ok
+    assert outcome.value == [1, "two"]
+    assert outcome.printed == "hello"
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_an_exception_names_the_line_of_the_student(in_process):
+    outcome = run_isolated(divide, in_process=in_process)
+    assert outcome.kind == "exception"
+    assert (outcome.error, outcome.message) == ("ZeroDivisionError", "division by zero")
+    assert outcome.code == "return numerator / 0"
+    assert outcome.line == divide.__code__.co_firstlineno + 2
+    assert "isolation" not in outcome.in_words()
+
+
+def test_an_exception_inside_torch_names_the_line_that_called_it():
+    def multiply():
+        return torch.ones(2, 3) @ torch.ones(2, 3)
+
+    outcome = run_isolated(multiply)
+    assert outcome.code == "return torch.ones(2, 3) @ torch.ones(2, 3)"
+
+
+def test_code_without_a_file_has_a_line_number_all_the_same():
+    names = {}
+    exec("def f():\n    x = 1\n    return x / 0", names)
+    outcome = run_isolated(names["f"])
+    assert (outcome.line, outcome.code) == (3, "")
+
+
+def test_an_exception_that_cannot_be_shown_is_reported():
+    class Odd(Exception):
+        def __str__(self):
+            raise ValueError("no words")
+
+    def raise_it():
+        raise Odd
+
+    outcome = run_isolated(raise_it)
+    assert (outcome.kind, outcome.error) == ("exception", "Odd")
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+@pytest.mark.parametrize("code", [0, 1, "a message"])
+def test_leaving_python_is_an_exception_like_any_other(in_process, code):
+    outcome = run_isolated(lambda: sys.exit(code), in_process=in_process)
+    assert (outcome.kind, outcome.error) == ("exception", "SystemExit")
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_an_endless_loop_is_stopped_in_time(in_process):
+    start = time.monotonic()
+    outcome = run_isolated(endless, seconds=0.5, in_process=in_process)
+    assert outcome.kind == "timeout"
+    assert "0.5 seconds" in outcome.in_words()
+    assert time.monotonic() - start < 2.5
+
+
+@on_linux
+def test_a_loop_that_swallows_every_exception_is_stopped_too():
+    assert run_isolated(endless_and_stubborn, seconds=0.5).kind == "timeout"
+
+
+def test_a_thread_that_will_not_stop_is_given_up_with_advice():
+    ended = threading.Event()
+
+    def stubborn_for_a_while():  # ends by itself, so that no thread is left burning after the test
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            try:
+                while time.monotonic() < end:
+                    pass
+            except:  # noqa: E722 (this is what is tested)
+                pass
+        ended.set()
+
+    start = time.monotonic()
+    outcome = run_isolated(stubborn_for_a_while, seconds=0.3, in_process=True)
+    assert time.monotonic() - start < 2.8
+    assert "restart the kernel" in outcome.in_words()
+    assert ended.wait(10)
+
+
+def test_the_longest_wait_is_under_ten_seconds():
+    seconds = run_isolated.__defaults__[0]
+    patience = isolation._stop.__defaults__[0]
+    assert seconds + patience < 10
+
+
+def grow_a_list():
+    kept = []
+    while True:
+        kept.append(bytearray(2**20))
+
+
+def grow_tensors():
+    kept = []
+    while True:
+        kept.append(torch.ones(2**18))
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+@pytest.mark.parametrize("function", [grow_a_list, grow_tensors])
+def test_growing_memory_is_stopped(in_process, function):
+    outcome = run_isolated(function, seconds=8, mebibytes=300, in_process=in_process)
+    assert outcome.kind == "memory"
+    assert "300 MiB" in outcome.in_words()
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+@pytest.mark.parametrize("function", [lambda: [0] * 10**15, lambda: torch.ones(10**14), lambda: numpy.ones(10**15)])
+def test_one_impossible_allocation_is_a_matter_of_memory(in_process, function):
+    assert run_isolated(function, in_process=in_process).kind == "memory"
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda: os._exit(3), "exit code 3"),
+        (lambda: os._exit(0), "exit code 0"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "SIGSEGV"),
+    ],
+)
+def test_the_death_of_the_process_is_survived(function, words):
+    outcome = run_isolated(function)
+    assert outcome.kind == "died"
+    assert words in outcome.in_words()
+
+
+def recurse(depth=0):
+    return recurse(depth + 1)
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_recursion_without_end_is_an_exception(in_process):
+    assert run_isolated(recurse, in_process=in_process).error == "RecursionError"
+
+
+@on_linux
+def test_processes_that_the_answer_started_die_with_it():
+    def leave_one_behind():
+        other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        return other.pid
+
+    outcome = run_isolated(leave_one_behind)
+    deadline = time.monotonic() + 5
+    while _runs(outcome.value) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(outcome.value)
+
+
+def _runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+@on_linux
+def test_a_grandchild_that_keeps_the_pipes_open_delays_nothing():
+    def fork_and_return():
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+        return "done"
+
+    start = time.monotonic()
+    assert run_isolated(fork_and_return).value == "done"
+    assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_a_flood_of_output_is_cut(in_process):
+    outcome = run_isolated(lambda: [print("x" * 1000) for _ in range(2000)] and None, in_process=in_process)
+    assert outcome.ok
+    assert len(outcome.printed) < isolation.PRINTED_CHARACTERS + 50
+    assert outcome.printed.endswith("(the rest is cut)")
+
+
+@on_linux
+def test_output_below_python_is_caught_too(capfd):
+    outcome = run_isolated(lambda: os.write(1, b"from below\n"))
+    assert outcome.printed == "from below\n"
+    assert capfd.readouterr() == ("", "")
+
+
+@on_linux
+@pytest.mark.parametrize("function", [lambda: input("name? "), lambda: breakpoint()])
+def test_asking_for_input_does_not_hang(function):
+    outcome = run_isolated(function, seconds=3)
+    assert outcome.kind == "exception"
+
+
+@on_linux
+def test_a_result_that_cannot_be_pickled_is_said_to_be_so():
+    outcome = run_isolated(lambda: lambda: 1)
+    assert outcome.kind == "exception"
+    assert "cannot be handed back" in outcome.message
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_random_states_stay_as_they_were(in_process):
+    def draw():
+        random.seed(0)
+        numpy.random.seed(0)
+        torch.manual_seed(0)
+        return random.random() + numpy.random.rand() + float(torch.rand(()))
+
+    before = (random.getstate(), numpy.random.get_state()[1].copy(), torch.get_rng_state())
+    assert run_isolated(draw, in_process=in_process).ok
+    assert random.getstate() == before[0]
+    assert (numpy.random.get_state()[1] == before[1]).all()
+    assert torch.equal(torch.get_rng_state(), before[2])
+
+
+@on_linux
+def test_nothing_that_the_answer_changes_reaches_this_process():
+    box = [1]
+    run_isolated(lambda: box.append(2))
+    assert box == [1]
+
+
+@on_linux
+def test_gradients_work_in_the_child_after_gradients_in_the_parent():
+    def gradient():
+        x = torch.ones(300, 300, requires_grad=True)
+        (x @ x).sum().backward()
+        return float(x.grad.sum())
+
+    here = gradient()
+    assert run_isolated(gradient).value == here
+
+
+@on_linux
+def test_no_file_descriptor_is_left_open():
+    run_isolated(lambda: 1)
+    before = os.listdir("/proc/self/fd")
+    for function in (lambda: 1, divide, lambda: os._exit(1)):
+        run_isolated(function)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+@on_linux
+def test_no_warning_about_fork_is_shown():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        thread = threading.Thread(target=time.sleep, args=(0.2,))
+        thread.start()  # Python 3.12 warns about fork when there are threads
+        assert run_isolated(lambda: 1).ok
+        thread.join()
+
+
+@on_linux
+def test_a_machine_without_a_free_process_still_checks(monkeypatch):
+    def refuse():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+    assert run_isolated(lambda: 5).value == 5
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+def test_an_interrupt_stops_the_answer_and_is_passed_on(in_process):
+    threads = set(threading.enumerate())
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run_isolated(endless, seconds=6, in_process=in_process)
+    assert time.monotonic() - start < 3
+    timer.join()
+    assert not psutil.Process().children()
+    deadline = time.monotonic() + 2
+    while set(threading.enumerate()) - threads and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not set(threading.enumerate()) - threads
+
+
+@on_linux
+def test_a_kernel_survives_all_of_this_and_shows_what_was_printed(tmp_path):
+    """The real thing: ipykernel, its streams and its threads."""
+    from jupyter_client.manager import start_new_kernel
+
+    code = textwrap.dedent(
+        """
+        import torch
+        from IPython.display import display
+        from utils.course.isolation import run_isolated
+        x = torch.ones(50, 50, requires_grad=True); (x @ x).sum().backward()
+
+        def endless():
+            print("in the loop")
+            while True: pass
+
+        def shows():
+            print("printed"); display("displayed"); return 1 / 0
+
+        first = run_isolated(endless, seconds=0.5)
+        second = run_isolated(shows)
+        third = run_isolated(lambda: __import__("os")._exit(1))
+        print(first.kind, repr(first.printed), second.line, second.code, repr(second.printed), third.kind, sep="|")
+        """
+    ).lstrip()
+    manager, client = start_new_kernel(cwd=str(tmp_path), kernel_name="python3")
+    try:
+        heard = []
+        for cell in (code, "print('alive')"):
+            reply = client.execute_interactive(
+                cell, timeout=60, output_hook=lambda message: heard.append(message["content"].get("text", ""))
+            )
+            assert reply["content"]["status"] == "ok", reply["content"]
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    text = "".join(heard)
+    line = code.split("\n").index('    print("printed"); display("displayed"); return 1 / 0') + 1
+    shows = 'print("printed"); display("displayed"); return 1 / 0'
+    assert text.startswith(f"timeout|'in the loop\\n'|{line}|{shows}|\"printed\\n'displayed'\\n\"|died\n"), text
+    assert text.endswith("alive\n")

@@ -1,0 +1,446 @@
+"""Kept results: the same as fresh ones, gone when anything behind them changes, never in the way."""
+
+import importlib
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from utils.training import fingerprint, keep
+from utils.training.announce import announce_with
+
+MODULE = """
+    from shelf.sizes import SIZE
+    from utils.training.keep import kept
+    import torch
+
+    CALLS = []
+
+    @kept
+    def train(seed, steps=3, start=None):
+        "Train."
+        CALLS.append(seed)
+        generator = torch.Generator().manual_seed(seed)
+        return {"loss": [0.5, float("nan")], "size": SIZE, "weights": torch.rand(steps, 2, generator=generator).T,
+                "pair": (1, None, True), 3: "three"}
+
+    @kept
+    def careless(seed):
+        return torch.rand(3)
+
+    @kept
+    def give(value):
+        CALLS.append("give")
+        return RESULTS[value]
+
+    @kept
+    def spoil(values):
+        values.append(1)
+        return 0
+
+    @kept(reads=["facts.txt"])
+    def read(seed):
+        CALLS.append("read")
+        return seed
+
+    @kept(reads=lambda name: [name])
+    def read_named(name):
+        CALLS.append("read_named")
+        return name
+
+    RESULTS = {}
+"""
+
+
+@pytest.fixture
+def said(monkeypatch):
+    messages = []
+    announce_with(messages.append)
+    yield messages
+    announce_with(None)
+
+
+@pytest.fixture
+def shelf(tmp_path, monkeypatch, said):
+    """A little package with kept functions in a folder of its own, and an empty cache."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "kept"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(keep, "_STARTED", time.time() + 1000)
+    package = tmp_path / "shelf"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "sizes.py").write_text("SIZE = 1\n")
+    (package / "training.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "facts.txt").write_text("one")
+    return Shelf(tmp_path, said)
+
+
+class Shelf:
+    def __init__(self, folder, said):
+        self.folder, self.said = folder, said
+
+    def load(self):
+        """Import afresh, as a restarted kernel does."""
+        for name in [name for name in sys.modules if name.partition(".")[0] == "shelf"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return importlib.import_module("shelf.training")
+
+    def edit(self, file, old, new):
+        path = self.folder / "shelf" / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        stamp = time.time_ns() + len(text) * 1_000_000
+        os.utime(path, ns=(stamp, stamp))
+
+    def entries(self):
+        return sorted((self.folder / "kept").glob("*.kept"))
+
+
+def same(left, right) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, torch.Tensor):
+        return left.dtype == right.dtype and torch.equal(left, right) and left.stride() == right.stride()
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right or (left != left and right != right)
+
+
+def test_a_second_call_does_not_train_and_gives_the_same(shelf):
+    module = shelf.load()
+    fresh = module.train(7)
+    again = module.train(7)
+    assert module.CALLS == [7]
+    assert same(fresh, again)
+    assert same(fresh, module.train.__wrapped__(7))
+    assert shelf.said[0].startswith("trained in 0.") and shelf.said[1].startswith("kept from an earlier run, 0.")
+
+
+def test_a_restarted_kernel_finds_what_was_kept(shelf):
+    fresh = shelf.load().train(7)
+    module = shelf.load()
+    assert same(module.train(seed=7, steps=3), fresh)
+    assert module.CALLS == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, 2), (1, 1.0), (1, True), ("1", 1), ([1], (1,)), (0.0, -0.0), ({"a": 1}, {"a": 2}), (None, 0)]
+    + [(["ab", "c"], ["a", "bc"]), (torch.zeros(2, 3), torch.zeros(3, 2)), (torch.zeros(2), torch.zeros(2).double())]
+    + [(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0])), (np.zeros(2), np.ones(2)), (torch.nn.ReLU, torch.nn.GELU)]
+    + [(torch.tensor(1), 1), (torch.tensor(True), torch.tensor(1, dtype=torch.uint8)), (torch.float32, torch.float64)],
+)
+def test_different_arguments_have_different_keys(shelf, one, other):
+    module = shelf.load()
+    module.train(1, start=one)
+    module.train(1, start=other)
+    assert len(module.CALLS) == 2
+    module.train(1, start=one)
+    assert len(module.CALLS) == 2
+
+
+def test_equal_tensors_are_equal_arguments_however_they_lie_in_memory(shelf):
+    module = shelf.load()
+    module.train(1, start=torch.arange(6).reshape(2, 3).T)
+    module.train(1, start=torch.arange(6).reshape(2, 3).T.contiguous())
+    assert module.CALLS == [1]
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 1, torch.nn.Linear(1, 1), iter([1]), np.array([object()])])
+def test_an_argument_without_a_canonical_form_is_refused_in_words(shelf, value):
+    with pytest.raises(keep.NotKeepable, match=r"train\(start=\.\.\.\): expected"):
+        shelf.load().train(1, start=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.float64(1), "float"),
+        (np.zeros(2), "torch.from_numpy"),
+        ({"a": [torch.ones(1, requires_grad=True)]}, r"\['a'\]\[0\] is a tensor with a gradient"),
+        (torch.Size([1]), "tuple"),
+        (object(), "builtins.object"),
+        ({1, 2}, "set"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_refused_in_words(shelf, value, words):
+    module = shelf.load()
+    module.RESULTS["x"] = value
+    with pytest.raises(keep.NotKeepable, match=words):
+        module.give("x")
+    assert shelf.entries() == []
+
+
+def test_a_result_that_contains_itself_is_refused(shelf):
+    module = shelf.load()
+    module.RESULTS["x"] = loop = []
+    loop.append(loop)
+    with pytest.raises(keep.NotKeepable, match="contains itself"):
+        module.give("x")
+
+
+def test_a_function_that_changes_its_arguments_is_refused(shelf):
+    with pytest.raises(keep.NotKeepable, match="changed its arguments"):
+        shelf.load().spoil([])
+
+
+def test_a_view_into_a_large_tensor_is_kept_without_the_rest(shelf):
+    module = shelf.load()
+    module.RESULTS["x"] = torch.zeros(1_000_000)[:3]
+    assert module.give("x").shape == (3,)
+    assert shelf.entries()[0].stat().st_size < 10_000
+
+
+def test_what_a_caller_does_to_a_result_is_not_kept(shelf):
+    module = shelf.load()
+    module.train(1)["weights"].zero_()
+    assert module.train(1)["weights"].abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("training.py", "steps=3", "steps=4"),
+        ("training.py", "CALLS.append(seed)", "CALLS.append(seed); seed += 0"),
+        ("sizes.py", "SIZE = 1", "SIZE = 2"),
+        ("__init__.py", "", "NEW = 1"),
+    ],
+)
+def test_changed_code_trains_again(shelf, file, old, new):
+    shelf.load().train(1, steps=3)
+    shelf.edit(file, old, new)
+    module = shelf.load()
+    module.train(1, steps=3)
+    assert module.CALLS == [1]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [("training.py", '"Train."', '"Train it."'), ("sizes.py", "SIZE = 1", "# why\n\nSIZE  =  (1)  # one")],
+)
+def test_changed_comments_docstrings_and_layout_train_nothing(shelf, file, old, new):
+    shelf.load().train(1)
+    shelf.edit(file, old, new)
+    module = shelf.load()
+    module.train(1)
+    assert module.CALLS == []
+
+
+def test_a_module_edited_while_the_kernel_runs_keeps_nothing(shelf, monkeypatch):
+    module = shelf.load()
+    monkeypatch.setattr(keep, "_STARTED", time.time() - 1000)
+    module.train(1)
+    assert shelf.entries() == []
+    assert "was edited after this kernel started" in shelf.said[0]
+
+
+def test_changed_data_trains_again(shelf):
+    module = shelf.load()
+    module.read(1)
+    module.read(1)
+    assert module.CALLS == ["read"]
+    (shelf.folder / "facts.txt").write_text("two")
+    module.read(1)
+    assert module.CALLS == ["read", "read"]
+    module.read_named("facts.txt")
+    (shelf.folder / "facts.txt").write_text("three")
+    module.read_named("facts.txt")
+    assert module.CALLS[2:] == ["read_named", "read_named"]
+
+
+def test_a_missing_data_file_is_named(shelf):
+    with pytest.raises(FileNotFoundError, match="nowhere.txt"):
+        shelf.load().read_named("nowhere.txt")
+
+
+@pytest.mark.parametrize("version", ["python", "torch"])
+def test_another_version_trains_again(shelf, monkeypatch, version):
+    module = shelf.load()
+    module.train(1)
+    if version == "python":
+        monkeypatch.setattr(keep.platform, "python_version", lambda: "3.99.0")
+    else:
+        monkeypatch.setattr(torch, "__version__", "9.9")
+    module.train(1)
+    assert module.CALLS == [1, 1]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "foreign"])
+def test_a_damaged_entry_is_trained_again(shelf, damage):
+    module = shelf.load()
+    fresh = module.train(1)
+    (entry,) = shelf.entries()
+    data = entry.read_bytes()
+    middle = len(data) // 2
+    flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+    entry.write_bytes({"truncated": data[:-10], "empty": b"", "flipped": flipped, "foreign": b"hello"}[damage])
+    assert same(module.train(1), fresh)
+    assert module.CALLS == [1, 1]
+    module.train(1)
+    assert module.CALLS == [1, 1]
+
+
+def test_a_result_cannot_depend_on_the_global_random_state_nor_change_it(shelf):
+    module = shelf.load()
+    torch.manual_seed(5)
+    fresh = module.careless(1)
+    after_training = torch.rand(2), np.random.rand(2)
+    torch.manual_seed(5)
+    keep.forget_all()
+    assert torch.equal(module.careless(1), fresh)
+    torch.manual_seed(5)
+    kept_result = module.careless(1)
+    assert torch.equal(kept_result, fresh)
+    assert torch.equal(torch.rand(2), after_training[0])
+
+
+def test_a_folder_that_cannot_be_written_gives_way_to_a_temporary_one(shelf, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "kept"))
+    monkeypatch.setattr(keep.tempfile, "gettempdir", lambda: str(tmp_path / "spare"))
+    keep._say_once.cache_clear()
+    module = shelf.load()
+    module.train(1)
+    module.train(1)
+    module.train(2)
+    assert module.CALLS == [1, 2]
+    assert sum("cannot be written" in message for message in shelf.said) == 1
+
+
+def test_a_full_disk_costs_the_keeping_and_not_the_result(shelf, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(keep.Path, "replace", full)
+    module = shelf.load()
+    assert module.train(1)["size"] == 1
+    assert any("No space left" in message for message in shelf.said)
+    assert list((shelf.folder / "kept").glob("*.part")) == []
+
+
+def test_forgetting_empties_the_cache(shelf):
+    module = shelf.load()
+    module.train(1)
+    module.train(2)
+    assert keep.forget_all() == 2
+    assert list((shelf.folder / "kept").iterdir()) == []
+    module.train(1)
+    assert module.CALLS == [1, 2, 1]
+
+
+def test_a_function_in_a_notebook_is_refused_in_words(said):
+    def local():
+        return 1
+
+    with pytest.raises(keep.NotKeepable, match="move it from the notebook"):
+        keep.kept(local)()
+
+
+def test_a_second_process_waits_for_the_first(shelf):
+    """Two start together; one trains, the other gets the result: the file that training writes has one line."""
+    (shelf.folder / "shelf" / "slow.py").write_text(
+        textwrap.dedent(
+            """
+            import os, time
+            from utils.training import keep
+
+            @keep.kept
+            def train(seed):
+                with open(os.environ["LOG"], "a") as log:
+                    log.write("trained\\n")
+                time.sleep(1.0)
+                return seed
+            """
+        )
+    )
+    log = shelf.folder / "log"
+    # The start of the file is older than the processes.
+    os.utime(shelf.folder / "shelf" / "slow.py", (1, 1))
+    os.utime(shelf.folder / "shelf" / "__init__.py", (1, 1))
+    environment = {**os.environ, "LOG": str(log), "PYTHONPATH": str(shelf.folder), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "from shelf.slow import train; print(train(3))"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
+    answers = [run.communicate(timeout=60) for run in runs]
+    assert [out.strip() for out, _ in answers] == ["3", "3"], answers
+    assert log.read_text() == "trained\n"
+    words = sorted(err.strip().splitlines()[-1].split()[0] for _, err in answers)
+    assert words == ["kept", "trained"]
+
+
+def test_a_process_that_dies_while_training_leaves_nothing_behind(shelf):
+    (shelf.folder / "shelf" / "dying.py").write_text(
+        "import os\nfrom utils.training import keep\n\n@keep.kept\ndef train(seed):\n    os._exit(9)\n"
+    )
+    os.utime(shelf.folder / "shelf" / "dying.py", (1, 1))
+    os.utime(shelf.folder / "shelf" / "__init__.py", (1, 1))
+    environment = {**os.environ, "PYTHONPATH": str(shelf.folder)}
+    command = [sys.executable, "-c", "from shelf.dying import train; train(3)"]
+    for _ in range(2):  # the second one is not blocked by the first one's lock
+        assert subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode == 9
+    assert shelf.entries() == []
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------------
+
+
+def test_meaning_ignores_comments_docstrings_and_layout():
+    one = 'def f(x):\n    """Say."""\n    # why\n    return x + 1\n'
+    other = "def f( x ):\n    return (x\n            + 1)\n"
+    assert fingerprint.meaning(one) == fingerprint.meaning(other)
+
+
+@pytest.mark.parametrize(
+    "other", ["x = 2", "x = 1.0", "x = '1'", "y = 1", "x = 1; x", "x: int = 1", "x = True", "x = None", "x = -1"]
+)
+def test_meaning_changes_with_the_code(other):
+    assert fingerprint.meaning("x = 1") != fingerprint.meaning(other)
+
+
+def test_the_closure_follows_every_kind_of_import(tmp_path):
+    package = tmp_path / "pack"
+    (package / "deep").mkdir(parents=True)
+    files = {
+        "__init__.py": "",
+        "a.py": "from . import b\nimport os",
+        "b.py": "def late():\n    from .deep.c import thing",
+        "deep/__init__.py": "",
+        "deep/c.py": "import importlib\nimportlib.import_module('pack.d')\nfrom ..e import name",
+        "d.py": "import pack.a",
+        "e.py": "name = 1",
+        "unused.py": "",
+    }
+    for name, code in files.items():
+        (package / name).write_text(code)
+    found = fingerprint.closure(["pack.a"], tmp_path)
+    assert list(found) == ["pack", "pack.a", "pack.b", "pack.d", "pack.deep", "pack.deep.c", "pack.e"]
+
+
+def test_package_data_counts_when_a_module_of_the_closure_names_it(tmp_path):
+    files = {
+        "pack/__init__.py": 'STATIC = "static"',
+        "pack/static/view.js": "",
+        "pack/deck/deck.css": "",
+        "pack/decks.py": 'FOLDER = "deck"',
+        "pack/other/__init__.py": "",
+        "pack/other/static/x.css": "",
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+    def names(*modules):
+        return [path.name for path in fingerprint.package_data(fingerprint.closure(modules, tmp_path))]
+
+    assert names("pack") == ["view.js"]
+    assert names("pack.decks") == ["deck.css", "view.js"]

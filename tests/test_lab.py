@@ -1,0 +1,205 @@
+"""Facts about `make lab`: what it says when something is wrong, and what it never does."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from utils.course import bootstrap, environment, lab
+from utils.course.places import ROOT
+
+
+def make(tmp_path, *arguments, **env):
+    """Run make in a checkout whose path has spaces, with an environment of one's own."""
+    checkout = tmp_path / "a path with spaces"
+    (checkout / "utils/course").mkdir(parents=True)
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "utils/course/bootstrap.py"):
+        shutil.copy(ROOT / name, checkout / name)
+    done = subprocess.run(
+        ["make", *arguments], cwd=checkout, env={**os.environ, **env}, capture_output=True, text=True, timeout=60
+    )
+    return done, checkout
+
+
+def test_no_python_is_said_in_a_sentence(tmp_path):
+    done, _ = make(tmp_path, "lab", "PYTHON=no-such-python")
+    assert done.returncode != 0
+    assert "install Python 3.11 or newer" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_python_that_is_too_old_is_said_in_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit):
+        bootstrap.use_a_new_enough_python()
+    assert "needs Python 3.11 or newer" in capsys.readouterr().err
+
+
+def test_a_newer_python_is_taken_when_there_is_one(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(shutil, "which", lambda name: "/somewhere/python3.12" if name == "python3.12" else None)
+    taken = []
+    monkeypatch.setattr(os, "execv", lambda path, arguments: taken.append(path) or sys.exit(0))
+    with pytest.raises(SystemExit):
+        bootstrap.use_a_new_enough_python()
+    assert taken == ["/somewhere/python3.12"]
+
+
+def test_a_full_disk_is_said_in_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**12, 10**12, 2**29))
+    with pytest.raises(SystemExit):
+        bootstrap.check_disk()
+    assert "0.5 GiB are free" in capsys.readouterr().err
+
+
+def test_a_failing_pip_is_said_in_a_sentence_and_leaves_no_stamp(tmp_path):
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    done, checkout = make(tmp_path, "setup", f"PYTHON={sys.executable}", **offline)
+    assert done.returncode != 0
+    assert "pip could not install the course" in done.stderr and "check the network" in done.stderr
+    assert not (checkout / ".venv/course-ready").exists()
+
+
+def test_an_environment_that_is_ready_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(bootstrap, "VENV", str(tmp_path))
+    monkeypatch.setattr(bootstrap, "STAMP", str(tmp_path / "course-ready"))
+    monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
+    assert not bootstrap.is_ready("lab")
+    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("test"))
+    assert bootstrap.is_ready("lab") and bootstrap.is_ready("test"), "the test environment also serves the lab"
+    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("lab"))
+    assert bootstrap.is_ready("lab") and not bootstrap.is_ready("test")
+    monkeypatch.setattr(bootstrap, "wanted_stamp", lambda level: "another dependency " + level)
+    assert not bootstrap.is_ready("lab")
+
+
+@pytest.fixture
+def rooms(tmp_path):
+    students, work = tmp_path / "exercises", tmp_path / "work"
+    students.mkdir()
+    (students / "01_lesson.ipynb").write_text("first edition")
+    return students, work
+
+
+def test_student_notebooks_are_copied_once_and_never_overwritten(rooms):
+    students, work = rooms
+    assert lab.copy_once(students, work) == []
+    (work / "01_lesson.ipynb").write_text("my own work")
+    (students / "02_lesson.ipynb").write_text("new lesson")
+    assert lab.copy_once(students, work) == []
+    assert (work / "01_lesson.ipynb").read_text() == "my own work"
+    assert (work / "02_lesson.ipynb").read_text() == "new lesson"
+
+
+def test_a_newer_edition_is_told_and_still_not_copied_over(rooms):
+    students, work = rooms
+    lab.copy_once(students, work)
+    (work / "01_lesson.ipynb").write_text("my own work")
+    (students / "01_lesson.ipynb").write_text("second edition")
+    (news,) = lab.copy_once(students, work)
+    assert "01_lesson.ipynb has a newer version" in news
+    assert (work / "01_lesson.ipynb").read_text() == "my own work"
+
+
+def test_a_damaged_record_of_copies_costs_nothing(rooms):
+    students, work = rooms
+    lab.copy_once(students, work)
+    (work / ".copied.json").write_text("{half a fi")
+    (work / "01_lesson.ipynb").write_text("my own work")
+    lab.copy_once(students, work)
+    assert (work / "01_lesson.ipynb").read_text() == "my own work"
+    json.loads((work / ".copied.json").read_text())
+
+
+def test_a_taken_port_gives_the_next_one():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert lab.free_port(port) > port
+
+
+def test_when_all_ports_are_taken_it_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(lab, "is_free", lambda port: False)
+    with pytest.raises(SystemExit, match="make lab PORT=9000"):
+        lab.free_port(8888)
+
+
+def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
+    port = lab.free_port(18_888)
+    env = {**os.environ, **{f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}}
+    server = subprocess.Popen(
+        lab.server_command(port, open_browser=False),
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        address = next(found[0] for line in server.stdout if (found := re.search(r"http://127\.0\.0\.1:\S+", line)))
+        assert "/lab/tree/work/00_start_here.ipynb?token=" in address
+        assert status(f"http://127.0.0.1:{port}/api/contents") == 403
+        token = address.partition("token=")[2]
+        assert status(f"http://127.0.0.1:{port}/api/contents?token={token}") == 200
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def status(address):
+    for _ in range(50):
+        try:
+            return urllib.request.urlopen(address, timeout=10).status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except urllib.error.URLError:
+            time.sleep(0.2)
+    raise AssertionError(f"no answer from {address}")
+
+
+# What lesson 00 says about the machine
+
+
+@pytest.mark.parametrize(
+    ("finding", "words"),
+    [
+        (environment.python_finding((3, 10, 4)), "install Python 3.11"),
+        (environment.memory_finding(total=2, free=1.5), "4 GiB"),
+        (environment.memory_finding(total=16, free=0.4), "close other programs"),
+        (environment.disk_finding(free=0.2), "make room"),
+        (environment.package_findings(["torch==1.0"])[0], "pip install 'torch==1.0'"),
+        (environment.package_findings(["no-such-package>=1"])[0], "make lab"),
+    ],
+)
+def test_a_machine_that_is_not_ready_is_told_what_to_do(finding, words):
+    report = environment.EnvironmentReport([finding])
+    assert words in finding.fix and not report.ready
+    assert words in repr(report) and "1 thing to fix" in repr(report)
+
+
+def test_a_machine_that_is_ready_is_told_so():
+    report = environment.EnvironmentReport(
+        [
+            environment.python_finding((3, 13, 0)),
+            *environment.package_findings(),
+            environment.core_finding(1),
+            environment.thread_finding(2),
+            environment.memory_finding(8, 4),
+            environment.disk_finding(10),
+        ]
+    )
+    assert report.ready and "ready" in report._repr_html_()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "folder of your own" in environment.work_finding(tmp_path).fix

@@ -1,0 +1,199 @@
+"""From the cells of a notebook to the slides of a deck."""
+
+import base64
+import json
+import re
+
+import pytest
+
+from utils.course import slides
+from utils.course.slides import SlideError, build_deck, drawing_lines, formula, read_slides, shown_code
+
+PIXEL = base64.b64encode(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+        "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
+    )
+).decode()
+
+
+def markdown(source, slide_type=None):
+    metadata = {"slideshow": {"slide_type": slide_type}} if slide_type else {}
+    return {"cell_type": "markdown", "metadata": metadata, "source": source}
+
+
+def code(source, slide_type=None, outputs=(), tags=()):
+    metadata = {"slideshow": {"slide_type": slide_type}} if slide_type else {}
+    return {
+        "cell_type": "code",
+        "metadata": {**metadata, "tags": list(tags)},
+        "source": source,
+        "outputs": list(outputs),
+    }
+
+
+def shown(data, **metadata):
+    return {"output_type": "display_data", "data": data, "metadata": metadata}
+
+
+def columns_of(tmp_path, *cells):
+    return read_slides({"cells": list(cells)}, tmp_path)
+
+
+def only_slide(tmp_path, *cells):
+    return "".join(columns_of(tmp_path, *cells)[0][0].pieces)
+
+
+def test_breaks_are_where_the_metadata_says(tmp_path):
+    columns = columns_of(
+        tmp_path,
+        markdown("before", None),
+        markdown("one", "slide"),
+        markdown("joined", "-"),
+        markdown("left out", "skip"),
+        markdown("below", "subslide"),
+        markdown("for the speaker", "notes"),
+        markdown("two", "slide"),
+        markdown("later", "fragment"),
+    )
+    assert [len(column) for column in columns] == [2, 1]
+    first, below = columns[0]
+    assert len(first.pieces) == 2 and "joined" in first.pieces[1]
+    assert len(below.notes) == 1 and "for the speaker" in below.notes[0] and not first.notes
+    assert 'class="fragment"' in columns[1][0].pieces[1]
+    assert "left out" not in str(columns) and "before" not in str(columns)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ([markdown("a")], "no cell has a slide_type"),
+        ([markdown("a", "slides")], "cell 0: slide_type 'slides' is none of"),
+        ([markdown("a", "fragment")], "before the first slide"),
+        ([markdown("$\\nosuch x$", "slide")], r"cell 0: the formula .* uses \\nosuch"),
+        ([markdown("![x](https://example.org/x.png)", "slide")], "is on the network"),
+        ([markdown("![x](none.png)", "slide")], "does not exist"),
+        ([code("x", "slide", [{"output_type": "error", "ename": "E", "evalue": "bad"}])], "error output: E: bad"),
+        ([code("x", "slide", [shown({"text/html": "<script>1</script>"})])], "loads something"),
+        ([code("x", "slide", [shown({"text/html": '<img src="//host/x">'})])], "loads something"),
+    ],
+)
+def test_what_cannot_become_a_slide_is_refused_by_name(tmp_path, cells, message):
+    with pytest.raises(SlideError, match=message):
+        columns_of(tmp_path, *cells)
+
+
+def test_a_formula_is_a_drawing_that_stands_on_the_line():
+    flat, deep = formula("x"), formula(r"\frac{a}{b_j}")
+    depth = [float(re.search(r"vertical-align:(-?[\d.]+)em", one)[1]) for one in (flat, deep)]
+    assert -0.05 < depth[0] <= 0.05 and depth[1] < -0.2
+    assert 'role="img"' in deep and r'aria-label="\frac{a}{b_j}"' in deep
+    assert "<path" in deep and "<text" not in deep and " id=" not in deep
+    assert "display-formula" in formula("x", block=True)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\operatorname{softmax}(z)_i = \frac{\exp z_i}{\sum_{j=1}^n \exp z_j}",
+        r"\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix} \in \mathbb{R}^{2 \times 2}",
+        r"\begin{cases} 1 & \text{if } i = j \\ 0 & \text{otherwise} \end{cases}",
+        r"\begin{aligned} a &= b \\ c &= d \end{aligned}",
+        r"\left\lVert q \right\rVert_2 \le \sqrt{d_k}\, \hat y \approx \bar{x} \odot \mathbf{W} q^\top",
+        r"\arg\max_i z_i, \quad \lim_{T \to 0}, \quad \int_0^1 \mathcal{N}(0, \sigma^2)\, \mathrm{d}x",
+    ],
+)
+def test_the_formulas_of_the_course_can_be_drawn(tex):
+    assert formula(tex).count("<path") >= 1
+
+
+def test_dollars_in_code_are_no_formulas(tmp_path):
+    page = only_slide(tmp_path, markdown("a `$x$` and $y$ and \\$5\n\n```python\nprice = '$z$'\n```", "slide"))
+    assert page.count('class="formula"') == 1
+    assert "$x$" in page and "$5" in page and "$z$" in page
+
+
+def test_code_is_shown_without_the_marks_of_the_build():
+    cell = code("def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf(1)")
+    assert shown_code(cell) == "def f(x):\n    return x\n\nf(1)"
+
+
+def test_what_only_draws_is_not_shown_as_code():
+    source = "a = 1\n\n\ndef picture(t):\n    return a * t\n\n\nexplore(\n    picture,\n    t=(0, 1),\n)"
+    assert shown_code(code(source)) == "a = 1"
+    used = source.replace("a = 1", "def other():\n    return picture(2)")
+    assert "def picture" in shown_code(code(used)), "a function that other code calls stays"
+    assert shown_code(code('quiz("1.a")')) == ""
+    assert shown_code(code("x = 1\nassert x == 1, 'why'\nfor y in (1, 2):\n    assert y > 0")) == "x = 1"
+    assert drawing_lines("%matplotlib inline\nshow(x)") == set()
+
+
+def test_code_and_its_output_form_a_pair(tmp_path):
+    stream = {"output_type": "stream", "name": "stdout", "text": "1 < 2\x1b[31m!\x1b[0m\n"}
+    page = only_slide(tmp_path, code("print(1)", "slide", [stream]))
+    assert 'class="pair"' in page and "1 &lt; 2!" in page and "\x1b" not in page
+    assert 'class="pair"' not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-input"]))
+    assert "1 &lt; 2" not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-output"]))
+
+
+def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}, "image/png": PIXEL, "text/plain": "said"}
+    output = shown(widget, **{"image/png": {"alt": 'bars "A" and "B"'}})
+    page = only_slide(tmp_path, code("x", "slide", [output]))
+    assert 'alt="bars &quot;A&quot; and &quot;B&quot;"' in page and f"data:image/png;base64,{PIXEL}" in page
+    assert 'alt="said"' in only_slide(tmp_path, code("x", "slide", [shown(widget)]))
+
+
+def test_a_section_in_an_output_does_not_become_a_slide(tmp_path):
+    page = only_slide(tmp_path, code("x", "slide", [shown({"text/html": "<section>a</section>"})]))
+    assert "section" not in page and "<div>a</div>" in page
+
+
+def test_a_local_picture_goes_into_the_page(tmp_path):
+    (tmp_path / "a b.png").write_bytes(base64.b64decode(PIXEL))
+    page = only_slide(tmp_path, markdown("![a dot](a%20b.png)", "slide"))
+    assert f'src="data:image/png;base64,{PIXEL}"' in page and 'alt="a dot"' in page
+
+
+@pytest.fixture
+def reveal(tmp_path):
+    """Stand-ins for the files of reveal.js: what is around them does not depend on what they say."""
+    folder = tmp_path / "reveal"
+    for path in slides.REVEAL.files:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(f"/* {path} */\n//# sourceMappingURL=x.map\n", encoding="utf-8")
+    return folder
+
+
+def deck_of(tmp_path, reveal, *cells):
+    path = tmp_path / "talk.ipynb"
+    path.write_text(json.dumps({"cells": list(cells)}), encoding="utf-8")
+    return build_deck(path, tmp_path / "slides" / "talk.html", reveal).read_text(encoding="utf-8")
+
+
+def test_a_deck_is_one_file_that_names_no_other(tmp_path, reveal):
+    page = deck_of(tmp_path, reveal, markdown("# Title\n\nwhy?", "slide"), markdown("say this", "notes"))
+    loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="([^"]*)"', page)
+    assert loaded and all(address.startswith("data:") for address in loaded)
+    scripts = [base64.b64decode(text).decode() for text in re.findall(r'"data:text/javascript;base64,([^"]*)"', page)]
+    assert len(scripts) == 3 and not any("sourceMappingURL" in text for text in scripts)
+    assert not re.search(r"url\(\s*['\"]?(?!data:)", page), "a style sheet loads something"
+    assert '<aside class="notes">' in page and "<title>Title" in page
+
+
+def test_a_deck_begins_with_one_title(tmp_path, reveal):
+    own = deck_of(tmp_path, reveal, markdown("# Title", "slide"), markdown("## Next", "slide"))
+    made = deck_of(tmp_path, reveal, markdown("# Title"), markdown("## Next", "slide"))
+    for page, count in ((own, 2), (made, 2)):
+        assert page.count('<section class="title">') == 1 and page.count('<div class="frame">') == count
+        assert page.index("<h1>Title</h1>") < page.index("Next")
+
+
+def test_the_same_notebook_gives_the_same_bytes(tmp_path, reveal):
+    cells = [markdown("# T\n\n$x$", "slide"), code("a = 1", "slide")]
+    assert deck_of(tmp_path, reveal, *cells) == deck_of(tmp_path, reveal, *cells)
+
+
+def test_an_unknown_lesson_is_refused_in_a_sentence(capsys):
+    assert slides.main(["no_such_lesson"]) == 1
+    assert "there is no lecture notebook 'no_such_lesson'" in capsys.readouterr().err

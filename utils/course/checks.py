@@ -1,0 +1,808 @@
+"""Pieces for writing checks: cases, models of common mistakes, and the comparison with a reference.
+
+Everything here runs inside `run_isolated`. A wrong answer ends in `Wrong`, whose text is for the student; any
+other exception is a bug of the course.
+"""
+
+import copy
+import inspect
+import math
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+import torch
+
+from utils.course.isolation import Stopped, error_in_words, is_memory_error, place_in_words, text_of, where
+
+RELATIVE = 1e-4  # float32 sums in another order stay far below this, a wrong formula far above
+SHOWN_NUMBERS = 24
+
+
+class Wrong(Exception):
+    """The answer is wrong; the text says how."""
+
+
+@dataclass
+class Case:
+    """One call: `answer(*args, **kwargs)`. `note` says what is special about it ("one key only")."""
+
+    args: tuple
+    kwargs: dict = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self):
+        if not isinstance(self.args, tuple):
+            raise TypeError(f"expected a tuple of arguments, got {type(self.args).__name__}; write Case((x,))")
+
+
+@dataclass
+class Mistake:
+    """A model of a common mistake: answers that give what `wrong` gives are told `message`."""
+
+    wrong: Callable
+    message: str
+
+
+@dataclass
+class Trial:
+    """What one call gave: a value, or an exception."""
+
+    case: Case
+    value: Any = None
+    error: BaseException | None = None
+    changed: str = ""  # name of the argument that the call changed in place
+    live: Any = None  # the very object that came back; `value` is a copy of it
+
+
+@dataclass
+class Difference:
+    """How a value departs from the expected one. `kind` orders the messages: structure before numbers."""
+
+    kind: str  # "structure" or "value"
+    message: str
+    want: Any = None
+    got: Any = None
+    show_call: bool = True  # the inputs say nothing about a wrong type
+
+
+def judge(answer, exercise, generator: torch.Generator) -> str:
+    """Run the comparison and the properties. Returns "" for a right answer, else what is wrong."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compare(answer, exercise, generator)
+        except Wrong as wrong:
+            return str(wrong)
+    return ""
+
+
+def compare(answer, exercise, generator: torch.Generator) -> None:
+    """Raise `Wrong` unless `answer` does what the reference does and has the exercise's properties.
+
+    The order of messages: known mistakes, then structure (exceptions, types, shapes), then the exercise's
+    properties, then plain values, then side effects, state and gradients.
+    """
+    call = caller(exercise)
+    names = argument_names(exercise)
+    seed = int(torch.randint(2**31, (), generator=generator))
+    cases = exercise.make_cases(generator)
+    _require_signature(answer, exercise, cases)
+    trials = [attempt(call, answer, case, names, seed) for case in cases]
+    wanted = [_reference(call, exercise, case, names, seed) for case in cases]
+    departures = [departure(trial, want, exercise) for trial, want in zip(trials, wanted, strict=True)]
+    if any(departures):
+        _known_mistakes(call, exercise, trials, wanted, names, seed)
+        _structure(trials, departures, names)
+        _properties(answer, exercise, generator)  # their words say more than two columns of numbers
+        _smallest_failure(trials, departures, names)
+    _inputs_unchanged(trials)
+    _no_memory_of_calls(call, answer, exercise, generator, trials, names, seed)
+    if exercise.gradient:
+        _gradients(call, answer, exercise, cases, names, seed)
+    _properties(answer, exercise, generator)
+
+
+# Calling
+
+
+def caller(exercise) -> Callable:
+    """How an answer is called: the exercise's own adapter, or plainly; a value answers for itself."""
+    if exercise.call is not None:
+        return exercise.call
+    if callable(exercise.reference):
+        return lambda answer, *args, **kwargs: answer(*args, **kwargs)
+    return lambda answer: answer
+
+
+def argument_names(exercise) -> list[str]:
+    function, skip = (exercise.call, 1) if exercise.call is not None else (exercise.reference, 0)
+    if not callable(function):
+        return []
+    return list(inspect.signature(function).parameters)[skip:]
+
+
+def attempt(call: Callable, answer, case: Case, names: list[str], seed: int) -> Trial:
+    """Call the answer on copies of the inputs; what it raises belongs to the trial."""
+    args, kwargs = clone(case.args), clone(case.kwargs)
+    _seed(seed)
+    try:
+        live = call(answer, *args, **kwargs)
+    except BaseException as error:  # SystemExit is an answer too
+        _pass_on_limits(error)
+        return Trial(case, error=error)
+    changed = _first_change(case, args, kwargs, names)
+    return Trial(case, value=snapshot(live), changed=changed, live=live)
+
+
+def _pass_on_limits(error: BaseException) -> None:
+    """Time and memory are the business of the isolation around all of this."""
+    if isinstance(error, Stopped):
+        raise error
+    if is_memory_error(error):
+        raise MemoryError from error
+
+
+def _reference(call: Callable, exercise, case: Case, names: list[str], seed: int):
+    trial = attempt(call, exercise.reference, case, names, seed)
+    if trial.error is not None:
+        raise trial.error  # a bug of the course, reported as such
+    return trial.value
+
+
+def _seed(seed: int) -> None:
+    """Answer and reference draw the same numbers where they draw any."""
+    random.seed(seed)
+    numpy.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def clone(value):
+    """A deep copy that also knows generators; tensors come out detached."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone()
+    if isinstance(value, torch.Generator):
+        return torch.Generator(value.device).set_state(value.get_state())
+    if type(value) in (list, tuple):
+        return type(value)(clone(item) for item in value)
+    if type(value) is dict:
+        return {key: clone(item) for key, item in value.items()}
+    return copy.deepcopy(value)
+
+
+def snapshot(value):
+    """`clone`, but what cannot be copied stays itself: an answer may return anything."""
+    try:
+        return clone(value)
+    except Exception:  # whatever a student's object raises when copied
+        return value
+
+
+def _first_change(case: Case, args: tuple, kwargs: dict, names: list[str]) -> str:
+    for index, (before, after) in enumerate(zip(case.args, args, strict=True)):
+        if not unchanged(before, after):
+            return names[index] if index < len(names) else f"argument {index + 1}"
+    return next((name for name in kwargs if not unchanged(case.kwargs[name], kwargs[name])), "")
+
+
+def unchanged(before, after) -> bool:
+    if isinstance(before, torch.Tensor):
+        same = before.shape == after.shape and before.dtype == after.dtype
+        return same and torch.equal(_bits(before), _bits(after))
+    if isinstance(before, numpy.ndarray):
+        return before.shape == after.shape and before.tobytes() == after.tobytes()
+    if isinstance(before, torch.nn.Module):
+        return unchanged(dict(before.state_dict()), dict(after.state_dict()))
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(unchanged, before, after))
+    if isinstance(before, dict):
+        return list(before) == list(after) and all(unchanged(before[key], after[key]) for key in before)
+    if isinstance(before, str | int | float | bool | None):
+        return before == after or before != before
+    return True  # generators advance by being used; other objects are not looked into
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes: NaN is equal to itself here."""
+    return tensor.detach().contiguous().flatten().view(torch.uint8)
+
+
+def _require_signature(answer, exercise, cases: list[Case]) -> None:
+    if exercise.call is not None or not callable(exercise.reference):
+        return
+    if not callable(answer):
+        kind = "class" if inspect.isclass(exercise.reference) else "function"
+        raise Wrong(f"Expected a {kind}, got {a_thing(answer)}.")
+    wanted = inspect.signature(exercise.reference)
+    try:
+        given = inspect.signature(answer)
+    except (TypeError, ValueError):  # built-in callables do not tell; the call itself will
+        return
+    for case in cases:
+        try:
+            given.bind(*case.args, **case.kwargs)
+        except TypeError as error:
+            raise Wrong(
+                f"It must be callable with the arguments {wanted}, but takes {given}: {error}. "
+                "Put the first line back as it was."
+            ) from None
+
+
+# Comparing
+
+
+def departure(trial: Trial, want, exercise) -> Difference | None:
+    if trial.error is not None:
+        show = not isinstance(trial.error, NotImplementedError | Wrong)
+        return Difference("structure", error_message(trial.error), show_call=show)
+    name = "" if callable(exercise.reference) else "the answer"
+    try:
+        return difference(trial.value, want, exercise.tolerance, name, exercise.output_names)
+    except Exception:  # an object of the student's own may fail in any operation; the reference must not
+        difference(want, want, exercise.tolerance, name, exercise.output_names)
+        return _structure_of(f"The result is {a_thing(trial.value)}: it cannot be compared with {a_thing(want)}.")
+
+
+def error_message(error: BaseException) -> str:
+    if isinstance(error, Wrong):  # an adapter's own words
+        return str(error)
+    if isinstance(error, NotImplementedError):
+        return "It still raises NotImplementedError: remove the line `raise NotImplementedError()`."
+    words = error_in_words(type(error).__name__, text_of(error))
+    message = f"It raised {words}{place_in_words(*where(error))}."
+    if isinstance(error, RecursionError):
+        message += " It calls itself without end."
+    if isinstance(error, SystemExit):
+        message += " End with `return`, not by leaving Python."
+    return message
+
+
+def difference(got, want, tolerance: float | None = None, name: str = "", names=()) -> Difference | None:
+    """What distinguishes `got` from `want`, or None. `name` is which part of a result this is."""
+    compare_as = _comparison(want)
+    if got is None and want is not None:
+        expected = f"{_subject(name)} is None: expected {a_thing(want)}."
+        return _structure_of(expected if name else "It returned nothing: does every path end with `return`?")
+    return compare_as(got, want, tolerance, name, names)
+
+
+def _comparison(want) -> Callable:
+    if isinstance(want, torch.Tensor):
+        return _compare_tensors
+    if isinstance(want, numpy.ndarray):
+        return _compare_arrays
+    if isinstance(want, bool):
+        return _compare_bools
+    if isinstance(want, int | float):
+        return _compare_numbers
+    if isinstance(want, tuple | list):
+        return _compare_sequences
+    if isinstance(want, dict):
+        return _compare_dicts
+    return _compare_plainly
+
+
+def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Difference | None:
+    if isinstance(got, numpy.ndarray | numpy.generic):
+        return _structure_of(f"{_subject(name)} is a NumPy array: return a torch tensor (stay in torch throughout).")
+    if not isinstance(got, torch.Tensor):
+        shape = tuple(want.shape)
+        text = f"{_subject(name)} is {a_thing(got)}: return a torch tensor of shape {shape}."
+        if isinstance(got, tuple | list) and any(isinstance(item, torch.Tensor) for item in got):
+            text = f"{_subject(name)} is {a_thing(got)}: return one torch tensor of shape {shape}."
+        elif isinstance(got, int | float) and want.ndim == 0:
+            text += " (Leave out `.item()`.)"
+        return _structure_of(text)
+    if got.layout != torch.strided or got.device.type == "meta":
+        return _structure_of(f"{_subject(name)} is a tensor without plain values: return an ordinary torch tensor.")
+    if got.shape != want.shape:
+        return Difference("structure", shape_message(tuple(got.shape), tuple(want.shape), name))
+    if dtype_kind(got) != dtype_kind(want):
+        kinds = f"dtype {got.dtype}".replace("torch.", ""), dtype_kind(want)
+        return _structure_of(f"{_subject(name)} has {kinds[0]}: expected {kinds[1]}.")
+    return _compare_values(got, want, tolerance, name)
+
+
+def _compare_arrays(got, want: numpy.ndarray, tolerance, name: str, names) -> Difference | None:
+    """Only models of mistakes return these."""
+    if not isinstance(got, numpy.ndarray):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected a NumPy array.")
+    return _compare_tensors(torch.from_numpy(got), torch.from_numpy(want), tolerance, name, names)
+
+
+def _compare_values(got: torch.Tensor, want: torch.Tensor, tolerance, name: str) -> Difference | None:
+    if torch.equal(got, want):
+        return None
+    if dtype_kind(want) in ("true-or-false values (bool)", "whole numbers (int)"):
+        bad = got != want
+    else:
+        wide = torch.complex128 if want.is_complex() else torch.float64
+        got, want = got.detach().to(wide), want.detach().to(wide)
+        bad = ~_close(got, want, tolerance)
+    if not bad.any():
+        return None
+    text = f"{_subject(name)} has wrong values"
+    if got.is_floating_point():
+        for is_odd, word in ((torch.isnan, "NaN"), (torch.isinf, "infinite values")):
+            if (is_odd(got) & ~is_odd(want)).any():
+                return Difference("value", f"{_subject(name)} contains {word}", want, got)
+    text += f" ({int(bad.sum())} of {bad.numel()})" if bad.numel() > 1 else ""
+    return Difference("value", text, want, got)
+
+
+def _close(got: torch.Tensor, want: torch.Tensor, tolerance: float | None) -> torch.Tensor:
+    """Element-wise: within the tolerance relative to the value, or to a tenth of the largest value around.
+
+    The second bound is what rounding in sums of both signs needs: the result is small, the summands are not.
+    """
+    relative = RELATIVE if tolerance is None else tolerance
+    finite = want.abs()[torch.isfinite(want)]
+    around = max(0.1, float(finite.max())) if finite.numel() else 0.1
+    allowed = relative * torch.nan_to_num(want.abs(), posinf=0.0) + relative / 10 * around
+    alike = (got == want) | (torch.isnan(got) & torch.isnan(want))
+    return alike | ((got - want).abs() <= allowed)
+
+
+def _compare_bools(got, want: bool, tolerance, name: str, names) -> Difference | None:
+    got = _plain_number(got)
+    if not isinstance(got, bool | numpy.bool_):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected True or False.")
+    return None if bool(got) == want else Difference("value", f"{_subject(name)} is wrong", want, got)
+
+
+def _compare_numbers(got, want: float, tolerance, name: str, names) -> Difference | None:
+    got = _plain_number(got)
+    if isinstance(got, bool | numpy.bool_) or not isinstance(got, int | float | numpy.number):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected a number.")
+    got_tensor, want_tensor = (torch.tensor(float(number), dtype=torch.float64) for number in (got, want))
+    if _compare_values(got_tensor, want_tensor, tolerance, name) is None:
+        return None
+    text = f"{_subject(name)} is NaN" if math.isnan(got) else f"{_subject(name)} is the wrong number"
+    return Difference("value", text, want, float(got) if not isinstance(got, int) else got)
+
+
+def _plain_number(value):
+    if isinstance(value, torch.Tensor | numpy.ndarray) and value.ndim == 0:
+        return value.item()
+    return value
+
+
+def _compare_sequences(got, want, tolerance, name: str, names) -> Difference | None:
+    expected = _list_of_outputs(want, names)
+    if isinstance(got, str) or not isinstance(got, tuple | list):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected {expected}.")
+    if len(got) != len(want):
+        return _structure_of(f"{_subject(name)} has {len(got)} parts: expected {expected}.")
+    for index, (got_part, want_part) in enumerate(zip(got, want, strict=True)):
+        part = names[index] if index < len(names) else f"{name}[{index}]" if name else f"part {index + 1} of the result"
+        found = difference(got_part, want_part, tolerance, part)
+        if found:
+            return found
+    return None
+
+
+def _list_of_outputs(want, names) -> str:
+    listed = f" ({', '.join(names)})" if names else ""
+    kind = "tuple" if isinstance(want, tuple) else "list"
+    return f"a {kind} of {len(want)}{listed}"
+
+
+def _compare_dicts(got, want: dict, tolerance, name: str, names) -> Difference | None:
+    if not isinstance(got, dict):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected a dict with the keys {_keys(want)}.")
+    missing = [key for key in want if key not in got]
+    extra = [key for key in got if key not in want]
+    if missing:
+        return _structure_of(f"{_subject(name)} lacks the key {missing[0]!r}: expected the keys {_keys(want)}.")
+    if extra:
+        return _structure_of(f"{_subject(name)} has a key too many, {short(extra[0])}: expected {_keys(want)}.")
+    for key in want:
+        found = difference(got[key], want[key], tolerance, f"the entry {key!r}")
+        if found:
+            return found
+    return None
+
+
+def _keys(want: dict) -> str:
+    return short(list(want)).strip("[]")
+
+
+def _compare_plainly(got, want, tolerance, name: str, names) -> Difference | None:
+    if isinstance(want, str) and not isinstance(got, str):
+        return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected a string.")
+    if want is None:
+        return None if got is None else _structure_of(f"{_subject(name)} is {a_thing(got)}: expected None.")
+    same = type(got) is type(want) and bool(got == want)
+    return None if same else Difference("value", f"{_subject(name)} is wrong", want, got)
+
+
+def _structure_of(text: str) -> Difference:
+    return Difference("structure", text, show_call=False)
+
+
+def _subject(name: str) -> str:
+    return f"`{name}`" if name.isidentifier() else name[:1].upper() + name[1:] if name else "The result"
+
+
+def dtype_kind(tensor: torch.Tensor) -> str:
+    if tensor.dtype == torch.bool:
+        return "true-or-false values (bool)"
+    if tensor.is_complex():
+        return "complex numbers"
+    return "real numbers (float)" if tensor.is_floating_point() else "whole numbers (int)"
+
+
+def shape_message(got: tuple, want: tuple, name: str = "") -> str:
+    """Expected and got, and which axes went wrong where that can be told."""
+    text = f"{_subject(name)} has shape {got}: expected {want}."
+    if len(got) == len(want) and got != want and sorted(got) == sorted(want):
+        moved = [str(axis) for axis in range(len(want)) if got[axis] != want[axis]]
+        return text + f" The axes {' and '.join(moved)} are swapped."
+    if len(got) == len(want):
+        axes = [str(axis) for axis in range(len(want)) if got[axis] != want[axis]]
+        listed = "axis " + axes[0] if len(axes) == 1 else "axes " + " and ".join(axes)
+        return text + f" Look at {listed}."
+    for axis in range(len(want)):
+        if len(got) == len(want) - 1 and want[:axis] + want[axis + 1 :] == got:
+            return text + f" Axis {axis} is missing: was it summed or indexed away?"
+    for axis in range(len(got)):
+        if len(got) == len(want) + 1 and got[:axis] + got[axis + 1 :] == want:
+            return text + f" Axis {axis} is one too many."
+    return text
+
+
+# Messages
+
+
+def _known_mistakes(call, exercise, trials: list[Trial], wanted: list, names: list[str], seed: int) -> None:
+    """Raise the message of the mistake that gives what the answer gave; the closest likeness wins."""
+    best, best_rank = None, 0
+    for mistake in exercise.mistakes:
+        models = [attempt(call, mistake.wrong, trial.case, names, seed) for trial in trials]
+        ranks = [_likeness(trial, model, exercise) for trial, model in zip(trials, models, strict=True)]
+        shows = any(departure(model, want, exercise) for model, want in zip(models, wanted, strict=True))
+        if shows and min(ranks) > best_rank:
+            best, best_rank = mistake, min(ranks)
+    if best is not None:
+        raise Wrong(best.message)
+
+
+def _likeness(trial: Trial, model: Trial, exercise) -> int:
+    """3 same value, 2 same error with the same text, 1 same type of error, 0 different."""
+    if trial.error is None and model.error is None:
+        return 0 if _differ(trial.value, model.value, exercise) else 3
+    if type(trial.error) is not type(model.error) or isinstance(trial.error, NotImplementedError):
+        return 0
+    if text_of(trial.error) == text_of(model.error):
+        return 2
+    return 0 if isinstance(trial.error, Wrong) else 1
+
+
+def _differ(got, model, exercise) -> bool:
+    try:
+        return difference(got, model, exercise.tolerance, names=exercise.output_names) is not None
+    except Exception:  # what cannot be compared is not the same
+        return True
+
+
+def _structure(trials: list[Trial], departures: list[Difference | None], names: list[str]) -> None:
+    found = _smallest(trials, departures, "structure")
+    if found:
+        trial, wrong = found
+        raise Wrong(join(wrong.message, called_with(trial.case, names) if wrong.show_call else ""))
+
+
+def _smallest_failure(trials: list[Trial], departures: list[Difference | None], names: list[str]) -> None:
+    trial, wrong = _smallest(trials, departures, "value")
+    where_wrong = f" in this case: {trial.case.note}." if trial.case.note else "."
+    raise Wrong(join(wrong.message + where_wrong, called_with(trial.case, names), want_and_got(wrong.want, wrong.got)))
+
+
+def _smallest(trials, departures, kind: str):
+    failed = [pair for pair in zip(trials, departures, strict=True) if pair[1] and pair[1].kind == kind]
+    return min(failed, key=lambda pair: _size(pair[0].case), default=None)
+
+
+def _size(case: Case) -> int:
+    return sum(_numbers_in(value) for value in (*case.args, *case.kwargs.values()))
+
+
+def _numbers_in(value) -> int:
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        return math.prod(value.shape)
+    if isinstance(value, list | tuple):
+        return sum(_numbers_in(item) for item in value)
+    return 1
+
+
+def called_with(case: Case, names: list[str]) -> str:
+    lines = []
+    for index, value in enumerate(case.args):
+        name = names[index] if index < len(names) else f"argument {index + 1}"
+        lines.append(f"    {name} = {short(value)}")
+    lines += [f"    {name} = {short(value)}" for name, value in case.kwargs.items()]
+    return "\n".join(["It was called with", *lines]) if lines else ""
+
+
+def want_and_got(want, got) -> str:
+    """Both values with as many digits as it takes to see them differ."""
+    for digits in (3, 5, 8, 12):
+        pair = short(want, digits), short(got, digits)
+        if pair[0] != pair[1]:
+            break
+    lines = [f"    expected {pair[0]}", f"    got      {pair[1]}"]
+    if isinstance(want, torch.Tensor) and want.numel() > SHOWN_NUMBERS:
+        lines.append("    " + _largest_difference(want, got))
+    return "\n".join(lines)
+
+
+def _largest_difference(want: torch.Tensor, got: torch.Tensor) -> str:
+    apart = (got.to(torch.float64) - want.to(torch.float64)).abs()
+    place = int(torch.nan_to_num(apart, nan=math.inf).argmax())
+    index = [int(axis) for axis in numpy.unravel_index(place, tuple(want.shape))]
+    pair = short(want.flatten()[place], 5), short(got.flatten()[place], 5)
+    return f"largest difference at {index}: expected {pair[0]}, got {pair[1]}"
+
+
+def join(*parts: str) -> str:
+    return "\n".join(part for part in parts if part)
+
+
+def short(value, digits: int = 3) -> str:
+    """A value on one short line."""
+    if isinstance(value, torch.Tensor | numpy.ndarray):
+        if math.prod(value.shape) > SHOWN_NUMBERS:
+            return f"a tensor of shape {tuple(value.shape)}"
+        return _rounded(value.tolist(), digits)
+    if isinstance(value, float):
+        return _rounded(value, digits)
+    if isinstance(value, tuple | list) and any(isinstance(item, torch.Tensor) for item in value):
+        return "(" + ", ".join(short(item, digits) for item in value) + ")"
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return value.__name__
+    if isinstance(value, list):
+        return cut(_rounded(value, digits))
+    try:
+        return cut(repr(value))
+    except Exception:  # a student's __repr__ may fail
+        return a_thing(value)
+
+
+def _rounded(value, digits: int) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_rounded(item, digits) for item in value) + "]"
+    if isinstance(value, float):
+        return f"{value:.{digits + 1}g}" if abs(value) >= 10**5 or 0 < abs(value) < 10**-3 else f"{value:.{digits}f}"
+    return repr(value)
+
+
+def cut(text: str, length: int = 160) -> str:
+    return text if len(text) <= length else text[:length] + " ..."
+
+
+def a_thing(value) -> str:
+    """What a value is, in words: "a list", "a torch tensor of shape (2, 3)"."""
+    if value is None:
+        return "None"
+    if value is ...:
+        return "`...`"
+    if isinstance(value, torch.Tensor):
+        return f"a torch tensor of shape {tuple(value.shape)}"
+    if isinstance(value, bool | int | float):
+        return f"the {'truth value' if isinstance(value, bool) else 'Python number'} {short(value)}"
+    if isinstance(value, str):
+        return f"the string {cut(repr(value), 40)}"
+    names = {list: "a list", tuple: f"a tuple of {len(value) if isinstance(value, tuple) else 0}", dict: "a dict"}
+    if type(value) in names:
+        return names[type(value)]
+    if isinstance(value, numpy.ndarray):
+        return "a NumPy array"
+    kind = type(value).__name__
+    return "a function" if inspect.isroutine(value) else f"an object of type {kind}"
+
+
+# Side effects, state, gradients, properties
+
+
+def _inputs_unchanged(trials: list[Trial]) -> None:
+    for trial in trials:
+        if trial.changed:
+            raise Wrong(
+                f"The result is right, but it changed its input `{trial.changed}` in place. "
+                "Work on a new tensor: no `+=`, no `x[...] =`, no method that ends in `_`."
+            )
+
+
+def _no_memory_of_calls(call, answer, exercise, generator, trials: list[Trial], names, seed: int) -> None:
+    """Other inputs of the same shapes in between, then the first case again."""
+    for index, case in enumerate(exercise.make_cases(generator)):
+        trial = attempt(call, answer, case, names, seed)
+        wrong = departure(trial, _reference(call, exercise, case, names, seed), exercise)
+        if wrong and index < len(trials) and _repeats(trial, trials[index], exercise):
+            raise Wrong("It returned the result of an earlier call: nothing may be kept from one call to the next.")
+        if wrong:
+            _structure([trial], [wrong], names)
+            _smallest_failure([trial], [wrong], names)
+    again = attempt(call, answer, trials[0].case, names, seed)
+    if again.error is not None or _differ(again.value, trials[0].value, exercise):
+        raise Wrong(
+            "Called twice with the same input it gave two different results: "
+            "something is kept from one call to the next (a global, or a default argument that grows)."
+        )
+    if any(_differ(trial.live, trial.value, exercise) for trial in trials):
+        raise Wrong("A later call changed the result of an earlier one: return a new tensor each time.")
+
+
+def _repeats(trial: Trial, earlier: Trial, exercise) -> bool:
+    """The same result for other inputs."""
+    if trial.error is not None or _differ(trial.value, earlier.value, exercise):
+        return False
+    return not _alike(trial.case, earlier.case)
+
+
+def _alike(case: Case, other: Case) -> bool:
+    return unchanged(case.args, other.args) and unchanged(case.kwargs, other.kwargs)
+
+
+NO_GRADIENT = (
+    "The values are right, but no gradient flows back to the inputs: "
+    "`detach`, `.item()`, `.data`, `torch.no_grad`, `torch.tensor(...)` or NumPy cut it."
+)
+
+
+@dataclass
+class Flow:
+    """Which outputs carry a gradient, and what arrives at each input (None: not a real tensor, or nothing)."""
+
+    outputs: list[bool]
+    inputs: list[torch.Tensor | None]
+
+
+def _gradients(call, answer, exercise, cases: list[Case], names: list[str], seed: int) -> None:
+    for case in cases:
+        want = _flow(call, exercise.reference, case, seed)
+        try:
+            got = _flow(call, answer, case, seed)
+        except BaseException as error:  # anything the answer raises when its inputs require a gradient
+            _pass_on_limits(error)
+            raise Wrong(f"{NO_GRADIENT} {error_message(error)}") from None
+        _same_outputs_flow(got, want, exercise.output_names)
+        try:
+            _same_gradients(got.inputs, want.inputs, names, exercise.tolerance)
+        except Wrong:
+            # Where terms cancel, a gradient in float32 may be all rounding: decide with twice the digits.
+            if not _agree_in_double(call, answer, exercise, case, names, seed):
+                raise
+
+
+def _agree_in_double(call, answer, exercise, case: Case, names: list[str], seed: int) -> bool:
+    double = Case(tuple(_widened(value) for value in case.args), _widened(case.kwargs), case.note)
+    try:
+        want = _flow(call, exercise.reference, double, seed)
+        got = _flow(call, answer, double, seed)
+        _same_gradients(got.inputs, want.inputs, names, exercise.tolerance)
+    except BaseException as error:  # also Wrong, and whatever either raises on float64
+        _pass_on_limits(error)
+        return False
+    return True
+
+
+def _widened(value):
+    if isinstance(value, torch.Tensor) and value.is_floating_point():
+        return value.to(torch.float64)
+    if type(value) is dict:
+        return {key: _widened(item) for key, item in value.items()}
+    return value
+
+
+def _flow(call, answer, case: Case, seed: int) -> Flow:
+    """Gradients of a fixed random mix of all real outputs, with respect to the real positional inputs."""
+    args, leaves = [], []
+    for value in case.args:
+        copied = clone(value)
+        is_real = isinstance(copied, torch.Tensor) and copied.is_floating_point()
+        leaves.append(copied.requires_grad_() if is_real else None)
+        # Not the leaf itself is handed over: a change of it in place would be an error of its own.
+        args.append(copied.clone() if is_real else copied)
+    _seed(seed)
+    with torch.enable_grad():
+        outputs = _real_outputs(call(answer, *args, **clone(case.kwargs)))
+        mixer = torch.Generator().manual_seed(seed)
+        mixed = [(output * torch.randn(output.shape, generator=mixer)).sum() for output in outputs]
+        flowing = [part for part in mixed if part.requires_grad]
+        real = [leaf for leaf in leaves if leaf is not None]
+        nothing = [None] * len(real)
+        arrived = torch.autograd.grad(sum(flowing), real, allow_unused=True) if flowing and real else nothing
+    remaining = iter(arrived)
+    return Flow([part.requires_grad for part in mixed], [leaf if leaf is None else next(remaining) for leaf in leaves])
+
+
+def _same_outputs_flow(got: Flow, want: Flow, output_names: tuple[str, ...]) -> None:
+    if any(want.outputs) and not any(got.outputs):
+        raise Wrong(NO_GRADIENT)
+    for index, (mine, right) in enumerate(zip(got.outputs, want.outputs, strict=True)):
+        if right and not mine:
+            name = output_names[index] if index < len(output_names) else f"part {index + 1} of the result"
+            raise Wrong(
+                f"The values are right, but no gradient flows back from {_subject(name)}: "
+                "`detach`, `.item()`, `.data` or NumPy cut it."
+            )
+
+
+def _real_outputs(value) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value] if value.is_floating_point() else []
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list):
+        return [tensor for item in value for tensor in _real_outputs(item)]
+    return []
+
+
+def _same_gradients(got: list, want: list, names: list[str], tolerance: float | None) -> None:
+    for index, (mine, right) in enumerate(zip(got, want, strict=True)):
+        if right is None:
+            continue
+        name = names[index] if index < len(names) else f"argument {index + 1}"
+        if mine is None and right.numel() and right.abs().max() > 0:
+            raise Wrong(
+                f"The values are right, but no gradient reaches `{name}`: "
+                "`detach`, `.item()`, `.data` or NumPy cut it on the way."
+            )
+        mine = torch.zeros_like(right) if mine is None else mine.to(torch.float64)
+        right = right.to(torch.float64)
+        if (torch.isnan(mine) & ~torch.isnan(right)).any():
+            raise Wrong(f"The values are right, but the gradient with respect to `{name}` contains NaN.")
+        loose = 10 * (RELATIVE if tolerance is None else tolerance)
+        if not _close(mine, right, loose).all():
+            raise Wrong(
+                join(
+                    f"The values are right, but the gradient with respect to `{name}` is not: "
+                    "part of the computation is cut off from it (`detach`, `.data`, `no_grad`, NumPy).",
+                    want_and_got(right, mine),
+                )
+            )
+
+
+class Guarded:
+    """The answer as properties see it: called like the reference; what it raises becomes `Wrong`.
+
+    `guarded.answer` is the student's own object.
+    """
+
+    def __init__(self, answer, exercise):
+        self.answer = answer
+        self.last = "nothing"  # what the latest call returned, in words
+        self._call = caller(exercise)
+        self._names = argument_names(exercise)
+        self._case = Case(())
+
+    def __call__(self, *args, **kwargs):
+        self._case = Case(args, kwargs)
+        try:
+            value = self._call(self.answer, *args, **kwargs)
+        except BaseException as error:
+            _pass_on_limits(error)
+            raise Wrong(join(error_message(error), self.called_with())) from None
+        self.last = a_thing(value)
+        return value
+
+    def called_with(self) -> str:
+        return called_with(self._case, self._names)
+
+
+def _properties(answer, exercise, generator: torch.Generator) -> None:
+    for holds in exercise.properties:
+        guarded = Guarded(answer, exercise)
+        try:
+            holds(guarded, generator)
+        except (Wrong, MemoryError):
+            raise
+        except Exception as error:  # the answer returned what the property cannot work with, or we have a bug
+            holds(Guarded(exercise.reference, exercise), generator)
+            words = error_in_words(type(error).__name__, text_of(error))
+            message = f"One of its results cannot be worked with: it is {guarded.last} ({words})."
+            raise Wrong(join(message, guarded.called_with())) from None

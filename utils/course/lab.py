@@ -1,0 +1,95 @@
+"""`make lab`: lay out the student's notebooks once, then open JupyterLab on this machine alone, at lesson 00."""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from utils.course.places import ROOT, STUDENTS, WORK
+
+PORTS_TO_TRY = 20
+
+
+def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
+    """Copy student notebooks that `work` lacks; never overwrite one. Returns sentences worth telling."""
+    work.mkdir(exist_ok=True)
+    record = work / ".copied.json"
+    copied = read_record(record)
+    news = []
+    for notebook in sorted(students.glob("*.ipynb")):
+        digest = hashlib.sha256(notebook.read_bytes()).hexdigest()
+        mine = work / notebook.name
+        if not mine.exists():
+            shutil.copyfile(notebook, mine)
+            copied[notebook.name] = digest
+        elif copied.get(notebook.name) not in (None, digest):
+            news.append(
+                f"{notebook.name} has a newer version; yours is left as it is. To start anew, rename work/{mine.name}."
+            )
+    record.write_text(json.dumps(copied, indent=1))
+    return news
+
+
+def read_record(record: Path) -> dict[str, str]:
+    """Which edition of each notebook was copied; a lost or damaged record only costs the news of newer editions."""
+    try:
+        copied = json.loads(record.read_text())
+    except (OSError, ValueError):
+        return {}
+    return copied if isinstance(copied, dict) else {}
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(wanted: int) -> int:
+    """`wanted` or the next free one after it."""
+    for port in range(wanted, wanted + PORTS_TO_TRY):
+        if is_free(port):
+            return port
+    sys.exit(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are all taken: try `make lab PORT=9000`.")
+
+
+def server_command(port: int, open_browser: bool = True) -> list[str]:
+    """JupyterLab on the loopback address; its own random token stays on."""
+    command = [sys.executable, "-m", "jupyter", "lab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
+    command += ["--LabApp.default_url=/lab/tree/work/00_start_here.ipynb"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # in a container everybody is root, and nobody else can reach loopback
+    return command if open_browser else [*command, "--no-browser"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8888)
+    parser.add_argument("--no-browser", action="store_true")
+    options = parser.parse_args()
+    try:
+        for sentence in copy_once():
+            print(sentence)
+    except OSError as error:
+        sys.exit(f"Your notebooks could not be laid out in work/ ({error.strerror}): make room or make it writable.")
+    port = free_port(options.port)
+    if port != options.port:
+        print(f"Port {options.port} is taken, perhaps by a JupyterLab that still runs; this one uses {port}.")
+    try:
+        return subprocess.call(server_command(port, not options.no_browser), cwd=ROOT)
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

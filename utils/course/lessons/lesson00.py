@@ -1,0 +1,46 @@
+"""Lesson 00: the one exercise on which to try the machinery."""
+
+import torch
+
+from utils.course.checks import Case, Mistake
+from utils.course.exercises import Exercise, register
+
+
+def shares(numbers):
+    return numbers / numbers.sum()
+
+
+def some_positive_numbers(generator):
+    return [Case((0.1 + torch.rand(length, generator=generator) * size,)) for length, size in ((3, 1), (1, 4), (7, 90))]
+
+
+register(
+    Exercise(
+        id="0.1",
+        title="shares of a whole",
+        level="easy",
+        minutes=2,
+        reference=shares,
+        cases=some_positive_numbers,
+        mistakes=[
+            Mistake(lambda numbers: numbers, "The numbers came back as they went in: divide them by their sum."),
+            Mistake(lambda numbers: numbers / len(numbers), "Divided by how many there are; divide by their sum."),
+            Mistake(
+                lambda numbers: numbers / numbers.max(),
+                "Divided by the largest; then the largest share is 1. Divide by the sum.",
+            ),
+            Mistake(
+                lambda numbers: numbers.softmax(0),
+                "That is a softmax, which is lesson 01. Here only divide by the sum.",
+            ),
+            Mistake(lambda numbers: numbers.sum(), "That is the sum alone: divide each number by it."),
+            Mistake(
+                lambda numbers: numbers.sum() / numbers, "Upside down: each number goes over the sum, not under it."
+            ),
+        ],
+        hints=[
+            "Shares of a whole add up to 1. What must each number be divided by?",
+            "`numbers.sum()` adds up a tensor, and dividing a tensor by a number divides each of its elements.",
+        ],
+    )
+)

@@ -1,0 +1,646 @@
+"""Lesson 01: its exercises with the mistakes that people make in them, and its guess-first questions."""
+
+import torch
+
+from utils.course.checks import Case, Mistake
+from utils.course.exercises import Exercise, register
+from utils.course.quiz import Quiz, register_quiz
+from utils.models import attend, attention, softmax
+from utils.models.kernel_regression import kernel_regression
+
+
+def normal(generator, *shape, size=1.0):
+    return size * torch.randn(*shape, generator=generator)
+
+
+def random_mask(generator, *shape):
+    """At least one True in each row."""
+    mask = torch.rand(*shape, generator=generator) > 0.5
+    mask[..., 0] |= ~mask.any(-1)
+    return mask
+
+
+# ---------------------------------------------------------------------------------------------- 1.1 softmax
+def naive_softmax(logits, temperature=1.0):
+    powers = (logits / temperature).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def softmax_less_global_max(logits, temperature=1.0):
+    powers = ((logits - logits.max()) / temperature).exp()
+    return powers / powers.sum(-1, keepdim=True)
+
+
+def softmax_without_keepdim(logits, temperature=1.0):
+    scaled = logits / temperature
+    powers = (scaled - scaled.amax(-1)).exp()
+    return powers / powers.sum(-1)
+
+
+def softmax_over_everything(logits, temperature=1.0):
+    return (logits / temperature).flatten().softmax(0).reshape(logits.shape)
+
+
+def softmax_cases(generator):
+    far_apart = torch.tensor([[0.0, 1.0, 2.0], [-900.0, -901.0, -903.0]]) + normal(generator, 2, 3)
+    return [
+        Case((normal(generator, 4),), note="one row, temperature 1"),
+        Case((normal(generator, 3, 5),), note="a table: each row is a distribution of its own"),
+        Case((normal(generator, 2, 4, 3), 0.5), note="temperature 0.5"),
+        Case((normal(generator, 4, 4), 3.0), note="temperature 3"),
+        Case((1000 + normal(generator, 2, 3),), note="large logits"),
+        Case((far_apart,), note="rows of very different size"),
+    ]
+
+
+register(
+    Exercise(
+        id="1.1",
+        title="a stable softmax",
+        level="easy",
+        minutes=5,
+        reference=softmax,
+        cases=softmax_cases,
+        gradient=True,
+        mistakes=[
+            Mistake(
+                naive_softmax,
+                "Large logits overflow: exp(1000) is infinite and inf/inf is not a number. "
+                "Subtract the largest logit of each row before the exponential; the result stays the same.",
+            ),
+            Mistake(
+                softmax_less_global_max,
+                "The largest number of the whole table was subtracted, so every exponential in a low row vanishes and "
+                "0/0 is left. Subtract the largest of each row: amax(-1, keepdim=True).",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: softmax(logits, temperature, dim=0),
+                "Columns sum to 1, rows do not: the softmax ran over the first axis. It belongs on the last one.",
+            ),
+            Mistake(
+                softmax_without_keepdim,
+                "The largest logits and the sums of the rows lost their axis, so they line up with the wrong one: "
+                "write amax(-1, keepdim=True) and sum(-1, keepdim=True).",
+            ),
+            Mistake(
+                softmax_over_everything,
+                "All numbers together sum to 1, rows do not: the sum must run over the last axis only (keepdim=True).",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: softmax(logits),
+                "The temperature has no effect: divide the logits by it.",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: softmax(logits, 1 / temperature),
+                "The logits were multiplied by the temperature; divide by it, so that a high temperature flattens.",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: softmax(logits) / temperature,
+                "Rows sum to 1/temperature: divide the logits by the temperature, before the exponential.",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: (logits / temperature).log_softmax(-1),
+                "These are logarithms of probabilities (all below 0): leave the last logarithm out.",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: (logits / temperature) / (logits / temperature).sum(-1, keepdim=True),
+                "The exponential is missing: without it negative logits give negative shares.",
+            ),
+        ],
+        hints=[
+            "Three steps: divide by the temperature, take the exponential, divide each row by its sum.",
+            "Each row needs its own largest logit: `scaled.amax(-1, keepdim=True)`. With keepdim the shapes fit.",
+            "`powers = (scaled - scaled.amax(-1, keepdim=True)).exp()`, and then?",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.2 Jacobian
+def softmax_jacobian(p):
+    return torch.diag(p) - torch.outer(p, p)
+
+
+register(
+    Exercise(
+        id="1.2",
+        title="the Jacobian of softmax",
+        level="medium",
+        minutes=8,
+        reference=softmax_jacobian,
+        cases=lambda generator: [
+            Case((normal(generator, length, size=size).softmax(0),))
+            for length, size in ((2, 1), (3, 1), (5, 3), (1, 1))
+        ],
+        mistakes=[
+            Mistake(
+                lambda p: torch.diag(p * (1 - p)),
+                "Only the diagonal is filled: raising one logit also lowers every other probability, by p_i p_j.",
+            ),
+            Mistake(
+                lambda p: p * (1 - p),
+                "That is the diagonal as a vector. The Jacobian is a table (n, n): how each output moves with each logit.",
+            ),
+            Mistake(
+                lambda p: torch.outer(p, p) - torch.diag(p),
+                "Every sign is flipped: raising a logit raises its own probability, so the diagonal is positive.",
+            ),
+            Mistake(
+                lambda p: torch.diag(p) + torch.outer(p, p),
+                "Rows must sum to 0, because the probabilities always sum to 1: the products p_i p_j are subtracted.",
+            ),
+            Mistake(
+                lambda p: -torch.outer(p, p),
+                "The Kronecker delta is missing: on the diagonal p_i is added.",
+            ),
+            Mistake(
+                lambda p: torch.eye(len(p)) - torch.outer(p, p),
+                "The delta carries a factor p_i: put p on the diagonal, not ones.",
+            ),
+            Mistake(
+                lambda p: p[:, None] * (1 - p[None, :]),
+                "p_i (1 - p_j) holds on the diagonal only; off the diagonal it is -p_i p_j.",
+            ),
+        ],
+        hints=[
+            "Differentiate log p_i = z_i - log(sum of exp z_j) first: the result is delta_ij - p_j.",
+            "Then dp_i/dz_j = p_i times that: p_i (delta_ij - p_j).",
+            "`torch.diag(p)` holds the first term and `torch.outer(p, p)` the second.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.3 cosine
+def cosine_scores(query, keys):
+    return keys @ query / (keys.norm(dim=-1) * query.norm())
+
+
+register(
+    Exercise(
+        id="1.3",
+        title="cosine scores",
+        level="easy",
+        minutes=5,
+        reference=cosine_scores,
+        cases=lambda generator: [
+            Case((normal(generator, d, size=size), normal(generator, n, d, size=3)))
+            for n, d, size in ((3, 2, 1), (4, 4, 5), (2, 6, 0.1), (5, 1, 1))
+        ],
+        gradient=True,
+        mistakes=[
+            Mistake(
+                lambda query, keys: keys @ query,
+                "That is the plain dot product: a longer key wins for its length alone.",
+            ),
+            Mistake(
+                lambda query, keys: keys @ query / query.norm(),
+                "Only the query's length was divided out; the keys' lengths still count.",
+            ),
+            Mistake(
+                lambda query, keys: keys @ query / keys.norm(dim=-1),
+                "Only the keys' lengths were divided out; the query's still counts.",
+            ),
+            Mistake(
+                lambda query, keys: keys @ query / (keys.norm() * query.norm()),
+                "The length of the whole key table was used: each key has a length of its own, keys.norm(dim=-1).",
+            ),
+            Mistake(
+                lambda query, keys: keys @ query / (keys.square().sum(-1) * query.square().sum()),
+                "Divided by squared lengths: the root is missing.",
+            ),
+            Mistake(
+                lambda query, keys: keys @ query / (keys.square().sum(-1) + query.square().sum()).sqrt(),
+                "The two lengths are multiplied, not put under one root.",
+            ),
+            Mistake(
+                lambda query, keys: 1 - cosine_scores(query, keys),
+                "That is the cosine distance: small where the match is good. A score is large where it is good.",
+            ),
+            Mistake(
+                lambda query, keys: (keys / keys.norm(dim=0)) @ (query / query.norm()),
+                "The keys were divided by the length of each column; a key is a row: dim=-1.",
+            ),
+        ],
+        hints=[
+            "The cosine is the dot product of the two vectors after each has been brought to length 1.",
+            "`keys.norm(dim=-1)` has one length per key, `query.norm()` is one number.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.4 soft lookup
+def soft_lookup(query, keys, values):
+    weights = softmax(keys @ query)
+    return weights @ values, weights
+
+
+def lookup_with(weigh):
+    """A lookup that weighs the keys in another way."""
+
+    def lookup(query, keys, values):
+        weights = weigh(query, keys)
+        return weights @ values, weights
+
+    return lookup
+
+
+register(
+    Exercise(
+        id="1.4",
+        title="soft lookup",
+        level="easy",
+        minutes=5,
+        reference=soft_lookup,
+        cases=lambda generator: [
+            Case((normal(generator, d), normal(generator, n, d), normal(generator, n, e)))
+            for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1))
+        ],
+        gradient=True,
+        output_names=("output", "weights"),
+        mistakes=[
+            Mistake(
+                lambda query, keys, values: (softmax(keys @ query) @ keys, softmax(keys @ query)),
+                "The keys were mixed. Keys only say where to look; the values are what is fetched.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: keys @ query),
+                "The raw scores were used as weights: put them through softmax, so that they are shares that sum to 1.",
+            ),
+            Mistake(
+                lookup_with(
+                    lambda query, keys: torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()
+                ),
+                "That is a hard lookup: one key takes all and no gradient reaches the query. Use softmax.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: torch.full((len(keys),), 1 / len(keys))),
+                "Every key got the same weight: the query was not compared with the keys.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: softmax(keys @ query / len(query) ** 0.5)),
+                "The scores were divided by a square root. Lesson 04 shows why; here they are the plain dot products.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: softmax(cosine_scores(query, keys))),
+                "Those are cosine scores. Here the scores are the plain dot products of the query with each key.",
+            ),
+            Mistake(
+                lambda query, keys, values: soft_lookup(query, keys, values)[::-1],
+                "The two results are swapped: the output comes first, then the weights.",
+            ),
+            Mistake(
+                lambda query, keys, values: soft_lookup(query, keys, values)[0],
+                "Only the output came back: return the output and the weights.",
+            ),
+        ],
+        hints=[
+            "Score, softmax, mix: three lines.",
+            "`keys @ query` has one score for each key.",
+            "`weights @ values` adds up the rows of `values`, each times its weight.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.5 attend
+def attend_with(weigh):
+    """An `attend` that turns scores and mask into weights in another way."""
+
+    def wrong(scores, value, mask=None):
+        weights = weigh(scores, torch.ones_like(scores, dtype=torch.bool) if mask is None else mask)
+        return weights @ value, weights
+
+    return wrong
+
+
+def filled(scores, mask, number):
+    return scores.masked_fill(~mask, number)
+
+
+unguarded = attend_with(lambda scores, mask: filled(scores, mask, float("-inf")).softmax(-1))
+
+
+def attend_cases(generator):
+    blind = random_mask(generator, 4, 5)
+    blind[2] = False
+    return [
+        Case((normal(generator, 4, 5), normal(generator, 5, 3)), note="no mask"),
+        Case((normal(generator, 3, 3), normal(generator, 3, 3)), note="a square table, no mask"),
+        Case(
+            (normal(generator, 2, 4, 5), normal(generator, 2, 5, 3), random_mask(generator, 2, 4, 5)),
+            note="a batch with a mask",
+        ),
+        Case((normal(generator, 2, 3, 4, 5), normal(generator, 2, 3, 5, 2), random_mask(generator, 4, 5))),
+        Case((normal(generator, 4, 5), normal(generator, 5, 3), blind), note="row 2 may look nowhere"),
+    ]
+
+
+register(
+    Exercise(
+        id="1.5",
+        title="from scores to a summary",
+        level="medium",
+        minutes=12,
+        reference=attend,
+        cases=attend_cases,
+        gradient=True,
+        output_names=("output", "weights"),
+        mistakes=[
+            Mistake(
+                unguarded,
+                "A row that may look nowhere gave not-a-number: minus infinity in a whole row leaves 0/0. "
+                "Such a row must get zero weights.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: filled(scores, mask, -1e9).softmax(-1)),
+                "A row that may look nowhere looked everywhere: with one large negative number in all places softmax "
+                "is uniform again. Such a row must get zero weights.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: scores.softmax(-1)),
+                "The mask has no effect: masked places still get weight.",
+            ),
+            Mistake(
+                lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask),
+                "The mask is upside down: True means 'may look'.",
+            ),
+            Mistake(
+                lambda scores, value, mask=None: unguarded(scores, value, None if mask is None else ~mask),
+                "The mask is upside down: True means 'may look'.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: scores.softmax(-1) * mask),
+                "Rows with a mask sum to less than 1: the weights were cut after the softmax. Mask the scores before it.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: (scores * mask).softmax(-1)),
+                "Masked scores were set to 0, and exp(0) = 1 still weighs. Set them to minus infinity.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: scores.softmax(-2)),
+                "Rows do not sum to 1: the softmax ran over the queries. Each row is one query; use the last axis.",
+            ),
+            Mistake(
+                lambda scores, value, mask=None: (attend(scores, value, mask)[0], scores.softmax(-1)),
+                "The weights that came back are not the ones that were used: return them with the mask applied.",
+            ),
+            Mistake(
+                lambda scores, value, mask=None: (attend(scores, value, mask)[0], scores),
+                "The second result is the scores; return the weights, after the softmax.",
+            ),
+        ],
+        hints=[
+            "Without a mask it is two steps: softmax over the last axis, then `weights @ value`.",
+            "`scores.masked_fill(~mask, float('-inf'))` before the softmax gives masked places the weight exp(-inf) = 0.",
+            "A row that may look nowhere must not be filled at all: `nowhere = ~mask.any(-1, keepdim=True)`; "
+            "fill where neither `mask` nor `nowhere`, and set the weights of `nowhere` to 0 after the softmax.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.6 attention
+def attention_with(score):
+    def wrong(query, key, value, mask=None, scale=None):
+        return attend(score(query, key, value, scale), value, mask)
+
+    return wrong
+
+
+def dots(query, key):
+    return query @ key.transpose(-2, -1)
+
+
+def root(width):
+    return width**-0.5
+
+
+def attention_cases(generator):
+    def inputs(*lead, m, n, d, e):
+        return normal(generator, *lead, m, d), normal(generator, *lead, n, d), normal(generator, *lead, n, e)
+
+    return [
+        Case((*inputs(m=4, n=5, d=3, e=2), None, 1.0), note="scale=1"),
+        Case((*inputs(2, m=4, n=5, d=3, e=6), None, 1.0), note="a batch, scale=1"),
+        Case(inputs(2, m=4, n=5, d=3, e=6), note="scale=None"),
+        Case((*inputs(2, 3, m=4, n=5, d=6, e=2), random_mask(generator, 2, 1, 4, 5)), {"scale": 0.3}, note="a mask"),
+        Case(inputs(m=3, n=3, d=3, e=3), note="all sizes equal, scale=None"),
+    ]
+
+
+register(
+    Exercise(
+        id="1.6",
+        title="attention",
+        level="easy",
+        minutes=6,
+        reference=attention,
+        cases=attention_cases,
+        gradient=True,
+        output_names=("output", "weights"),
+        mistakes=[
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (1.0 if scale is None else scale)),
+                "scale=None was taken as 1; it means one over the square root of the query's width.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * root(q.size(-1))),
+                "The `scale` argument has no effect: it is always one over the square root.",
+            ),
+            Mistake(attention_with(lambda q, k, v, scale: dots(q, k)), "The `scale` argument has no effect."),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) / (q.size(-1) ** 0.5 if scale is None else scale)),
+                "The scores were divided by `scale`; they are multiplied by it.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (root(v.size(-1)) if scale is None else scale)),
+                "The default scale came from the width of the values; it comes from the width that the dot product sums over.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (root(k.size(-2)) if scale is None else scale)),
+                "The default scale came from the number of keys; it comes from their width.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (1 / q.size(-1) if scale is None else scale)),
+                "The default scale is one over the square root of the width; here the root is missing.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (q.size(-1) ** 0.5 if scale is None else scale)),
+                "The scores were multiplied by the square root; the default scale is one over it.",
+            ),
+            Mistake(
+                lambda query, key, value, mask=None, scale=None: attention(query, key, value, None, scale),
+                "The mask has no effect: pass it on to `attend`.",
+            ),
+            Mistake(
+                attention_with(lambda q, k, v, scale: q @ k.T * (root(q.size(-1)) if scale is None else scale)),
+                "`.T` turns all axes around; in a batch only the last two may swap: `key.transpose(-2, -1)`.",
+            ),
+            Mistake(
+                attention_with(
+                    lambda q, k, v, scale: q @ k.mT.flip(-1) * (root(q.size(-1)) if scale is None else scale)
+                ),
+                "The scores belong to the keys in reversed order.",
+            ),
+        ],
+        hints=[
+            "`attend` does the second half. What is missing is a table of scores with one row per query and one column per key.",
+            "`query @ key.transpose(-2, -1)` gives all dot products at once, in batches too.",
+            "`scale = query.size(-1) ** -0.5 if scale is None else scale`, and the scores are multiplied by it.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 1.7 kernel regression
+def regression_with(score):
+    def wrong(x_query, x, y, bandwidth, mask=None):
+        output, weights = attend(score(x_query[:, None] - x[None, :], bandwidth), y[:, None], mask)
+        return output[:, 0], weights
+
+    return wrong
+
+
+def regression_cases(generator):
+    def curve(m, n):
+        return normal(generator, m), normal(generator, n), normal(generator, n)
+
+    return [
+        Case((*curve(3, 5), 0.7), note="bandwidth 0.7"),
+        Case((*curve(4, 4), 1.0), note="as many questions as points"),
+        Case((*curve(2, 6), torch.tensor(2.0)), note="the bandwidth is a tensor"),
+        Case((*curve(5, 5), 0.5, ~torch.eye(5, dtype=torch.bool)), note="a mask"),
+    ]
+
+
+register(
+    Exercise(
+        id="1.7",
+        title="kernel regression by attention",
+        level="medium",
+        minutes=10,
+        reference=kernel_regression,
+        cases=regression_cases,
+        gradient=True,
+        output_names=("prediction", "weights"),
+        mistakes=[
+            Mistake(
+                regression_with(lambda gap, h: gap**2 / (2 * h**2)),
+                "Far points weigh most: the minus sign is missing.",
+            ),
+            Mistake(
+                regression_with(lambda gap, h: -(gap**2) / (2 * h)),
+                "The bandwidth is not squared: it stands in units of x, like a standard deviation.",
+            ),
+            Mistake(regression_with(lambda gap, h: -(gap**2) / h**2), "The factor 1/2 of the Gaussian is missing."),
+            Mistake(
+                regression_with(lambda gap, h: -gap.abs() / h), "Distances were not squared: a Gaussian is asked for."
+            ),
+            Mistake(
+                regression_with(lambda gap, h: -((gap * h) ** 2) / 2),
+                "The distance was multiplied by the bandwidth; a wide kernel must look further, so divide by it.",
+            ),
+            Mistake(
+                regression_with(lambda gap, h: -(gap**2) / 2),
+                "The bandwidth has no effect: divide the distances by it.",
+            ),
+            Mistake(
+                regression_with(lambda gap, h: (-(gap**2) / (2 * h**2)).exp()),
+                "The exponential was taken twice: `attend` already has a softmax. Give it the exponent as the score.",
+            ),
+            Mistake(
+                lambda x_query, x, y, bandwidth, mask=None: kernel_regression(x_query, x, y, bandwidth),
+                "The mask has no effect: pass it on to `attend`.",
+            ),
+            Mistake(
+                lambda x_query, x, y, bandwidth, mask=None: (
+                    kernel_regression(x_query, x, y, bandwidth, mask)[0][:, None],
+                    kernel_regression(x_query, x, y, bandwidth, mask)[1],
+                ),
+                "The prediction is a column (m, 1): drop the last axis, so that there is one number per question.",
+            ),
+        ],
+        hints=[
+            "All distances at once: `x_query[:, None] - x[None, :]` has a row per question and a column per point.",
+            "softmax(-(distance / bandwidth)**2 / 2) is the Gaussian kernel divided by its sum.",
+            "`attend` wants values as rows: `y[:, None]`; take the first column of what comes back.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- guess first
+register_quiz(
+    Quiz(
+        id="1.a",
+        question="Add 100 to every logit. What happens to the shares?",
+        options=[
+            (
+                "Nothing, whatever the computer.",
+                "In mathematics, yes. Now look at what 32-bit numbers do with exp(102).",
+            ),
+            (
+                "They come closer to equal.",
+                "That is what a high temperature does: it shrinks differences. A shift keeps them.",
+            ),
+            (
+                "Nothing in mathematics; in 32-bit numbers the plain formula breaks.",
+                "exp(100) cancels in the fraction, but it is larger than the largest 32-bit number, about 3.4e38.",
+            ),
+            ("The largest takes everything.", "That would need larger differences. A shift keeps all differences."),
+        ],
+        right=2,
+        explanation="Only differences between logits matter, so one may subtract the largest first. That is the cure.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="1.b",
+        question="Two random directions in 512 dimensions. How large is their cosine, typically?",
+        options=[
+            (
+                "About 0.6, as in the plane.",
+                "In the plane it is that large. Every further dimension is one more way to differ.",
+            ),
+            ("About 0.3.", "Too large: that is typical of about ten dimensions."),
+            ("About 0.04.", "One over the square root of 512."),
+            ("Exactly 0.", "On average 0, but not exactly: it spreads around 0 by one over the root of the dimension."),
+        ],
+        right=2,
+        explanation="The cosine of random directions spreads by 1/sqrt(d): 0.71 for d = 2, 0.044 for d = 512.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="1.c",
+        question="Is attention a linear function of its inputs?",
+        options=[
+            ("Yes: it is a weighted sum.", "A weighted sum of the values, but the weights come out of a softmax."),
+            (
+                "Linear in the values while the weights stay the same; not in queries or keys.",
+                "Double the values and the output doubles. Double the queries and the weights sharpen instead.",
+            ),
+            ("No, not in any of them.", "It is linear in the values: double all of them and the output doubles."),
+        ],
+        right=1,
+        explanation="The softmax stands between queries, keys and the output; nothing stands between the values and it.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="1.d",
+        question="Every point is predicted from all sixty, itself included, and h is trained. What will h do?",
+        options=[
+            ("Settle where the prediction of new points is best.", "Nothing in this training asks about new points."),
+            (
+                "Shrink towards 0: each point copies itself.",
+                "At distance 0 lies the perfect answer. The narrower the kernel, the more of it is used.",
+            ),
+            ("Grow without end: averaging everything is safest.", "Then every point would be predicted by the mean."),
+        ],
+        right=1,
+        explanation="A model that may look at the answer learns to look at the answer. Hide each point from itself.",
+    )
+)

@@ -1,0 +1,68 @@
+"""Plain text to HTML that reads well in light and dark themes, and without any style at all."""
+
+import html
+import re
+
+BORDER = "var(--jp-border-color2, #bdbdbd)"
+TONES = {
+    "passed": "var(--jp-success-color1, #2e7d32)",
+    "failed": "var(--jp-error-color1, #c62828)",
+    "not attempted": "var(--jp-border-color1, #9e9e9e)",
+    "note": "var(--jp-info-color1, #1565c0)",
+}
+MARKS = {"passed": "✓", "failed": "✗", "not attempted": "○"}
+WORDS = {"passed": "passed", "failed": "failed", "not attempted": "not attempted yet"}
+
+
+def inline(text: str) -> str:
+    """Everything escaped but `code`."""
+    parts = re.split(r"`([^`]+)`", text)
+    return "".join(
+        f"<code>{html.escape(part)}</code>" if index % 2 else html.escape(part) for index, part in enumerate(parts)
+    )
+
+
+def paragraphs(text: str) -> str:
+    """Lines become paragraphs; indented lines that follow one another become one block of code."""
+    out: list[str] = []
+    block: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        if line.startswith("    "):
+            block.append(line[4:])
+            continue
+        if block:
+            out.append(preformatted("\n".join(block)))
+            block = []
+        if line.strip():
+            out.append(f'<p style="margin: 4px 0">{inline(line)}</p>')
+    return "".join(out)
+
+
+def preformatted(code: str) -> str:
+    style = "margin: 4px 0; padding: 4px 8px; white-space: pre-wrap; background: var(--jp-layout-color2, transparent)"
+    return f'<pre style="{style}">{html.escape(code)}</pre>'
+
+
+def panel(tone: str, content: str) -> str:
+    """A box whose left edge carries the colour; the content says the same in words."""
+    style = f"border-left: 4px solid {TONES[tone]}; padding: 4px 12px; margin: 4px 0; line-height: 1.4"
+    return f'<div style="{style}">{content}</div>'
+
+
+# Widgets are 13 pixels high in JupyterLab, too small from the back row; inherited by all that stands in the box.
+WIDGET_STYLE = """<style>
+.course-panel { --jp-widgets-font-size: 16px; --jp-widgets-inline-height: 32px;
+  --jp-widgets-radio-item-height-adjustment: 4px; font-size: 16px; }
+.course-panel :is(button, input):focus-visible { outline: 3px solid #E69F00; outline-offset: 2px; }
+</style>"""
+
+
+def panel_widget(name: str, children: list):
+    """A box of widgets, large enough to project; `name` is the CSS class that says what it is."""
+    import ipywidgets
+
+    style = ipywidgets.HTML(WIDGET_STYLE, layout=ipywidgets.Layout(display="none"))
+    box = ipywidgets.VBox([style, *children])
+    box.add_class("course-panel")
+    box.add_class(name)
+    return box

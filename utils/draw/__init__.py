@@ -1,0 +1,44 @@
+"""Figures and widgets: a pure function to a figure first, the widget around it second.
+
+Takes arrays and strings and knows nothing of models or notebooks. Importing it sets the course's figure style.
+"""
+
+from utils.draw.attention_view import AttentionView, attention_view
+from utils.draw.explore import Explore, explore, log_range
+from utils.draw.figures import attention_lines, bars, heat_map, weights_bars
+from utils.draw.forms import ThreeForms, html_bundle, picture_bundle, show
+from utils.draw.guess import GuessWeights, guess_weights
+from utils.draw.plane import Plane, plane
+from utils.draw.stepper import Stepper, stepper
+from utils.draw.style import COLOURS, SERIES, WEIGHTS_MAP, canvas, colour, figure_png, use_style
+
+use_style()
+
+__all__ = [
+    "COLOURS",
+    "SERIES",
+    "WEIGHTS_MAP",
+    "AttentionView",
+    "Explore",
+    "GuessWeights",
+    "Plane",
+    "Stepper",
+    "ThreeForms",
+    "attention_lines",
+    "attention_view",
+    "bars",
+    "canvas",
+    "colour",
+    "explore",
+    "figure_png",
+    "guess_weights",
+    "heat_map",
+    "html_bundle",
+    "log_range",
+    "picture_bundle",
+    "plane",
+    "show",
+    "stepper",
+    "use_style",
+    "weights_bars",
+]

@@ -1,0 +1,212 @@
+"""Sliders and menus around a pure function from parameters to a figure."""
+
+import inspect
+import math
+from dataclasses import dataclass
+
+import ipywidgets
+
+from utils.draw.forms import ThreeForms, close
+from utils.draw.stage import Stage
+from utils.draw.style import checked_alt, figure_png
+
+LABEL_WIDTH = "11em"
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """A slider that multiplies: equal distances are equal factors."""
+
+    low: float
+    high: float
+    start: float
+    steps: int = 60
+
+    def __post_init__(self):
+        if not 0 < self.low < self.high:
+            raise ValueError(f"a log range needs 0 < low < high, got low {self.low:g} and high {self.high:g}")
+        if not self.low <= self.start <= self.high:
+            raise ValueError(f"the start {self.start:g} lies outside {self.low:g} to {self.high:g}")
+
+
+def log_range(low, high, start, steps=60):
+    """For `explore` and `plane`: a slider from low to high on a logarithmic scale."""
+    return LogRange(low, high, start, steps)
+
+
+def explore(figure_function, /, alt, *, labels=None, **controls):
+    """Show `figure_function(**parameters)` with one control for each parameter.
+
+    A control is (low, high, step, start) or `log_range(...)` for a slider, a list or a dict {label: value} for a
+    choice (the first is the start), True or False for a check box, a string for a text field, or any ipywidget
+    with a value. `alt` is a sentence, or a function of the same parameters that gives one. `labels` maps
+    parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
+    """
+    return Explore(figure_function, alt, controls, labels or {})
+
+
+class Explore(ThreeForms, ipywidgets.VBox):
+    """What `explore` returns. `parameters` reads the controls, `set(**parameters)` moves them."""
+
+    def __init__(self, figure_function, alt, controls, labels):
+        check_parameters(figure_function, controls, labels)
+        self._figure_function = figure_function
+        self._alt = alt if callable(alt) else checked_alt(alt)
+        self._labels = {name: labels.get(name, name.replace("_", " ")) for name in controls}
+        self._controls = {name: make_control(name, self._labels[name], given) for name, given in controls.items()}
+        self._start = self.parameters
+        self._stage = Stage()
+        self._quiet = False
+        self._draw()
+        for control in self._controls.values():
+            control.observe(self._changed, names="value")
+        reset = ipywidgets.Button(description="Reset", tooltip="Back to the first values")
+        reset.on_click(lambda _: self.reset())
+        reset.layout.margin = f"2px 2px 8px calc({LABEL_WIDTH} + 8px)"
+        super().__init__(children=[*self._controls.values(), reset, self._stage])
+        self.add_class("course-widget")
+        self.add_class("course-explore")
+
+    @property
+    def parameters(self):
+        return {name: control.value for name, control in self._controls.items()}
+
+    def set(self, **parameters):
+        """Move several controls and draw once."""
+        unknown = set(parameters) - set(self._controls)
+        if unknown:
+            raise ValueError(f"there is no control named {sorted(unknown)}; there are {sorted(self._controls)}")
+        self._quiet = True
+        try:
+            for name, value in parameters.items():
+                self._controls[name].value = value
+        finally:
+            self._quiet = False
+        self._draw()
+
+    def reset(self):
+        self.set(**self._start)
+
+    def static(self):
+        return self._stage.static()
+
+    def _changed(self, _):
+        if not self._quiet:
+            self._draw()
+
+    def _draw(self):
+        parameters = self.parameters
+        state = {name: plain(value) for name, value in parameters.items()}
+        try:
+            png, alt = render(self._figure_function, self._alt, parameters, self._labels)
+        except Exception as error:
+            # The person at the slider reads one sentence; the kernel and the tests get the exception itself.
+            self._stage.complain(error, state)
+            raise
+        self._stage.present(png, alt, state)
+
+
+def render(figure_function, alt, parameters, labels=None):
+    """(png, alt text) of one state: the whole widget as a pure function."""
+    figure = figure_function(**parameters)
+    words = checked_alt(alt(**parameters)) if callable(alt) else checked_alt(alt)
+    if not callable(alt) and parameters:
+        values = (f"{(labels or {}).get(name, name)} {said(value)}" for name, value in parameters.items())
+        words = f"{words} Now: {', '.join(values)}."
+    png = figure_png(figure, words)
+    close(figure)
+    return png, words
+
+
+def said(value):
+    """A parameter's value as words of an alt text."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def plain(value):
+    """A value that JSON can carry; anything else as its text."""
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def check_parameters(function, controls, labels):
+    if not controls:
+        raise ValueError("explore needs at least one control, for example temperature=(0.1, 5.0, 0.1, 1.0)")
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(controls))
+    except TypeError as error:
+        name = getattr(function, "__name__", "the figure function")
+        raise TypeError(f"{name} does not fit the controls {list(controls)}: {error}") from None
+    unknown = set(labels) - set(controls)
+    if unknown:
+        raise ValueError(f"labels name {sorted(unknown)}, but there is no such control")
+
+
+def make_control(name, label, given):
+    """The ipywidget for one control."""
+    wide = {
+        "description": label,
+        "style": {"description_width": LABEL_WIDTH},
+        "layout": {"width": "min(38em, 98%)"},
+    }
+    if isinstance(given, ipywidgets.ValueWidget):
+        return given
+    if isinstance(given, bool):
+        return ipywidgets.Checkbox(value=given, indent=True, **wide)
+    if isinstance(given, str):
+        return ipywidgets.Text(value=given, continuous_update=False, **wide)
+    if isinstance(given, LogRange):
+        return log_slider(given, wide)
+    if isinstance(given, tuple):
+        return slider(name, given, wide)
+    if isinstance(given, (list, dict)):
+        return choice(name, given, wide)
+    raise TypeError(
+        f"the control {name!r} is a {type(given).__name__}; expected (low, high, step, start), a list, a dict, "
+        "True or False, a string or an ipywidget"
+    )
+
+
+def slider(name, given, options):
+    check_range(name, given)
+    low, high, step, start = given
+    if all(isinstance(number, int) for number in given):
+        return ipywidgets.IntSlider(min=low, max=high, step=step, value=start, **options)
+    return ipywidgets.FloatSlider(
+        min=low, max=high, step=step, value=start, readout_format=f".{decimals_of(step)}f", **options
+    )
+
+
+def check_range(name, given):
+    if len(given) != 4 or not all(isinstance(number, (int, float)) for number in given):
+        raise ValueError(f"the control {name!r} must be four numbers (low, high, step, start), got {given!r}")
+    low, high, step, start = given
+    if not (low < high and step > 0 and low <= start <= high):
+        raise ValueError(
+            f"the control {name!r} needs low < high, a positive step and a start between them, got {given!r}"
+        )
+
+
+def log_slider(given, options):
+    low, high = math.log10(given.low), math.log10(given.high)
+    return ipywidgets.FloatLogSlider(
+        base=10, min=low, max=high, step=(high - low) / given.steps, value=given.start, readout_format=".3g", **options
+    )
+
+
+def choice(name, given, options):
+    if not given:
+        raise ValueError(f"the control {name!r} has no options to choose from")
+    pairs = list(given.items()) if isinstance(given, dict) else [(str(one), one) for one in given]
+    if len(pairs) <= 4:
+        buttons = ipywidgets.ToggleButtons(options=pairs, value=pairs[0][1], **options)
+        buttons.style.button_width = "auto"
+        return buttons
+    return ipywidgets.Dropdown(options=pairs, value=pairs[0][1], **options)
+
+
+def decimals_of(step):
+    """How many decimals a slider with this step shows."""
+    text = f"{step:.6f}".rstrip("0")
+    return max(1, len(text.split(".")[1]))

@@ -1,0 +1,60 @@
+"""One output in three forms: a live widget, a picture (or HTML) for readers without a kernel, and words.
+
+A front end takes the richest form it can show. A saved notebook keeps the picture and the words.
+"""
+
+import base64
+import sys
+
+from IPython.display import display
+
+from utils.draw.style import checked_alt, figure_png
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def picture_bundle(png, alt):
+    """(data, metadata) of a static picture: image/png and its alt text as text/plain."""
+    alt = checked_alt(alt)
+    data = {"image/png": base64.b64encode(png).decode("ascii"), "text/plain": alt}
+    # The metadata is for whoever turns the notebook into pages or slides; JupyterLab 4.6 and nbconvert 7.17 show the
+    # picture without it. No width and height: a page narrower than the picture would squeeze it out of shape.
+    return data, {"image/png": {"alt": alt}}
+
+
+def html_bundle(html, alt):
+    """(data, metadata) of a static piece of HTML and the same in words."""
+    return {"text/html": html, "text/plain": checked_alt(alt)}, {}
+
+
+def show(figure, alt):
+    """Display a static figure with its alt text, as one output; the figure is closed afterwards."""
+    data, metadata = picture_bundle(figure_png(figure, alt), alt)
+    close(figure)
+    display(data, metadata=metadata, raw=True)
+
+
+def close(figure):
+    """Forget a figure that pyplot may still hold, so that the notebook does not show it a second time."""
+    # A figure that was made without pyplot needs no closing, and then pyplot need not be loaded.
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
+
+
+class ThreeForms:
+    """Mixin for widgets: `static()` gives (data, metadata) of the current state, the widget view is added here."""
+
+    def static(self):
+        raise NotImplementedError
+
+    def alt_text(self):
+        """What the widget shows now, in words."""
+        return self.static()[0]["text/plain"]
+
+    def __repr__(self):
+        return self.alt_text()
+
+    def _repr_mimebundle_(self, **_):
+        data, metadata = self.static()
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        return {WIDGET_VIEW: view, **data}, metadata

@@ -1,0 +1,6 @@
+"""Models in plain torch; nothing here knows about courses."""
+
+from utils.models.attention import attend, attention, softmax
+from utils.models.kernel_regression import KernelRegression, kernel_regression
+
+__all__ = ["KernelRegression", "attend", "attention", "kernel_regression", "softmax"]
