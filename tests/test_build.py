@@ -74,6 +74,15 @@ def measured(shop: Shop, name: str = "01_sums") -> Shop:
 # --- cutting ----------------------------------------------------------------------------------------------------
 
 
+def test_speaker_notes_are_kept_for_the_deck_and_shown_on_no_page(tmp_path):
+    code = '# %% [markdown]\n# Prose.\n\n# %% [markdown] slideshow={"slide_type": "notes"}\n# Say this.\n'
+    notebook = source_of(tmp_path, code)
+    (shown,) = lecture_of(notebook).cells
+    assert shown.source == "Prose." and shown.metadata["course"]["notes"] == ["Say this."]
+    (shown,) = student_of(notebook).cells
+    assert shown.source == "Prose." and "course" not in shown.metadata
+
+
 def test_the_lecture_is_complete_and_shows_no_markers(tmp_path):
     cell = lecture_of(source_of(tmp_path, SOLVED)).cells[0]
     assert "SOLUTION" not in cell.source
@@ -188,6 +197,8 @@ RIGHT = "    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"
     ("code", "line", "words"),
     [
         (cell_with("    ### BEGIN SOLUTION\n    return x\n"), 7, "without ### END SOLUTION"),
+        ('# %% slideshow={"slide_type": "notes"}\nx = 1\n', 1, "speaker notes are a Markdown cell after"),
+        ("# %% [markdown]\n# Prose.\n\n# % tags=[]\nx = 1\n", 5, "is the mark `# %%` above it mistyped?"),
         (cell_with("    return x\n    ### END SOLUTION\n"), 8, "without ### BEGIN SOLUTION"),
         (cell_with("    ### BEGIN SOLUTION\n" + RIGHT + "    ### END SOLUTION\n"), 8, "inside the solution that began at line 7"),
         (cell_with("    ## BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"), 7, "comment line of its own"),

@@ -7,7 +7,15 @@ import re
 import pytest
 
 from utils.course import slides
-from utils.course.slides import SlideError, build_deck, drawing_lines, formula, read_slides, shown_code
+from utils.course.slides import (
+    SlideError,
+    build_deck,
+    drawing_lines,
+    formula,
+    read_slides,
+    shown_code,
+    with_running_heads,
+)
 
 PIXEL = base64.b64encode(
     bytes.fromhex(
@@ -52,16 +60,31 @@ def test_breaks_are_where_the_metadata_says(tmp_path):
         markdown("joined", "-"),
         markdown("left out", "skip"),
         markdown("below", "subslide"),
-        markdown("for the speaker", "notes"),
+        {**markdown("left out", "skip"), "metadata": {"course": {"notes": ["for the *speaker*"]}}},
         markdown("two", "slide"),
         markdown("later", "fragment"),
     )
     assert [len(column) for column in columns] == [2, 1]
     first, below = columns[0]
     assert len(first.pieces) == 2 and "joined" in first.pieces[1]
-    assert len(below.notes) == 1 and "for the speaker" in below.notes[0] and not first.notes
+    assert len(below.notes) == 1 and "for the <em>speaker</em>" in below.notes[0] and not first.notes
     assert 'class="fragment"' in columns[1][0].pieces[1]
     assert "left out" not in str(columns) and "before" not in str(columns)
+
+
+def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
+    columns = with_running_heads(
+        columns_of(
+            tmp_path,
+            markdown("# Title", "slide"),
+            markdown("## Part *one*", "slide"),
+            code("x = 1", "subslide"),
+            markdown("### Next", "subslide"),
+        )
+    )
+    heads = ["running" in "".join(slide.pieces) for column in columns for slide in column]
+    assert heads == [False, False, True, False]
+    assert '<p class="running">Part <em>one</em></p>' in columns[1][1].pieces[0]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +195,9 @@ def deck_of(tmp_path, reveal, *cells):
 
 
 def test_a_deck_is_one_file_that_names_no_other(tmp_path, reveal):
-    page = deck_of(tmp_path, reveal, markdown("# Title\n\nwhy?", "slide"), markdown("say this", "notes"))
+    title = markdown("# Title\n\nwhy?", "slide")
+    title["metadata"]["course"] = {"notes": ["say this"]}
+    page = deck_of(tmp_path, reveal, title)
     loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="([^"]*)"', page)
     assert loaded and all(address.startswith("data:") for address in loaded)
     scripts = [base64.b64decode(text).decode() for text in re.findall(r'"data:text/javascript;base64,([^"]*)"', page)]

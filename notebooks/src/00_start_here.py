@@ -14,8 +14,8 @@
 # In eight lessons you build a Transformer from a softmax, on this machine, offline. Every claim is measured where it is
 # made. This page takes five minutes: the map, a check of your machine, and one exercise to try the tools on.
 
-# %% [markdown] tags=["lecture-only"] slideshow={"slide_type": "notes"}
-# *For the lecturer.* Let everybody run this notebook while people arrive. Whoever sees "ready" below is ready; the
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let everybody run this notebook while people arrive. Whoever sees "ready" below is ready; the
 # table says what to do for everybody else. Then fail exercise 0.1 on purpose, in front of the room.
 
 # %% tags=["nbval-check-output"]
@@ -45,6 +45,9 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In a hurry? The short path 01, 02, 04, 05, 06, 07 makes sense without 03 and 08.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Come back to this picture at the start of every lesson and point at the part of the day.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Is this machine ready?
@@ -85,6 +88,9 @@ print(shares(torch.tensor([2.0, 3.0, 5.0])))
 # First make a mistake on purpose: return `numbers / len(numbers)`, run the cell, and read the message. Then do it right.
 #
 # (What if one of the numbers is negative? Then shares make no sense any more. Lesson 01 begins there.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Type `return numbers / len(numbers)` first and read the message aloud: wrong answers are normal here.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Your progress

@@ -14,8 +14,8 @@
 # A Python `dict` looks things up, but no gradient passes through it. This lesson builds a lookup that a gradient does
 # pass through. Everything later in the course, up to a pretrained Transformer, is made of it.
 
-# %% [markdown] tags=["lecture-only"] slideshow={"slide_type": "notes"}
-# *For the lecturer.* Ask who has used a dictionary with a misspelt key. The whole lesson is the step from "key not
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask who has used a dictionary with a misspelt key. The whole lesson is the step from "key not
 # found" to "every key answers a little". Plan 90 minutes: 30 for softmax, 25 for lookup, 20 for `attend` and
 # `attention`, 15 for the regression.
 
@@ -67,6 +67,10 @@ for i in range(3):
     print(f"z = {z[i]:.0f}    exp z = {powers[i]:.3f}    p = {p[i]:.3f}")
 print(f"sum of p = {p.sum():.3f}")
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Do the three numbers on the board first: e² ≈ 7.4, e ≈ 2.7, 1; sum 11.1. Let the room say the
+# shares before the cell runs.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A shift changes nothing, except when it breaks everything
 #
@@ -74,6 +78,10 @@ print(f"sum of p = {p.sum():.3f}")
 
 # %% slideshow={"slide_type": "-"}
 quiz("1.a")
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Hands up for each option before you commit. Most choose A or C; B is the mix-up with temperature.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -109,6 +117,10 @@ def softmax(logits, temperature=1.0):
 
 
 softmax = exercise("1.1").use(softmax)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Five minutes alone. The two mistakes you will see: no `keepdim`, and the maximum of the whole table.
+# Show the message for one of them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Temperature: from "all the same" to "winner takes all"
@@ -147,6 +159,10 @@ explore(
 # %% [markdown]
 # Try: set all three logits equal, and move the temperature. Then set $T = 0.1$ and let `z1` pass `z2` slowly. Where
 # does the jump happen, and how wide is it?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Live: set all logits equal and move the temperature (nothing happens), then T = 0.1 and let z1 pass z2.
+# Ask how wide the jump is: about T.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### It is a soft *argmax*, not a soft maximum
@@ -197,6 +213,9 @@ show(
     alt="Left: the soft share rises as an S, the hard one jumps at 1. "
     "Right: the soft slope is a bump, the hard slope is 0.",
 )
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The right-hand panel is why attention can be trained at all. Come back to it in section 3.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Its Jacobian
@@ -259,6 +278,10 @@ print("classifier: which class?    ", classifier.numpy().round(2))
 print("attention:  which input?    ", weights.numpy().round(2))
 print("attention:  what is returned", summary.numpy().round(2))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The point: a classifier compares with what it has learned, attention compares with what came in. The
+# operation is the same.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Hard and soft attention
 #
@@ -315,6 +338,10 @@ show(
     "the soft one blends all nine.",
 )
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for bets: how many draws does the hard gradient need? The number on the slide before is exact, not
+# sampled, because there are only four choices.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Lookup, four ways
 #
@@ -368,6 +395,10 @@ for word in ("apple", "aple", "plu"):
 # | soft attention | a vector | key vectors | dot product, softmax | a mix of value vectors | to all three |
 #
 # **Keys say where to look, values say what to fetch.**
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Read the table column by column. "Keys say where to look, values say what to fetch" is the sentence
+# to leave on the board for the rest of the course.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot product or cosine?
@@ -442,6 +473,9 @@ def soft_lookup(query, keys, values):
 
 soft_lookup = exercise("1.4").use(soft_lookup)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Exercise 1.4 in pairs. The telling mistake is mixing the keys instead of the values.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guess first
 #
@@ -480,6 +514,10 @@ plane(
 # %% [markdown]
 # The output always stays inside the polygon of the values, because it is an average of them. And it gets close to a
 # corner only when the query is *long* or the temperature low: a query twice as long does what half the temperature does.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Hand the keyboard to a student. Ask the room to bring the output exactly onto a key (impossible at
+# finite length), then to pull it outside the four keys (impossible at all).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · `attend` and `attention`: many queries at once
@@ -556,6 +594,10 @@ print("each row of weights sums to 1:", torch.allclose(weights.sum(-1), torch.on
 torchs_own = F.scaled_dot_product_attention(query, key, value, scale=1)
 print("equal to torch's own:", torch.allclose(output, torchs_own, atol=1e-6))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Exercise 1.5 is the one that needs time. Whoever fills with minus infinity everywhere meets 0/0 in the
+# row that may look nowhere; that is the discussion you want.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A summary of fixed size, from a memory of any size
 #
@@ -586,6 +628,10 @@ double_values, _ = attention(query, key, 2 * value, scale=1)
 double_queries, _ = attention(2 * query, key, value, scale=1)
 print("twice the values, twice the output: ", torch.allclose(double_values, 2 * output))
 print("twice the queries, twice the output:", torch.allclose(double_queries, 2 * output))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# "Attention is linear" and "attention is not linear" are both heard. Linear in the values for fixed
+# weights, and in nothing else.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Attention as regression: the first trained model
@@ -637,6 +683,9 @@ explore(
     look_from=(0.0, 6.0, 0.1, 3.0),
 )
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask the room to call out a bandwidth, set it, and vote. The learned one comes out near 0.2.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Learn the bandwidth
 #
@@ -662,6 +711,10 @@ show(
 # training error goes below the noise, which no honest prediction can. The mask that hides each point from itself,
 # `~torch.eye(60, dtype=torch.bool)`, is one line. The causal mask of lesson 04 is the same idea: *do not let the model
 # see what it is to predict.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Stop here. This is the causal mask of lesson 04 in one dimension, and every data leak that the room
+# will ever meet.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Both were trained on the same points. Judged on 200 new points for each of ten seeds:
@@ -715,6 +768,9 @@ show(
 #
 # **What is left open.** One look fetches one mixture. But some questions need the answer of a first look to know where to
 # look next: *Lily is a frog. Greg is a frog. Greg is yellow. What colour is Lily?* Lesson 02 looks several times.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# End on the frog: one look finds that Lily is a frog, and then? Nobody has said that Lily is yellow.
 
 # %%
 board()

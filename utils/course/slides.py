@@ -3,7 +3,8 @@
     python -m utils.course.slides [names]
 
 A cell is in the deck only if its metadata says so: `slide` and `subslide` begin a slide, `fragment` appears on
-the next key press, `-` joins the slide before it, `notes` are for the speaker. Two tags leave out a part of a code
+the next key press, `-` joins the slide before it. What the speaker sees stands in a cell's metadata, `course.notes`:
+the build puts the cells of type `notes` there. Two tags leave out a part of a code
 cell: `hide-input` and `hide-output`. Nothing is executed and nothing is asked of a network when a deck is shown:
 reveal.js, pictures and formulas are all inside the file.
 """
@@ -47,7 +48,7 @@ REVEAL = Box(
     },
 )
 ASSETS = Path(__file__).with_name("deck")
-SLIDE_TYPES = {"slide", "subslide", "fragment", "notes", "skip", "-"}
+SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
 SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
 # Calls that show something and compute nothing.
 DRAWING = {"show", "explore", "stepper", "plane", "attention_view", "guess_weights", "quiz", "board", "lesson"}
@@ -313,17 +314,22 @@ def cell_html(cell: dict, folder: Path) -> str:
     return code + outputs + "\n" if code or outputs else ""
 
 
+def notes_html(note: str, folder: Path) -> str:
+    return f'<div class="prose">{markdown_html({"source": note}, folder)}</div>\n'
+
+
 def read_slides(notebook: dict, folder: Path) -> list[list[Slide]]:
     """The slides of a notebook: columns from left to right, each with its slides from top to bottom."""
     columns: list[list[Slide]] = []
     for number, cell in enumerate(notebook["cells"]):
         try:
             kind = slide_type(cell)
-            if kind == "skip":
-                continue
-            content = cell_html(cell, folder)
+            content = "" if kind == "skip" else cell_html(cell, folder)
+            notes = [notes_html(note, folder) for note in cell["metadata"].get("course", {}).get("notes", [])]
         except SlideError as problem:
             raise SlideError(f"cell {number}: {problem}") from problem
+        if kind == "skip" and not (notes and columns):
+            continue
         if kind == "slide" or (kind == "subslide" and not columns):
             columns.append([Slide()])
         elif kind == "subslide":
@@ -331,11 +337,10 @@ def read_slides(notebook: dict, folder: Path) -> list[list[Slide]]:
         elif not columns:
             raise SlideError(f"cell {number} is a {kind!r} before the first slide")
         slide = columns[-1][-1]
-        if kind == "notes":
-            slide.notes.append(content)
-        elif kind == "fragment":
+        slide.notes += notes
+        if kind == "fragment":
             slide.pieces.append(f'<div class="fragment">{content}</div>\n')
-        else:
+        elif content:
             slide.pieces.append(content)
     if not columns:
         raise SlideError("no cell has a slide_type: choose the slides in the source of the lesson")
@@ -352,6 +357,18 @@ def with_title(columns: list[list[Slide]], number: str, title: str, question: st
         return columns
     heading = f'<div class="prose"><h1>{html.escape(title)}</h1>\n<p>{html.escape(question)}</p></div>\n'
     return [[Slide([over, heading], is_title=True)], *columns]
+
+
+def with_running_heads(columns: list[list[Slide]]) -> list[list[Slide]]:
+    """A slide without a heading carries the one before it, small, so that the room knows where it is."""
+    heading = re.compile(r"<h[1-3][^>]*>(.*?)</h[1-3]>", re.DOTALL)
+    last = ""
+    for slide in (slide for column in columns for slide in column):
+        found = heading.findall("".join(slide.pieces))
+        if last and slide.pieces and not re.match(r'<div class="prose">\s*<h[1-3]', slide.pieces[0]):
+            slide.pieces.insert(0, f'<p class="running">{last}</p>\n')
+        last = found[-1] if found else last
+    return columns
 
 
 def slide_html(slide: Slide) -> str:
@@ -410,7 +427,7 @@ def build_deck(notebook_path: Path, target: Path, reveal: Path | None = None) ->
     notebook = json.loads(notebook_path.read_text(encoding="utf-8"))
     number, title, question = about(notebook_path.stem, notebook)
     try:
-        columns = with_title(read_slides(notebook, notebook_path.parent), number, title, question)
+        columns = with_title(with_running_heads(read_slides(notebook, notebook_path.parent)), number, title, question)
     except SlideError as problem:
         raise SlideError(f"{notebook_path.name}, {problem}") from problem
     page = deck_html(columns, title, reveal or fetch(REVEAL))

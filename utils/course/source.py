@@ -62,8 +62,13 @@ def read_source(path: Path, registered=None) -> NotebookNode:
     lines = text.splitlines()
     bounds = [*starts, len(lines) + 1]
     for index, cell in enumerate(raw.cells):
-        where = _Where(path, bounds[index], lines[bounds[index] : bounds[index + 1] - 1], cell.source)
+        block = lines[bounds[index] : bounds[index + 1] - 1]
+        where = _Where(path, bounds[index], block, cell.source)
+        if cell.cell_type == "markdown":
+            _refuse_code(block, path, bounds[index] + 1)
         notebook.cells.append(_checked_cell(cell, where, registered))
+        if _is_notes(cell) and (index == 0 or cell.cell_type != "markdown"):
+            raise where.error("speaker notes are a Markdown cell after the cell that they speak about")
     _check_exercises(notebook, path)
     _number_cells(notebook)
     return notebook
@@ -124,6 +129,13 @@ def _checked_metadata(cell: NotebookNode, where: _Where) -> dict:
     if {"lecture-only", "student-only"} <= set(metadata.get("tags", [])):
         raise where.error("a cell cannot be both lecture-only and student-only")
     return metadata
+
+
+def _refuse_code(block: list[str], path: Path, first: int) -> None:
+    """A mistyped cell mark would make the code below it a part of the prose, without a word."""
+    for number, line in enumerate(block, first):
+        if line.strip() and not line.startswith("#"):
+            raise SourceError(f"{path}:{number}: code in a Markdown cell: is the mark `# %%` above it mistyped?")
 
 
 def _refuse_markers(source: str, where: _Where) -> None:
@@ -309,8 +321,12 @@ def _open_assignment(node: ast.stmt, where: _Where) -> str:
 
 
 def lecture_of(notebook: NotebookNode) -> NotebookNode:
-    """The lecture form of a source: complete, without the lines of the markers."""
+    """The lecture form of a source: complete, without the lines of the markers.
+
+    Speaker notes go into the metadata of the cell before them: the deck has them, the projected page does not.
+    """
     lecture = _form(notebook, dropped="student-only")
+    lecture.cells = _notes_folded(lecture.cells)
     for cell in lecture.cells:
         if cell.cell_type == "code":
             cell.source = "\n".join(line for line in cell.source.split("\n") if line.strip() not in (BEGIN, END))
@@ -320,6 +336,7 @@ def lecture_of(notebook: NotebookNode) -> NotebookNode:
 def student_of(notebook: NotebookNode) -> NotebookNode:
     """The student form of a source: every solution cut to a stub that is valid Python, no outputs."""
     student = _form(notebook, dropped="lecture-only")
+    student.cells = [cell for cell in student.cells if not _is_notes(cell)]
     for cell in student.cells:
         if cell.cell_type == "code" and BEGIN in cell.source:
             cell.source = _cut(cell.source)
@@ -331,6 +348,20 @@ def _form(notebook: NotebookNode, dropped: str) -> NotebookNode:
     form.metadata.pop("course", None)
     form.cells = [cell for cell in form.cells if dropped not in cell.metadata.get("tags", [])]
     return form
+
+
+def _is_notes(cell: NotebookNode) -> bool:
+    return cell.metadata.get("slideshow", {}).get("slide_type") == "notes"
+
+
+def _notes_folded(cells: list[NotebookNode]) -> list[NotebookNode]:
+    kept: list[NotebookNode] = []
+    for cell in cells:
+        if _is_notes(cell):
+            kept[-1].metadata.setdefault("course", {}).setdefault("notes", []).append(cell.source)
+        else:
+            kept.append(cell)
+    return kept
 
 
 def _cut(source: str) -> str:
