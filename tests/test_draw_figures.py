@@ -137,7 +137,24 @@ def test_attention_lines_write_the_numbers_of_the_focused_token():
     weights = random_weights(3, 6)
     figure = draw.attention_lines(TOKENS, list("abc"), weights, focus=1)
     words = [text.get_text() for text in figure.axes[0].texts]
-    assert [f"{number:.2f}" for number in weights[1]] == [word for word in words if word.startswith("0.")]
+    assert [word for word in words if word.startswith(("0.", "<"))] == [figures.weight_text(one) for one in weights[1]]
+
+
+def test_a_masked_weight_and_a_tiny_one_are_told_apart():
+    assert [figures.weight_text(weight) for weight in (0.0, 1e-6, 0.0049, 0.005, 1.0)] == [
+        "0",
+        "<0.01",
+        "<0.01",
+        "0.01",
+        "1.00",
+    ]
+    figure = draw.attention_lines(list("abc"), list("x"), [[0.999, 0.001, 0.0]], focus=0)
+    assert [text.get_text() for text in figure.axes[0].texts][-5:-2] == ["1.00", "<0.01", "0"]
+
+
+def test_a_token_that_looks_at_everything_a_little_still_has_its_lines():
+    figure = draw.attention_lines([f"s{i}" for i in range(300)], ["x"], np.full((1, 300), 1 / 300))
+    assert len(figure.axes[0].lines) == 300
 
 
 def test_a_row_that_looks_nowhere_can_be_drawn():

@@ -246,6 +246,27 @@ def test_long_rows_become_a_heat_map_in_the_static_form():
     assert figure.axes[0].images
 
 
+def test_rows_of_long_tokens_become_a_heat_map_with_the_ends_cut_off():
+    tokens = ["Donaudampfschifffahrtsgesellschaft", *["internationalisation"] * 5]
+    figure = view_module.attention_figure(attention_weights(1, 1, 6, 6), tokens, tokens, 0, 0)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert figure.axes[0].images and labels[1] == "internationalisation"
+    assert labels[0] == "Donaudampfschifffahrtsg…" and len(labels[0]) == view_module.LONGEST
+    assert tokens[0] in draw.attention_view(attention_weights(6, 6), tokens).alt_text()
+
+
+def test_the_same_tokens_are_listed_once_and_told_apart_by_their_place():
+    weights = np.zeros((3, 3))
+    weights[0, 2] = 1
+    words = draw.attention_view(weights, ["the", "cat", "the"]).alt_text()
+    assert words == ("Attention among 3 tokens (the cat the). The largest weight is 1.00, from the (1) to the (3).")
+
+
+def test_the_page_gets_the_colours_of_the_map_of_weights():
+    colours = WIDGETS["attention"]()._colours
+    assert colours[0] == "#440154" and colours[-1] == "#fde725" and len(set(colours)) == len(colours) == 64
+
+
 def test_the_largest_weight_is_named_in_the_alt_text():
     weights = np.full((3, 3), 0.1)
     weights[1, 2] = 0.8

@@ -19,6 +19,18 @@ UNREADABLE = """() => {
         }
         return layers.reduceRight((under, top) => over(top, under), [255, 255, 255]);
     };
+    const inSvg = (text) => {
+        // Letters of a picture stand on the last shape drawn before them that holds their middle.
+        const box = text.getBoundingClientRect();
+        const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+        const shapes = [...text.ownerSVGElement.querySelectorAll("rect")].filter((shape) => {
+            const area = shape.getBoundingClientRect();
+            const before = shape.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING;
+            return before && area.left <= x && x <= area.right && area.top <= y && y <= area.bottom;
+        });
+        const fill = shapes.length ? getComputedStyle(shapes.at(-1)).fill : "none";
+        return /^rgb/.test(fill) ? over(numbers(fill), ground(text)) : ground(text);
+    };
     const found = new Set();
     for (const area of document.querySelectorAll(".jp-OutputArea-output")) {
         const walker = document.createTreeWalker(area, NodeFilter.SHOW_TEXT);
@@ -26,14 +38,15 @@ UNREADABLE = """() => {
             const words = walker.currentNode.textContent.trim();
             const e = walker.currentNode.parentElement;
             const box = e.getBoundingClientRect();
-            if (!words || e.closest("svg, style, script, mjx-container, :disabled, [disabled]") || box.width < 2 || box.height < 2) continue;
+            if (!words || e.closest("title, style, script, mjx-container, :disabled, [disabled]") || box.width < 2 || box.height < 2) continue;
             const style = getComputedStyle(e);
-            if (!/^rgb/.test(style.color) || style.visibility === "hidden") continue;
-            const under = ground(e);
-            const [a, b] = [light(over(numbers(style.color), under)), light(under)].sort((x, y) => y - x);
+            const colour = e.closest("svg") ? style.fill : style.color;
+            if (!/^rgb/.test(colour) || style.visibility === "hidden") continue;
+            const under = e.closest("svg") ? inSvg(e.closest("text") ?? e) : ground(e);
+            const [a, b] = [light(over(numbers(colour), under)), light(under)].sort((x, y) => y - x);
             const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
             if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) {
-                found.add(`${words.slice(0, 40)}: ${style.color} on ${under.map(Math.round)}`);
+                found.add(`${words.slice(0, 40)}: ${colour} on ${under.map(Math.round)}`);
             }
         }
     }

@@ -4,6 +4,7 @@ A widget's stage (the element with `data-count`) counts what it has shown: `data
 is on the screen, `data-state` holds what it shows as JSON, `data-status` is "ok" or "error".
 """
 
+import json
 import time
 
 from playwright.sync_api import Locator
@@ -118,8 +119,30 @@ def drive_explore(widget: Locator):
 
 
 def drive_stepper(widget: Locator):
-    act(widget, "stepper: Next", widget.get_by_role("button", name="Next").click)
-    act(widget, "stepper: arrow key to the left", lambda: press(stage_of(widget), "ArrowLeft"))
+    """Forward by button, by slider and by key, to the end and back to the first picture."""
+    back, on = (widget.get_by_role("button", name=name) for name in ("Previous", "Next"))
+    first = picture_of(widget)
+    if back.is_enabled():
+        raise WidgetError("stepper: Previous can be pressed at the first step")
+    seen = [first]
+
+    def step(what, action):
+        shown = act(widget, f"stepper: {what}", action)
+        seen.append(picture_of(widget))
+        return json.loads(shown["state"])["step"]
+
+    went = [step("Next", on.click), step("slider", lambda: press(widget.locator(".noUi-handle"), "ArrowRight"))]
+    went += [step("End", lambda: press(stage_of(widget), "End"))] if on.is_enabled() else []
+    last = went[-1]
+    if went != list(range(1, len(went))) + [last] or on.is_enabled():
+        raise WidgetError(f"stepper: Next, slider and End went to the steps {went}, and Next is enabled at the end")
+    went = [step("Previous", back.click), step("arrow key", lambda: press(stage_of(widget), "ArrowLeft"))]
+    if went != [last - 1, last - 2]:
+        raise WidgetError(f"stepper: Previous and the left arrow key went from {last} to {went}")
+    if last > 2:
+        step("Home", lambda: press(stage_of(widget), "Home"))
+    if seen[-1] != first or len(set(seen[: last + 1])) != last + 1:
+        raise WidgetError("stepper: steps look alike, or the first looks different on return")
 
 
 def drive_guess(widget: Locator):
@@ -157,13 +180,70 @@ def drive_plane(widget: Locator):
         act(widget, f"plane: slider {index + 1}", lambda slider=slider, key=key: press(slider, key))
 
 
+def attention_shown(widget: Locator) -> dict:
+    """What the attention view says: its state, the sentence, and the numbers beside the tokens of each row."""
+    return stage_of(widget).evaluate(
+        """e => {
+            const numbers = (row) => [...e.querySelectorAll(`[data-row=${row}] .course-number`)].map((t) => t.textContent);
+            return {...JSON.parse(e.dataset.state), sentence: e.querySelector(".course-text").textContent,
+                    target: numbers("target"), source: numbers("source")};
+        }"""
+    )
+
+
+def token_of(widget: Locator, row: str, index: int) -> Locator:
+    return widget.locator(f".course-token[data-row={row}][data-index='{index}']")
+
+
 def drive_attention(widget: Locator):
+    """By pointer, by keyboard, by the menus and by the small maps."""
     tokens = widget.locator(".course-token")
-    act(widget, "attention: pointing at a token", tokens.first.hover)
-    act(widget, "attention: arrow key", lambda: press(tokens.first, "ArrowRight"))
+    rows = [widget.locator(f".course-token[data-row={row}]").count() for row in ("target", "source")]
+    down = widget.locator(".course-down").count() == 1
+    on, over = ("ArrowDown", "ArrowRight") if down else ("ArrowRight", "ArrowDown")
+    press(tokens.first, "Escape")
+    tokens.first.blur()
+    act(widget, "attention: pointing at a target", token_of(widget, "target", rows[0] - 1).hover)
+    act(widget, "attention: pointing at a source", token_of(widget, "source", 0).hover)
+    act(widget, "attention: pointing elsewhere", lambda: widget.page.mouse.move(2, 2))
+    expect_place(widget, "pointing elsewhere", (None, -1))
+    act(widget, "attention: focus", tokens.first.focus)
+    for key, place in ((on, ("target", 1)), ("Home", ("target", 0)), ("End", ("target", rows[0] - 1))):
+        act(widget, f"attention: {key}", lambda key=key: widget.page.keyboard.press(key))
+        expect_place(widget, key, place)
+    act(widget, f"attention: {over}", lambda: widget.page.keyboard.press(over))
+    expect_place(widget, over, ("source", rows[1] - 1))
+    act(widget, "attention: Escape", lambda: widget.page.keyboard.press("Escape"))
+    expect_place(widget, "Escape", (None, -1))
     for menu in widget.locator(".course-choice select").all():
         size, chosen = menu.evaluate("e => [e.options.length, e.selectedIndex]")
+        before = picture_of(widget)
         act(widget, "attention: the menu", lambda m=menu, n=(chosen + 1) % size: m.select_option(index=n))
+        if picture_of(widget) == before:
+            raise WidgetError("attention: another layer or head looks the same")
+    drive_maps(widget)
+
+
+def expect_place(widget: Locator, key: str, place: tuple):
+    shown = attention_shown(widget)
+    if (shown["row"], shown["index"]) != place:
+        raise WidgetError(f"attention: {key} went to {shown['row']} {shown['index']}, expected {place}")
+
+
+def drive_maps(widget: Locator):
+    """The small maps: a click and an arrow key each choose their layer and head, and the menus follow."""
+    maps = widget.locator(".course-map")
+    if not maps.count():
+        return
+    act(widget, "attention: the last small map", maps.last.click)
+    last = attention_shown(widget)
+    act(widget, "attention: arrow key on a small map", lambda: press(maps.last, "ArrowLeft"))
+    shown = attention_shown(widget)
+    if (shown["layer"], shown["head"]) != (last["layer"], last["head"] - 1):
+        raise WidgetError(f"attention: left of head {last['head']} stands head {shown['head']}")
+    menus = widget.locator(".course-choice select").evaluate_all("all => all.map((one) => Number(one.value))")
+    if menus[-1] != shown["head"] or menus[0] not in (shown["layer"], shown["head"]):
+        raise WidgetError(f"attention: the menus say {menus} where the small map says {shown['layer'], shown['head']}")
 
 
 def change(area: Locator, what: str, action) -> str:
@@ -185,9 +265,13 @@ def drive_quiz(box: Locator):
     choice.page.keyboard.press("Space")
     commit = box.get_by_role("button", name="Commit")
     said = change(box, "quiz: Commit", commit.click)
-    if "Right" not in said:
-        raise WidgetError(f"after committing, the quiz does not say what is right: {said[-200:]}")
-    if commit.is_enabled() or choice.is_enabled():
+    until = time.monotonic() + WAIT
+    while "Right" not in said:  # the options go first, the verdict comes after
+        if time.monotonic() > until:
+            raise WidgetError(f"after committing, the quiz does not say what is right: {said[-200:]}")
+        time.sleep(0.03)
+        said = box.inner_text()
+    if any(part.is_visible() and part.is_enabled() for part in (commit, choice)):
         raise WidgetError("after committing, the guess of a quiz can still be changed")
 
 
@@ -248,6 +332,7 @@ def operate_all(notebook: Notebook) -> dict[str, int]:
 # From the key press, as the page receives it, to the first frame after the stage shows the new picture.
 TIME_NEXT = """e => {
     window.courseTimed = new Promise((resolve) => {
+        setTimeout(() => resolve(null), 15000);
         let pressed = null;
         const key = () => { pressed ??= performance.now(); };
         window.addEventListener("keydown", key, true);
@@ -262,13 +347,60 @@ TIME_NEXT = """e => {
 }"""
 
 
-def key_to_picture(widget: Locator, presses: int = 8) -> list[float]:
-    """Milliseconds from key press to new picture, on the first slider, back and forth."""
-    handle = widget.locator(".noUi-handle").first
+def key_to_picture(widget: Locator, presses: int = 8, control=".noUi-handle", keys=("ArrowRight", "ArrowLeft")):
+    """Milliseconds from key press to new picture, on the first such control, back and forth."""
+    handle = widget.locator(control).first
     times = []
     for index in range(presses):
         settle(widget)
         stage_of(widget).evaluate(TIME_NEXT)
-        press(handle, ("ArrowRight", "ArrowLeft")[index % 2])
+        press(handle, keys[index % 2])
         times.append(widget.page.evaluate("() => window.courseTimed"))
+        if times[-1] is None:
+            raise WidgetError(f"{keys[index % 2]} on {control} brought no new picture within 15 s")
     return times
+
+
+# Tab enters a widget from a mark put before it, as it would from whatever stands before it in the page.
+BEFORE = """e => {
+    const mark = document.createElement("span");
+    mark.tabIndex = 0;
+    mark.id = "course-before";
+    e.before(mark);
+    mark.focus();
+}"""
+FOCUSED = """e => {
+    const now = document.activeElement;
+    if (!e.contains(now)) return null;
+    const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", stage: ".course-stage",
+                   menu: "select", box: "input[type=checkbox]", radio: "input[type=radio]", range: "input[type=range]",
+                   text: "input[type=text]", button: "button"};
+    const seen = now.getBoundingClientRect();
+    const style = getComputedStyle(now);
+    const inner = now.querySelector("rect") ? getComputedStyle(now.querySelector("rect")) : style;
+    return {
+        kind: Object.keys(kinds).find((name) => now.matches(kinds[name])) ?? now.tagName.toLowerCase(),
+        name: now.getAttribute("aria-label") ?? now.labels?.[0]?.textContent ?? now.textContent.trim(),
+        visible: seen.width > 0 && seen.height > 0,
+        marked: (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2) || parseFloat(inner.strokeWidth) >= 3,
+    };
+}"""
+
+
+def tab_through(widget: Locator, at_each_stop=None, most: int = 40) -> list[dict]:
+    """Every stop that Tab makes inside a widget, in order, with keys pressed there by `at_each_stop(stop)`."""
+    keyboard = widget.page.keyboard
+    widget.evaluate(BEFORE)
+    stops = []
+    try:
+        for _ in range(most):
+            keyboard.press("Tab")
+            stop = widget.evaluate(FOCUSED)
+            if stop is None:
+                return stops
+            stops.append(stop)
+            if at_each_stop:
+                at_each_stop(stop)
+    finally:
+        widget.page.evaluate("() => document.getElementById('course-before').remove()")
+    raise WidgetError(f"Tab did not leave the widget after {most} stops: a keyboard is caught in it")

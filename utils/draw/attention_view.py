@@ -1,16 +1,19 @@
 """Attention between two rows of tokens, with hover and keyboard, for any number of layers and heads."""
 
 import anywidget
+import matplotlib as mpl
 import numpy as np
 import traitlets
 
-from utils.draw.figures import attention_lines, checked_weights, heat_map
+from utils.draw.figures import attention_lines, checked_weights, heat_map, row_inches
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC
-from utils.draw.style import as_array, figure_png
+from utils.draw.style import WEIGHTS_MAP, as_array, figure_png
 
 MEAN = -1  # the value of `head` that stands for the mean of all heads
 LINES_UP_TO = 14  # tokens in a row: beyond that the static form is a heat map
+WIDEST_ROW = 9.5  # inches: a wider row would be shrunk by the page until nobody can read it
+LONGEST = 24  # letters of a token in the static form; the alt text has all of them
 
 
 def attention_view(weights, target_tokens, source_tokens=None, *, layer=0, head=0, focus=None, title="", names=None):
@@ -34,6 +37,7 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
     source_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     title = traitlets.Unicode("").tag(sync=True)
+    _colours = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
     focus = traitlets.List().tag(sync=True)  # [] or ["target" or "source", index]
@@ -52,6 +56,7 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
             source_tokens=source_tokens,
             names=names,
             title=title,
+            _colours=colour_steps(),
             layer=layer,
             head=MEAN if head in ("mean", None) else head,
             focus=[] if focus is None else ["target", focus],
@@ -112,6 +117,11 @@ def four_axes(weights, targets, sources):
     return weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
 
 
+def colour_steps(count=64):
+    """The course's map of weights as hex colours, for the page."""
+    return [mpl.colors.to_hex(colour) for colour in mpl.colormaps[WEIGHTS_MAP](np.linspace(0, 1, count))]
+
+
 def chosen(weights, layer, head):
     """(targets, sources) of one layer and head, or the mean of its heads."""
     return weights[layer].mean(0) if head == MEAN else weights[layer, head]
@@ -131,19 +141,35 @@ def attention_words(weights, target_tokens, source_tokens, layer, head, title=""
     target, source = np.unravel_index(matrix.argmax(), matrix.shape)
     opening = f"{title}: attention" if title else "Attention"
     where = which(weights, layer, head)
+    if target_tokens == source_tokens:
+        between = f"among {len(target_tokens)} tokens ({' '.join(target_tokens)})"
+    else:
+        between = (
+            f"from {len(target_tokens)} tokens ({' '.join(target_tokens)}) to {len(source_tokens)} tokens "
+            f"({' '.join(source_tokens)})"
+        )
     return (
-        f"{opening} from {len(target_tokens)} tokens ({' '.join(target_tokens)}) to {len(source_tokens)} tokens "
-        f"({' '.join(source_tokens)}){', ' + where if where else ''}. The largest weight is "
-        f"{matrix[target, source]:.2f}, from {target_tokens[target]} to {source_tokens[source]}."
+        f"{opening} {between}{', ' + where if where else ''}. The largest weight is {matrix[target, source]:.2f}, "
+        f"from {spoken(target_tokens)[target]} to {spoken(source_tokens)[source]}."
     )
+
+
+def spoken(tokens):
+    """Tokens as words of a sentence: one that occurs again carries its place, counted from 1."""
+    return [f"{token} ({index + 1})" if tokens.count(token) > 1 else token for index, token in enumerate(tokens)]
 
 
 def attention_figure(
     weights, target_tokens, source_tokens, layer, head, title="", names=("looks from", "looks at"), focus=None
 ):
-    """The static form: lines between the rows, or a heat map where lines would be too many."""
+    """The static form: lines between the rows, or a heat map where lines would be too many or the rows too long."""
     matrix = chosen(weights, layer, head)
     full_title = ", ".join(part for part in (title, which(weights, layer, head)) if part)
-    if max(matrix.shape) > LINES_UP_TO:
-        return heat_map(matrix, target_tokens, source_tokens, full_title, names[0], names[1])
-    return attention_lines(source_tokens, target_tokens, matrix, full_title, names[0], names[1], focus)
+    targets, sources = ([shortened(token) for token in tokens] for tokens in (target_tokens, source_tokens))
+    if max(matrix.shape) > LINES_UP_TO or max(row_inches(targets), row_inches(sources)) > WIDEST_ROW:
+        return heat_map(matrix, targets, sources, full_title, names[0], names[1])
+    return attention_lines(sources, targets, matrix, full_title, names[0], names[1], focus)
+
+
+def shortened(token):
+    return token if len(token) <= LONGEST else token[: LONGEST - 1] + "…"

@@ -389,18 +389,32 @@ def attention_lines(
     _draw_tokens(axes, source_tokens, lower, 0.0, COLOURS["key"], None)
     if focus is not None:
         for place, weight in zip(lower, weights[focus], strict=True):
-            axes.text(place, -0.36, f"{weight:.2f}", ha="center", va="center", fontsize=SMALL + 1)
+            axes.text(place, -0.36, weight_text(weight), ha="center", va="center", fontsize=SMALL + 1)
     for name, height in ((target_name, 1.0), (source_name, 0.0)):
         axes.text(-0.15, height, name, ha="right", va="center", fontsize=SMALL + 1, color=GREY)
     write_title(figure, title)
     return figure
 
 
+def weight_text(weight):
+    """A weight that is exactly 0 was masked; a small one was not, and must not look the same."""
+    return "0" if weight == 0 else "<0.01" if weight < 0.005 else f"{weight:.2f}"
+
+
+def token_widths(tokens):
+    return [max(0.62, text_inches(token, FONT) + 0.34) for token in tokens]
+
+
+def row_inches(tokens):
+    """How wide a row of tokens is in `attention_lines`."""
+    return float(sum(token_widths(tokens)))
+
+
 def _row_places(tokens):
     """Centres of the tokens in inches, and the width of the row."""
     if not tokens:
         raise ValueError("a row of tokens is empty: give at least one token")
-    widths = [max(0.62, text_inches(token, FONT) + 0.34) for token in tokens]
+    widths = token_widths(tokens)
     ends = np.cumsum(widths)
     return ends - np.array(widths) / 2, float(ends[-1])
 
@@ -408,16 +422,23 @@ def _row_places(tokens):
 def _draw_lines(axes, upper, lower, weights, focus):
     for (target, source), weight in np.ndenumerate(weights):
         chosen = focus is None or target == focus
-        if weight < 0.004:
+        if weight < min(0.004, 0.5 / len(lower)):  # hardly more than nothing, even of many
             continue
         axes.plot(
             [upper[target], lower[source]],
             [0.86, 0.14],
             color=COLOURS["query"] if chosen else GREY,
-            alpha=float(0.12 + 0.83 * weight) if chosen else float(0.25 * weight),
+            alpha=_line_alpha(weight, weights[target].max(), focus is not None, chosen),
             linewidth=float(0.8 + 6 * weight),
             solid_capstyle="round",
         )
+
+
+def _line_alpha(weight, most, with_focus, chosen):
+    """Relative to the row's largest weight for the token in focus, which may look at everything a little."""
+    if not with_focus:
+        return float(0.12 + 0.83 * weight)
+    return float(0.3 + 0.65 * weight / most) if chosen else float(0.25 * weight)
 
 
 def _draw_tokens(axes, tokens, places, height, edge, focus):

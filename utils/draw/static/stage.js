@@ -18,7 +18,12 @@ function nameSliders(root) {
   // The handles of ipywidgets' sliders carry no name of their own: a screen reader would say only "slider".
   for (const slider of root.closest(".course-widget")?.querySelectorAll(".widget-slider") ?? []) {
     const label = slider.querySelector(".widget-label")?.textContent;
-    if (label) slider.querySelector(".noUi-handle")?.setAttribute("aria-label", label);
+    if (!label) continue;
+    slider.querySelector(".noUi-handle")?.setAttribute("aria-label", label);
+    // The number beside it can be typed over.
+    const readout = slider.querySelector(".widget-readout[contenteditable]");
+    readout?.setAttribute("role", "textbox");
+    readout?.setAttribute("aria-label", label);
   }
 }
 
@@ -94,9 +99,11 @@ function render({ model, el }) {
   // "count" is set last on the Python side, so one change event stands for the whole new content.
   model.on("change:count", update);
   update();
+  const named = setTimeout(() => nameSliders(root), 100); // the sliders of a new widget may come after its stage
   return () => {
     release();
     clearTimeout(speaking);
+    clearTimeout(named);
     model.off("change:count", update);
     if (address) URL.revokeObjectURL(address);
   };

@@ -1,0 +1,153 @@
+"""A notebook that shows every kind of widget once, with real weights, for the browser to operate.
+
+    python -m tests.browser.gallery OUTFILE.ipynb
+
+Lessons use a widget when they need it; here each has its turn before the first lesson does. The tests read the
+weights from the functions below, the notebook shows those of the same functions.
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import torch
+from torch import Tensor
+
+from utils.models.attention import attention
+
+LAYERS, HEADS, WIDTH = 3, 4, 32
+TOKENS = ["the", "cat", "sat", "on", "the", "mat", "."]
+SOURCE = ["le", "chat", "noir", "dort"]
+TARGET = ["<start>", "the", "black", "cat", "sleeps", "now"]
+LONG = [
+    "Donaudampfschifffahrtsgesellschaft",
+    "internationalisation",
+    "and",
+    "incomprehensibilities",
+    "counterrevolutionaries",
+    "<|end_of_text|>",
+]
+SENTENCE = (
+    "in the beginning there was one long sentence which would not end because every word of it looked back at all "
+    "the words before it and so it went on until the fortieth word was written down here at last"
+)
+MANY = SENTENCE.split()
+
+
+def attention_stack(tokens: list[str], source: list[str] | None = None, causal: bool = False, sharpness: float = 3.0):
+    """Layers of multi-head attention with random matrices, as a model runs them, the same at every call.
+
+    Returns weights (LAYERS, HEADS, m, n), value (LAYERS, HEADS, n, WIDTH // HEADS), output (LAYERS, HEADS, m, ...).
+    """
+    dice = torch.Generator().manual_seed(20)
+    x = torch.randn(len(tokens), WIDTH, generator=dice)
+    memory = None if source is None else torch.randn(len(source), WIDTH, generator=dice)
+    mask = torch.ones(len(tokens), len(tokens), dtype=torch.bool).tril() if causal else None
+    kept = []
+    for _ in range(LAYERS):
+        matrices = torch.randn(3, HEADS, WIDTH, WIDTH // HEADS, generator=dice) / WIDTH**0.5
+        looked_at = x if memory is None else memory
+        query, key, value = x @ matrices[0], looked_at @ matrices[1], looked_at @ matrices[2]
+        output, weights = attention(sharpness * query, key, value, mask)
+        kept.append((weights, value, output))
+        x = x + output.transpose(0, 1).reshape(len(tokens), WIDTH)
+    return tuple(torch.stack(parts) for parts in zip(*kept, strict=True))
+
+
+def padded_attention(tokens: list[str], blind: int) -> tuple[Tensor, Tensor, Tensor]:
+    """One sharp head in which the token `blind` may look nowhere: a row of zeros, and weights too small to print."""
+    dice = torch.Generator().manual_seed(4)
+    query, key, value = torch.randn(3, len(tokens), 8, generator=dice)
+    mask = torch.ones(len(tokens), len(tokens), dtype=torch.bool)
+    mask[blind] = False
+    output, weights = attention(4 * query, key, value, mask)
+    return weights, value, output
+
+
+BEGINNING = """
+import torch
+from tests.browser import gallery
+from utils.course import exercise, quiz
+from utils.draw import attention_view, explore, guess_weights, log_range, plane, stepper, weights_bars
+from utils.models.attention import attention, softmax
+
+def checked(weights, value, output):
+    assert torch.allclose(weights @ value, output, atol=1e-6)
+    return weights
+"""
+EXPLORE = """
+words = ["the", "cat", "sat"]
+scores = {"rising": [1.0, 2.0, 3.0], "one peak": [0.0, 4.0, 0.0], "level": [1.0, 1.0, 1.0]}
+
+def picture(shift, temperature, which, colour, hard, title):
+    weights = softmax(torch.tensor(scores[which]) + shift * torch.tensor([1.0, 0.0, -1.0]), temperature)
+    weights = torch.eye(3)[weights.argmax()] if hard else weights
+    return weights_bars(words, weights, title, colours=colour)
+
+roles = {"query": "query", "key": "key", "value": "value", "output": "output", "neutral": "neutral"}
+controls = dict(shift=(-2.0, 2.0, 0.1, 0.0), temperature=log_range(0.1, 10, 1), which=list(scores), colour=roles,
+                hard=False, title="Three words")
+explore(picture, "Weights of three words.", labels={"which": "scores"}, **controls)
+"""
+STEPPER = """
+def share(index):
+    return weights_bars(["the", "cat", "sat"], softmax(torch.tensor([0.0, 1.0, 2.0]) * index), f"sharpness {index}")
+
+stepper(share, ["all alike", "leaning", "sharper", "almost one"], "Three weights grow sharper.")
+"""
+STEPPER_HTML = """
+rows = ["score each key", "divide by the square root of the width", "softmax", "mix the values"]
+stepper(lambda index: f"<ol><li>{'</li><li>'.join(rows[:index + 1])}</li></ol>", 4, "The four moves of attention.")
+"""
+SELF = """
+found = checked(*gallery.attention_stack(gallery.TOKENS, causal=True))
+attention_view(found, gallery.TOKENS, title="Causal self-attention")
+"""
+CROSS = """
+found = checked(*gallery.attention_stack(gallery.TARGET, gallery.SOURCE))[0]
+attention_view(found, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"), focus=2)
+"""
+BLIND = """
+found = checked(*gallery.padded_attention(gallery.LONG, blind=2))
+attention_view(found, gallery.LONG, title="Long words, one of which looks nowhere")
+"""
+MANY_TOKENS = """
+found = checked(*gallery.attention_stack(gallery.MANY, causal=True))
+attention_view(found, gallery.MANY, title="Forty words")
+"""
+PLANE = """
+keys = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
+values = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (0.5, -1.5)}
+
+def look(x, y, temperature):
+    query, key, value = (torch.tensor(rows) for rows in ([[x, y]], [*keys.values()], [*values.values()]))
+    output, weights = attention(query, key, value, scale=1 / temperature)
+    checked(weights, value, output)
+    return {"weights": weights[0], "output": output[0], "text": f"the query is {(x**2 + y**2) ** 0.5:.2f} long"}
+
+plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
+"""
+GUESS = """
+guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
+"""
+QUIZ = 'quiz("1.a")'
+RESULT = """
+def softmax_jacobian(p):
+    raise NotImplementedError()
+
+softmax_jacobian = exercise("1.2").use(softmax_jacobian)
+"""
+CELLS = [BEGINNING, EXPLORE, STEPPER, STEPPER_HTML, SELF, CROSS, BLIND, MANY_TOKENS, PLANE, GUESS, QUIZ, RESULT]
+
+
+def write(path: Path) -> Path:
+    """Write the gallery to `path`, not yet run."""
+    cells = [nbformat.v4.new_code_cell(source.strip(), id=f"gallery{index}") for index, source in enumerate(CELLS)]
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)
+    return path
+
+
+if __name__ == "__main__":
+    print(write(Path(sys.argv[1])))

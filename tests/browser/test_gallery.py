@@ -1,0 +1,333 @@
+"""Every kind of widget in a real JupyterLab, before a lesson relies on it: by pointer, by keyboard, in both themes."""
+
+import os
+import statistics
+
+import pytest
+import torch
+
+from tests.browser import gallery, lessons
+from tests.browser.contrast import unreadable
+from tests.browser.lab import errors
+from tests.browser.widgets import (
+    WAIT,
+    act,
+    attention_shown,
+    change,
+    key_to_picture,
+    operate_all,
+    press,
+    settle,
+    tab_through,
+    token_of,
+)
+from utils.draw.attention_view import colour_steps
+
+# A shared machine gets a generous bound; COURSE_TIMING=1, on a quiet one, asks for what the course promises.
+KEY_TO_PICTURE_MS = 250 if os.environ.get("COURSE_TIMING") == "1" else 1000
+CAUSAL, CROSS, BLIND, MANY = range(4)  # the attention views in the order of the gallery
+
+
+class Ran:
+    """The gallery after Run All Cells."""
+
+    def __init__(self, path, page, cells):
+        self.path, self.page, self.cells = path, page, cells
+
+    def widget(self, kind, index=0):
+        found = self.page.page.locator(f".jp-OutputArea-output .course-{kind}").nth(index)
+        found.scroll_into_view_if_needed()
+        return found
+
+
+@pytest.fixture(scope="module")
+def ran(lab, chromium, tmp_path_factory):
+    path = gallery.write(tmp_path_factory.mktemp("gallery") / "gallery.ipynb")
+    page = lab.open(chromium, lab.add(path))
+    yield Ran(path, page, page.run_all())
+    page.close()
+
+
+def test_the_gallery_runs_to_its_end_without_an_error(ran):
+    assert errors(ran.cells) == []
+    assert all(cell["count"] for cell in ran.cells)
+    counts = lessons.called_widgets(ran.path)
+    assert all(counts.values()), f"a kind of widget is missing from the gallery: {counts}"
+
+
+# Needs widgets that nobody has touched yet
+
+
+def test_cross_attention_shows_one_number_for_each_token_of_the_other_row(ran):
+    weights = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)[0][0, 0]
+    view = ran.widget("attention", CROSS)
+    shown = attention_shown(view)
+    assert (shown["row"], shown["index"]) == ("target", 2)  # chosen from the start
+    assert shown["source"] == [said(weight) for weight in weights[2].tolist()]
+    token_of(view, "source", 3).hover()
+    assert attention_shown(view)["target"] == [said(weight) for weight in weights[:, 3].tolist()]
+    assert "“dort” is looked at by: " in attention_shown(view)["sentence"]
+
+
+def test_every_widget_changes_what_it_shows_when_it_is_operated(ran):
+    assert operate_all(ran.page) == lessons.called_widgets(ran.path)
+    assert errors(ran.page.cells()) == []
+
+
+# What attention views say
+
+
+def said(weight: float) -> str:
+    return "0" if weight == 0 else "<0.01" if weight < 0.005 else f"{weight:.2f}"
+
+
+def test_pointing_at_a_token_shows_the_weights_that_attention_gave(ran):
+    """Every target and every source of a causal head; the output is these weights times the values."""
+    weights, value, output = gallery.attention_stack(gallery.TOKENS, causal=True)
+    assert torch.allclose(weights @ value, output, atol=1e-6)
+    view = ran.widget("attention", CAUSAL)
+    view.locator(".course-map").first.click()
+    shown_weights = weights[0, 0]
+    for index, token in enumerate(gallery.TOKENS):
+        token_of(view, "target", index).hover()
+        shown = attention_shown(view)
+        assert shown["source"] == [said(weight) for weight in shown_weights[index].tolist()]
+        assert shown["target"] == [""] * len(gallery.TOKENS)
+        assert shown["sentence"].startswith(f"“{token}")
+        token_of(view, "source", index).hover()
+        shown = attention_shown(view)
+        assert shown["target"] == [said(weight) for weight in shown_weights[:, index].tolist()]
+    ahead = len(gallery.TOKENS) - 1
+    assert shown["target"] == ["0"] * ahead + [said(shown_weights[-1, -1].item())]  # nobody looks ahead
+
+
+@pytest.mark.parametrize("layer", range(gallery.LAYERS))
+def test_every_layer_and_head_and_their_mean_show_their_own_weights(ran, layer):
+    weights = gallery.attention_stack(gallery.TOKENS, causal=True)[0][layer]
+    view = ran.widget("attention", CAUSAL)
+    layers, heads = view.locator(".course-choice select").all()
+    layers.select_option(value=str(layer))
+    token_of(view, "target", 5).focus()
+    for head in (*range(gallery.HEADS), -1):
+        heads.select_option(value=str(head))
+        expected = weights.mean(0) if head == -1 else weights[head]
+        shown = attention_shown(view)
+        assert (shown["layer"], shown["head"]) == (layer, head)
+        assert shown["source"] == [said(weight) for weight in expected[5].tolist()]
+        lit = view.locator(".course-map-on").evaluate_all("all => all.map((one) => one.ariaLabel)")
+        chosen = range(gallery.HEADS) if head == -1 else [head]
+        assert lit == [f"layer {layer + 1}, head {one + 1}" for one in chosen]
+
+
+def test_a_small_map_chooses_the_layer_and_head_that_it_shows(ran):
+    weights = gallery.attention_stack(gallery.TOKENS, causal=True)[0]
+    view = ran.widget("attention", CAUSAL)
+    token_of(view, "target", 3).focus()
+    for layer, head in ((2, 1), (0, 3), (1, 0)):
+        act(view, "a small map", view.locator(".course-map").nth(layer * gallery.HEADS + head).click)
+        assert attention_shown(view)["source"] == [said(weight) for weight in weights[layer, head, 3].tolist()]
+
+
+def test_a_small_map_has_the_colours_of_its_weights(ran):
+    weights = gallery.attention_stack(gallery.TOKENS, causal=True)[0].flatten(0, 1).flatten(1).tolist()
+    colours = colour_steps()
+    expected = [[colours[round(weight**0.5 * (len(colours) - 1))] for weight in one] for one in weights]
+    maps = ran.widget("attention", CAUSAL).locator(".course-map canvas")
+    painted = maps.evaluate_all(
+        """all => all.map((one) => {
+            const data = one.getContext("2d").getImageData(0, 0, one.width, one.height).data;
+            const hex = (at) => "#" + [0, 1, 2].map((k) => data[at + k].toString(16).padStart(2, "0")).join("");
+            return Array.from({length: data.length / 4}, (_, pixel) => hex(4 * pixel));
+        })"""
+    )
+    assert painted == expected
+
+
+def test_a_token_that_looks_nowhere_says_so_and_a_tiny_weight_is_not_called_zero(ran):
+    weights = gallery.padded_attention(gallery.LONG, blind=2)[0]
+    view = ran.widget("attention", BLIND)
+    token_of(view, "target", 2).hover()
+    shown = attention_shown(view)
+    assert shown["sentence"] == "“and” looks nowhere: all its weights are 0." and shown["source"] == ["0"] * 6
+    assert view.locator(".course-beam line").count() == 0
+    token_of(view, "target", 0).hover()
+    shown = attention_shown(view)
+    assert shown["source"] == [said(weight) for weight in weights[0].tolist()] and "<0.01" in shown["source"]
+    assert gallery.LONG[0] in shown["sentence"], "a token that is cut in the picture is whole in the sentence"
+
+
+def test_forty_tokens_stay_inside_the_page_and_follow_the_pointer(ran):
+    weights = gallery.attention_stack(gallery.MANY, causal=True)[0][0, 0]
+    view = ran.widget("attention", MANY)
+    inside = "e => [e.scrollWidth, e.clientWidth]"
+    for part in (".course-scroll", ".course-attention-root"):
+        full, seen = view.locator(part).evaluate(inside)
+        assert full <= seen + 1, f"{part} must be scrolled sideways: {full} of {seen} pixels"
+    view.locator(".course-map").first.click()
+    token_of(view, "target", 39).hover()
+    shown = attention_shown(view)
+    assert shown["source"] == [said(weight) for weight in weights[39].tolist()]
+    assert view.locator(".course-beam line").count() == (weights[39] >= 0.004).sum()
+    smallest = view.locator("text").evaluate_all(
+        "all => Math.min(...all.map((t) => parseFloat(getComputedStyle(t).fontSize)))"
+    )
+    assert smallest >= 14
+
+
+def test_long_rows_turn_into_columns_and_back_as_the_page_changes_its_width(ran):
+    view = ran.widget("attention", CAUSAL)
+    token_of(view, "target", 1).focus()
+    assert view.locator(".course-across").count() == 1
+    try:
+        ran.page.page.set_viewport_size({"width": 760, "height": 900})
+        view.locator(".course-down").wait_for(timeout=WAIT * 1000)
+        assert attention_shown(view)["index"] == 1 and view.locator(".course-chosen:focus").count() == 1
+    finally:
+        ran.page.page.set_viewport_size({"width": 1280, "height": 900})
+    view.locator(".course-across").wait_for(timeout=WAIT * 1000)
+
+
+# By keyboard alone
+
+STOPS = {
+    ("explore", 0): [
+        "handle",
+        "readout",
+        "handle",
+        "readout",
+        "button",
+        "button",
+        "button",
+        "menu",
+        "box",
+        "text",
+        "button",
+    ],
+    ("stepper", 0): ["button", "handle", "stage"],
+    ("stepper", 1): ["button", "handle", "stage"],
+    ("attention", CAUSAL): ["menu", "menu", "token", "map"],
+    ("attention", CROSS): ["menu", "token", "map"],
+    ("attention", BLIND): ["token"],
+    ("plane", 0): ["query", "range"],
+    ("guess", 0): ["handle", "handle", "handle", "button"],
+}
+KEYS = {
+    "handle": "ArrowRight",
+    "query": "ArrowUp",
+    "token": "End",
+    "menu": "ArrowDown",
+    "stage": "End",
+    "box": "Space",
+    "range": "ArrowLeft",
+}
+
+
+@pytest.mark.parametrize(("kind", "index"), STOPS, ids=lambda part: str(part))
+def test_tab_reaches_every_control_and_a_key_works_there(ran, kind, index):
+    widget = ran.widget(kind, index)
+    keyboard = ran.page.page.keyboard
+    pressed = []
+
+    def use(stop):
+        if stop["kind"] in ("button", "map"):  # each does something else: operated elsewhere
+            return
+        key = KEYS.get(stop["kind"], "typing")
+
+        def action():
+            if key == "typing":  # a number beside a slider, or a line of text
+                keyboard.press("ControlOrMeta+a")
+                keyboard.type("1.5")
+                keyboard.press("Enter")
+            else:
+                keyboard.press(key)
+
+        act(widget, f"{kind}: {key} on {stop['kind']} {stop['name']!r}", action)
+        pressed.append(stop["kind"])
+
+    press(widget.locator("select, .noUi-handle, [tabindex='0']").first, "Home" if kind == "stepper" else "Escape")
+    settle(widget)
+    stops = tab_through(widget, use)
+    assert [stop["kind"] for stop in stops] == STOPS[kind, index]
+    assert [stop for stop in stops if not (stop["visible"] and stop["name"])] == []
+    assert [stop for stop in stops if not stop["marked"]] == [], "the place of the keyboard cannot be seen"
+    assert pressed == [stop for stop in STOPS[kind, index] if stop not in ("button", "map")]
+
+
+@pytest.mark.parametrize("key", ["Space", "Enter"])
+def test_buttons_obey_the_keyboard(ran, key):
+    explorer = ran.widget("explore")
+    press(explorer.locator(".noUi-handle").first, "ArrowRight")
+    settle(explorer)
+    act(explorer, f"{key} on Reset", lambda: press(explorer.get_by_role("button", name="Reset"), key))
+    stepper = ran.widget("stepper")
+    act(stepper, f"{key} on Previous", lambda: press(stepper.get_by_role("button", name="Previous"), key))
+    guess = ran.widget("guess")
+    act(guess, f"{key} on Commit", lambda: press(guess.get_by_role("button", name="Commit"), key))
+    act(guess, f"{key} on Try again", lambda: press(guess.get_by_role("button", name="Try again"), key))
+
+
+def test_a_quiz_is_answered_by_keyboard_alone(ran):
+    ran.page.run_cell(gallery.CELLS.index(gallery.QUIZ))  # one that is not answered yet
+    ran.page.wait_for_widgets()
+    box = ran.widget("quiz")
+    box.locator("input[type=radio]").first.wait_for(timeout=WAIT * 1000)
+    keyboard = ran.page.page.keyboard
+    stops = []
+
+    def answer(stop):
+        stops.append(stop["kind"])
+        if stop["kind"] == "radio":
+            keyboard.press("Space")
+            box.locator("button:enabled").wait_for(timeout=WAIT * 1000)
+        else:
+            change(box, "quiz: Space on Commit", lambda: keyboard.press("Space"))
+
+    tab_through(box, answer)
+    assert stops == ["radio"] * box.locator("input[type=radio]").count() + ["button"]
+
+
+# How fast, and how it looks
+
+
+def timed(widget, presses=5, **options):
+    return key_to_picture(widget, presses, **options)
+
+
+def test_from_key_press_to_new_picture_in_time(ran):
+    for index in (CAUSAL, MANY):
+        token_of(ran.widget("attention", index), "target", 1).focus()  # so that Home and End both go somewhere
+    measured = {
+        "explore": timed(ran.widget("explore")),
+        "stepper": timed(ran.widget("stepper", 0)),
+        "plane": timed(ran.widget("plane"), control=".course-handle"),
+        "guess": timed(ran.widget("guess")),
+        "attention, 7 tokens": timed(
+            ran.widget("attention", CAUSAL), control="[tabindex='0'].course-token", keys=("End", "Home"), presses=3
+        ),
+        "attention, 40 tokens": timed(
+            ran.widget("attention", MANY), control="[tabindex='0'].course-token", keys=("End", "Home"), presses=3
+        ),
+        "attention, another head of 40 tokens": timed(
+            ran.widget("attention", MANY), control="select >> nth=1", keys=("ArrowDown", "ArrowUp"), presses=3
+        ),
+    }
+    medians = {name: statistics.median(times) for name, times in measured.items()}
+    for name, median in medians.items():
+        print(f"{name}: {median:.0f} ms from key press to new picture (median)")
+    assert {name: median for name, median in medians.items() if median > KEY_TO_PICTURE_MS} == {}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_widget_can_be_read_in_either_theme(ran, theme, pictures):
+    ran.page.theme(theme)
+    for index in (CAUSAL, CROSS, BLIND, MANY):
+        token_of(ran.widget("attention", index), "target", 3).focus()
+    if pictures:
+        ran.page.screenshots(pictures / "gallery", f"{theme}_")
+    assert unreadable(ran.page) == []
+    ran.page.theme("light")
+
+
+# Last in the file, so that it has seen the requests of everything above.
+def test_the_gallery_asks_nothing_of_another_host(ran):
+    assert ran.page.foreign == []
