@@ -1,0 +1,108 @@
+"""Reading the bAbI text format: the published files unchanged, all twenty tasks, and the course's own stories.
+
+A line is `number sentence.` or `number question?<TAB>answer<TAB>numbers of supporting lines`. The number starts again
+at 1 with each story. Supporting numbers count question lines too, so they are turned into places in the memory here.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+LINE = re.compile(r"(\d{1,9}) (.+)", re.ASCII)
+WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+
+
+class BabiError(ValueError):
+    """Something in a file that is not the bAbI format; the message starts with file and line."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with all that was told before it in its story."""
+
+    story: tuple[str, ...]  # statements, the oldest first
+    question: str
+    answer: str  # several words stand as the file has them: "milk,apple" or "n,w"
+    facts: tuple[int, ...]  # places in `story` of the statements that support the answer
+
+
+def words(sentence: str) -> list[str]:
+    """Lower-case words without marks: "What is Lily's color?" to what, is, lily's, color."""
+    return WORD.findall(sentence.lower())
+
+
+def parse(text: str, name: str = "text") -> list[Question]:
+    """All questions of a text in the bAbI format. `name` stands in error messages."""
+    questions: list[Question] = []
+    story: list[str] = []
+    place_of: dict[int, int | None] = {}  # line number to place in the story; a question has none
+    for row, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        number, content = _numbered(line, len(place_of) + 1, f"{name}:{row}")
+        if number == 1:
+            story, place_of = [], {}
+        if "\t" in content or "?" in content:  # without tabs it is a damaged question, never a statement
+            questions.append(_question(content, story, place_of, f"{name}:{row}"))
+            place_of[number] = None
+        else:
+            if not words(content):
+                raise BabiError(f"{name}:{row}: expected a sentence after the number, got {_shown(content)}")
+            place_of[number] = len(story)
+            story.append(content.strip())
+    if not questions:
+        raise BabiError(f"{name}: no question found; a question line has a tab before its answer")
+    return questions
+
+
+def _numbered(line: str, expected: int, where: str) -> tuple[int, str]:
+    match = LINE.match(line.strip("\r\n"))
+    if not match:
+        raise BabiError(f"{where}: expected a line number and a sentence, got {_shown(line)}")
+    number = int(match[1])
+    if number not in (1, expected):
+        allowed = "1" if expected == 1 else f"{expected}, or 1 for a new story"
+        raise BabiError(f"{where}: expected line number {allowed}, got {number}")
+    return number, match[2]
+
+
+def _question(content: str, story: list[str], place_of: dict, where: str) -> Question:
+    parts = [part.strip() for part in content.split("\t")]
+    if len(parts) != 3 or not words(parts[0]) or not parts[1]:
+        raise BabiError(f"{where}: expected `question?<TAB>answer<TAB>supporting lines`, got {_shown(content)}")
+    facts = []
+    for number in parts[2].split():
+        place = place_of.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
+        if place is None:
+            raise BabiError(f"{where}: supporting line {number[:20]} is no statement before this question")
+        facts.append(place)
+    return Question(tuple(story), parts[0], parts[1], tuple(facts))
+
+
+def _shown(text: str) -> str:
+    """For a message: quoted, and cut if it is long."""
+    return repr(text if len(text) <= 100 else text[:97] + "...")
+
+
+def read_babi(path: Path | str) -> list[Question]:
+    """All questions of a file, its statements kept whole; memories are cut later, where tensors are made."""
+    path = Path(path)
+    if path.is_dir():
+        raise BabiError(f"{path}: expected a file, got a folder; name one of the files in it")
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        raise BabiError(f"{path}: there is no such file") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BabiError(f"{path}:{line}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+    return parse(text, str(path))
+
+
+def real_file(folder: Path, task: int, part: str) -> Path | None:
+    """The published file of a task in this folder, `qa16_basic-induction_train.txt` for example; None if it is not there."""
+    found = sorted(Path(folder).glob(f"qa{task}_*_{part}.txt"))
+    if len(found) > 1:
+        raise BabiError(f"{folder}: several files for task {task}, {part}: {', '.join(path.name for path in found)}")
+    return found[0] if found else None
