@@ -6,7 +6,7 @@ import numpy
 import pytest
 import torch
 
-from utils.course.checks import Case, Mistake, Wrong, compare, difference, short
+from utils.course.checks import Case, Mistake, Wrong, compare, difference, judge, short
 from utils.course.exercises import Exercise
 
 
@@ -137,6 +137,37 @@ def reuses_a_buffer(scores):
         return buffer.copy_(softmax(scores))
 
 
+KEPT = {}
+
+
+def keeps_by_identity(scores):
+    if id(scores) not in KEPT:
+        KEPT[id(scores)] = scores, softmax(scores)  # the tensor is kept too, so that its id stays taken
+    return KEPT[id(scores)][1]
+
+
+def switches_gradients_off(scores):
+    torch.set_grad_enabled(False)
+    return softmax(scores)
+
+
+def replaces_a_function(scores):
+    torch.softmax = lambda scores, dim: scores
+    return torch.softmax(scores, -1)
+
+
+def replaces_a_method(scores):
+    torch.Tensor.softmax = lambda self, dim: self
+    return softmax(scores)
+
+
+def replaces_the_check(scores):
+    import utils.course.checks
+
+    utils.course.checks.departure = lambda *arguments: None
+    return scores
+
+
 def calls_itself(scores):
     return calls_itself(scores)
 
@@ -178,6 +209,9 @@ WRONG = [
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
     (lambda scores: softmax(scores).long(), "dtype int64: expected real numbers"),
     (lambda scores: softmax(scores).to(torch.complex64), "dtype complex64: expected real numbers"),
+    (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
+    (lambda scores: softmax(scores).bfloat16(), "dtype bfloat16, which keeps three digits at most"),
+    (lambda scores: 10**5000, "return a torch tensor of shape (3,)"),
     (lambda scores: softmax(scores).to_sparse(), "without plain values"),
     (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
     (lambda scores: softmax(scores)[None], "Axis 0 is one too many"),
@@ -192,6 +226,11 @@ WRONG = [
     (lambda scores: softmax(scores) * 1.001, "has wrong values"),
     (in_place, "changed its input `scores` in place"),
     (remembers, "result of an earlier call"),
+    (keeps_by_identity, "result of an earlier call"),
+    (replaces_a_function, "It replaced `torch.softmax` for everybody"),
+    (replaces_a_method, "It replaced `Tensor.softmax` for everybody"),
+    (replaces_the_check, "It replaced `utils.course.checks.departure` for everybody"),
+    (switches_gradients_off, "no gradient flows back"),
     (grows, "two different results"),
     (reuses_a_buffer, "later call changed the result of an earlier one"),
     (lambda scores: softmax(scores.detach()), "no gradient flows back"),
@@ -208,6 +247,7 @@ WRONG = [
     (calls_itself, "calls itself without end"),
     (lambda scores: exit(3), "not by leaving Python"),
     (still_raises, "remove the line `raise NotImplementedError()`"),
+    (lambda scores: torch.eye(3).bool() @ torch.eye(3).bool(), "not implemented for 'Bool', at line"),
     (lambda: 1, "It must be callable with the arguments (scores), but takes ()"),
     (lambda scores, more: 1, "missing a required argument: 'more'"),
     (42, "Expected a function, got the Python number 42"),
@@ -220,6 +260,52 @@ def test_a_wrong_answer_hears_what_is_wrong(answer, words):
     message = verdict(answer)
     assert words in message
     assert "checks.py" not in message
+
+
+@pytest.mark.parametrize("answer", [replaces_a_function, replaces_a_method, switches_gradients_off])
+def test_torch_is_the_same_after_a_check(answer):
+    def settings():
+        return torch.softmax, torch.Tensor.softmax, torch.is_grad_enabled(), torch.get_default_dtype()
+
+    before = settings()
+    assert verdict(answer)
+    assert settings() == before
+
+
+def test_gradients_are_checked_in_a_notebook_that_switched_them_off():
+    with torch.no_grad():
+        assert "no gradient flows back" in verdict(lambda scores: softmax(scores.detach()))
+        assert verdict(softmax) == ""
+
+
+def test_the_arguments_asked_for_are_those_that_a_student_has():
+    def reference(scores, temperature: float = 1.0, dim: int = -1) -> torch.Tensor:
+        return torch.softmax(scores / temperature, dim)
+
+    def cases(generator):
+        return [Case((torch.randn(3, generator=generator),)), Case((torch.randn(3, generator=generator), 2.0))]
+
+    exercise = Exercise("99.16", "softmax", "easy", 1, reference, cases)
+    assert "with the arguments (scores, temperature=1.0), but takes (scores)" in verdict(softmax, exercise)
+
+
+class Leaves:
+    def __getattribute__(self, name):
+        raise SystemExit
+
+
+def test_a_result_that_answers_back_is_the_fault_of_the_answer():
+    for result in (Unfriendly(), Leaves()):
+        assert judge(lambda scores, it=result: it, SOFTMAX, torch.Generator())
+    assert "cannot be examined (SystemExit)" in judge(lambda scores: Leaves(), SOFTMAX, torch.Generator())
+
+
+def test_a_bug_of_the_check_is_no_fault_of_the_answer():
+    def broken(scores):
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        judge(lambda scores: Leaves(), Exercise("99.17", "p", "easy", 1, broken, softmax_cases), torch.Generator())
 
 
 def test_the_smallest_failing_case_is_shown_with_both_values():
@@ -304,6 +390,15 @@ def test_parts_of_a_tuple_are_called_by_name():
 def test_each_output_and_each_input_must_carry_the_gradient():
     assert "from `weights`" in verdict(lambda query, keys: (mix(query, keys)[0], mix(query, keys)[1].detach()), MIX)
     assert "reaches `query`" in verdict(lambda query, keys: mix(query.detach(), keys), MIX)
+
+
+def test_a_constant_is_right_where_no_gradient_would_come_back():
+    def cases(generator):  # the share of a single number is 1, whatever it is
+        return [Case((torch.randn(shape, generator=generator),)) for shape in ((2, 1), (2, 3))]
+
+    exercise = Exercise("99.18", "softmax", "easy", 1, softmax, cases, gradient=True)
+    assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
+    assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
 
 
 def other_kinds(x):

@@ -302,6 +302,37 @@ def test_the_random_state_is_the_same_after_a_check(in_process):
     assert torch.equal(torch.get_rng_state(), before[2])
 
 
+class WrapsItself:
+    def __call__(self, x):
+        return 3 * x
+
+    @property
+    def __wrapped__(self):
+        return self
+
+
+class LeavesPython:
+    def __getattribute__(self, name):
+        raise SystemExit
+
+
+def holds_itself() -> list:
+    box = []
+    box.append(box)
+    return box
+
+
+@pytest.mark.parametrize("in_process", FORMS)
+@pytest.mark.parametrize(
+    ("make", "words"),  # not the objects themselves: pytest looks at its parameters
+    [(WrapsItself, "wrong values"), (LeavesPython, "cannot be examined"), (holds_itself, "got a list")],
+)
+def test_an_object_that_cannot_even_be_looked_at_has_failed(in_process, make, words):
+    result = grade("98.1", make(), in_process=in_process)
+    assert result.status == "failed"
+    assert words in result.message
+
+
 def test_what_the_answer_prints_is_shown_and_escaped():
     def talks(x):
         print("shape <b>", tuple(x.shape))

@@ -1,6 +1,7 @@
 """Whatever an answer does, the process that checks it lives on and learns what happened."""
 
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -76,16 +77,48 @@ def test_code_without_a_file_has_a_line_number_all_the_same():
     assert (outcome.line, outcome.code) == (3, "")
 
 
-def test_an_exception_that_cannot_be_shown_is_reported():
-    class Odd(Exception):
+@pytest.mark.parametrize("kind", [Exception, RuntimeError, BaseException])
+@pytest.mark.parametrize("trouble", [ValueError, SystemExit, KeyboardInterrupt])
+def test_an_exception_that_cannot_be_shown_is_reported(kind, trouble):
+    class Odd(kind):
         def __str__(self):
-            raise ValueError("no words")
+            raise trouble
 
     def raise_it():
         raise Odd
 
     outcome = run_isolated(raise_it)
     assert (outcome.kind, outcome.error) == ("exception", "Odd")
+    assert "cannot be shown" in outcome.message
+
+
+def test_a_message_is_short_and_printable():
+    def raise_it(text):
+        raise ValueError(text)
+
+    assert run_isolated(lambda: raise_it("a\x00b\x1b[31m  c\n")).message == "a?b?[31m c"
+    assert len(run_isolated(lambda: raise_it("x " * 10**7)).message) < 320
+
+
+@on_linux
+def test_what_an_answer_writes_into_the_pipes_is_not_taken_for_a_result(monkeypatch):
+    opened, real_pipe = [], os.pipe
+
+    def remembered_pipe():
+        opened.append(real_pipe())
+        return opened[-1]
+
+    monkeypatch.setattr(os, "pipe", remembered_pipe)
+    for message in (pickle.dumps(isolation.Outcome("value", value="forged")), b"", b"garbage"):
+        opened.clear()
+
+        def forge(message=message):
+            os.write(opened[0][1], len(message).to_bytes(8, "little") + message)
+            return "honest"
+
+        outcome = run_isolated(forge)
+        assert outcome.kind == "died"
+        assert "wrote into the channel" in outcome.in_words()
 
 
 @pytest.mark.parametrize("in_process", FORMS)

@@ -150,6 +150,11 @@ def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
         assert status(f"http://127.0.0.1:{port}/api/contents") == 403
         token = address.partition("token=")[2]
         assert status(f"http://127.0.0.1:{port}/api/contents?token={token}") == 200
+        plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
+        settings = urllib.request.urlopen(f"http://127.0.0.1:{port}/lab/api/settings/{plugin}?token={token}").read()
+        assert json.loads(settings)["schema"]["properties"]["saveState"]["default"] is True, (
+            "widgets survive a reopening"
+        )
     finally:
         server.terminate()
         server.wait(20)
@@ -183,7 +188,7 @@ def status(address):
 def test_a_machine_that_is_not_ready_is_told_what_to_do(finding, words):
     report = environment.EnvironmentReport([finding])
     assert words in finding.fix and not report.ready
-    assert words in repr(report) and "1 thing to fix" in repr(report)
+    assert words in repr(report) and words.split()[0] in report._repr_html_() and "1 thing to fix" in report.verdict
 
 
 def test_a_machine_that_is_ready_is_told_so():
@@ -197,7 +202,7 @@ def test_a_machine_that_is_ready_is_told_so():
             environment.disk_finding(10),
         ]
     )
-    assert report.ready and "ready" in report._repr_html_()
+    assert report.ready and "ready" in report.verdict and "✗" not in report._repr_html_()
 
 
 def test_a_folder_that_cannot_be_written_to_is_said(tmp_path, monkeypatch):

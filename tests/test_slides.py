@@ -72,6 +72,14 @@ def test_breaks_are_where_the_metadata_says(tmp_path):
     assert "left out" not in str(columns) and "before" not in str(columns)
 
 
+def test_an_exercise_is_asked_before_it_is_solved(tmp_path):
+    cell = {**code("def f():\n    return 1\n\nf = exercise('1.1').use(f)", "-"), "id": "a"}
+    stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()\n\nf = exercise('1.1').use(f)"
+    ((asked, solved),) = read_slides({"cells": [markdown("## Try", "slide"), cell]}, tmp_path, {"a": stub})
+    assert "NotImplementedError" in str(asked.pieces) and "NotImplementedError" not in str(solved.pieces)
+    assert "return" not in str(asked.pieces) and "return" in str(solved.pieces)
+
+
 def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
     columns = with_running_heads(
         columns_of(
@@ -96,6 +104,7 @@ def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
         ([markdown("$\\nosuch x$", "slide")], r"cell 0: the formula .* uses \\nosuch"),
         ([markdown("![x](https://example.org/x.png)", "slide")], "is on the network"),
         ([markdown("![x](none.png)", "slide")], "does not exist"),
+        ([markdown("see $\\frac{1}\n{2}$ here", "slide")], r"a formula with \\frac was not drawn"),
         ([code("x", "slide", [{"output_type": "error", "ename": "E", "evalue": "bad"}])], "error output: E: bad"),
         ([code("x", "slide", [shown({"text/html": "<script>1</script>"})])], "loads something"),
         ([code("x", "slide", [shown({"text/html": '<img src="//host/x">'})])], "loads something"),

@@ -65,9 +65,11 @@ print(report.verdict)
 # - Wrong answers never stop the notebook. Until yours passes, the rest of the lesson runs on the course's own version;
 #   from then on it runs on yours.
 # - `exercise("0.1").hint()` gives the next hint, `exercise("0.1").solution()` the solution. The buttons do the same.
-# - Your code runs in a process of its own: an endless loop is stopped after a few seconds and costs you nothing.
+# - An endless loop in your code is stopped after 8 seconds and costs you nothing.
+# - Run cell by cell (Shift and Enter). Where a question stands above a cell, the cell holds the answer: guess first.
 #
-# Try it: shares of a whole. Three people pay 2, 3 and 5 euros; their shares are 0.2, 0.3 and 0.5.
+# Try it, and make a mistake on purpose first: return `numbers / len(numbers)`, run the cell, read the message. Then do it
+# right. Shares of a whole: Three people pay 2, 3 and 5 euros; their shares are 0.2, 0.3 and 0.5.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -85,9 +87,8 @@ shares = exercise("0.1").use(shares)
 print(shares(torch.tensor([2.0, 3.0, 5.0])))
 
 # %% [markdown]
-# First make a mistake on purpose: return `numbers / len(numbers)`, run the cell, and read the message. Then do it right.
-#
-# (What if one of the numbers is negative? Then shares make no sense any more. Lesson 01 begins there.)
+# What if one of the numbers is negative? Then shares make no sense any more, and something better is needed. It is the
+# first thing that lesson 01 builds.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Type `return numbers / len(numbers)` first and read the message aloud: wrong answers are normal here.

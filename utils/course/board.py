@@ -79,7 +79,8 @@ def board_row(lesson: Lesson, exercises: list[tuple[str, str]], state: progress.
 
 def board_html(rows: list[Row], trouble: str = "") -> str:
     body = "".join(_row_html(row) for row in rows)
-    head = "<tr><th>Lesson</th><th>Exercises</th><th>So far</th></tr>"
+    left = 'style="text-align: left"'
+    head = f"<tr><th {left}>Lesson</th><th {left}>Exercises</th><th {left}>So far</th></tr>"
     table = f'<table style="text-align: left">{head}{body}</table>'
     return f"{table}<p>{html.escape(total(rows))}</p>{paragraphs(trouble)}"
 
@@ -91,7 +92,8 @@ def _row_html(row: Row) -> str:
         grey = f'style="text-align: left; color: {GREY}"'
         return f"<tr><td {grey}>{name}</td><td {grey}></td><td {grey}>to come</td></tr>"
     marks = " ".join(_mark_html(mark) for mark in row.marks)
-    return f"<tr><td {left}>{name}</td><td {left}>{marks}</td><td {left}>{row.count()}</td></tr>"
+    whole = 'style="text-align: left; vertical-align: top; white-space: nowrap"'
+    return f"<tr><td {left}>{name}</td><td {left}>{marks}</td><td {whole}>{row.count()}</td></tr>"
 
 
 def _mark_html(mark: Mark) -> str:

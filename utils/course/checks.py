@@ -4,10 +4,12 @@ Everything here runs inside `run_isolated`. A wrong answer ends in `Wrong`, whos
 other exception is a bug of the course.
 """
 
+import builtins
 import copy
 import inspect
 import math
 import random
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from utils.course.isolation import Stopped, error_in_words, is_memory_error, pla
 
 RELATIVE = 1e-4  # float32 sums in another order stay far below this, a wrong formula far above
 SHOWN_NUMBERS = 24
+COARSE = (torch.float16, torch.bfloat16)
 
 
 class Wrong(Exception):
@@ -77,6 +80,11 @@ def judge(answer, exercise, generator: torch.Generator) -> str:
             compare(answer, exercise, generator)
         except Wrong as wrong:
             return str(wrong)
+        except BaseException as error:
+            pass_on_limits(error)
+            compare(exercise.reference, exercise, generator)  # a bug of the course shows here as well, and gets out
+            words = error_in_words(type(error).__name__, text_of(error))
+            return f"What it returned cannot be examined ({words}): return ordinary tensors and numbers."
     return ""
 
 
@@ -86,13 +94,14 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     The order of messages: known mistakes, then structure (exceptions, types, shapes), then the exercise's
     properties, then plain values, then side effects, state and gradients.
     """
-    call = caller(exercise)
+    exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
+    call = watched(caller(exercise))
     names = argument_names(exercise)
     seed = int(torch.randint(2**31, (), generator=generator))
     cases = exercise.make_cases(generator)
     _require_signature(answer, exercise, cases)
-    trials = [attempt(call, answer, case, names, seed) for case in cases]
     wanted = [_reference(call, exercise, case, names, seed) for case in cases]
+    trials = [attempt(call, answer, case, names, seed) for case in cases]
     departures = [departure(trial, want, exercise) for trial, want in zip(trials, wanted, strict=True)]
     if any(departures):
         _known_mistakes(call, exercise, trials, wanted, names, seed)
@@ -118,6 +127,57 @@ def caller(exercise) -> Callable:
     return lambda answer: answer
 
 
+def watched(call: Callable) -> Callable:
+    """The same call, after which torch is as it was; an answer that replaced a part of it is told so."""
+    library = Library()
+
+    def call_and_look(answer, *args, **kwargs):
+        dtype = torch.get_default_dtype()
+        try:
+            with torch.enable_grad():  # leaving it also undoes a `torch.set_grad_enabled(False)` of the answer
+                return call(answer, *args, **kwargs)
+        finally:
+            torch.set_default_dtype(dtype)
+            library.require_intact()
+
+    return call_and_look
+
+
+class Library:
+    """The functions that answers and checks share, as they are now."""
+
+    def __init__(self):
+        here = sys.modules[__name__]
+        owners = (builtins, math, numpy, torch, torch.Tensor, torch.nn.functional)
+        self._before = [(owner, _public(owner)) for owner in owners] + [(here, dict(vars(here)))]
+
+    def require_intact(self) -> None:
+        """Put everything back in its place, and raise `Wrong` if anything was not."""
+        replaced = [f"{owner.__name__}.{name}" for owner, before in self._before for name in _mend(owner, before)]
+        if replaced:
+            raise Wrong(
+                f"It replaced `{replaced[0]}` for everybody. Give your own function a name of its own: "
+                "never assign to an attribute of torch or of another module."
+            )
+
+
+def _public(owner) -> dict:
+    return {name: thing for name, thing in vars(owner).items() if not name.startswith("_")}
+
+
+def _mend(owner, before: dict) -> list[str]:
+    """Undo changes of `owner`; the names of what was exchanged."""
+    now = vars(owner)
+    changed = [name for name, thing in before.items() if now.get(name) is not thing]
+    # A new name in a class hides an inherited one. A module may get new ones by a lazy import.
+    added = [name for name in _public(owner) if name not in before] if inspect.isclass(owner) else []
+    for name in changed:
+        setattr(owner, name, before[name])
+    for name in added:
+        delattr(owner, name)
+    return changed + added
+
+
 def argument_names(exercise) -> list[str]:
     function, skip = (exercise.call, 1) if exercise.call is not None else (exercise.reference, 0)
     if not callable(function):
@@ -127,18 +187,43 @@ def argument_names(exercise) -> list[str]:
 
 def attempt(call: Callable, answer, case: Case, names: list[str], seed: int) -> Trial:
     """Call the answer on copies of the inputs; what it raises belongs to the trial."""
-    args, kwargs = clone(case.args), clone(case.kwargs)
+    return _attempt_on(clone(case.args), clone(case.kwargs), call, answer, case, names, seed)
+
+
+def _attempt_on(args: tuple, kwargs: dict, call: Callable, answer, case: Case, names: list[str], seed: int) -> Trial:
     _seed(seed)
     try:
         live = call(answer, *args, **kwargs)
     except BaseException as error:  # SystemExit is an answer too
-        _pass_on_limits(error)
+        pass_on_limits(error)
         return Trial(case, error=error)
     changed = _first_change(case, args, kwargs, names)
     return Trial(case, value=snapshot(live), changed=changed, live=live)
 
 
-def _pass_on_limits(error: BaseException) -> None:
+def attempt_in_the_same_tensors(
+    call: Callable, answer, earlier: Case, case: Case, names: list[str], seed: int
+) -> Trial:
+    """Call with `earlier`, write `case` into the very same tensors, call again: what was kept by identity shows."""
+    args, kwargs = clone(earlier.args), clone(earlier.kwargs)
+    _seed(seed)
+    try:
+        call(answer, *args, **kwargs)
+    except BaseException as error:  # the second call will tell
+        pass_on_limits(error)
+    args = tuple(map(_refilled, args, case.args)) if len(args) == len(case.args) else clone(case.args)
+    kwargs = {name: _refilled(kwargs.get(name), value) for name, value in case.kwargs.items()}
+    return _attempt_on(args, kwargs, call, answer, case, names, seed)
+
+
+def _refilled(kept, fresh):
+    both = isinstance(kept, torch.Tensor) and isinstance(fresh, torch.Tensor)
+    if both and kept.shape == fresh.shape and kept.dtype == fresh.dtype:
+        return kept.copy_(fresh)
+    return clone(fresh)
+
+
+def pass_on_limits(error: BaseException) -> None:
     """Time and memory are the business of the isolation around all of this."""
     if isinstance(error, Stopped):
         raise error
@@ -157,7 +242,7 @@ def _seed(seed: int) -> None:
     """Answer and reference draw the same numbers where they draw any."""
     random.seed(seed)
     numpy.random.seed(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also note down a call for every GPU to come
 
 
 def clone(value):
@@ -226,9 +311,18 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
             given.bind(*case.args, **case.kwargs)
         except TypeError as error:
             raise Wrong(
-                f"It must be callable with the arguments {wanted}, but takes {given}: {error}. "
-                "Put the first line back as it was."
+                f"It must be callable with the arguments {_plain_signature(wanted, cases)}, "
+                f"but takes {_plain_signature(given)}: {error}. Put the first line back as it was."
             ) from None
+
+
+def _plain_signature(signature: inspect.Signature, cases: list[Case] | None = None) -> str:
+    """Without annotations, and without what no case passes: the course's own version may take more."""
+    kept = list(signature.parameters.values())
+    if cases is not None:
+        passed = {name for case in cases for name in signature.bind(*case.args, **case.kwargs).arguments}
+        kept = [item for item in kept if item.name in passed]
+    return str(inspect.Signature([item.replace(annotation=inspect.Parameter.empty) for item in kept]))
 
 
 # Comparing
@@ -236,7 +330,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
 
 def departure(trial: Trial, want, exercise) -> Difference | None:
     if trial.error is not None:
-        show = not isinstance(trial.error, NotImplementedError | Wrong)
+        show = not (isinstance(trial.error, Wrong) or _is_the_stub(trial.error))
         return Difference("structure", error_message(trial.error), show_call=show)
     name = "" if callable(exercise.reference) else "the answer"
     try:
@@ -249,7 +343,7 @@ def departure(trial: Trial, want, exercise) -> Difference | None:
 def error_message(error: BaseException) -> str:
     if isinstance(error, Wrong):  # an adapter's own words
         return str(error)
-    if isinstance(error, NotImplementedError):
+    if _is_the_stub(error):
         return "It still raises NotImplementedError: remove the line `raise NotImplementedError()`."
     words = error_in_words(type(error).__name__, text_of(error))
     message = f"It raised {words}{place_in_words(*where(error))}."
@@ -258,6 +352,13 @@ def error_message(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         message += " End with `return`, not by leaving Python."
     return message
+
+
+def _is_the_stub(error: BaseException | None) -> bool:
+    """A line of the student's that raises it; torch raises the same type, with a text, where it lacks an operation."""
+    if not isinstance(error, NotImplementedError):
+        return False
+    return not text_of(error) or "raise NotImplementedError" in where(error)[1]
 
 
 def difference(got, want, tolerance: float | None = None, name: str = "", names=()) -> Difference | None:
@@ -303,6 +404,9 @@ def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Di
     if dtype_kind(got) != dtype_kind(want):
         kinds = f"dtype {got.dtype}".replace("torch.", ""), dtype_kind(want)
         return _structure_of(f"{_subject(name)} has {kinds[0]}: expected {kinds[1]}.")
+    if got.dtype in COARSE and want.dtype not in COARSE:
+        kind = f"{got.dtype}".removeprefix("torch.")
+        return _structure_of(f"{_subject(name)} has dtype {kind}, which keeps three digits at most: stay in float32.")
     return _compare_values(got, want, tolerance, name)
 
 
@@ -474,7 +578,7 @@ def _likeness(trial: Trial, model: Trial, exercise) -> int:
     """3 same value, 2 same error with the same text, 1 same type of error, 0 different."""
     if trial.error is None and model.error is None:
         return 0 if _differ(trial.value, model.value, exercise) else 3
-    if type(trial.error) is not type(model.error) or isinstance(trial.error, NotImplementedError):
+    if type(trial.error) is not type(model.error) or _is_the_stub(trial.error):
         return 0
     if text_of(trial.error) == text_of(model.error):
         return 2
@@ -567,8 +671,8 @@ def short(value, digits: int = 3) -> str:
         return cut(_rounded(value, digits))
     try:
         return cut(repr(value))
-    except Exception:  # a student's __repr__ may fail
-        return a_thing(value)
+    except Exception:  # a student's __repr__ may fail, and so does an int of many thousand digits
+        return f"(of type {type(value).__name__}, too long or too odd to show)"
 
 
 def _rounded(value, digits: int) -> str:
@@ -617,23 +721,29 @@ def _inputs_unchanged(trials: list[Trial]) -> None:
 
 
 def _no_memory_of_calls(call, answer, exercise, generator, trials: list[Trial], names, seed: int) -> None:
-    """Other inputs of the same shapes in between, then the first case again."""
+    """Other inputs in the same tensors, then the first case again."""
     for index, case in enumerate(exercise.make_cases(generator)):
-        trial = attempt(call, answer, case, names, seed)
+        earlier = trials[index].case if index < len(trials) else case
+        trial = attempt_in_the_same_tensors(call, answer, earlier, case, names, seed)
         wrong = departure(trial, _reference(call, exercise, case, names, seed), exercise)
         if wrong and index < len(trials) and _repeats(trial, trials[index], exercise):
             raise Wrong("It returned the result of an earlier call: nothing may be kept from one call to the next.")
         if wrong:
+            _same_again(call, answer, exercise, trials[min(index, len(trials) - 1)], names, seed)
             _structure([trial], [wrong], names)
             _smallest_failure([trial], [wrong], names)
-    again = attempt(call, answer, trials[0].case, names, seed)
-    if again.error is not None or _differ(again.value, trials[0].value, exercise):
+    _same_again(call, answer, exercise, trials[0], names, seed)
+    if any(_differ(trial.live, trial.value, exercise) for trial in trials):
+        raise Wrong("A later call changed the result of an earlier one: return a new tensor each time.")
+
+
+def _same_again(call, answer, exercise, earlier: Trial, names: list[str], seed: int) -> None:
+    again = attempt(call, answer, earlier.case, names, seed)
+    if again.error is not None or _differ(again.value, earlier.value, exercise):
         raise Wrong(
             "Called twice with the same input it gave two different results: "
             "something is kept from one call to the next (a global, or a default argument that grows)."
         )
-    if any(_differ(trial.live, trial.value, exercise) for trial in trials):
-        raise Wrong("A later call changed the result of an earlier one: return a new tensor each time.")
 
 
 def _repeats(trial: Trial, earlier: Trial, exercise) -> bool:
@@ -655,9 +765,13 @@ NO_GRADIENT = (
 
 @dataclass
 class Flow:
-    """Which outputs carry a gradient, and what arrives at each input (None: not a real tensor, or nothing)."""
+    """Which outputs have a history, from which of them anything comes back, and what arrives at each input.
 
-    outputs: list[bool]
+    None for an input: it is no real tensor, or nothing arrives.
+    """
+
+    attached: list[bool]
+    arriving: list[bool]
     inputs: list[torch.Tensor | None]
 
 
@@ -666,8 +780,10 @@ def _gradients(call, answer, exercise, cases: list[Case], names: list[str], seed
         want = _flow(call, exercise.reference, case, seed)
         try:
             got = _flow(call, answer, case, seed)
+        except Wrong:
+            raise
         except BaseException as error:  # anything the answer raises when its inputs require a gradient
-            _pass_on_limits(error)
+            pass_on_limits(error)
             raise Wrong(f"{NO_GRADIENT} {error_message(error)}") from None
         _same_outputs_flow(got, want, exercise.output_names)
         try:
@@ -685,7 +801,7 @@ def _agree_in_double(call, answer, exercise, case: Case, names: list[str], seed:
         got = _flow(call, answer, double, seed)
         _same_gradients(got.inputs, want.inputs, names, exercise.tolerance)
     except BaseException as error:  # also Wrong, and whatever either raises on float64
-        _pass_on_limits(error)
+        pass_on_limits(error)
         return False
     return True
 
@@ -701,29 +817,42 @@ def _widened(value):
 def _flow(call, answer, case: Case, seed: int) -> Flow:
     """Gradients of a fixed random mix of all real outputs, with respect to the real positional inputs."""
     args, leaves = [], []
-    for value in case.args:
-        copied = clone(value)
-        is_real = isinstance(copied, torch.Tensor) and copied.is_floating_point()
-        leaves.append(copied.requires_grad_() if is_real else None)
-        # Not the leaf itself is handed over: a change of it in place would be an error of its own.
-        args.append(copied.clone() if is_real else copied)
-    _seed(seed)
-    with torch.enable_grad():
+    with torch.enable_grad():  # the notebook may have it switched off
+        for value in case.args:
+            copied = clone(value)
+            is_real = isinstance(copied, torch.Tensor) and copied.is_floating_point()
+            leaves.append(copied.requires_grad_() if is_real else None)
+            # Not the leaf itself is handed over: a change of it in place would be an error of its own.
+            args.append(copied.clone() if is_real else copied)
+        _seed(seed)
         outputs = _real_outputs(call(answer, *args, **clone(case.kwargs)))
         mixer = torch.Generator().manual_seed(seed)
         mixed = [(output * torch.randn(output.shape, generator=mixer)).sum() for output in outputs]
-        flowing = [part for part in mixed if part.requires_grad]
         real = [leaf for leaf in leaves if leaf is not None]
-        nothing = [None] * len(real)
-        arrived = torch.autograd.grad(sum(flowing), real, allow_unused=True) if flowing and real else nothing
-    remaining = iter(arrived)
-    return Flow([part.requires_grad for part in mixed], [leaf if leaf is None else next(remaining) for leaf in leaves])
+        attached = [part.requires_grad for part in mixed]
+        arriving = [_arrives(_gradient_of(part, real)) for part in mixed]
+        flowing = [part for part in mixed if part.requires_grad]
+        remaining = iter(_gradient_of(sum(flowing), real) if flowing else [None] * len(real))
+    return Flow(attached, arriving, [leaf if leaf is None else next(remaining) for leaf in leaves])
+
+
+def _gradient_of(number: torch.Tensor, leaves: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    if not number.requires_grad or not leaves:
+        return [None] * len(leaves)
+    return list(torch.autograd.grad(number, leaves, retain_graph=True, allow_unused=True))
+
+
+def _arrives(gradients: list[torch.Tensor | None]) -> bool:
+    """More than rounding: where all gradients are 0, a constant is as good as a result with a history."""
+    return any(
+        bool((gradient.abs() > 1e-6).any() or gradient.isnan().any()) for gradient in gradients if gradient is not None
+    )
 
 
 def _same_outputs_flow(got: Flow, want: Flow, output_names: tuple[str, ...]) -> None:
-    if any(want.outputs) and not any(got.outputs):
+    if any(want.arriving) and not any(got.attached):
         raise Wrong(NO_GRADIENT)
-    for index, (mine, right) in enumerate(zip(got.outputs, want.outputs, strict=True)):
+    for index, (mine, right) in enumerate(zip(got.attached, want.arriving, strict=True)):
         if right and not mine:
             name = output_names[index] if index < len(output_names) else f"part {index + 1} of the result"
             raise Wrong(
@@ -776,7 +905,7 @@ class Guarded:
     def __init__(self, answer, exercise):
         self.answer = answer
         self.last = "nothing"  # what the latest call returned, in words
-        self._call = caller(exercise)
+        self._call = watched(caller(exercise))
         self._names = argument_names(exercise)
         self._case = Case(())
 
@@ -785,7 +914,7 @@ class Guarded:
         try:
             value = self._call(self.answer, *args, **kwargs)
         except BaseException as error:
-            _pass_on_limits(error)
+            pass_on_limits(error)
             raise Wrong(join(error_message(error), self.called_with())) from None
         self.last = a_thing(value)
         return value

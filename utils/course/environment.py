@@ -135,7 +135,7 @@ class EnvironmentReport:
             f"{'ok ' if f.fine else 'FIX'}  {f.what}: {f.found}{'' if f.fine else ' -> ' + f.fix}"
             for f in self.findings
         ]
-        return "\n".join([self.verdict, *lines])
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -143,7 +143,7 @@ class EnvironmentReport:
             f"<td style='text-align:left'>{escape(f.found)}{'' if f.fine else '<br><b>' + escape(f.fix) + '</b>'}</td></tr>"
             for f in self.findings
         )
-        return f"<p><b>{escape(self.verdict)}</b></p><table style='font-size:1em'>{rows}</table>"
+        return f"<table style='font-size:1em'>{rows}</table>"
 
 
 def check_environment() -> EnvironmentReport:

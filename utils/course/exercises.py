@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from utils.course import places, progress
-from utils.course.checks import Case, Mistake, clone, judge
+from utils.course.checks import Case, Mistake, clone, judge, pass_on_limits
 from utils.course.isolation import Outcome, error_in_words, run_isolated
 from utils.course.stubs import blanks, is_stub, stub_methods
 from utils.course.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
@@ -124,12 +124,22 @@ def _order(exercise_id: str) -> list:
 def grade(exercise_id: str, answer, in_process: bool | None = None) -> "Result":
     """Judge an answer: no display, nothing recorded. `in_process` is for tests of the form without fork."""
     item = find(exercise_id)
-    state, message = attempted(item, answer)
-    if state != "attempted":
-        return Result(item, state, message)
     generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7), "little"))
-    outcome = run_isolated(lambda: judge(answer, item, generator), SECONDS, MEBIBYTES, in_process)
+    outcome = run_isolated(lambda: _verdict(item, answer, generator), SECONDS, MEBIBYTES, in_process)
     return _result(item, outcome)
+
+
+def _verdict(item: Exercise, answer, generator: torch.Generator) -> tuple[str, str]:
+    """Status and message. Even to look at an answer is done in isolation: an object may answer back."""
+    try:
+        state, message = attempted(item, answer)
+    except BaseException as error:  # whatever it is, it is no stub
+        pass_on_limits(error)
+        state, message = "attempted", ""
+    if state != "attempted":
+        return state, message
+    wrong = judge(answer, item, generator)
+    return (FAILED, wrong) if wrong else (PASSED, "It does what was asked in every case tried.")
 
 
 def _result(item: Exercise, outcome: Outcome) -> "Result":
@@ -139,9 +149,8 @@ def _result(item: Exercise, outcome: Outcome) -> "Result":
         return Result(item, FAILED, message, outcome.printed)
     if not outcome.ok:
         return Result(item, FAILED, outcome.in_words(), outcome.printed)
-    if outcome.value:
-        return Result(item, FAILED, outcome.value, outcome.printed)
-    return Result(item, PASSED, "It does what was asked in every case tried.", outcome.printed)
+    status, message = outcome.value
+    return Result(item, status, message, outcome.printed)
 
 
 UNTIL_THEN = "Until then the lesson goes on with the course's own version."

@@ -109,7 +109,7 @@ def is_memory_error(error: BaseException) -> bool:
     """torch reports a failed allocation as a RuntimeError."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in text_of(error)
 
 
 def where(error: BaseException) -> tuple[int | None, str]:
@@ -123,11 +123,15 @@ def where(error: BaseException) -> tuple[int | None, str]:
 
 
 def text_of(error: BaseException) -> str:
-    """The message, short; an exception whose own __str__ fails has none."""
+    """The message, short and printable; an exception whose own __str__ fails has none."""
     try:
-        text = " ".join(str(error).split())
-    except Exception:  # the student's class may do anything here
+        text = str(error)[:10_000]
+    except Stopped:
+        raise
+    except BaseException:  # the student's class may do anything here, even leave Python
         return "(its message cannot be shown)"
+    text = " ".join(text.split())
+    text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 300 else text[:300] + " ..."
 
 
@@ -162,6 +166,7 @@ def _is_student_code(filename: str) -> bool:
 
 def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
     deadline = time.monotonic() + seconds
+    seal = os.urandom(16)  # tells our own message from what an answer may write into the pipe
     result_read, result_write = os.pipe()
     printed_read, printed_write = os.pipe()
     sys.stdout.flush()
@@ -174,7 +179,7 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
             warnings.simplefilter("ignore", DeprecationWarning)
             child = _fork()
         if child == 0:
-            _be_the_child(function, mebibytes, result_write, printed_write)
+            _be_the_child(function, mebibytes, result_write, printed_write, seal)
         os.close(result_write)
         os.close(printed_write)
         result_write = printed_write = None
@@ -184,7 +189,7 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
         for descriptor in (result_read, printed_read, result_write, printed_write):
             if descriptor is not None:
                 os.close(descriptor)
-    outcome = _read_result(result, in_time, status)
+    outcome = _read_result(result, seal, in_time, status)
     outcome.printed = _shorten(printed.decode("utf-8", "replace"))
     outcome.seconds, outcome.mebibytes = seconds, mebibytes
     return outcome
@@ -201,7 +206,7 @@ def _fork() -> int:
         raise _NoFork from error
 
 
-def _be_the_child(function, mebibytes: int, result_write: int, printed_write: int) -> None:
+def _be_the_child(function, mebibytes: int, result_write: int, printed_write: int, seal: bytes) -> None:
     """Never returns: whatever happens, the child leaves by os._exit."""
     try:
         os.setsid()
@@ -212,7 +217,7 @@ def _be_the_child(function, mebibytes: int, result_write: int, printed_write: in
         lift = _limit_memory(mebibytes)
         outcome = _call(function)
         lift()
-        message = _pack(outcome)
+        message = seal + _pack(outcome)
         _flush(sys.stdout)
         _flush(sys.stderr)
         _write_all(result_write, len(message).to_bytes(8, "little") + message)
@@ -342,9 +347,9 @@ def _kill(child: int) -> int:
         return 0
 
 
-def _read_result(result: bytes, in_time: bool, status: int) -> Outcome:
+def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outcome:
     if _complete(bytearray(result)):
-        return pickle.loads(result[8:])
+        return _unpacked(result[8:], seal)
     if not in_time:
         return Outcome("timeout")
     if os.WIFSIGNALED(status):
@@ -352,6 +357,12 @@ def _read_result(result: bytes, in_time: bool, status: int) -> Outcome:
         name = signal.Signals(number).name if number in list(signal.Signals) else str(number)
         return Outcome("died", message=f"it was killed by signal {name}")
     return Outcome("died", message=f"it left with exit code {os.WEXITSTATUS(status)}")
+
+
+def _unpacked(message: bytes, seal: bytes) -> Outcome:
+    if message.startswith(seal):
+        return pickle.loads(message[len(seal) :])
+    return Outcome("died", message="it wrote into the channel through which the check answers")
 
 
 def _shorten(text: str) -> str:

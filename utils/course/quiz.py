@@ -74,11 +74,12 @@ def quiz_text(item: Quiz) -> str:
 
 
 def quiz_html(item: Quiz) -> str:
-    options = "".join(f"<li>{inline(text)}</li>" for text, _ in item.options)
+    # Letters as text: front ends that clean saved HTML would make numbers of a list.
+    options = "".join(f"<div>{letter(index)}) {inline(text)}</div>" for index, (text, _) in enumerate(item.options))
     answer = "".join(_verdict(item, index) for index in range(len(item.options)))
     return panel(
         "note",
-        f'{question_html(item)}<ol type="A">{options}</ol>'
+        f"{question_html(item)}{options}"
         f"<details><summary>Guess first, then open the answer</summary>{answer}{paragraphs(item.explanation)}"
         "</details>",
     )
@@ -92,9 +93,12 @@ def feedback_html(item: Quiz, choice: int) -> str:
     """What is shown once the guess stands."""
     is_right = choice in item.right
     heading = "✓ Right." if is_right else f"✗ Not this one. Right is {right_letters(item)}."
-    text, feedback = item.options[choice]
-    guess = f"Your guess: {letter(choice)}) {text}"
-    body = paragraphs(guess) + paragraphs(feedback) + paragraphs(item.explanation)
+    marked = "".join(
+        f"<div>{'✓' if index in item.right else '✗'} {letter(index)}) {inline(text)}"
+        f"{' <strong>(your guess)</strong>' if index == choice else ''}</div>"
+        for index, (text, _) in enumerate(item.options)
+    )
+    body = marked + paragraphs(item.options[choice][1]) + paragraphs(item.explanation)
     return panel("passed" if is_right else "failed", f"<strong>{heading}</strong>{body}")
 
 
@@ -148,5 +152,7 @@ class QuizWidget:
         if choice is None or self.options.disabled:
             return
         self.options.disabled = self.button.disabled = True
+        # The feedback lists the options again, marked; a greyed-out list above it would only be in the way.
+        self.options.layout.display = self.button.layout.display = "none"
         trouble = progress.record_quiz(self.quiz.id, choice, choice in self.quiz.right)
         self.feedback.value = feedback_html(self.quiz, choice) + paragraphs(trouble)

@@ -173,7 +173,11 @@ def markdown_html(cell: dict, folder: Path) -> str:
     render = mistune.Markdown(
         DeckRenderer(cell, folder), plugins=[mistune.plugins.import_plugin(name) for name in ("math", "table")]
     )
-    return render(source_of(cell))
+    page = render(source_of(cell))
+    left = re.search(r"\\[A-Za-z]+", re.sub(r"<code>.*?</code>|<svg.*?</svg>|<pre.*?</pre>", "", page, flags=re.DOTALL))
+    if left:
+        raise SlideError(f"a formula with {left[0]} was not drawn: one that is broken over lines needs $$ around it")
+    return page
 
 
 class CodeStyle(Style):
@@ -318,8 +322,20 @@ def notes_html(note: str, folder: Path) -> str:
     return f'<div class="prose">{markdown_html({"source": note}, folder)}</div>\n'
 
 
-def read_slides(notebook: dict, folder: Path) -> list[list[Slide]]:
-    """The slides of a notebook: columns from left to right, each with its slides from top to bottom."""
+def stubs_of(notebook_path: Path) -> dict[str, str]:
+    """What the student's notebook has in the place of each exercise cell, by the cell's id."""
+    student = notebook_path.parent / places.STUDENTS.name / notebook_path.name
+    if not student.is_file():
+        return {}
+    cells = json.loads(student.read_text(encoding="utf-8"))["cells"]
+    return {cell["id"]: source_of(cell) for cell in cells if cell["metadata"].get("course", {}).get("exercise")}
+
+
+def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = None) -> list[list[Slide]]:
+    """The slides of a notebook: columns from left to right, each with its slides from top to bottom.
+
+    An exercise is asked first, with the stub that the room has before it; its solution is the next slide.
+    """
     columns: list[list[Slide]] = []
     for number, cell in enumerate(notebook["cells"]):
         try:
@@ -338,7 +354,11 @@ def read_slides(notebook: dict, folder: Path) -> list[list[Slide]]:
             raise SlideError(f"cell {number} is a {kind!r} before the first slide")
         slide = columns[-1][-1]
         slide.notes += notes
-        if kind == "fragment":
+        stub = (stubs or {}).get(cell.get("id"))
+        if stub is not None and kind != "skip":
+            slide.pieces.append(f'<div class="input">{code_html(shown_code({"source": stub}))}</div>\n')
+            columns[-1].append(Slide([content]))
+        elif kind == "fragment":
             slide.pieces.append(f'<div class="fragment">{content}</div>\n')
         elif content:
             slide.pieces.append(content)
@@ -427,7 +447,8 @@ def build_deck(notebook_path: Path, target: Path, reveal: Path | None = None) ->
     notebook = json.loads(notebook_path.read_text(encoding="utf-8"))
     number, title, question = about(notebook_path.stem, notebook)
     try:
-        columns = with_title(with_running_heads(read_slides(notebook, notebook_path.parent)), number, title, question)
+        slides = read_slides(notebook, notebook_path.parent, stubs_of(notebook_path))
+        columns = with_title(with_running_heads(slides), number, title, question)
     except SlideError as problem:
         raise SlideError(f"{notebook_path.name}, {problem}") from problem
     page = deck_html(columns, title, reveal or fetch(REVEAL))

@@ -7,7 +7,7 @@ from utils.draw.style import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, Y
 # Two columns of boxes, from the bottom up: (words, lesson, height). A box without a lesson is a gap.
 TALL, THIN, GAP = 0.58, 0.3, 0.24
 ENCODER = (
-    ("subwords, embeddings", "07", TALL),
+    ("words to vectors", "03", TALL),
     ("+ positions", "04", TALL),
     ("", "", GAP),
     ("multi-head self-attention", "05", TALL),
@@ -19,9 +19,9 @@ DECODER = (
     ("shifted targets", "06", TALL),
     ("+ positions", "04", TALL),
     ("", "", GAP),
-    ("masked self-attention", "04", TALL),
+    ("the same, causal mask", "04", TALL),
     ("add, norm", "05", THIN),
-    ("attention to the source", "03", TALL),
+    ("attention to the encoder", "03", TALL),
     ("add, norm", "05", THIN),
     ("feed-forward", "04", TALL),
     ("add, norm", "05", THIN),
@@ -35,8 +35,8 @@ SIDE = (
     ("04", "self-attention, order, the future"),
     ("05", "several heads, residuals, norms"),
     ("06", "the whole machine"),
-    ("07", "pretrain it, fine-tune it"),
-    ("08", "what it costs, what scale buys"),
+    ("07", "subwords; pretrain all, fine-tune"),
+    ("08", "what all of it costs, what scale buys"),
 )
 SHADES = {"01": BLUE, "02": ORANGE, "03": GREEN, "04": SKY, "05": PINK, "06": RED, "07": YELLOW, "08": GREY}
 DARK = {"01", "03", "06", "08"}  # shades on which white letters are readable
@@ -55,6 +55,9 @@ def course_map():
         axes.add_patch(_box(8.25, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
         axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_ink(lesson))
         axes.text(9.05, y, words, va="center", fontsize=12)
+        if lesson not in ("03", "08"):
+            axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
+    axes.text(8.0, 6.1 - 0.74 * len(SIDE), "●  the short path", va="center", fontsize=12)
     axes.set_title("Eight lessons, one machine: what each lesson adds", fontsize=17)
     return figure
 

@@ -30,23 +30,24 @@ def bar_panels(panels, labels, title):
 
 
 def value_and_slope(z, soft, hard, soft_slope, hard_slope):
-    """The share of a moving logit and its slope, by softmax and by argmax."""
+    """The share of a moving logit and its slope, by softmax and by argmax; `hard_slope` lies between the points."""
     z, soft, hard, soft_slope, hard_slope = map(as_array, (z, soft, hard, soft_slope, hard_slope))
-    jump = z[np.argmax(np.diff(hard)) + 1]
+    between = (z[1:] + z[:-1]) / 2
+    jump = between[hard_slope != 0].mean()
     figure, axes = canvas(10, 4.0, columns=2, margins=(0.8, 0.2, 0.7, 0.7), gaps=(0.9, 0))
-    for axis, smooth, step, name in (
-        (axes[0], soft, hard, "share of the moving logit"),
-        (axes[1], soft_slope, hard_slope, "its slope"),
+    for axis, smooth, places, step, name in (
+        (axes[0], soft, z, hard, "share of the moving logit"),
+        (axes[1], soft_slope, between, np.where(hard_slope == 0, 0, np.nan), "its slope"),
     ):
-        before, after = z < jump, z >= jump
         axis.plot(z, smooth, color=SOFT, label="softmax")
-        for k, side in enumerate((before, after)):
-            axis.plot(z[side], step[side], color=HARD, linestyle="--", label="argmax" if k == 0 else None)
+        for side, label in ((places < jump, "argmax"), (places > jump, None)):
+            axis.plot(places[side], step[side], color=HARD, linestyle="--", label=label)
         axis.set(xlabel="moving logit (the others: 0 and 1)", ylabel=name)
-    axes[0].legend(loc="upper left")
     look = {"markerfacecolor": "white", "markeredgecolor": HARD, "markeredgewidth": 2, "linestyle": "none"}
-    axes[1].plot([jump], [0], "o", label="none at the jump", **look)
-    axes[1].legend(loc="upper left", handles=axes[1].lines[-1:])
+    axes[1].plot([jump], [0], "o", label="no slope", **look)
+    axes[0].legend(loc="upper left")
+    axes[1].set_ylim(top=0.36)
+    axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
     headline(figure, "softmax says which way is up, argmax does not")
     return figure
 
@@ -93,25 +94,24 @@ def cosine_histograms(cosines):
     return figure
 
 
-def regression_fit(x, y, grid, truth, prediction, look_from, weights, bandwidth):
-    """Known points sized by their weight as seen from one place, the true curve and the fitted one."""
-    figure, axis = canvas(9, 4.6, margins=(0.75, 0.25, 0.7, 0.6))
-    weights = as_array(weights)
-    axis.plot(as_array(grid), as_array(truth), color=GREY, linestyle="--", linewidth=2, label="true curve")
-    axis.plot(as_array(grid), as_array(prediction), color=COLOURS["output"], label="prediction")
-    axis.scatter(as_array(x), as_array(y), s=18, color=COLOURS["value"], zorder=3, label="known points")
-    axis.scatter(
-        as_array(x), as_array(y), s=2500 * weights, color=COLOURS["weights"], alpha=0.35, zorder=2, linewidth=0
+def regression_fit(x, y, grid, truth, prediction, look_from, weights):
+    """The known points, the true curve and the prediction; below, the weight of each point as seen from one place."""
+    figure, (above, below) = canvas(
+        9, 5.4, rows=2, margins=(0.8, 0.2, 0.7, 0.95), gaps=(0, 0.2), sharex=True, height_ratios=(3, 1)
     )
-    axis.axvline(look_from, color=COLOURS["query"], linewidth=2)
-    axis.annotate(
-        "question", (look_from, 0.02), xycoords=("data", "axes fraction"), xytext=(6, 0), textcoords="offset points",
-        color=COLOURS["query"], fontsize=SMALL + 1,
-    )  # fmt: skip
-    axis.set(xlabel="x", ylabel="y", ylim=(-1.6, 4.4))
-    looked_at = 1 / np.square(weights).sum()
-    axis.set_title(f"h = {bandwidth:.2f}: the answer comes from about {looked_at:.0f} of {len(weights)} points")
-    axis.legend(loc="upper left", ncol=3, columnspacing=1.2, handlelength=1.4)
+    x, y, weights = as_array(x), as_array(y), as_array(weights)
+    above.plot(as_array(grid), as_array(truth), color=GREY, linestyle="--", linewidth=2, label="true curve")
+    above.plot(as_array(grid), as_array(prediction), color=COLOURS["output"], label="prediction")
+    above.scatter(x, y, s=22, color=COLOURS["value"], zorder=3, label="known points")
+    above.set(ylabel="y", ylim=(-1.3, 3.6))
+    below.vlines(x, 0, weights, color=COLOURS["weights"], linewidth=2.5)
+    below.set(xlabel="x", ylabel="weight", ylim=(0, max(0.1, 1.1 * weights.max())))
+    for axis in (above, below):
+        axis.axvline(look_from, color=COLOURS["query"], linewidth=1.5, alpha=0.6)
+    above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
+    most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
+    points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
+    headline(figure, f"from the blue line, {points} nine tenths of the weight")
     return figure
 
 
@@ -127,7 +127,68 @@ def two_trainings(free, hidden, noise):
     axes[0].set_yscale("log")
     axes[0].legend(loc="lower left")
     axes[1].axhline(noise, color=BLACK, linewidth=1.5, linestyle=":")
-    axes[1].text(1, noise - 0.015, "noise", va="top", fontsize=SMALL + 1)
+    axes[1].text(axes[1].get_xlim()[1], noise - 0.015, "noise", va="top", ha="right", fontsize=SMALL + 1)
     axes[1].set_ylim(bottom=0)
     headline(figure, "who may see the answer learns to copy it")
+    return figure
+
+
+def weight_band(questions, x, weights, title):
+    """Weights as colours: a row per question, a column per known point, both named by where they lie."""
+    figure, axis = canvas(9, 5.0, margins=(0.8, 0.2, 0.7, 0.6))
+    weights, questions, x = as_array(weights), as_array(questions), as_array(x)
+    # One question beyond the last point looks at it alone; the colours are for the rest.
+    drawn = axis.imshow(weights, aspect="auto", vmin=0, vmax=np.quantile(weights.max(-1), 0.9))
+    rows = np.linspace(0, len(questions) - 1, 7).round().astype(int)
+    columns = np.linspace(0, len(x) - 1, 7).round().astype(int)
+    axis.set_yticks(rows, [f"{questions[row]:.0f}" for row in rows])
+    axis.set_xticks(columns, [f"{x[column]:.1f}" for column in columns])
+    axis.set(xlabel="known points, by their x", ylabel="question, x")
+    axis.grid(False)
+    axis.set_title(title)
+    bar = figure.colorbar(drawn, ax=axis, pad=0.02, extend="max")
+    bar.set_label("weight", fontsize=SMALL + 1)
+    return figure
+
+
+def shapes(m, n, d, e):
+    """Attention as rectangles: what is multiplied with what, and which sides must agree."""
+    figure, axis = canvas(10, 3.0, margins=(0.1, 0.1, 0.1, 0.5))
+    unit, gap, left, middle = 0.32, 0.55, 0.3, 1.3
+    parts = (
+        ("Q", m, d, ("m", "d"), "query", ""),
+        ("Kᵀ", d, n, ("d", "n"), "key", "×"),
+        ("S", m, n, ("m", "n"), "neutral", "="),
+        ("W", m, n, ("m", "n"), "weights", "softmax"),
+        ("V", n, e, ("n", "e"), "value", "×"),
+        ("O", m, e, ("m", "e"), "output", "="),
+    )
+    for name, rows, columns, sides, role, sign in parts:
+        if sign:
+            room = 1.15 if sign == "softmax" else gap
+            axis.text(
+                left + room / 2,
+                middle,
+                "→\n" + sign if sign == "softmax" else sign,
+                ha="center",
+                va="center",
+                fontsize=14,
+            )
+            left += room
+        height, width = rows * unit, columns * unit
+        axis.add_patch(Rectangle((left, middle - height / 2), width, height, facecolor=colour(role), alpha=0.85))
+        for line in range(1, rows):
+            y = middle - height / 2 + line * unit
+            axis.plot([left, left + width], [y, y], color="white", linewidth=1)
+        axis.text(
+            left + width / 2, middle, name, ha="center", va="center", fontsize=16, fontweight="bold", color="white"
+        )
+        axis.text(
+            left + width / 2, middle - height / 2 - 0.06, f"{sides[0]} × {sides[1]}", ha="center", va="top", fontsize=14
+        )
+        left += width
+    axis.set(xlim=(0, left + 0.3), ylim=(0, 2.6))
+    axis.set_aspect("equal")
+    axis.axis("off")
+    headline(figure, "every query with every key, one row of weights for each query")
     return figure

@@ -20,7 +20,7 @@ def root_mean_square(errors: Tensor) -> Tensor:
 
 
 @kept
-def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 200, first_bandwidth: float = 1.0) -> dict:
+def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 600, first_bandwidth: float = 1.0) -> dict:
     """Train one bandwidth per seed to predict each training point from the others, or, with `hide_self=False`,
     from all points and itself among them.
 

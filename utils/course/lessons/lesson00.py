@@ -11,7 +11,8 @@ def shares(numbers):
 
 
 def some_positive_numbers(generator):
-    return [Case((0.1 + torch.rand(length, generator=generator) * size,)) for length, size in ((3, 1), (1, 4), (7, 90))]
+    sizes = ((3, 1, "three numbers"), (1, 4, "one number: its share is 1"), (7, 90, "seven numbers"))
+    return [Case((0.1 + torch.rand(length, generator=generator) * size,), note=note) for length, size, note in sizes]
 
 
 register(
@@ -32,6 +33,22 @@ register(
             Mistake(
                 lambda numbers: numbers.softmax(0),
                 "That is a softmax, which is lesson 01. Here only divide by the sum.",
+            ),
+            Mistake(
+                lambda numbers: numbers / numbers.mean(),
+                "Divided by the mean; then the shares sum to how many there are. Divide by the sum.",
+            ),
+            Mistake(
+                lambda numbers: 100 * numbers / numbers.sum(),
+                "Those are percentages, which sum to 100; shares sum to 1.",
+            ),
+            Mistake(
+                lambda numbers: numbers / numbers.norm(),
+                "Divided by the length of the vector; then the squares sum to 1. Divide by the sum.",
+            ),
+            Mistake(
+                lambda numbers: numbers / numbers.cumsum(0),
+                "Each number was divided by the sum so far (cumsum); divide all of them by the whole sum.",
             ),
             Mistake(lambda numbers: numbers.sum(), "That is the sum alone: divide each number by it."),
             Mistake(

@@ -13,6 +13,11 @@ def normal(generator, *shape, size=1.0):
     return size * torch.randn(*shape, generator=generator)
 
 
+def whole(generator, *shape):
+    """Whole numbers from -2 to 2: their dot products have no rounding, in whichever order they are added up."""
+    return torch.randint(-2, 3, shape, generator=generator).float()
+
+
 def random_mask(generator, *shape):
     """At least one True in each row."""
     mask = torch.rand(*shape, generator=generator) > 0.5
@@ -26,9 +31,14 @@ def naive_softmax(logits, temperature=1.0):
     return powers / powers.sum(-1, keepdim=True)
 
 
-def softmax_less_global_max(logits, temperature=1.0):
-    powers = ((logits - logits.max()) / temperature).exp()
-    return powers / powers.sum(-1, keepdim=True)
+def softmax_less(shift):
+    """A softmax that subtracts something else than the largest logit of each row."""
+
+    def wrong(logits, temperature=1.0):
+        powers = (logits / temperature - shift(logits, temperature)).exp()
+        return powers / powers.sum(-1, keepdim=True)
+
+    return wrong
 
 
 def softmax_without_keepdim(logits, temperature=1.0):
@@ -43,6 +53,7 @@ def softmax_over_everything(logits, temperature=1.0):
 
 def softmax_cases(generator):
     far_apart = torch.tensor([[0.0, 1.0, 2.0], [-900.0, -901.0, -903.0]]) + normal(generator, 2, 3)
+    one_row_far_apart = torch.tensor([300.0, 150.0, 1000.0, -1000.0]) + normal(generator, 4)
     return [
         Case((normal(generator, 4),), note="one row, temperature 1"),
         Case((normal(generator, 3, 5),), note="a table: each row is a distribution of its own"),
@@ -50,6 +61,11 @@ def softmax_cases(generator):
         Case((normal(generator, 4, 4), 3.0), note="temperature 3"),
         Case((1000 + normal(generator, 2, 3),), note="large logits"),
         Case((far_apart,), note="rows of very different size"),
+        Case((one_row_far_apart,), note="logits from -1000 to 1000 in one row"),
+        Case((300 + normal(generator, 2, 4), 0.5), note="large logits and temperature 0.5"),
+        Case((normal(generator, 1, 9),), note="a single row, of nine"),
+        Case((normal(generator, 3, 1),), note="rows of a single logit, whose share is 1"),
+        Case((normal(generator, 2, 3, 4).transpose(0, 1),), note="a transposed tensor: not contiguous in memory"),
     ]
 
 
@@ -69,9 +85,24 @@ register(
                 "Subtract the largest logit of each row before the exponential; the result stays the same.",
             ),
             Mistake(
-                softmax_less_global_max,
+                softmax_less(lambda logits, temperature: logits.max() / temperature),
                 "The largest number of the whole table was subtracted, so every exponential in a low row vanishes and "
                 "0/0 is left. Subtract the largest of each row: amax(-1, keepdim=True).",
+            ),
+            Mistake(
+                softmax_less(lambda logits, temperature: (logits / temperature).amin(-1, keepdim=True)),
+                "The smallest logit was subtracted, so every exponent is above 0 and a row from -1000 to 1000 still "
+                "overflows. Subtract the largest: then no exponent is above 0.",
+            ),
+            Mistake(
+                softmax_less(lambda logits, temperature: (logits / temperature).mean(-1, keepdim=True)),
+                "The mean was subtracted, so exponents above 0 are left and a row from -1000 to 1000 still overflows. "
+                "Subtract the largest: then no exponent is above 0.",
+            ),
+            Mistake(
+                softmax_less(lambda logits, temperature: logits.amax(-1, keepdim=True)),
+                "The largest logit was taken before the division by the temperature and subtracted after it: large "
+                "logits still overflow at a temperature below 1. Divide first, then subtract the largest of the result.",
             ),
             Mistake(
                 lambda logits, temperature=1.0: softmax(logits, temperature, dim=0),
@@ -81,6 +112,10 @@ register(
                 softmax_without_keepdim,
                 "The largest logits and the sums of the rows lost their axis, so they line up with the wrong one: "
                 "write amax(-1, keepdim=True) and sum(-1, keepdim=True).",
+            ),
+            Mistake(
+                lambda logits, temperature=1.0: (logits / temperature - (logits / temperature).max(dim=-1)).exp(),
+                "`max` with a dim returns values and indices together: take `amax(-1, keepdim=True)`.",
             ),
             Mistake(
                 softmax_over_everything,
@@ -130,7 +165,7 @@ register(
         reference=softmax_jacobian,
         cases=lambda generator: [
             Case((normal(generator, length, size=size).softmax(0),))
-            for length, size in ((2, 1), (3, 1), (5, 3), (1, 1))
+            for length, size in ((2, 1), (3, 1), (6, 3), (1, 1))
         ],
         mistakes=[
             Mistake(
@@ -185,7 +220,7 @@ register(
         reference=cosine_scores,
         cases=lambda generator: [
             Case((normal(generator, d, size=size), normal(generator, n, d, size=3)))
-            for n, d, size in ((3, 2, 1), (4, 4, 5), (2, 6, 0.1), (5, 1, 1))
+            for n, d, size in ((3, 2, 1), (4, 4, 5), (2, 6, 0.1), (5, 1, 1), (1, 3, 1))
         ],
         gradient=True,
         mistakes=[
@@ -236,6 +271,22 @@ def soft_lookup(query, keys, values):
     return weights @ values, weights
 
 
+def lookup_cases(generator):
+    def inputs(n, d, e):
+        return normal(generator, d), normal(generator, n, d), normal(generator, n, e)
+
+    def large(n, d, e):
+        """Every score is 200 plus a small whole number."""
+        query, keys = whole(generator, d), whole(generator, n, d)
+        query[0], keys[:, 0] = 20.0, 10.0
+        return query, keys, normal(generator, n, e)
+
+    return [
+        *(Case(inputs(n, d, e)) for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1), (3, 1, 2))),
+        Case(large(4, 3, 2), note="scores of about 200"),
+    ]
+
+
 def lookup_with(weigh):
     """A lookup that weighs the keys in another way."""
 
@@ -253,16 +304,21 @@ register(
         level="easy",
         minutes=5,
         reference=soft_lookup,
-        cases=lambda generator: [
-            Case((normal(generator, d), normal(generator, n, d), normal(generator, n, e)))
-            for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1))
-        ],
+        cases=lookup_cases,
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
             Mistake(
                 lambda query, keys, values: (softmax(keys @ query) @ keys, softmax(keys @ query)),
                 "The keys were mixed. Keys only say where to look; the values are what is fetched.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: softmax(query @ keys)),
+                "`query @ keys` adds up over the keys. Each row of `keys` is one key: `keys @ query` is one score for each.",
+            ),
+            Mistake(
+                lambda query, keys, values: ((softmax(keys @ query) * values).sum(0), softmax(keys @ query)),
+                "The weights lie along the wrong axis of `values`: write `weights @ values`, or give them a second axis.",
             ),
             Mistake(
                 lookup_with(lambda query, keys: keys @ query),
@@ -285,6 +341,11 @@ register(
             Mistake(
                 lookup_with(lambda query, keys: softmax(cosine_scores(query, keys))),
                 "Those are cosine scores. Here the scores are the plain dot products of the query with each key.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: naive_softmax(keys @ query)),
+                "Right as long as the scores are small; scores of about 200 overflow, and inf/inf is not a number. "
+                "Use your stable `softmax` of exercise 1.1.",
             ),
             Mistake(
                 lambda query, keys, values: soft_lookup(query, keys, values)[::-1],
@@ -319,22 +380,73 @@ def filled(scores, mask, number):
     return scores.masked_fill(~mask, number)
 
 
+def sees(mask):
+    """Rows that may look somewhere."""
+    return mask.any(-1, keepdim=True)
+
+
+def renormalised(weights, mask, smallest=1e-30):
+    """Cut by the mask and divided by what is left; zeros where nothing is."""
+    weights = weights * mask
+    return weights / weights.sum(-1, keepdim=True).clamp_min(smallest)
+
+
 unguarded = attend_with(lambda scores, mask: filled(scores, mask, float("-inf")).softmax(-1))
+TOO_SMALL_A_NUMBER = (
+    "Masked scores were set to a negative number that real scores can go below, and there the masked places win. "
+    "Set them to minus infinity: nothing is below that."
+)
+OVERFLOW = (
+    "Right as long as the scores are small; scores of about 200 overflow, and inf/inf is not a number. "
+    "Use your stable `softmax` of exercise 1.1."
+)
+
+
+def unguarded_scores(scores, value):
+    return scores.softmax(-1) @ value, scores.softmax(-1)
+
+
+def truth_of_a_mask(scores, value, mask=None):
+    if mask:
+        return unguarded(scores, value, mask)
+    return unguarded_scores(scores, value)
 
 
 def attend_cases(generator):
-    blind = random_mask(generator, 4, 5)
-    blind[2] = False
+    def blind(*shape):
+        """The last of all rows sees nothing, the others something."""
+        mask = random_mask(generator, *shape)
+        mask.view(-1, shape[-1])[-1] = False
+        return mask
+
+    def tables(*lead, m, n, e):
+        return normal(generator, *lead, m, n), normal(generator, *lead, n, e)
+
+    lower = torch.ones(4, 4).tril().bool()
     return [
-        Case((normal(generator, 4, 5), normal(generator, 5, 3)), note="no mask"),
-        Case((normal(generator, 3, 3), normal(generator, 3, 3)), note="a square table, no mask"),
-        Case(
-            (normal(generator, 2, 4, 5), normal(generator, 2, 5, 3), random_mask(generator, 2, 4, 5)),
-            note="a batch with a mask",
-        ),
-        Case((normal(generator, 2, 3, 4, 5), normal(generator, 2, 3, 5, 2), random_mask(generator, 4, 5))),
-        Case((normal(generator, 4, 5), normal(generator, 5, 3), blind), note="row 2 may look nowhere"),
+        Case(tables(m=4, n=5, e=3), note="no mask"),
+        Case(tables(m=3, n=3, e=3), note="a square table, no mask"),
+        Case((*tables(m=4, n=4, e=3), lower), note="a square table with a mask"),
+        Case((*tables(2, m=4, n=5, e=3), random_mask(generator, 2, 4, 5)), note="a batch with a mask"),
+        Case((*tables(2, 3, m=4, n=5, e=2), random_mask(generator, 4, 5)), note="one mask for the whole batch"),
+        Case((*tables(2, m=3, n=4, e=2), random_mask(generator, 2, 1, 4)), note="one mask row for all queries"),
+        Case((*tables(m=3, n=5, e=2), blind(3, 5)), note="the last row may look nowhere"),
+        Case((*tables(2, m=3, n=4, e=2), blind(2, 3, 4)), note="a batch in which one row may look nowhere"),
+        Case((*tables(m=2, n=3, e=2), torch.zeros(2, 3).bool()), note="nobody may look anywhere"),
+        Case((*tables(1, m=1, n=4, e=1), random_mask(generator, 1, 1, 4)), note="one query, values of width 1"),
+        Case((*tables(m=3, n=1, e=2), torch.tensor([[True], [False], [True]])), note="one key"),
+        Case((normal(generator, 5, 3).T, normal(generator, 2, 5).T), note="transposed tables: not contiguous"),
+        large_scores(generator),
     ]
+
+
+def large_scores(generator):
+    """Rows of about 200, of about -200, and one with its largest score behind the mask."""
+    scores, mask = normal(generator, 3, 4), random_mask(generator, 3, 4)
+    scores += torch.tensor([[200.0], [-200.0], [0.0]])
+    mask[:, 0], mask[:, 1] = True, False
+    scores[2, 1] = 200.0
+    return Case((scores, normal(generator, 4, 2), mask), note="scores from -200 to 200")
 
 
 register(
@@ -349,6 +461,17 @@ register(
         output_names=("output", "weights"),
         mistakes=[
             Mistake(
+                truth_of_a_mask,
+                "`if mask:` asks a whole table whether it is true. Ask whether there is one: `if mask is not None:`.",
+            ),
+            Mistake(
+                lambda scores, value, mask=None: unguarded_scores(
+                    scores if mask is None else scores + (~mask).float() * float("-inf"), value
+                ),
+                "0 times minus infinity is not a number, so adding a mask times minus infinity ruins every row: "
+                "use `masked_fill(~mask, ...)`.",
+            ),
+            Mistake(
                 unguarded,
                 "A row that may look nowhere gave not-a-number: minus infinity in a whole row leaves 0/0. "
                 "Such a row must get zero weights.",
@@ -357,6 +480,30 @@ register(
                 attend_with(lambda scores, mask: filled(scores, mask, -1e9).softmax(-1)),
                 "A row that may look nowhere looked everywhere: with one large negative number in all places softmax "
                 "is uniform again. Such a row must get zero weights.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1)),
+                TOO_SMALL_A_NUMBER,
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1) * sees(mask)),
+                TOO_SMALL_A_NUMBER,
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1) * mask),
+                TOO_SMALL_A_NUMBER,
+            ),
+            Mistake(attend_with(lambda scores, mask: renormalised(scores.exp(), mask)), OVERFLOW),
+            Mistake(attend_with(lambda scores, mask: naive_softmax(filled(scores, mask, float("-inf")))), OVERFLOW),
+            Mistake(
+                attend_with(lambda scores, mask: renormalised(scores.softmax(-1), mask)),
+                "A large score behind the mask still matters: it took all the weight in the softmax, and nothing was "
+                "left to divide by. Mask the scores before the softmax; then a masked score has no effect at all.",
+            ),
+            Mistake(
+                attend_with(lambda scores, mask: renormalised(scores.softmax(-1), mask, smallest=0.0)),
+                "The weights were cut after the softmax and divided by what was left; where nothing is left that is 0/0, "
+                "not a number. Mask the scores before the softmax.",
             ),
             Mistake(
                 attend_with(lambda scores, mask: scores.softmax(-1)),
@@ -421,12 +568,27 @@ def attention_cases(generator):
     def inputs(*lead, m, n, d, e):
         return normal(generator, *lead, m, d), normal(generator, *lead, n, d), normal(generator, *lead, n, e)
 
+    def side_by_side(m, n, d, e):
+        """Two tables each, their rows interleaved in memory."""
+        return tuple(normal(generator, rows, 2, width).transpose(0, 1) for rows, width in ((m, d), (n, d), (n, e)))
+
+    def large(m, n, d, e):
+        """Every dot product is 200 plus a small whole number."""
+        query, key = whole(generator, m, d), whole(generator, n, d)
+        query[:, 0], key[:, 0] = 20.0, 10.0
+        return query, key, normal(generator, n, e)
+
     return [
         Case((*inputs(m=4, n=5, d=3, e=2), None, 1.0), note="scale=1"),
         Case((*inputs(2, m=4, n=5, d=3, e=6), None, 1.0), note="a batch, scale=1"),
         Case(inputs(2, m=4, n=5, d=3, e=6), note="scale=None"),
         Case((*inputs(2, 3, m=4, n=5, d=6, e=2), random_mask(generator, 2, 1, 4, 5)), {"scale": 0.3}, note="a mask"),
         Case(inputs(m=3, n=3, d=3, e=3), note="all sizes equal, scale=None"),
+        Case((*inputs(m=4, n=4, d=2, e=3), torch.ones(4, 4).tril(-1).bool()), note="row 0 may look nowhere"),
+        Case((*inputs(1, m=1, n=4, d=3, e=1), None, 1), note="one query, values of width 1"),
+        Case(side_by_side(m=2, n=4, d=3, e=2), note="a transposed batch: not contiguous in memory"),
+        Case((*inputs(m=2, n=3, d=4, e=2), None, 0.0), note="scale=0: all keys weigh the same"),
+        Case((*large(m=2, n=4, d=3, e=2), None, 1.0), note="scores of about 200"),
     ]
 
 
@@ -450,6 +612,22 @@ register(
                 "The `scale` argument has no effect: it is always one over the square root.",
             ),
             Mistake(attention_with(lambda q, k, v, scale: dots(q, k)), "The `scale` argument has no effect."),
+            Mistake(
+                attention_with(lambda q, k, v, scale: dots(q, k) * (scale or root(q.size(-1)))),
+                "scale=0 was taken for scale=None, because 0 counts as false: ask `scale is None`, not `if scale` or `scale or`.",
+            ),
+            Mistake(
+                attention_with(
+                    lambda q, k, v, scale: dots(q, k) * root(q.size(-1)) * (1.0 if scale is None else scale)
+                ),
+                "A given `scale` was multiplied with the default one; it takes its place.",
+            ),
+            Mistake(
+                lambda query, key, value, mask=None, scale=None: unguarded(
+                    dots(query, key) * (root(query.size(-1)) if scale is None else scale), value, mask
+                ),
+                "A row that may look nowhere gave not-a-number. `attend` takes care of such rows: call it.",
+            ),
             Mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) / (q.size(-1) ** 0.5 if scale is None else scale)),
                 "The scores were divided by `scale`; they are multiplied by it.",
@@ -503,15 +681,30 @@ def regression_with(score):
     return wrong
 
 
+def kernel_by_hand(x_query, x, y, bandwidth, mask=None):
+    kernel = (-(((x_query[:, None] - x) / bandwidth) ** 2) / 2).exp()
+    kernel = kernel if mask is None else kernel * mask
+    weights = kernel / kernel.sum(-1, keepdim=True)
+    return weights @ y, weights
+
+
 def regression_cases(generator):
     def curve(m, n):
         return normal(generator, m), normal(generator, n), normal(generator, n)
+
+    def far(m, n):
+        """At bandwidth 0.5 every exponent is below -100 and free of rounding."""
+        return 12 + whole(generator, m) / 4, whole(generator, n) / 4, normal(generator, n)
 
     return [
         Case((*curve(3, 5), 0.7), note="bandwidth 0.7"),
         Case((*curve(4, 4), 1.0), note="as many questions as points"),
         Case((*curve(2, 6), torch.tensor(2.0)), note="the bandwidth is a tensor"),
         Case((*curve(5, 5), 0.5, ~torch.eye(5, dtype=torch.bool)), note="a mask"),
+        Case((*curve(4, 4), 0.5, torch.ones(4, 4).tril().bool()), note="a mask that is not symmetric"),
+        Case((*curve(1, 4), 0.7), note="one question"),
+        Case((*curve(3, 1), 0.7), note="one point"),
+        Case((*far(3, 5), 0.5), note="questions far from every point"),
     ]
 
 
@@ -561,6 +754,25 @@ register(
                 ),
                 "The prediction is a column (m, 1): drop the last axis, so that there is one number per question.",
             ),
+            Mistake(
+                lambda x_query, x, y, bandwidth, mask=None: (
+                    kernel_regression(x_query, x, y, bandwidth, mask)[0].squeeze(),
+                    kernel_regression(x_query, x, y, bandwidth, mask)[1],
+                ),
+                "Asked one question, it answered with a number instead of a list of one: `squeeze()` drops every axis of "
+                "length 1. Drop the last one only: `[:, 0]` or `squeeze(-1)`.",
+            ),
+            Mistake(
+                kernel_by_hand,
+                "Far from every point all kernels are 0 in 32-bit numbers, and 0/0 is not a number. Give the exponents to "
+                "`attend`: its softmax subtracts the largest first.",
+            ),
+            Mistake(
+                lambda x_query, x, y, bandwidth, mask=None: kernel_regression(
+                    x_query, x, y, bandwidth, None if mask is None else mask.T
+                ),
+                "The mask was transposed: it has a row per question and a column per point, like the distances.",
+            ),
         ],
         hints=[
             "All distances at once: `x_query[:, None] - x[None, :]` has a row per question and a column per point.",
@@ -598,18 +810,18 @@ register_quiz(
 register_quiz(
     Quiz(
         id="1.b",
-        question="Two random directions in 512 dimensions. How large is their cosine, typically?",
+        question="Two random directions in 512 dimensions. How far does their cosine spread around 0 (standard deviation)?",
         options=[
             (
-                "About 0.6, as in the plane.",
+                "By 0.7, as in the plane.",
                 "In the plane it is that large. Every further dimension is one more way to differ.",
             ),
-            ("About 0.3.", "Too large: that is typical of about ten dimensions."),
-            ("About 0.04.", "One over the square root of 512."),
-            ("Exactly 0.", "On average 0, but not exactly: it spreads around 0 by one over the root of the dimension."),
+            ("By 0.3.", "Too far: that is the spread in about ten dimensions."),
+            ("By 0.04.", "One over the square root of 512."),
+            ("Not at all: it is 0.", "On average 0, but it does spread, by one over the root of the dimension."),
         ],
         right=2,
-        explanation="The cosine of random directions spreads by 1/sqrt(d): 0.71 for d = 2, 0.044 for d = 512.",
+        explanation="The cosine of random directions spreads by one over the root of d: 0.71 for d = 2, 0.044 for d = 512.",
     )
 )
 register_quiz(
