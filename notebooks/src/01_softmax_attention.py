@@ -783,12 +783,10 @@ print("kernel regression is dot-product attention:", torch.allclose(by_distance,
 # Move the slider. Wide: everything is averaged and the curve is lost. Narrow: every point is believed, noise and all. The
 # kernel may be any function of the distance: `attend` takes any scores.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %%
 all_x, all_y = noisy_curves(seeds=1, points=60)
 x, y = all_x[0], all_y[0]
 grid = torch.linspace(LEFT, RIGHT, 200)
-
-
 kernels = {
     "Gaussian": lambda r: -(r**2) / 2,
     "absolute distance": lambda r: -r.abs(),
@@ -796,6 +794,7 @@ kernels = {
 }
 
 
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 def fit_picture(kernel, bandwidth, look_from):
     places = torch.cat([torch.tensor([look_from]), grid])
     scores = kernels[kernel]((places[:, None] - x[None, :]) / bandwidth)

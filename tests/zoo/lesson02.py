@@ -83,7 +83,7 @@ SENTENCES = Zoo(
         ),
         (lambda s, t, w=None: encode_by_one_hot(s, t) * (1 if w is None else w.sum(0)), "finished sum"),
         (lambda s, t, w=None: encode_by_one_hot(s, t, w).detach(), "gradient"),
-        (lambda s, t, w=None: encode_by_one_hot(s, t, w).sum(-2), "shape"),
+        (lambda s, t, w=None: encode_by_one_hot(s, t, w).sum(-1), "shape"),
         (lambda s, t: encode_by_one_hot(s, t), "argument"),
     ],
     right=[encode_by_loops, encode_with_an_extra_row, encode_by_one_hot],

@@ -63,8 +63,8 @@ def softmax_cases(generator):
         Case((far_apart,), note="rows of very different size"),
         Case((one_row_far_apart,), note="logits from -1000 to 1000 in one row"),
         Case((300 + normal(generator, 2, 4), 0.5), note="large logits and temperature 0.5"),
-        Case((normal(generator, 1, 9),), note="a single row, of nine"),
-        Case((normal(generator, 3, 1),), note="rows of a single logit, whose share is 1"),
+        Case((normal(generator, 1, 9, size=0.1),), note="a single row, of nine nearly equal logits"),
+        Case((normal(generator, 3, 1, size=300),), note="rows of a single logit, whose share is 1"),
         Case((normal(generator, 2, 3, 4).transpose(0, 1),), note="a transposed tensor: not contiguous in memory"),
     ]
 
@@ -219,8 +219,8 @@ register(
         minutes=5,
         reference=cosine_scores,
         cases=lambda generator: [
-            Case((normal(generator, d, size=size), normal(generator, n, d, size=3)))
-            for n, d, size in ((3, 2, 1), (4, 4, 5), (2, 6, 0.1), (5, 1, 1), (1, 3, 1))
+            Case((normal(generator, d, size=short), normal(generator, n, d, size=long)))
+            for n, d, short, long in ((3, 2, 1, 3), (4, 4, 5, 3), (2, 6, 0.1, 90), (5, 1, 1, 3), (1, 3, 1, 1))
         ],
         gradient=True,
         mistakes=[
@@ -256,6 +256,14 @@ register(
                 lambda query, keys: (keys / keys.norm(dim=0)) @ (query / query.norm()),
                 "The keys were divided by the length of each column; a key is a row: dim=-1.",
             ),
+            Mistake(
+                lambda query, keys: query @ keys / (keys.norm(dim=-1) * query.norm()),
+                "`query @ keys` goes through the columns of the table; a key is a row: `keys @ query`.",
+            ),
+            Mistake(
+                lambda query, keys: cosine_scores(query, keys).abs(),
+                "The sign was lost: a key that points the other way has the cosine -1, not 1.",
+            ),
         ],
         hints=[
             "The cosine is the dot product of the two vectors after each has been brought to length 1.",
@@ -279,11 +287,11 @@ def lookup_cases(generator):
         """Every score is 200 plus a small whole number."""
         query, keys = whole(generator, d), whole(generator, n, d)
         query[0], keys[:, 0] = 20.0, 10.0
-        return query, keys, normal(generator, n, e)
+        return query, keys, normal(generator, n, e, size=90)
 
     return [
         *(Case(inputs(n, d, e)) for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1), (3, 1, 2))),
-        Case(large(4, 3, 2), note="scores of about 200"),
+        Case(large(4, 3, 2), note="scores of about 200 and large values"),
     ]
 
 
@@ -341,6 +349,10 @@ register(
             Mistake(
                 lookup_with(lambda query, keys: softmax(cosine_scores(query, keys))),
                 "Those are cosine scores. Here the scores are the plain dot products of the query with each key.",
+            ),
+            Mistake(
+                lookup_with(lambda query, keys: softmax(-keys @ query)),
+                "The worst match got the most weight: the scores have the wrong sign.",
             ),
             Mistake(
                 lookup_with(lambda query, keys: naive_softmax(keys @ query)),
@@ -414,9 +426,9 @@ def truth_of_a_mask(scores, value, mask=None):
 
 def attend_cases(generator):
     def blind(*shape):
-        """The last of all rows sees nothing, the others something."""
+        """The first and the last of all rows see nothing, the others something."""
         mask = random_mask(generator, *shape)
-        mask.view(-1, shape[-1])[-1] = False
+        mask.view(-1, shape[-1])[[0, -1]] = False
         return mask
 
     def tables(*lead, m, n, e):
@@ -426,12 +438,15 @@ def attend_cases(generator):
     return [
         Case(tables(m=4, n=5, e=3), note="no mask"),
         Case(tables(m=3, n=3, e=3), note="a square table, no mask"),
+        Case(
+            (200 + normal(generator, 1, 4), normal(generator, 4, 1)), note="one query with scores of about 200, no mask"
+        ),
         Case((*tables(m=4, n=4, e=3), lower), note="a square table with a mask"),
         Case((*tables(2, m=4, n=5, e=3), random_mask(generator, 2, 4, 5)), note="a batch with a mask"),
         Case((*tables(2, 3, m=4, n=5, e=2), random_mask(generator, 4, 5)), note="one mask for the whole batch"),
         Case((*tables(2, m=3, n=4, e=2), random_mask(generator, 2, 1, 4)), note="one mask row for all queries"),
-        Case((*tables(m=3, n=5, e=2), blind(3, 5)), note="the last row may look nowhere"),
-        Case((*tables(2, m=3, n=4, e=2), blind(2, 3, 4)), note="a batch in which one row may look nowhere"),
+        Case((*tables(m=3, n=5, e=2), blind(3, 5)), note="rows 0 and 2 may look nowhere"),
+        Case((*tables(2, m=3, n=4, e=2), blind(2, 3, 4)), note="a batch in which two rows may look nowhere"),
         Case((*tables(m=2, n=3, e=2), torch.zeros(2, 3).bool()), note="nobody may look anywhere"),
         Case((*tables(1, m=1, n=4, e=1), random_mask(generator, 1, 1, 4)), note="one query, values of width 1"),
         Case((*tables(m=3, n=1, e=2), torch.tensor([[True], [False], [True]])), note="one key"),
@@ -446,7 +461,7 @@ def large_scores(generator):
     scores += torch.tensor([[200.0], [-200.0], [0.0]])
     mask[:, 0], mask[:, 1] = True, False
     scores[2, 1] = 200.0
-    return Case((scores, normal(generator, 4, 2), mask), note="scores from -200 to 200")
+    return Case((scores, normal(generator, 4, 2, size=90), mask), note="scores from -200 to 200")
 
 
 register(
@@ -564,6 +579,16 @@ def root(width):
     return width**-0.5
 
 
+def scores_by_key(query, key, value, scale):
+    return dots(key, query) * (root(query.size(-1)) if scale is None else scale)
+
+
+unsuspecting_attend = attend_with(lambda scores, mask: filled(scores, mask, -1e30).softmax(-1) * mask)
+ROW_PER_KEY = (
+    "The scores have a row per key; each query is a row and each key a column: `query @ key.transpose(-2, -1)`."
+)
+
+
 def attention_cases(generator):
     def inputs(*lead, m, n, d, e):
         return normal(generator, *lead, m, d), normal(generator, *lead, n, d), normal(generator, *lead, n, e)
@@ -576,7 +601,7 @@ def attention_cases(generator):
         """Every dot product is 200 plus a small whole number."""
         query, key = whole(generator, m, d), whole(generator, n, d)
         query[:, 0], key[:, 0] = 20.0, 10.0
-        return query, key, normal(generator, n, e)
+        return query, key, normal(generator, n, e, size=90)
 
     return [
         Case((*inputs(m=4, n=5, d=3, e=2), None, 1.0), note="scale=1"),
@@ -657,6 +682,18 @@ register(
                 "`.T` turns all axes around; in a batch only the last two may swap: `key.transpose(-2, -1)`.",
             ),
             Mistake(
+                attention_with(lambda q, k, v, scale: q @ k * (root(q.size(-1)) if scale is None else scale)),
+                "`query @ key` does not compare queries with keys: both have them as rows, so the key is transposed, "
+                "`key.transpose(-2, -1)`.",
+            ),
+            Mistake(attention_with(scores_by_key), ROW_PER_KEY),
+            Mistake(  # a student's own `attend` leaves it to torch to complain
+                lambda query, key, value, mask=None, scale=None: unsuspecting_attend(
+                    scores_by_key(query, key, value, scale), value, mask
+                ),
+                ROW_PER_KEY,
+            ),
+            Mistake(
                 attention_with(
                     lambda q, k, v, scale: q @ k.mT.flip(-1) * (root(q.size(-1)) if scale is None else scale)
                 ),
@@ -694,7 +731,7 @@ def regression_cases(generator):
 
     def far(m, n):
         """At bandwidth 0.5 every exponent is below -100 and free of rounding."""
-        return 12 + whole(generator, m) / 4, whole(generator, n) / 4, normal(generator, n)
+        return 12 + whole(generator, m) / 4, whole(generator, n) / 4, normal(generator, n, size=90)
 
     return [
         Case((*curve(3, 5), 0.7), note="bandwidth 0.7"),
