@@ -35,7 +35,8 @@ def picture_of(widget: Locator) -> str:
     return stage_of(widget).evaluate(
         """async e => {
             const image = [...e.querySelectorAll("img")].find((one) => one.src && !one.hidden);
-            if (!image) return e.innerHTML;
+            // Not the words for screen readers beside it: they follow a moment later.
+            if (!image) return (e.querySelector(".course-page:not([hidden])") ?? e).innerHTML;
             const bytes = new Uint8Array(await (await fetch(image.src)).arrayBuffer());
             return String(bytes.length) + ":" + [...bytes].join(",");
         }"""
@@ -128,6 +129,7 @@ def drive_stepper(widget: Locator):
 
     def step(what, action):
         shown = act(widget, f"stepper: {what}", action)
+        settle(widget)
         seen.append(picture_of(widget))
         return json.loads(shown["state"])["step"]
 

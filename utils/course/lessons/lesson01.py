@@ -220,7 +220,7 @@ register(
         reference=cosine_scores,
         cases=lambda generator: [
             Case((normal(generator, d, size=short), normal(generator, n, d, size=long)))
-            for n, d, short, long in ((3, 2, 1, 3), (4, 4, 5, 3), (2, 6, 0.1, 90), (5, 1, 1, 3), (1, 3, 1, 1))
+            for n, d, short, long in ((3, 2, 1, 3), (4, 4, 5, 3), (2, 6, 0.1, 90), (5, 1, 1, 3), (1, 3, 90, 1))
         ],
         gradient=True,
         mistakes=[
