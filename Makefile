@@ -1,10 +1,11 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks timing slides bench readme lint format boxes clean clean-cache setup setup-test
+.PHONY: help lab test notebooks timing slides bench babi readme lint format boxes clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
 LESSON ?=
+ARGS ?=
 RUN := .venv/bin/python
 SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/course/bootstrap.py
 
@@ -28,6 +29,9 @@ slides: setup-test ## write one self-contained deck per lesson to slides/
 
 bench: setup-test ## measure what the README claims and write the results file and the README's tables
 	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.readme
+
+babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
+	@$(RUN) -m utils.training.babi $(ARGS)
 
 readme: setup-test ## write the README's tables from the results file
 	@$(RUN) -m utils.course.readme
