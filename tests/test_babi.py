@@ -418,11 +418,13 @@ def test_the_cut_share_of_generated_stories_is_that_of_facts_older_than_the_memo
     asked = parse(story_text(3, 500, 2))
     vocabulary = Vocabulary.of(asked)
     ages = [len(one.story) - 1 - place for one in asked for place in one.facts]
-    for memory in (10, 50):
+    shares = {}
+    for memory in (10, 20, 50):
         data = as_tensors(asked, vocabulary, memory)
+        shares[memory] = data.cut
         assert data.cut == pytest.approx(sum(age >= memory for age in ages) / len(ages))
         assert data.fact.sum() == sum(age < memory for age in ages)
-    assert 0 < data.cut < 0.02
+    assert shares[10] > 0.1 > shares[20] > 0 and shares[50] < 0.01
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -20,7 +20,7 @@ from utils.data.story_solver import solve
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
 MOVE = re.compile(r"(\w+) (went to|went back to|journeyed to|travelled to|moved to) the (\w+)\.")
-TAKE = re.compile(r"(\w+) (got|grabbed|took|picked up) the (\w+) there\.")
+TAKE = re.compile(r"(\w+) (got|grabbed|took|picked up) the (\w+)( there)?\.")
 LEAVE = re.compile(r"(\w+) (dropped|left|discarded|put down) the (\w+)( there)?\.")
 KIND, COLOUR = re.compile(r"(\w+) is a (\w+)\."), re.compile(r"(\w+) is (\w+)\.")
 FEAR = re.compile(r"(\w+) are afraid of (\w+)\.")
@@ -196,22 +196,47 @@ def test_task_1_asks_after_every_second_statement():
 def test_moves_takings_and_leavings_have_the_measured_shares(task):
     found = [len(matches(task, pattern)) for pattern in (MOVE, TAKE, LEAVE)]
     assert sum(found) == sum(map(len, told(task)))
-    assert [100 * count / sum(found) for count in found] == pytest.approx([65, 20, 15], abs=3)
+    # Task 3 was not measured; its stories are longer, so more things are being carried and can be left.
+    expected = {2: [65, 20, 15], 3: [62, 20, 18]}[task]
+    assert [100 * count / sum(found) for count in found] == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize("task, average, shortest, longest", [(1, 10, 10, 10), (2, 22, 10, 68), (3, 74, 20, 224)])
 def test_stories_are_as_long_as_measured(task, average, shortest, longest):
-    """The tail of 1,200 stories may reach somewhat further than that of the few hundred that were measured."""
+    """Of 1,200 stories one in a hundred may lie beyond the shortest and the longest of the few hundred that were measured."""
     lengths = [len(story) for story in told(task)]
     assert mean(lengths) == pytest.approx(average, rel=0.05)
-    assert shortest <= min(lengths) <= 1.5 * shortest
-    assert longest / 1.5 <= max(lengths) <= 1.15 * longest
+    assert mean(not shortest <= length <= longest for length in lengths) <= 0.015
+    assert min(lengths) <= 1.5 * shortest and longest / 1.5 <= max(lengths)
+
+
+@pytest.mark.parametrize("task, pattern, share", [(2, TAKE, 100), (2, LEAVE, 20), (3, TAKE, 20), (3, LEAVE, 20)])
+def test_takings_of_task_2_all_say_there_and_one_in_five_of_the_other_sentences(task, pattern, share):
+    assert 100 * mean(bool(match[4]) for match in matches(task, pattern)) == pytest.approx(share, abs=3)
 
 
 @with_things
-def test_one_leaving_in_five_says_there_and_every_taking_does(task):
-    leavings = matches(task, LEAVE)
-    assert 100 * mean(bool(match[4]) for match in leavings) == pytest.approx(20, abs=3)
+def test_questions_follow_two_statements_at_the_earliest_and_their_first_fact_by_at_most_four(task):
+    for seed in SEEDS:
+        ages = {len(one.story) - 1 - one.facts[0] for one in questions(task, seed)}
+        assert ages == {0, 1, 2, 3, 4}
+    for draft in islice(stories(task, 3), 300):
+        marks = ["\t" in line for line in draft.lines]
+        gaps = [len(run) for run in "".join("?" if mark else "." for mark in marks).split("?")]
+        assert all(gap % 2 == 0 and gap >= 2 for gap in gaps[:-1]), draft.lines
+
+
+def test_task_2_never_asks_about_a_thing_that_was_taken_and_not_yet_moved():
+    for one in questions(2, 0):
+        event, room = (one.story[fact] for fact in one.facts)
+        assert LEAVE.fullmatch(event) or (TAKE.fullmatch(event) and one.facts[1] > one.facts[0]), one
+
+
+def test_task_3_asks_about_one_trip_of_one_holder():
+    for one in questions(3, 0):
+        taken, stay, before = (one.story[fact] for fact in one.facts)
+        assert stay.split()[0] == before.split()[0], one
+        assert one.facts[2] < one.facts[1], one
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ COLOURS = ("gray", "white", "yellow", "green")
 
 QUESTIONS_PER_STORY = {1: 5, 2: 5, 3: 5, 15: 4, 16: 1}
 # Tuned until the statistics of generated stories were those of the published ones; tests hold them there.
-WISH_TO_GET, WISH_TO_DROP = 0.4, 0.25  # moves, gets and drops: 65, 20, 15 %
-STATEMENTS_BEFORE_ASKING = {1: 2, 2: 2, 3: 4}
-WISH_TO_ASK = {1: 1.0, 2: 0.53, 3: 0.355}  # lengths: 10, about 22, about 74 statements
-RECENCY, OLDEST = 0.87, 4  # task 1: each later statement makes a person less likely to be asked about
+STATEMENTS_BEFORE_ASKING, OLDEST = 2, 4  # a question's first fact is followed by at most four statements
+RECENCY = 0.87  # task 1: each later statement makes a person less likely to be asked about
+MOVE = 3.75  # a move is as likely as this many of the possible takings and leavings: 65, 20, 15 % in task 2
+SAYS_THERE = {"take": {2: 1.0, 3: 0.2}, "leave": {2: 0.2, 3: 0.2}}
 # Task 16: how often an animal has another colour than its kind, in the kind that is asked about and in the others. 34 % of
 # the stories then have such an animal; were it more often of the asked kind, networks would err more than on the
 # published stories.
@@ -68,68 +68,61 @@ class Thing:
     room: str  # where it is while nobody carries it
     carrier: str | None = None
     event: int | None = None  # the line of the last time it was taken or left; None while the text never named it
-    visits: list[Visit] = field(default_factory=list)  # rooms it is known to have been in, in order
-    since: int = 0  # the first of these visits that its last holder made with it
+    trip: list[Visit] = field(default_factory=list)  # the rooms it was carried to since it was last taken, in order
+    left: Visit | None = None  # where it was left, if the text says where its holder was
 
 
 class World:
-    """Who is where and who has what. It moves only through what the draft tells."""
+    """Who is where and who has what. People are somewhere from the start, which the text does not tell."""
 
-    def __init__(self, chance: random.Random, draft: Draft):
-        self.chance, self.draft = chance, draft
-        self.visits: dict[str, Visit] = {}
+    def __init__(self, chance: random.Random, draft: Draft, task: int):
+        self.chance, self.draft, self.task = chance, draft, task
+        self.room = {actor: chance.choice(ROOMS) for actor in ACTORS}
+        self.visits: dict[str, Visit] = {}  # the last room of each, once the text has told it
         self.things = {name: Thing(chance.choice(ROOMS)) for name in OBJECTS}
 
     def move(self) -> None:
         actor = self.chance.choice(ACTORS)
-        here = self.visits[actor].room if actor in self.visits else None
-        room = self.chance.choice([room for room in ROOMS if room != here])
+        room = self.chance.choice([room for room in ROOMS if room != self.room[actor]])
         line = self.draft.tell(f"{actor} {self.chance.choice(MOVES)} the {room}")
+        self.room[actor] = room
         self.visits[actor] = Visit(room, line)
         for thing in self.things.values():
             if thing.carrier == actor:
-                thing.visits.append(self.visits[actor])
+                thing.trip.append(self.visits[actor])
 
     def possible_gets(self) -> list[tuple[str, str]]:
         return [
             (actor, name)
             for name, thing in self.things.items()
-            for actor, visit in self.visits.items()
-            if thing.carrier is None and thing.room == visit.room
+            for actor in ACTORS
+            if thing.carrier is None and thing.room == self.room[actor]
         ]
 
     def possible_drops(self) -> list[tuple[str, str]]:
         return [(thing.carrier, name) for name, thing in self.things.items() if thing.carrier]
 
+    def _there(self, what: str) -> str:
+        return " there" if self.chance.random() < SAYS_THERE[what][self.task] else ""
+
     def get(self, actor: str, name: str) -> None:
         thing = self.things[name]
-        thing.event = self.draft.tell(f"{actor} {self.chance.choice(GETS)} the {name} there")
-        thing.carrier = actor
-        self._stays(thing, self.visits[actor])
-        thing.since = len(thing.visits) - 1
+        thing.event = self.draft.tell(f"{actor} {self.chance.choice(GETS)} the {name}{self._there('take')}")
+        thing.carrier, thing.trip, thing.left = actor, [], None
 
     def drop(self, actor: str, name: str) -> None:
         thing = self.things[name]
-        there = " there" if self.chance.random() < 0.2 else ""
-        thing.event = self.draft.tell(f"{actor} {self.chance.choice(DROPS)} the {name}{there}")
-        thing.carrier, thing.room = None, self.visits[actor].room
-        self._stays(thing, self.visits[actor])
-
-    @staticmethod
-    def _stays(thing: Thing, visit: Visit) -> None:
-        """The thing is where its holder is. If it was known to be in that room already, the later telling counts."""
-        if thing.visits and thing.visits[-1].room == visit.room:
-            thing.visits[-1] = visit
-        else:
-            thing.visits.append(visit)
+        thing.event = self.draft.tell(f"{actor} {self.chance.choice(DROPS)} the {name}{self._there('leave')}")
+        thing.carrier, thing.room, thing.left = None, self.room[actor], self.visits.get(actor)
 
     def step(self) -> None:
-        """One statement: most are moves, because taking and leaving is not always possible."""
+        """One statement: a taking or a leaving, the more likely the more of them are possible, or a move."""
         gets, drops = self.possible_gets(), self.possible_drops()
-        if gets and self.chance.random() < WISH_TO_GET:
-            self.get(*self.chance.choice(gets))
-        elif drops and self.chance.random() < WISH_TO_DROP:
-            self.drop(*self.chance.choice(drops))
+        number = int(self.chance.random() * (len(gets) + len(drops) + MOVE))
+        if number < len(gets):
+            self.get(*gets[number])
+        elif number < len(gets) + len(drops):
+            self.drop(*drops[number - len(gets)])
         else:
             self.move()
 
@@ -139,46 +132,45 @@ class World:
         return [(f"Where is {actor}", visit.room, (visit.line,)) for actor, visit in self.visits.items()]
 
     def where_things_are(self) -> list[tuple]:
-        return [
-            (f"Where is the {name}", thing.visits[-1].room, (thing.event, thing.visits[-1].line))
-            for name, thing in self.things.items()
-            if thing.event
-        ]
-
-    def where_things_were(self) -> list[tuple]:
-        """The room before the last stay in another one, while the last holder had the thing: three facts suffice."""
+        """Things that were carried somewhere or left somewhere; not those just taken, nor where the text does not tell."""
         found = []
         for name, thing in self.things.items():
-            last = {visit.room: place for place, visit in enumerate(thing.visits)}
+            visit = thing.left if thing.carrier is None else (thing.trip or [None])[-1]
+            if visit:
+                found.append((f"Where is the {name}", visit.room, (thing.event, visit.line)))
+        return found
+
+    def where_things_were(self) -> list[tuple]:
+        """The room before the last stay in another one, both on one trip with one holder: three facts suffice."""
+        found = []
+        for name, thing in self.things.items():
+            last = {visit.room: place for place, visit in enumerate(thing.trip)}
             for room, place in last.items():
-                if place >= max(1, thing.since + 1):
-                    stay, before = thing.visits[place], thing.visits[place - 1]
+                if place:
+                    stay, before = thing.trip[place], thing.trip[place - 1]
                     question = f"Where was the {name} before the {room}"
                     found.append((question, before.room, (thing.event, stay.line, before.line)))
         return found
 
 
 def choose_question(world: World, task: int, chance: random.Random) -> tuple | None:
-    if task == 2:
-        known = world.where_things_are()
-    elif task == 3:
-        known = world.where_things_were()
-    else:
-        known = world.where_people_are()
-        told = [int(line.partition(" ")[0]) for line in world.draft.lines if "\t" not in line]
-        ages = [sum(line > support[0] for line in told) for _, _, support in known]
-        return chance.choices(known, [RECENCY**age if age <= OLDEST else 0 for age in ages])[0]
-    return chance.choice(known) if known else None
+    known = {1: world.where_people_are, 2: world.where_things_are, 3: world.where_things_were}[task]()
+    told = [int(line.partition(" ")[0]) for line in world.draft.lines if "\t" not in line]
+    ages = [sum(line > support[0] for line in told) for _, _, support in known]
+    recent = [one for one, age in zip(known, ages, strict=True) if age <= OLDEST]
+    if task == 1:
+        return chance.choices(recent, [RECENCY**age for age in ages if age <= OLDEST])[0]
+    return chance.choice(recent) if recent else None
 
 
 def people_and_things(task: int, chance: random.Random) -> Draft:
     draft = Draft()
-    world = World(chance, draft)
+    world = World(chance, draft, task)
     while draft.questions < QUESTIONS_PER_STORY[task]:
-        for _ in range(STATEMENTS_BEFORE_ASKING[task]):
+        for _ in range(STATEMENTS_BEFORE_ASKING):
             world.move() if task == 1 else world.step()
         asked = choose_question(world, task, chance)
-        if asked and chance.random() < WISH_TO_ASK[task]:
+        if asked:
             draft.ask(*asked)
     return draft
 
