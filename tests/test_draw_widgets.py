@@ -134,6 +134,7 @@ def test_alt_text_may_follow_the_parameters():
         ({"one": 1, "two": 2}, ipywidgets.ToggleButtons, 1),
         (True, ipywidgets.Checkbox, True),
         ("some text", ipywidgets.Text, "some text"),
+        ("two\nlines", ipywidgets.Textarea, "two\nlines"),
         (ipywidgets.IntText(value=4), ipywidgets.IntText, 4),
     ],
 )

@@ -1,1 +1,1 @@
-"""What the README claims, measured. `python -m tests.benchmarks` writes `results.json` beside this file."""
+"""What the README and the lessons claim, measured. `python -m tests.benchmarks` writes one file a result to `results/`."""

@@ -43,6 +43,8 @@ def test_from_key_press_to_new_picture_in_time(ran):
     asked_for = lessons.called_widgets(lessons.student(ran.name))["explore"]
     assert len(explorers) == asked_for
     for number, widget in enumerate(explorers, 1):
+        if not widget.locator(".noUi-handle").count():
+            continue  # only text to type, which is drawn when the writer leaves the field
         widget.scroll_into_view_if_needed()
         median = statistics.median(key_to_picture(widget))
         print(f"{ran.name}, explore {number}: {median:.0f} ms from key press to new picture (median)")

@@ -103,6 +103,13 @@ def operate_controls(widget: Locator, name: str) -> int:
             lambda line=line: (line.fill(line.input_value() + " a"), press(line, "Enter")),
         )
         count += 1
+    for area in widget.locator(".widget-textarea textarea").all():
+        act(
+            widget,
+            f"{name}: the larger text field",
+            lambda area=area: (area.fill(area.input_value() + "\nand more"), press(area, "Tab")),
+        )
+        count += 1
     return count
 
 
@@ -376,7 +383,7 @@ FOCUSED = """e => {
     if (!e.contains(now)) return null;
     const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", stage: ".course-stage",
                    menu: "select", box: "input[type=checkbox]", radio: "input[type=radio]", range: "input[type=range]",
-                   text: "input[type=text]", button: "button"};
+                   text: "input[type=text], textarea", button: "button"};
     const seen = now.getBoundingClientRect();
     const style = getComputedStyle(now);
     const inner = now.querySelector("rect") ? getComputedStyle(now.querySelector("rect")) : style;

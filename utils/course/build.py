@@ -133,6 +133,7 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
     # Definitions are hashed to the letter: a lesson may show a solution's text, comments included.
     to_the_letter = [file for dotted, file in modules.items() if dotted.startswith("utils.course.lessons.")]
     reads = [shop.root / path for path in source.metadata.get("course", {}).get("reads", [])]
+    results = [shop.root / "tests/benchmarks/results" / f"{result}.json" for result in _stored_results(code)]
     return fingerprint.digest(
         f"format {FORMAT}",
         shop.source(name).read_text(encoding="utf-8"),
@@ -140,6 +141,7 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
         *(f"{path.name} {fingerprint.text_hash(path)}" for path in to_the_letter),
         *(f"{path.name} {fingerprint.text_hash(path)}" for path in fingerprint.package_data(modules)),
         *(f"{path.name} {fingerprint.file_hash(path)}" for path in reads),
+        *(f"{path.name} {fingerprint.text_hash(path)}" for path in results if path.exists()),
         in_words(read_timings(shop.sources).get(name)),
         *(shop.names() if _shows_the_shelf(code) else ()),
     )[:32]
@@ -151,6 +153,13 @@ def _definitions(name: str, code: str, shop: Shop) -> set[str]:
         files = (shop.root / "utils/course/lessons").glob("lesson[0-9][0-9].py")
         return {f"utils.course.lessons.{file.stem}" for file in files}
     return {f"utils.course.lessons.lesson{name[:2]}"}
+
+
+def _stored_results(code: str) -> list[str]:
+    """The names in `stored("name")`: a lesson that shows a stored table depends on its file."""
+    calls = (node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call) and len(node.args) == 1)
+    named = (call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "stored")
+    return sorted({name.value for name in named if isinstance(name, ast.Constant)})
 
 
 def _shows_the_shelf(code: str) -> bool:

@@ -1,17 +1,17 @@
 """Write the tables of the README and of the lecturer's guide from what they speak of; never by hand."""
 
-import json
 import re
 import sys
 
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
+from utils.course.results import stored
 from utils.course.timing import in_words, read_timings
+from utils.training.babi import PUBLISHED
 
 README = ROOT / "README.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
-RESULTS = ROOT / "tests" / "benchmarks" / "results.json"
 
 
 def table(head: tuple, rows: list[tuple]) -> str:
@@ -34,23 +34,60 @@ def lessons_table() -> str:
 
 
 def results_tables() -> str:
-    results = json.loads(RESULTS.read_text())
-    regression = [(row["model"], f"{row['error']:.2f}", f"{row['spread']:.2f}") for row in results["regression"]]
-    costs = [
+    """Every stored result that the README shows; each part says when and where it was measured."""
+    return "\n\n".join((*regression_part(), *attention_part(), *memory_part()))
+
+
+def measured(result) -> str:
+    return f"Measured on {result.date}, {result.machine}, one thread, by `make bench`."
+
+
+def attention_part() -> tuple[str, ...]:
+    costs = stored("attention_costs")
+    rows = [
         (row["shape"], "causal" if row["mask"] else "none", f"{row['fused']:.2f}", f"{row['explicit']:.2f}")
-        for row in results["attention_costs"]
+        for row in costs.result
     ]
-    seeds = results["seeds_at_once"]
-    return "\n\n".join(
+    return (
+        "**The course's `attention` against torch's own kernel** (time over time, 1 = equal): fused, when no weights are "
+        f"asked for, and explicit, when they are. {measured(costs)}",
+        table(("batch x heads x length x width", "mask", "fused", "explicit"), rows),
+    )
+
+
+def regression_part() -> tuple[str, ...]:
+    errors, seeds = stored("regression"), stored("seeds_at_once").result
+    rows = [(row["model"], f"{row['error']:.2f}", f"{row['spread']:.2f}") for row in errors.result]
+    return (
+        f"**Lesson 01, regression with a learned bandwidth.** Held-out root-mean-square error, {seeds['seeds']} seeds. "
+        f"Training them at once is {seeds['gain']:g} times as fast as one by one. {measured(errors)}",
+        table(("model", "error", "spread"), rows),
+    )
+
+
+def memory_part() -> tuple[str, ...]:
+    result, speed = stored("memory_table"), stored("memory_seeds_at_once").result
+    rows = [
         (
-            f"Measured on {results['date']}, {results['machine']}, one thread, by `make bench`.",
-            f"**Lesson 01, regression with a learned bandwidth.** Held-out root-mean-square error, {seeds['seeds']} seeds. "
-            f"Training them at once is {seeds['gain']:g} times as fast as one by one.",
-            table(("model", "error", "spread"), regression),
-            "**The course's `attention` against torch's own kernel** (time over time, 1 = equal): fused, when no weights "
-            "are asked for, and explicit, when they are.",
-            table(("batch x heads x length x width", "mask", "fused", "explicit"), costs),
+            row["task"],
+            row["row"],
+            f"{row['median']:.1f}",
+            f"{min(row['errors']):.1f} to {max(row['errors']):.1f}",
+            f"{row['solved']} of {row['seeds']}",
+            f"{row['agreement_median']:.0f} %",
         )
+        for row in sorted(result.result, key=lambda row: row["task"])
+    ]
+    tasks = (1, 2, 3, 15, 16)
+    published = [(source, *(figures[task] for task in tasks)) for source, figures in PUBLISHED.items()]
+    return (
+        "**Lesson 02, memory networks on generated bAbI stories.** 1,000 training questions, error in % on 1,000 new ones, "
+        f"ten seeds a row; the first row of a task is its full recipe with three hops. {measured(result)} "
+        f"Ten seeds of task {speed['task']} train together in {speed['together_seconds']:g} s, {speed['ratio']:g} times the "
+        f"{speed['one_alone_seconds']:g} s of one seed in the fastest plain loop.",
+        table(("task", "network", "median error", "seeds", "solved", "supporting facts found"), rows),
+        "Published errors on the real bAbI files with 1,000 training questions, tasks 1, 2, 3, 15, 16:",
+        table(("source", *map(str, tasks)), published),
     )
 
 

@@ -38,9 +38,9 @@ def explore(figure_function, /, alt, *, labels=None, **controls):
     """Show `figure_function(**parameters)` with one control for each parameter.
 
     A control is (low, high, step, start) or `log_range(...)` for a slider, a list or a dict {label: value} for a
-    choice (the first is the start), True or False for a check box, a string for a text field, or any ipywidget
-    with a value. `alt` is a sentence, or a function of the same parameters that gives one. `labels` maps
-    parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
+    choice (the first is the start), True or False for a check box, a string for a text field (one with line ends for a
+    larger one), or any ipywidget with a value. `alt` is a sentence, or a function of the same parameters that gives
+    one. `labels` maps parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
     """
     return Explore(figure_function, alt, controls, labels or {})
 
@@ -154,6 +154,8 @@ def make_control(name, label, given):
         return given
     if isinstance(given, bool):
         return ipywidgets.Checkbox(value=given, indent=True, **wide)
+    if isinstance(given, str) and "\n" in given:
+        return ipywidgets.Textarea(value=given, rows=given.count("\n") + 4, continuous_update=False, **wide)
     if isinstance(given, str):
         return ipywidgets.Text(value=given, continuous_update=False, **wide)
     if isinstance(given, LogRange):

@@ -12,10 +12,10 @@ from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIG
 ROW, CELL = 0.36, 1.0  # inches
 
 
-def hops_picture(sentences, weights, question="", answer="", title="", facts=()):
+def hops_picture(sentences, weights, question="", answer="", title="", facts=(), note=""):
     """A story as rows, one column of weights for each hop; supporting facts carry a dot.
 
-    weights (hops, n) for n sentences; `facts` are places of sentences.
+    weights (hops, n) for n sentences; `facts` are places of sentences; `note` is a sentence below all.
     """
     weights = checked_weights(weights)
     hops, n = weights.shape
@@ -25,7 +25,9 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=())
     text = max(3.0, 0.115 * longest)
     # The title stands over all; the question and the answer below the story.
     width, height = text + CELL * hops + 0.8, ROW * n + (1.75 if question else 1.2)
-    width = max(width, 0.125 * len(title) + 0.4)
+    width = max(width, 0.125 * len(title) + 0.4, text + 0.13 * len(answer) + 0.6)
+    note = textwrap.wrap(note, int(width / 0.1))
+    height += 0.26 * len(note)
     figure, axes = canvas(width, height, margins=(0.1, 0.1, 0.1, 0.1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
@@ -52,6 +54,8 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=())
         y = first + ROW * n + 0.3
         axes.text(0.4, y, question, va="center", fontsize=14, color=COLOURS["query"], fontweight="bold")
         axes.text(text + 0.5, y, answer, va="center", fontsize=14, color=COLOURS["output"], fontweight="bold")
+    if note:
+        axes.text(0.4, height - 0.1, "\n".join(note), va="bottom", fontsize=SMALL, color=GREY)
     return figure
 
 
@@ -74,7 +78,8 @@ def loss_curves(groups, linear_epochs, title):
         for seed in range(losses.shape[1]):
             axes.plot(epochs, losses[:, seed], style, color=shade, linewidth=2, label=name if seed == 0 else None)
     axes.axvspan(-linear_epochs, 0, color="#EEEEEE", zorder=0)
-    axes.text(-linear_epochs / 2, 0.02, "no softmax", ha="center", va="bottom", fontsize=SMALL, color=GREY)
+    above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": SMALL}
+    axes.text(-linear_epochs / 2, 0.97, "no softmax", color=GREY, **above)
     axes.set(xlabel="epoch (0: the softmax comes in)", ylabel="training loss")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper right")

@@ -218,7 +218,7 @@ register(
                 "The softmax is missing: the weights are the scores themselves.",
             ),
             Mistake(
-                hop_with(lambda scores, mask: (scores * scores.size(-1) ** 0).masked_fill(~mask, 0.0).softmax(-1)),
+                hop_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1)),
                 "Empty places got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
             ),
             Mistake(
