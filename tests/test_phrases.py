@@ -1,0 +1,494 @@
+"""Facts about the phrase corpus. The French is judged by `french_grammar.py`, which shares nothing with the generator."""
+
+import os
+import random
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests import french_grammar
+from tests.french_grammar import ADJECTIVES, FUNCTION_WORDS, NOUNS, VERBS, parses, vowel
+from utils.data.phrases import LENGTHS, SAMPLE_SIZES, SAMPLES, Corpus, Pair, as_line, corpus, sentences, write_samples
+from utils.data.tokens import join, split
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("train", "validation", "test", "longer")
+each_part = pytest.mark.parametrize("part", PARTS)
+
+
+@cache
+def whole() -> Corpus:
+    return corpus()
+
+
+@cache
+def everything() -> tuple[Pair, ...]:
+    """Two more seeds beside the one that the lessons use."""
+    others = [corpus(train=4000, longer=1500, seed=seed) for seed in (1, 2)]
+    return tuple(pair for one in (whole(), *others) for part in PARTS for pair in getattr(one, part))
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.strip().splitlines()]
+
+
+def containing(phrase: str, language: str = "english") -> list[Pair]:
+    return [pair for pair in everything() if f" {phrase} " in f" {' '.join(getattr(pair, language))} "]
+
+
+def linked(pair: Pair, place: int) -> list[str]:
+    """The French words behind an English place."""
+    return [pair.french[french] for english, french in pair.links if english == place]
+
+
+# Correct French
+
+
+def test_every_french_sentence_agrees_throughout():
+    wrong = [" ".join(pair.french) for pair in everything() if not parses(pair.french)]
+    assert not wrong, wrong[:5]
+
+
+def test_the_checker_shares_no_code_with_the_generator():
+    source = Path(french_grammar.__file__).read_text(encoding="utf-8")
+    assert re.findall(r"^\s*(?:from|import) (\S+)", source, re.MULTILINE) == ["collections.abc"]
+
+
+@pytest.mark.parametrize(
+    "right, wrong",
+    [
+        ("la zone économique européenne est belle", "la zone économique européen est belle"),
+        ("le bel arbre tombe", "le beau arbre tombe"),
+        ("le beau chien tombe", "le bel chien tombe"),
+        ("un vieil ours dort", None),  # a word that is not in the dictionary
+        ("l' homme voit les journaux nationaux", "l' homme voit les journaux nationales"),
+        ("l' homme voit le chien", "le homme voit le chien"),
+        ("la porte du château est verte", "la porte de le château est verte"),
+        ("la porte de l' hôpital est verte", "la porte du hôpital est verte"),
+        ("les clés de la maison sont noires", "les clés de la maison est noire"),
+        ("la clé des maisons est noire", "la clé des maisons sont noires"),
+        ("le roi et la reine sont heureux", "le roi et la reine sont heureuses"),
+        ("la reine et la tante sont heureuses", "la reine et la tante sont heureux"),
+        ("la reine qui voit le roi est fière", "la reine qui voit le roi est fier"),
+        ("le roi ne voit pas la reine", "le roi ne voit la reine"),
+        ("le roi parle aux filles", "le roi parle à les filles"),
+        ("de grands chiens dorment", "des grands chiens dorment"),
+        ("des chiens noirs dorment", "de chiens noirs dorment"),
+        ("le roi dit que la reine dort", "le roi dit la reine dort"),
+        ("le livre que la reine lit est beau", "le livre qui la reine lit est beau"),
+    ],
+)
+def test_the_checker_knows_right_from_wrong(right, wrong):
+    if wrong is None:
+        assert not parses(tuple(right.split()))
+    else:
+        assert parses(tuple(right.split()))
+        assert not parses(tuple(wrong.split()))
+
+
+def test_the_checker_notices_a_wrong_form_wherever_it_is_put():
+    """Every article, adjective and verb of many sentences, exchanged for another form of the same word."""
+    families = [("le", "la", "les"), ("un", "une"), ("est", "sont"), ("du", "des"), ("au", "aux")]
+    families += [tuple(row[3:5]) for row in rows(VERBS)]
+    families += [tuple(dict.fromkeys(form.partition("/")[0] for form in row[2:])) for row in rows(ADJECTIVES)]
+    others = {form: [one for one in family if one != form] for family in families for form in family}
+    noticed = tried = 0
+    for pair in whole().test:
+        for place, word in enumerate(pair.french):
+            for other in others.get(word, ()):
+                tried += 1
+                noticed += not parses((*pair.french[:place], other, *pair.french[place + 1 :]))
+    assert tried > 5000
+    assert noticed / tried > 0.99  # the rest agree with another noun: "des reines qui ..." can describe either
+
+
+def test_words_run_together_always_and_only_before_a_vowel():
+    full = {"l'": ("le", "la"), "d'": ("de",), "n'": ("ne",), "qu'": ("que",)}
+    seen = Counter()
+    for pair in everything():
+        for word, following in pairwise(pair.french):
+            if word in full:
+                assert vowel(following), pair
+                seen[word] += 1
+            assert not (word in ("le", "la", "de", "ne", "que") and vowel(following)), pair
+        assert pair.french[-1] not in full
+    assert set(seen) == set(full) and min(seen.values()) > 500
+
+
+def test_no_contraction_is_missed():
+    for pair in everything():
+        text = f" {' '.join(pair.french)} "
+        assert not re.search(r" (de|à) (le|les) | de des | de de | d' des ", text), text
+    for contracted in ("du", "des", "au", "aux"):
+        assert len(containing(contracted, "french")) > 300
+
+
+@pytest.mark.parametrize("form", ["bel", "nouvel", "vieil"])
+def test_the_short_forms_occur_before_vowels(form):
+    found = containing(form, "french")
+    assert len(found) >= 40
+    for pair in found:
+        assert vowel(pair.french[pair.french.index(form) + 1])
+
+
+def test_nothing_negated_has_an_indefinite_object():
+    """It would be "pas de" instead of "un" and "des"."""
+    found = 0
+    for pair in everything():
+        for word, following in pairwise(pair.french):
+            if word in ("pas", "jamais"):
+                found += 1
+                assert following not in ("un", "une", "des", "de", "d'"), pair
+    assert found > 3000
+
+
+def candidates(words: tuple[str, ...], place: int) -> list[str]:
+    """The nouns of the noun phrase that ends before `place`: "the mother of the king near the door" has three."""
+    nouns = {form for row in rows(NOUNS) for form in row[1:3]}
+    modifiers = {"the", "a", "an", "some"} | {row[1] for row in rows(ADJECTIVES)}
+    found, back = [], place - 1
+    while back >= 0 and words[back] in nouns:
+        found.append(words[back])
+        back -= 1
+        while words[back] in modifiers and back >= 0:
+            back -= 1
+        if words[back] not in ("of", "near", "in", "on", "under", "behind", "with"):
+            break
+        back -= 1
+    return found
+
+
+def test_a_relative_clause_with_an_adjective_has_one_possible_noun():
+    """If two nouns before "who is old" differ in gender, number or who/that must tell them apart."""
+    gender = {form: row[0] for row in rows(NOUNS) for form in row[1:3]}
+    plurals, persons = {row[2] for row in rows(NOUNS)}, {form for row in rows(NOUNS)[:13] for form in row[1:3]}
+    qualities = "|".join(row[1] for row in rows(ADJECTIVES))
+    clause = re.compile(rf"\b(who|that) (is|are) (?:(?:not|never|often|always) )?(?:{qualities})\b")
+    chains = 0
+    for pair in everything():
+        text = " ".join(pair.english)
+        for match in clause.finditer(text):
+            nouns = candidates(pair.english, text[: match.start()].count(" "))
+            meant = [
+                one for one in nouns if ((one in persons), (one in plurals)) == (match[1] == "who", match[2] == "are")
+            ]
+            if nouns:  # none after "says", where "that" begins a clause, never with "is"
+                assert len({gender[one] for one in meant}) == 1, text
+                chains += len(nouns) > 1
+    assert chains > 200
+
+
+def test_a_relative_clause_behind_two_joined_nouns_has_the_gender_of_both():
+    """ "the boys and the girls who are old" would be "vieilles" or "vieux"."""
+    names = "|".join(form for row in rows(NOUNS) for form in row[1:3])
+    subject = re.compile(
+        rf"^\w+ (?:\w+ )??({names}) and \w+ (?:\w+ )??({names}) (?:who|that) are (?!in|on|near|behind|under|with)"
+    )
+    gender = {form: row[0] for row in rows(NOUNS) for form in row[1:3]}
+    found = [match.groups() for pair in everything() if (match := subject.search(" ".join(pair.english)))]
+    genders = Counter((gender[one], gender[other]) for one, other in found)
+    assert genders.total() >= 10 and genders["m", "f"] == 0
+
+
+# The one right answer
+
+
+def test_an_english_sentence_has_one_french_one_whatever_the_seed():
+    french = {}
+    for pair in everything():
+        assert french.setdefault(pair.english, (pair.french, pair.links)) == (pair.french, pair.links)
+    assert len(french) > 30_000
+
+
+def test_the_european_economic_area_is_la_zone_economique_europeenne():
+    phrase = ("the", "european", "economic", "area")
+    found = 0
+    for pair in whole().train:
+        for start in range(len(pair.english) - 3):
+            if pair.english[start : start + 4] == phrase:
+                found += 1
+                assert "la zone économique européenne" in join(pair.french, "french")
+                linked_to = [linked(pair, start + step) for step in range(4)]
+                assert linked_to == [["la"], ["européenne"], ["économique"], ["zone"]]
+    assert found >= 40
+
+
+@pytest.mark.parametrize(
+    "english, french",
+    [
+        ("not", {"ne", "n'", "pas"}),
+        ("never", {"ne", "n'", "jamais"}),
+        ("because", {"parce", "que", "qu'"}),
+        ("that", {"qui", "que", "qu'"}),
+        ("the", {"le", "la", "l'", "les", "du", "des", "au", "aux"}),
+    ],
+)
+def test_the_sentence_decides_between_the_forms_of_a_word(english, french):
+    found = Counter(
+        word
+        for pair in everything()
+        for place, one in enumerate(pair.english)
+        if one == english
+        for word in linked(pair, place)
+    )
+    assert set(found) == french and min(found.values()) > 100
+
+
+def test_adjectives_come_in_mirrored_order_and_up_to_four_at_once():
+    before = {row[1] for row in rows(ADJECTIVES) if row[0] == "before"}
+    after = {row[1] for row in rows(ADJECTIVES)} - before
+    counts = Counter()
+    for pair in everything():
+        french_of = dict(pair.links)
+        chain = []
+        for place, word in enumerate(pair.english):
+            if word in before | after and not (chain and word in before and pair.english[chain[-1]] in after):
+                chain.append(place)
+                continue
+            if (
+                chain
+                and word not in ("and", "but", "when", "because", "is", "are")
+                and pair.english[chain[0] - 1] in ("the", "a", "an", "some")
+            ):
+                noun = french_of[place]
+                first = [french_of[one] for one in chain if pair.english[one] in before]
+                last = [french_of[one] for one in chain if pair.english[one] in after]
+                assert first == sorted(first) and all(one < noun for one in first), pair
+                assert last == sorted(last, reverse=True) and all(one > noun for one in last), pair
+                counts[len(first), len(last)] += 1
+            chain = []
+    for kind in ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 1)):
+        assert counts[kind] > 150, (kind, counts)
+    assert sum(count for kind, count in counts.items() if sum(kind) >= 4) > 20
+
+
+# Alignments
+
+
+def test_links_are_in_range_sorted_and_cover_every_word_of_both_sides():
+    for pair in everything():
+        assert list(pair.links) == sorted(set(pair.links))
+        assert {english for english, _ in pair.links} == set(range(len(pair.english))), pair
+        assert {french for _, french in pair.links} == set(range(len(pair.french))), pair
+
+
+def dictionary() -> dict[str, set[str]]:
+    """English word to the French words that it may be linked to."""
+    meaning = defaultdict(set)
+    for _, one, many, eins, viele in rows(NOUNS):
+        meaning[one].add(eins)
+        meaning[many].add(viele)
+    for _, english, *forms in rows(ADJECTIVES):
+        meaning[english] |= {part for form in forms for part in form.split("/")}
+    for what, bare, singular, one, many in rows(VERBS):
+        meaning[singular].add(one)
+        meaning[bare] |= {many} if what == "quality" else {one, many}
+        if what != "quality":
+            meaning["does"].add(one)
+            meaning["do"].add(many)
+    for english, *french in rows(FUNCTION_WORDS):
+        meaning[english] |= set(french)
+    return meaning
+
+
+def test_linked_words_mean_the_same():
+    meaning = dictionary()
+    for pair in everything():
+        for english, french in pair.links:
+            assert pair.french[french] in meaning[pair.english[english]], (pair, english, french)
+
+
+def test_english_verbs_agree_as_the_french_ones_do():
+    number = {row[3 + many]: many for row in rows(VERBS) for many in (0, 1)}
+    english_number = {**{row[2]: 0 for row in rows(VERBS)}, "does": 0, "do": 1, "are": 1, "is": 0}
+    bare = {row[1] for row in rows(VERBS)} - {"are"}
+    for pair in everything():
+        words = pair.english
+        for place, word in enumerate(words):
+            if word in english_number:
+                assert {number[french] for french in linked(pair, place)} == {english_number[word]}, pair
+            if word in bare and words[place - 1] != "not":
+                assert {number[french] for french in linked(pair, place)} == {1}, pair
+            if word == "not":
+                assert words[place - 1] in ("does", "do", "is", "are") and (
+                    words[place - 1] in ("is", "are") or words[place + 1] in bare
+                )
+
+
+def test_a_and_an_follow_the_sound_of_the_next_word():
+    for pair in everything():
+        for word, following in pairwise(pair.english):
+            if word in ("a", "an"):
+                assert (word == "an") == (following[0] in "aeiou" and following != "european"), pair
+
+
+def test_one_link_per_french_word_nearly_reaches_the_gold_alignment():
+    words = sum(len(pair.french) for pair in whole().test)
+    links = sum(len(pair.links) for pair in whole().test)
+    floor = 1 - 2 * words / (words + links)
+    assert 0.01 < floor < 0.03
+
+
+# Size and splits
+
+
+def test_default_sizes():
+    assert [len(getattr(whole(), part)) for part in PARTS] == [20_000, 1_000, 1_000, 500]
+
+
+def test_no_english_sentence_occurs_twice():
+    found = [pair.english for part in PARTS for pair in getattr(whole(), part)]
+    assert len(set(found)) == len(found)
+
+
+def test_longer_is_longer_than_anything_in_training():
+    longest = max(len(pair.english) for pair in whole().train)
+    assert longest == max(LENGTHS) == 18
+    lengths = {len(pair.english) for pair in whole().longer}
+    assert lengths == set(range(19, 27))
+    assert max(len(pair.english) for pair in (*whole().validation, *whole().test)) <= longest
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+def test_lengths_spread_evenly_over_the_quarters(part):
+    lengths = sorted(len(pair.english) for pair in getattr(whole(), part))
+    quarter = len(lengths) // 4
+    ends = [(lengths[one * quarter], lengths[(one + 1) * quarter - 1]) for one in range(4)]
+    assert ends[0] in ((3, 7), (3, 8)) and ends[3][0] in (13, 14) and ends[3][1] == 18
+    assert 9 <= ends[1][1] <= 11
+    shares = Counter(lengths)
+    for words, percent in LENGTHS.items():
+        assert abs(100 * shares[words] / len(lengths) - percent) < (1 if part == "train" else 3)
+
+
+def test_word_types_are_many_enough_to_be_interesting_and_few_enough_to_be_learnt():
+    english = Counter(word for pair in whole().train for word in pair.english)
+    french = Counter(word for pair in whole().train for word in pair.french)
+    assert 150 <= len(english) <= 230 and 150 <= len(french) <= 300
+    assert min(english.values()) >= 100 and min(french.values()) >= 30
+
+
+@pytest.mark.parametrize("part", ["validation", "test", "longer"])
+@pytest.mark.parametrize("language", ["english", "french"])
+def test_held_out_words_all_occur_in_training(part, language):
+    known = {word for pair in whole().train for word in getattr(pair, language)}
+    assert {word for pair in getattr(whole(), part) for word in getattr(pair, language)} <= known
+
+
+def test_every_word_of_the_checkers_dictionary_occurs():
+    english = {word for pair in whole().train for word in pair.english}
+    french = {word for pair in whole().train for word in pair.french}
+    assert set(dictionary()) == english
+    assert set().union(*dictionary().values()) == french
+
+
+@pytest.mark.parametrize(
+    "language, pattern, percent",
+    [
+        ("french", r"\b(ne|n') \S+ (pas|jamais)\b", 10),
+        ("french", r"\b(qui)\b", 15),
+        ("english", r"\b(who|that) (the|a|an|some) .*\b(is|are|[a-z]+s)\b", 5),
+        ("french", r"\bet\b", 15),
+        ("english", r"\bof (the|a|an)\b", 12),
+        ("english", r"\b(but|when|because)\b", 12),
+        ("english", r"\b(says?|thinks?|knows?) that\b", 4),
+        ("english", r"\bto (the|a|an|some)\b", 10),
+        ("english", r"\b(often|always)\b", 4),
+    ],
+)
+def test_every_construction_is_frequent(language, pattern, percent):
+    texts = [" ".join(getattr(pair, language)) for pair in whole().train]
+    assert 100 * sum(bool(re.search(pattern, text)) for text in texts) / len(texts) > percent
+
+
+def test_subjects_far_from_their_adjective_agree_with_it():
+    """ "the queen who sees the dog is old", "the doors of the castle are green": the nearest noun is another one."""
+    nouns = {form: (row[0], many) for row in rows(NOUNS) for many, form in enumerate(row[1:3])}
+    names, verbs = "|".join(nouns), "|".join(form for row in rows(VERBS) if row[0] == "object" for form in row[1:3])
+    link = rf"(?:of|near|in|on|under|behind|with|(?:who|that) (?:{verbs})(?: to| for| at)?)"
+    far = re.compile(rf"^\w+ (?:\w+ )?({names}) {link} \w+ (?:\w+ )?({names}) (?:is|are) (\w+)(?: |$)")
+    forms = {row[1]: [form.split("/")[0] for form in row[2:]] for row in rows(ADJECTIVES)}
+    across = 0
+    for pair in everything():
+        match = far.search(" ".join(pair.english))
+        if match and match[3] in forms:
+            (gender, many), nearer = nouns[match[1]], nouns[match[2]]
+            place = match[0].rstrip().count(" ")
+            assert linked(pair, place) == [forms[match[3]][many + 2 * (gender == "f")]], pair
+            across += gender != nearer[0]
+    assert across > 100
+
+
+# Seeds and files
+
+
+def test_the_held_out_parts_do_not_depend_on_the_size_of_the_training_part():
+    small = corpus(train=50)
+    assert (small.test, small.validation, small.longer) == (whole().test, whole().validation, whole().longer)
+    assert small.train == whole().train[:50]
+
+
+def test_another_seed_gives_other_sentences():
+    assert not set(corpus(train=10, seed=1).longer) & set(whole().longer)
+
+
+def test_the_corpus_is_the_same_in_every_process():
+    code = "import hashlib; from utils.data.phrases import corpus; print(hashlib.sha256(repr(corpus(300, 100, 100, 100)).encode()).hexdigest())"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(found) == 1
+
+
+def test_impossible_sizes_are_refused():
+    with pytest.raises(ValueError, match="expected 0 or more pairs for train, got -1"):
+        corpus(train=-1)
+    with pytest.raises(ValueError, match=r"expected a new sentence of 3 words, .* ask for fewer"):
+        sentences(2000, {3: 1}, random.Random(0), set())
+
+
+def test_the_samples_are_what_the_generator_writes(tmp_path):
+    write_samples(tmp_path)
+    for name, count in SAMPLE_SIZES.items():
+        data = (SAMPLES / f"{name}.tsv").read_bytes()
+        assert data == (tmp_path / f"{name}.tsv").read_bytes()
+        assert data.count(b"\n") == count and b"\r" not in data
+    assert sorted(path.name for path in SAMPLES.iterdir()) == sorted(f"{name}.tsv" for name in SAMPLE_SIZES)
+
+
+def test_the_readme_of_the_data_says_what_was_measured():
+    text = " ".join((ROOT / "data" / "README.md").read_text(encoding="utf-8").split())
+    english = Counter(word for pair in whole().train for word in pair.english)
+    french = Counter(word for pair in whole().train for word in pair.french)
+    rarest = f"the rarest occur {min(english.values())} and {min(french.values())} times"
+    assert f"{len(english)} English, {len(french)} French; {rarest}" in text
+    lengths = [[len(pair.english) for pair in getattr(whole(), part)] for part in PARTS]
+    cells = [f"{min(found)} to {max(found)} ({sum(found) / len(found):.1f})" for found in lengths]
+    assert f"| English words, least to most (mean) | {' | '.join(cells)} |" in text
+    quarters = []
+    for found in map(sorted, lengths):
+        size = len(found) // 4
+        quarters.append(", ".join(f"{found[one * size]}-{found[(one + 1) * size - 1]}" for one in range(4)))
+    assert f"| quarters by length | {' | '.join(quarters)} |" in text
+
+
+@each_part
+def test_a_sample_line_can_be_read_back(part):
+    for pair in getattr(whole(), part)[:100]:
+        english, french, links = as_line(pair).rstrip("\n").split("\t")
+        assert tuple(split(english, "english")) == pair.english and tuple(split(french, "french")) == pair.french
+        assert tuple(tuple(map(int, link.split("-"))) for link in links.split()) == pair.links

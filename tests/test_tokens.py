@@ -1,0 +1,285 @@
+"""Facts about tokens, vocabularies and batches, and about reading real pairs from files."""
+
+import re
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from utils.data.phrases import SAMPLES, Corpus, Pair, corpus
+from utils.data.tokens import END, PAD, SPECIAL, START, UNKNOWN, TokenVocabulary, as_batch, batches, join, split
+from utils.data.translation_files import TranslationError, parse_pairs, read_pairs
+
+
+@cache
+def small() -> Corpus:
+    return corpus(train=3000)
+
+
+@cache
+def vocabularies() -> tuple[TokenVocabulary, TokenVocabulary]:
+    pairs = small().train
+    return TokenVocabulary.of([pair.english for pair in pairs]), TokenVocabulary.of([pair.french for pair in pairs])
+
+
+# Splitting and joining
+
+
+@pytest.mark.parametrize("language", ["english", "french"])
+def test_joining_undoes_splitting_on_the_corpus(language):
+    for part in (small().train, small().longer):
+        for pair in part:
+            tokens = list(getattr(pair, language))
+            text = join(tokens, language)
+            assert split(text, language) == tokens
+            assert join(split(text, language), language) == text
+
+
+@pytest.mark.parametrize(
+    "language, text, tokens",
+    [
+        ("french", "L'homme ne dort pas.", "l' homme ne dort pas ."),
+        ("french", "Aujourd’hui, c’est l’été !", "aujourd'hui , c' est l' été !"),
+        ("french", "Qu'est-ce qu’elle a dit ?", "qu' est-ce qu' elle a dit ?"),
+        ("french", "Jusqu'à 3,5 kilomètres d'ici", "jusqu' à 3,5 kilomètres d' ici"),
+        ("french", "Sa sœur, ÉLÈVE à Orléans", "sa sœur , élève à orléans"),
+        ("french", "e\u0301te\u0301", "été"),  # accents that came as characters of their own
+        ("french", "« Oui », dit-il…", "« oui » , dit-il …"),
+        ("english", "I don’t know: the king's well-known.", "i don't know : the king's well-known ."),
+        ("english", 'He said "1,000.5" (or more)', 'he said " 1,000.5 " ( or more )'),
+        ("english", "  tabs\tand \n lines ", "tabs and lines"),
+        ("english", "snake_case 2nd", "snake _ case 2 nd"),
+        ("english", "", ""),
+    ],
+)
+def test_real_text_is_lowered_and_its_marks_are_split_off(language, text, tokens):
+    assert split(text, language) == tokens.split()
+
+
+@pytest.mark.parametrize(
+    "language, tokens, text",
+    [
+        ("french", "l' été , c' est qu' il dort .", "l'été, c'est qu'il dort."),
+        ("english", "the king ( of the island ) sleeps !", "the king (of the island) sleeps!"),
+        ("english", "the kings ' dog", "the kings ' dog"),
+    ],
+)
+def test_marks_are_joined_to_the_word_before_them(language, tokens, text):
+    assert join(tokens.split(), language) == text
+
+
+@given(st.text(max_size=60), st.sampled_from(["english", "french"]))
+def test_splitting_loses_nothing_but_spaces_and_case(text, language):
+    tokens = split(text, language)
+    assert all(token and not re.search(r"\s", token) for token in tokens)
+    again = split(" ".join(tokens), language)
+    assert "".join(again) == "".join(tokens)
+    assert split(join(tokens, language), language) == split(join(again, language), language)
+
+
+def test_an_unknown_language_is_refused():
+    for function in (split, join):
+        with pytest.raises(ValueError, match="expected a language of english or french, got 'german'"):
+            function("das haus", "german")
+
+
+# Vocabulary
+
+
+def test_the_first_four_numbers_are_special():
+    words = TokenVocabulary(["dog"])
+    assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
+    assert words.words == (*SPECIAL, "dog") and len(words) == 5
+    assert words.numbers(["dog", "cat"]) == [4, UNKNOWN]
+    assert "dog" in words and "cat" not in words
+
+
+def test_numbers_and_tokens_are_inverse_on_known_words():
+    english, french = vocabularies()
+    for pair in small().train[:500]:
+        assert english.tokens(english.numbers(pair.english)) == list(pair.english)
+        assert french.tokens(torch.tensor(french.numbers(pair.french))) == list(pair.french)
+
+
+def test_frequent_words_come_first_and_equals_by_alphabet():
+    words = TokenVocabulary.of([("b", "a", "c"), ("c", "d")])
+    assert words.words[4:] == ("c", "a", "b", "d")
+    assert TokenVocabulary.of([("b", "a", "c"), ("c", "d")], at_least=2).words[4:] == ("c",)
+
+
+def test_tokens_end_at_the_end_and_leave_out_padding_and_start():
+    words = TokenVocabulary(["a", "b"])
+    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["a", "<unknown>", "b"]
+    assert words.tokens([4, PAD, PAD]) == ["a"]
+
+
+def test_unknown_words_are_listed_once_in_order():
+    english, _ = vocabularies()
+    sentence = split("The zebra sees the yeti and the zebra", "english")
+    assert english.unknown(sentence) == ["zebra", "yeti"]
+    assert english.numbers(sentence).count(UNKNOWN) == 3
+    assert english.unknown(["the", "dog"]) == []
+
+
+def test_wrong_use_of_a_vocabulary_is_explained():
+    with pytest.raises(TypeError, match=r"got the text 'the dog'; use split\(\) first"):
+        TokenVocabulary.of(["the dog"])
+    with pytest.raises(ValueError, match="got twice: a"):
+        TokenVocabulary(["a", "b", "a"])
+    with pytest.raises(ValueError, match="got twice: <end>"):
+        TokenVocabulary(["<end>"])
+    with pytest.raises(ValueError, match="expected numbers from 0 to 4, got 5"):
+        TokenVocabulary(["a"]).tokens([5])
+    with pytest.raises(ValueError, match="expected numbers from 0 to 4, got -1"):
+        TokenVocabulary(["a"]).tokens([-1])
+
+
+# Batches
+
+
+def test_a_batch_holds_the_pairs_with_start_end_and_masks():
+    english, french = TokenVocabulary(["the", "dogs", "sleep"]), TokenVocabulary(["les", "chiens", "dorment"])
+    pairs = [Pair(("the", "dogs", "sleep"), ("les", "chiens")), Pair(("dogs",), ("chiens", "dorment", "fort"))]
+    batch = as_batch(pairs, english, french)
+    assert batch.source.tolist() == [[4, 5, 6, END], [5, END, PAD, PAD]]
+    assert batch.source_mask.tolist() == [[True] * 4, [True, True, False, False]]
+    assert batch.target_in.tolist() == [[START, 4, 5, PAD], [START, 5, 6, UNKNOWN]]
+    assert batch.target_out.tolist() == [[4, 5, END, PAD], [5, 6, UNKNOWN, END]]
+    assert batch.target_mask.tolist() == [[True, True, True, False], [True] * 4]
+    assert batch.source.dtype == batch.target_in.dtype == batch.target_out.dtype == torch.long
+    assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
+
+
+@pytest.mark.parametrize("size", [1, 64, 5000])
+def test_every_pair_is_in_exactly_one_batch(size):
+    english, french = vocabularies()
+    pairs = small().train[:1001]
+    made = batches(pairs, english, french, size, torch.Generator().manual_seed(0))
+    assert len(made) == -(-len(pairs) // size)
+    found = [
+        (tuple(english.tokens(source)), tuple(french.tokens(target)))
+        for batch in made
+        for source, target in zip(batch.source, batch.target_out, strict=True)
+    ]
+    assert sorted(found) == sorted((pair.english, pair.french) for pair in pairs)
+
+
+def test_padding_and_mask_say_the_same_and_target_out_is_target_in_one_step_on():
+    english, french = vocabularies()
+    for batch in batches(small().train, english, french, 64, torch.Generator().manual_seed(1)):
+        assert torch.equal(batch.source_mask, batch.source != PAD)
+        assert torch.equal(batch.target_mask, batch.target_in != PAD)
+        assert torch.equal(batch.target_mask, batch.target_out != PAD)
+        assert (batch.target_in[:, 0] == START).all()
+        assert torch.equal(
+            batch.target_in[:, 1:], batch.target_out[:, :-1].masked_fill(batch.target_out[:, :-1] == END, PAD)
+        )
+        for numbers, mask in ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask)):
+            assert torch.equal((numbers == END).sum(1), torch.ones(len(numbers), dtype=torch.long))
+            assert (numbers.gather(1, mask.sum(1, keepdim=True) - 1) == END).all()
+
+
+def test_pairs_of_like_length_share_a_batch():
+    """Hardly any of the source is padding; in the order of the corpus more than a third would be."""
+    english, french = vocabularies()
+    pairs = small().train
+    made = batches(pairs, english, french, 64, torch.Generator().manual_seed(2))
+    padding = 1 - sum(int(one.source_mask.sum()) for one in made) / sum(one.source_mask.numel() for one in made)
+    unsorted = as_batch(pairs[:64], english, french).source_mask
+    assert padding < 0.05 < 0.3 < 1 - unsorted.float().mean()
+
+
+def test_the_generator_decides_the_order():
+    english, french = vocabularies()
+
+    def order(generator):
+        return [
+            tuple(row)
+            for batch in batches(small().train[:500], english, french, 50, generator)
+            for row in batch.source.tolist()
+        ]
+
+    assert order(torch.Generator().manual_seed(3)) == order(torch.Generator().manual_seed(3))
+    assert order(torch.Generator().manual_seed(3)) != order(torch.Generator().manual_seed(4))
+    assert order(None) == order(None)
+    lengths = [sum(number != PAD for number in row) for row in order(None)]
+    assert lengths == sorted(lengths)
+    generator = torch.Generator().manual_seed(5)
+    assert order(generator) != order(generator)  # another order in the next epoch
+
+
+def test_empty_batches_are_refused():
+    english, french = vocabularies()
+    with pytest.raises(ValueError, match="expected at least one pair, got none"):
+        as_batch([], english, french)
+    with pytest.raises(ValueError, match="expected at least one pair, got none"):
+        batches([], english, french, 8)
+    with pytest.raises(ValueError, match="expected batches of at least 1 pair, got size 0"):
+        batches(small().train, english, french, 0)
+
+
+# Files of real pairs
+
+
+def test_pairs_are_read_with_further_columns_blank_lines_and_windows_line_ends():
+    text = "\ufeffGo.\tVa !\tCC-BY (someone)\r\n\r\nI’m here.\tJe suis là.\n \n"
+    assert parse_pairs(text) == [
+        Pair(("go", "."), ("va", "!")),
+        Pair(("i'm", "here", "."), ("je", "suis", "là", ".")),
+    ]
+
+
+def test_a_space_that_is_no_line_break_stays_within_its_line():
+    """Real French puts narrow spaces before marks, and some files hold other separators; only a newline ends a pair."""
+    assert parse_pairs("Go!\tVa\u202f!\u2028oui") == [Pair(("go", "!"), ("va", "!", "oui"))]
+
+
+def test_the_courses_own_samples_are_such_files():
+    pairs = read_pairs(SAMPLES / "test.tsv")
+    assert [(pair.english, pair.french) for pair in pairs] == [
+        (pair.english, pair.french) for pair in corpus(40, 12, 12, 12).test
+    ]
+
+
+def test_a_folder_is_read_in_the_order_of_its_files(tmp_path):
+    (tmp_path / "b.txt").write_text("two\tdeux\n", encoding="utf-8")
+    (tmp_path / "a.tsv").write_text("one\tun\n", encoding="utf-8")
+    (tmp_path / "about.md").write_text("no pairs", encoding="utf-8")
+    assert [pair.english for pair in read_pairs(tmp_path)] == [("one",), ("two",)]
+
+
+def test_long_pairs_can_be_left_out():
+    text = "a b c\tun deux\na\tun deux trois\na\tun\n"
+    assert len(parse_pairs(text, longest=2)) == 1
+    assert len(parse_pairs(text, longest=3)) == 3
+    with pytest.raises(TranslationError, match="all 3 pairs have more than 1 tokens; give a larger `longest`"):
+        parse_pairs(text.replace("a\tun\n", "a b\tun\n"), longest=1)
+    with pytest.raises(ValueError, match="expected `longest` to be at least 1 token, got 0"):
+        parse_pairs(text, longest=0)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("go\tva\nstop\n", r"text:2: expected `english<TAB>french`, got no tab in 'stop'; separate"),
+        ("go\tva\n\tva\n", r"text:2: expected `english<TAB>french`, got nothing for english in '\\tva'; fill it in"),
+        ("\n\ngo\t \n", r"text:3: expected `english<TAB>french`, got nothing for french"),
+        ("", r"text: expected lines `english<TAB>french`, got an empty text"),
+        ("x" * 500, r"text:1: .*got no tab in 'x{97}\.\.\.'"),
+    ],
+)
+def test_a_line_that_is_no_pair_is_named(text, message):
+    with pytest.raises(TranslationError, match=message):
+        parse_pairs(text)
+
+
+def test_files_that_cannot_be_read_are_explained(tmp_path):
+    with pytest.raises(TranslationError, match=r"none\.tsv: expected a file of pairs, but there is none"):
+        read_pairs(tmp_path / "none.tsv")
+    with pytest.raises(TranslationError, match=r"expected files ending in \.tsv or \.txt, got none"):
+        read_pairs(tmp_path)
+    (tmp_path / "latin.txt").write_bytes("go\tva\nsummer\tété\n".encode("latin-1"))
+    with pytest.raises(TranslationError, match=r"latin\.txt:2: expected text in UTF-8, got .*; save it as UTF-8"):
+        read_pairs(tmp_path / "latin.txt")
