@@ -14,6 +14,7 @@ import torch
 from tests.benchmarks.attention import attention_costs
 from tests.benchmarks.memory import memory_seeds_at_once, memory_table
 from tests.benchmarks.regression import regression_table, seeds_at_once
+from tests.benchmarks.translation import ladder_table
 from utils.course.results import RESULTS, store
 
 BENCHMARKS: dict[str, Callable] = {
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Callable] = {
     "seeds_at_once": seeds_at_once,
     "memory_table": memory_table,
     "memory_seeds_at_once": memory_seeds_at_once,
+    "ladder": ladder_table,
 }
 
 

@@ -64,11 +64,24 @@ def padded_attention(tokens: list[str], blind: int) -> tuple[Tensor, Tensor, Ten
     return weights, value, output
 
 
+def masked_layer(tokens: list[str]):
+    """A function from a mask (n, n) to the weights of one head and how far each output moved from that without a mask."""
+    dice = torch.Generator().manual_seed(7)
+    query, key, value = torch.randn(3, len(tokens), 8, generator=dice)
+    open_output, _ = attention(query, key, value)
+
+    def respond(mask: Tensor) -> dict[str, Tensor]:
+        output, weights = attention(query, key, value, mask)
+        return {"changed": (output - open_output).norm(dim=-1), "weights": weights}
+
+    return respond
+
+
 BEGINNING = """
 import torch
 from tests.browser import gallery
 from utils.course import exercise, quiz
-from utils.draw import attention_view, explore, guess_weights, log_range, plane, stepper, weights_bars
+from utils.draw import attention_view, explore, guess_weights, log_range, mask_board, plane, stepper, weights_bars
 from utils.models.attention import attention, softmax
 
 def checked(weights, value, output):
@@ -127,6 +140,13 @@ def look(x, y, temperature):
 
 plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
 """
+MASK = """
+mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Who may look at whom")
+"""
+MASK_TWELVE = """
+twelve = gallery.MANY[:12]
+mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
+"""
 GUESS = """
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
 """
@@ -137,7 +157,8 @@ def softmax_jacobian(p):
 
 softmax_jacobian = exercise("1.2").use(softmax_jacobian)
 """
-CELLS = [BEGINNING, EXPLORE, STEPPER, STEPPER_HTML, SELF, CROSS, BLIND, MANY_TOKENS, PLANE, GUESS, QUIZ, RESULT]
+CELLS = [BEGINNING, EXPLORE, STEPPER, STEPPER_HTML, SELF, CROSS, BLIND, MANY_TOKENS, PLANE]
+CELLS += [MASK, MASK_TWELVE, GUESS, QUIZ, RESULT]
 
 
 def write(path: Path) -> Path:

@@ -17,6 +17,7 @@ WIDGET_CALLS = {
     "guess": r"\bguess_weights\(",
     "plane": r"\bplane\(",
     "attention": r"\battention_view\(",
+    "mask": r"\bmask_board\(",
     "quiz": r"\bquiz\(",
     "result": r"\bexercise\([^)]*\)\.use\(",
 }

@@ -13,8 +13,10 @@ from tests.browser.widgets import (
     WAIT,
     act,
     attention_shown,
+    cell_of,
     change,
     key_to_picture,
+    mask_shown,
     operate_all,
     press,
     settle,
@@ -187,6 +189,128 @@ def test_long_rows_turn_into_columns_and_back_as_the_page_changes_its_width(ran)
     view.locator(".course-across").wait_for(timeout=WAIT * 1000)
 
 
+# What mask boards say
+
+
+def expect_answer(shown, mask):
+    """The page shows the weights and the changes that Python's own attention gives for this mask."""
+    answer = gallery.masked_layer(gallery.TOKENS)(mask)
+    assert shown["mask"] == ["".join(str(int(look)) for look in row) for row in mask]
+    weights = [
+        ["" if not look else said(w) for look, w in zip(*rows, strict=True)]
+        for rows in zip(mask.tolist(), answer["weights"].tolist(), strict=True)
+    ]
+    assert shown["numbers"] == weights
+    moved = answer["changed"].tolist()
+    assert shown["outputs"] == [f"◆ changed {one:.2f}" if one > 1e-6 else "= same" for one in moved]
+
+
+def preset(board, name):
+    button = board.get_by_role("button", name=name, exact=True)
+    if button.get_attribute("aria-pressed") != "true":
+        act(board, f"the preset {name!r}", button.click)
+
+
+def test_clicking_a_cell_changes_the_output_of_its_row_alone(ran):
+    board = ran.widget("mask")
+    preset(board, "everything")
+    assert mask_shown(board)["outputs"] == ["= same"] * len(gallery.TOKENS)
+    act(board, "a click", cell_of(board, 3, 5).click)
+    shown = mask_shown(board)
+    mask = torch.ones(7, 7, dtype=torch.bool)
+    mask[3, 5] = False
+    expect_answer(shown, mask)
+    assert [words != "= same" for words in shown["outputs"]] == [row == 3 for row in range(7)]
+    assert "1 of 7 outputs change: on." in shown["summary"] and shown["pressed"] == []
+    assert shown["detail"] == "“on” may not look at “mat”: weight 0. The output of “on” has changed."
+
+
+def test_a_row_that_is_painted_empty_looks_nowhere(ran):
+    board = ran.widget("mask")
+    preset(board, "causal")
+    mouse = ran.page.page.mouse
+    cell_of(board, 2, 0).scroll_into_view_if_needed()
+    start, end = (cell_of(board, 2, column).bounding_box() for column in (0, 6))
+
+    def drag():
+        mouse.move(start["x"] + 9, start["y"] + 9)
+        mouse.down()
+        mouse.move(end["x"] + 9, end["y"] + 9)  # in one jump: what lies between is painted all the same
+        mouse.up()
+
+    act(board, "dragging along a row", drag)
+    settle(board)
+    mask = torch.ones(7, 7, dtype=torch.bool).tril()
+    mask[2] = False
+    shown = mask_shown(board)
+    expect_answer(shown, mask)
+    assert shown["nowhere"] == ["", "", "looks nowhere", "", "", "", ""]
+    assert shown["detail"] == "“sat” looks nowhere: all its weights are 0."
+    assert board.locator(".course-cell.course-mask-blind").count() == 7
+    assert board.locator(".course-mask-node.course-mask-blind").count() == 1
+
+
+def test_a_mask_is_drawn_by_keyboard_alone(ran):
+    """The strictly lower triangle, cell by cell: arrow keys move and stop at the edge, Space and Enter toggle."""
+    board = ran.widget("mask")
+    preset(board, "only itself")
+    keyboard = ran.page.page.keyboard
+    cell_of(board, 0, 0).focus()
+    where = "() => [document.activeElement.dataset.row, document.activeElement.dataset.column].map(Number)"
+    for key, place in (
+        ("ArrowLeft", [0, 0]),
+        ("ArrowUp", [0, 0]),
+        ("End", [0, 6]),
+        ("ArrowRight", [0, 6]),
+        ("ArrowDown", [1, 6]),
+        ("Home", [1, 0]),
+    ):
+        keyboard.press(key)
+        assert ran.page.page.evaluate(where) == place
+    mask = torch.eye(7, dtype=torch.bool)
+    for row, key in ((1, "Space"), (2, "Enter")):
+        act(board, key, lambda key=key: keyboard.press(key))
+        keyboard.press("ArrowDown")
+        mask[row, 0] = True
+    settle(board)
+    expect_answer(mask_shown(board), mask)
+    assert board.locator(".course-cell[tabindex='0']").count() == 1
+    assert ran.page.page.evaluate(where) == [3, 0], "a toggle must not take the keyboard's place away"
+
+
+def test_nothing_on_the_page_moves_when_the_pointer_or_the_keyboard_leaves_a_board(ran):
+    """Or a click on what stands below would miss it."""
+    board = ran.widget("mask")
+    tall = "e => e.getBoundingClientRect().height"
+    cell_of(board, 4, 1).focus()
+    with_focus = board.evaluate(tall)
+    cell_of(board, 4, 1).blur()
+    ran.page.page.mouse.move(2, 2)
+    assert board.evaluate(tall) == with_focus
+    row = board.locator(".course-mask-presets")
+    heights = set()
+    for button in board.locator(".course-mask-preset").all():
+        preset(board, button.inner_text())
+        heights.add(row.evaluate(tall))
+    assert len(heights) == 1, f"the line of presets changes its height: {heights}"
+
+
+def test_twelve_tokens_stay_inside_the_page_in_letters_that_can_be_read(ran):
+    board = ran.widget("mask", 1)
+    preset(board, "causal")
+    for part in (".course-mask-scroll", ".course-mask-root"):
+        full, seen = board.locator(part).evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert full <= seen + 1, f"{part} must be scrolled sideways: {full} of {seen} pixels"
+    too_wide = board.locator(".course-cell > span, .course-mask-output > span").evaluate_all(
+        "all => all.filter((e) => e.getBoundingClientRect().width > e.parentElement.clientWidth).map((e) => e.textContent)"
+    )
+    assert too_wide == []
+    smallest = board.locator("span, small, text").evaluate_all(
+        "all => Math.min(...all.map((t) => parseFloat(getComputedStyle(t).fontSize)))"
+    )
+    assert smallest >= 14
+
+
 # By keyboard alone
 
 STOPS = {
@@ -209,6 +333,7 @@ STOPS = {
     ("attention", CROSS): ["menu", "token", "map"],
     ("attention", BLIND): ["token"],
     ("plane", 0): ["query", "range"],
+    ("mask", 0): ["button"] * 6 + ["cell"],
     ("guess", 0): ["handle", "handle", "handle", "button"],
 }
 KEYS = {
@@ -219,6 +344,7 @@ KEYS = {
     "stage": "End",
     "box": "Space",
     "range": "ArrowLeft",
+    "cell": "Space",
 }
 
 
@@ -301,6 +427,7 @@ def test_from_key_press_to_new_picture_in_time(ran):
         "stepper": timed(ran.widget("stepper", 0)),
         "plane": timed(ran.widget("plane"), control=".course-handle"),
         "guess": timed(ran.widget("guess")),
+        "mask board": timed(ran.widget("mask"), control="[tabindex='0'].course-cell", keys=("Space", "Space")),
         "attention, 7 tokens": timed(
             ran.widget("attention", CAUSAL), control="[tabindex='0'].course-token", keys=("End", "Home"), presses=3
         ),
@@ -322,6 +449,7 @@ def test_every_widget_can_be_read_in_either_theme(ran, theme, pictures):
     ran.page.theme(theme)
     for index in (CAUSAL, CROSS, BLIND, MANY):
         token_of(ran.widget("attention", index), "target", 3).focus()
+    cell_of(ran.widget("mask", 1), 3, 2).focus()
     if pictures:
         ran.page.screenshots(pictures / "gallery", f"{theme}_")
     assert unreadable(ran.page) == []

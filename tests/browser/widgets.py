@@ -255,6 +255,88 @@ def drive_maps(widget: Locator):
         raise WidgetError(f"attention: the menus say {menus} where the small map says {shown['layer'], shown['head']}")
 
 
+def cell_of(widget: Locator, row: int, column: int) -> Locator:
+    return widget.locator(f".course-cell[data-row='{row}'][data-column='{column}']")
+
+
+def mask_shown(widget: Locator) -> dict:
+    """What the mask board shows: `state` as answered by Python, and what stands in the page, row by row."""
+    return stage_of(widget).evaluate(
+        """e => {
+            const words = (selector) => [...e.querySelectorAll(selector)].map((one) => one.textContent);
+            const cells = [...e.querySelectorAll(".course-cell")];
+            const n = Math.sqrt(cells.length);
+            const rows = (of) => Array.from({length: n}, (_, i) => cells.slice(i * n, (i + 1) * n).map(of));
+            const arrows = [...e.querySelectorAll(".course-mask-arrow")].map((one) => one.getAttribute("visibility") === "visible");
+            return {
+                ...JSON.parse(e.dataset.state),
+                ticks: rows((one) => one.querySelector(".course-mask-tick").textContent === "✓"),
+                checked: rows((one) => one.getAttribute("aria-checked") === "true"),
+                numbers: rows((one) => one.querySelector(".course-mask-weight").textContent),
+                arrows: Array.from({length: n}, (_, i) => arrows.slice(i * n, (i + 1) * n)),
+                outputs: words(".course-mask-output > span"),
+                nowhere: words(".course-mask-output > small"),
+                detail: words(".course-mask-detail")[0],
+                summary: words(".course-mask-summary")[0],
+                pressed: words(".course-mask-preset[aria-pressed=true]"),
+            };
+        }"""
+    )
+
+
+def drive_mask_board(widget: Locator):
+    """By click, by drag, by key and by each preset; the picture is always the mask that Python answered for."""
+    presets = widget.locator(".course-mask-preset")
+    last = round(widget.locator(".course-cell").count() ** 0.5) - 1
+    keyboard, mouse = widget.page.keyboard, widget.page.mouse
+
+    def looks(what: str) -> list[list[bool]]:
+        shown = mask_shown(widget)
+        mask = [[one == "1" for one in row] for row in shown["mask"]]
+        if not mask == shown["ticks"] == shown["checked"] == shown["arrows"]:
+            raise WidgetError(f"mask board: after {what}, ticks and arrows are not those of {shown['mask']}")
+        if [row for row, words in zip(mask, shown["nowhere"], strict=True) if any(row) == bool(words)]:
+            raise WidgetError(f"mask board: after {what}, an empty row is not marked as such: {shown['nowhere']}")
+        return mask
+
+    def expect(what: str, action, row: int, columns, look: bool | None = None):
+        before = looks(what)
+        wanted = [list(line) for line in before]
+        for column in columns:
+            wanted[row][column] = not before[row][column] if look is None else look
+        act(widget, f"mask board: {what}", action)
+        settle(widget)
+        if (now := looks(what)) != wanted:
+            raise WidgetError(f"mask board: {what} should have given {wanted}, and gave {now}")
+
+    def drag():
+        cell_of(widget, last, 0).scroll_into_view_if_needed()
+        start, end = (cell_of(widget, last, column).bounding_box() for column in (0, last))
+        mouse.move(start["x"] + start["width"] / 2, start["y"] + start["height"] / 2)
+        mouse.down()
+        mouse.move(end["x"] + end["width"] / 2, end["y"] + end["height"] / 2, steps=2)  # faster than the cells go by
+        mouse.up()
+
+    expect("a click", cell_of(widget, 0, last).click, 0, [last])
+    expect("a second click", cell_of(widget, 0, last).click, 0, [last])
+    first = looks("dragging")[last][0]
+    expect("dragging", drag, last, range(last + 1), not first)
+    expect("dragging again", drag, last, range(last + 1), first)
+    press(cell_of(widget, 0, 0), "End")
+    keyboard.press("ArrowDown")
+    keyboard.press("ArrowLeft")
+    for key in ("Space", "Enter"):
+        expect(key, lambda key=key: keyboard.press(key), min(1, last), [max(last - 1, 0)])
+    for index in range(presets.count()):
+        button = presets.nth(index)
+        if button.get_attribute("aria-pressed") == "true":
+            continue
+        act(widget, f"mask board: the preset {button.inner_text()!r}", button.click)
+        looks(f"the preset {button.inner_text()!r}")
+        if button.inner_text() not in mask_shown(widget)["pressed"]:
+            raise WidgetError(f"mask board: the preset {button.inner_text()!r} was chosen and is not marked")
+
+
 def change(area: Locator, what: str, action) -> str:
     """Do something to a control and wait until the words of its surroundings change."""
     before = area.inner_text()
@@ -301,6 +383,7 @@ DRIVERS = {
     "guess": drive_guess,
     "plane": drive_plane,
     "attention": drive_attention,
+    "mask": drive_mask_board,
 }
 
 
@@ -381,7 +464,7 @@ BEFORE = """e => {
 FOCUSED = """e => {
     const now = document.activeElement;
     if (!e.contains(now)) return null;
-    const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", stage: ".course-stage",
+    const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", cell: ".course-cell", stage: ".course-stage",
                    menu: "select", box: "input[type=checkbox]", radio: "input[type=radio]", range: "input[type=range]",
                    text: "input[type=text], textarea", button: "button"};
     const seen = now.getBoundingClientRect();

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from tests.zoo import Zoo
+from utils.models.one_memory import ages_of, encode_sentences, memory_hop
 
 
 # 2.1 position weights
@@ -260,6 +261,37 @@ class Unrolled(Base):
         return torch.einsum("bd,vd->bv", state, self.tables[-1]), torch.stack(looks).transpose(0, 1)
 
 
+class AddsInPlace(Base):
+    def forward(self, story, question, mask):
+        age = ages_of(mask)
+        memories = [
+            encode_sentences(story, table, self.weights) + ages[age]
+            for table, ages in zip(self.tables, self.ages, strict=True)
+        ]
+        state, looks = encode_sentences(question, self.tables[0], self.weights), []
+        for hop in range(self.hops):
+            found, weights = memory_hop(state, memories[hop], memories[hop + 1], mask)
+            state += found
+            looks.append(weights)
+        return state @ self.tables[-1].T, torch.stack(looks, 1)
+
+
+class WithoutGradient(Base):
+    @torch.no_grad()
+    def forward(self, story, question, mask):
+        return super().forward(story, question, mask)
+
+
+class TablesLast(Base):
+    """Right: the order in which parameters are made does not matter."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        tables = self.tables
+        del self.tables
+        self.tables = tables
+
+
 NETWORK = Zoo(
     wrong=[
         (Forgetful, "forgets the question"),
@@ -271,8 +303,10 @@ NETWORK = Zoo(
         (WithoutAges, "ages of the statements are missing"),
         (LastLookOnly, "last hop"),
         (HopsFirst, "batch comes first"),
+        (AddsInPlace, "changed in place"),
+        (WithoutGradient, "no gradient flows back"),
     ],
-    right=[Base, Unrolled],
+    right=[Base, Unrolled, TablesLast],
 )
 
 

@@ -763,6 +763,12 @@ NO_GRADIENT = (
 )
 
 
+CHANGED_IN_PLACE = (
+    "The values are right, but it cannot be trained: a tensor that the gradient still needs was changed in place. "
+    "`x += y` and `x[i] = y` do that; write `x = x + y`."
+)
+
+
 @dataclass
 class Flow:
     """Which outputs have a history, from which of them anything comes back, and what arrives at each input.
@@ -839,7 +845,12 @@ def _flow(call, answer, case: Case, seed: int) -> Flow:
 def _gradient_of(number: torch.Tensor, leaves: list[torch.Tensor]) -> list[torch.Tensor | None]:
     if not number.requires_grad or not leaves:
         return [None] * len(leaves)
-    return list(torch.autograd.grad(number, leaves, retain_graph=True, allow_unused=True))
+    try:
+        return list(torch.autograd.grad(number, leaves, retain_graph=True, allow_unused=True))
+    except RuntimeError as error:
+        if "inplace operation" not in str(error):
+            raise
+        raise Wrong(CHANGED_IN_PLACE) from error
 
 
 def _arrives(gradients: list[torch.Tensor | None]) -> bool:

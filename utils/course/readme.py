@@ -35,7 +35,7 @@ def lessons_table() -> str:
 
 def results_tables() -> str:
     """Every stored result that the README shows; each part says when and where it was measured."""
-    return "\n\n".join((*regression_part(), *attention_part(), *memory_part()))
+    return "\n\n".join((*regression_part(), *attention_part(), *memory_part(), *ladder_part()))
 
 
 def measured(result) -> str:
@@ -88,6 +88,43 @@ def memory_part() -> tuple[str, ...]:
         table(("task", "network", "median error", "seeds", "solved", "supporting facts found"), rows),
         "Published errors on the real bAbI files with 1,000 training questions, tasks 1, 2, 3, 15, 16:",
         table(("source", *map(str, tasks)), published),
+    )
+
+
+def spread(values: dict | None, digits: int = 1) -> str:
+    """The median, and the range over the seeds if there is one."""
+    if values is None:
+        return "none"
+    middle, low, high = (f"{values[name]:,.{digits}f}" for name in ("median", "least", "most"))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def ladder_part() -> tuple[str, ...]:
+    ladder = stored("ladder")
+    first = ladder.result[0]
+    rows = [
+        (
+            row["name"],
+            spread(row["exact"]),
+            spread(row["bleu"]),
+            spread(row["alignment_error"]),
+            spread(row["parameters"], 0),
+            spread(row["seconds"], 0),
+        )
+        for row in ladder.result
+    ]
+    lengths = [
+        (row["name"], *(f"{part['exact']:.1f}" for part in row["quarters"]), spread(row["longer"]["exact"]))
+        for row in ladder.result
+    ]
+    words = [f"{part['words']} words" for part in first["quarters"]]
+    return (
+        f"**Lesson 03, the ladder of translation models.** English to French, 20,000 training pairs, {first['steps']:,} steps "
+        f"each, 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One link per word allows an "
+        f"alignment error of {first['alignment_floor']} % at best. {measured(ladder)}",
+        table(("model", "exact match, %", "BLEU", "alignment error, %", "parameters", "training, s"), rows),
+        "Exact match in % by the length of the English sentence; the last column is longer than anything in training.",
+        table(("model", *words, "19 to 26 words"), lengths),
     )
 
 

@@ -52,7 +52,7 @@ def in_words(entry: dict | None) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    if seconds <= 90:
+    if seconds <= 120:
         return f"{max(5, 5 * round(seconds / 5))} s"
     return f"{round(seconds / 60)} min"
 

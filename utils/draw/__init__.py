@@ -8,6 +8,7 @@ from utils.draw.explore import Explore, explore, log_range
 from utils.draw.figures import attention_lines, bars, heat_map, weights_bars
 from utils.draw.forms import ThreeForms, html_bundle, picture_bundle, show
 from utils.draw.guess import GuessWeights, guess_weights
+from utils.draw.mask_board import MaskBoard, mask_board, mask_picture
 from utils.draw.plane import Plane, plane
 from utils.draw.stepper import Stepper, stepper
 from utils.draw.style import COLOURS, SERIES, WEIGHTS_MAP, canvas, colour, figure_png, use_style
@@ -21,6 +22,7 @@ __all__ = [
     "AttentionView",
     "Explore",
     "GuessWeights",
+    "MaskBoard",
     "Plane",
     "Stepper",
     "ThreeForms",
@@ -35,6 +37,8 @@ __all__ = [
     "heat_map",
     "html_bundle",
     "log_range",
+    "mask_board",
+    "mask_picture",
     "picture_bundle",
     "plane",
     "show",

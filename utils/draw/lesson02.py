@@ -4,67 +4,85 @@ import textwrap
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
+from matplotlib.textpath import TextPath
 
 from utils.draw.figures import checked_weights
 from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas
 
 ROW, CELL = 0.36, 1.0  # inches
+MANY = 20  # rows from which on they stand closer together
+BOLD = FontProperties(weight="bold", size=14)
 
 
-def hops_picture(sentences, weights, question="", answer="", title="", facts=(), note=""):
+def inches(text):
+    """How wide a text is when it is drawn."""
+    if not text.strip():
+        return 0.0
+    return TextPath((0, 0), text.replace("$", r"\$"), prop=BOLD).get_extents().width / 72
+
+
+def cut(text, most=60):
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def hops_picture(sentences, weights, question="", answer="", title="", facts=(), note="", *, column="hop", right=None):
     """A story as rows, one column of weights for each hop; supporting facts carry a dot.
 
-    weights (hops, n) for n sentences; `facts` are places of sentences; `note` is a sentence below all.
+    weights (hops, n) for n sentences; `facts` are places of sentences; `note` is a sentence below all; `column` names a look.
+    `right` says whether the answer is right, where that is known: its colour follows.
     """
     weights = checked_weights(weights)
     hops, n = weights.shape
     if n != len(sentences):
         raise ValueError(f"expected one weight for each of {len(sentences)} sentences, got {n}")
-    longest = max(map(len, [*sentences, question]))
-    text = max(3.0, 0.115 * longest)
-    # The title stands over all; the question and the answer below the story.
-    width, height = text + CELL * hops + 0.8, ROW * n + (1.75 if question else 1.2)
-    width = max(width, 0.125 * len(title) + 0.4, text + 0.13 * len(answer) + 0.6)
+    sentences, question = [cut(one) for one in sentences], cut(question)
+    row = ROW if n <= MANY else 0.24
+    text = max(3.0, 0.1 + max(inches(one) for one in [*sentences, question]))
+    width = max(text + CELL * hops + 0.8, inches(title) * 16 / 14 + 0.4, text + inches(answer) + 0.7)
     note = textwrap.wrap(note, int(width / 0.1))
-    height += 0.26 * len(note)
+    # Title and legend stand over the story, question and answer below it.
+    first, below = 1.15, 0.55 if question else 0.1
+    height = first + row * n + below + 0.26 * len(note) + 0.1
     figure, axes = canvas(width, height, margins=(0.1, 0.1, 0.1, 0.1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
-    axes.text(0.1, 0.3, title, fontsize=16, fontweight="bold", va="center")
-    first = 0.95
+    plain = {"va": "center", "parse_math": False}
+    axes.text(0.1, 0.3, title, fontsize=16, fontweight="bold", **plain)
+    if facts:
+        axes.plot([0.2], [first - 0.22], "o", color=COLOURS["output"], markersize=8)
+        axes.text(0.4, first - 0.22, "supporting fact", fontsize=SMALL, color=GREY, **plain)
     for hop in range(hops):
-        axes.text(
-            text + 0.5 + CELL * (hop + 0.5), first - 0.22, f"look {hop + 1}", ha="center", va="center", fontsize=13
-        )
+        middle = text + 0.5 + CELL * (hop + 0.5)
+        axes.text(middle, first - 0.22, f"{column} {hop + 1}", ha="center", fontsize=13, **plain)
     shades = colormaps[WEIGHTS_MAP]
-    for row, sentence in enumerate(sentences):
-        y = first + ROW * row
-        if row in facts:
-            axes.plot([0.2], [y + ROW / 2], "o", color=COLOURS["output"], markersize=8)
-        axes.text(0.4, y + ROW / 2, sentence, va="center", fontsize=13, fontweight="bold" if row in facts else "normal")
+    for place, sentence in enumerate(sentences):
+        y = first + row * place
+        if place in facts:
+            axes.plot([0.2], [y + row / 2], "o", color=COLOURS["output"], markersize=8)
+        axes.text(0.4, y + row / 2, sentence, fontsize=13, fontweight="bold" if place in facts else "normal", **plain)
         for hop in range(hops):
-            weight, left = weights[hop, row], text + 0.5 + CELL * hop
-            axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, ROW - 0.06, facecolor=shades(weight)))
+            weight, left = weights[hop, place], text + 0.5 + CELL * hop
+            axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, row - 0.06, facecolor=shades(weight)))
             ink = "white" if weight < 0.6 else BLACK
-            axes.text(
-                left + CELL / 2, y + ROW / 2, f"{weight:.2f}", ha="center", va="center", color=ink, fontsize=SMALL
-            )
+            axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
     if question:
-        y = first + ROW * n + 0.3
-        axes.text(0.4, y, question, va="center", fontsize=14, color=COLOURS["query"], fontweight="bold")
-        axes.text(text + 0.5, y, answer, va="center", fontsize=14, color=COLOURS["output"], fontweight="bold")
+        y = first + row * n + 0.3
+        shade = {None: COLOURS["output"], True: GREEN, False: RED}[right]
+        axes.text(0.4, y, question, fontsize=14, color=COLOURS["query"], fontweight="bold", **plain)
+        axes.text(text + 0.5, y, answer, fontsize=14, color=shade, fontweight="bold", **plain)
     if note:
-        axes.text(0.4, height - 0.1, "\n".join(note), va="bottom", fontsize=SMALL, color=GREY)
+        axes.text(0.4, height - 0.1, "\n".join(note), va="bottom", fontsize=SMALL, color=GREY, parse_math=False)
     return figure
 
 
 def message_picture(message, width=9.0):
     """A sentence in place of a picture, for input that cannot be shown."""
-    lines = textwrap.wrap(message, 82)
+    lines = textwrap.wrap(message, 74)
     figure, axes = canvas(width, 0.6 + 0.32 * len(lines), margins=(0.1, 0.1, 0.1, 0.1))
     axes.axis("off")
-    axes.text(0.01, 0.5, "\n".join(lines), va="center", fontsize=14, transform=axes.transAxes)
+    axes.text(0.01, 0.5, "\n".join(lines), va="center", fontsize=14, transform=axes.transAxes, parse_math=False)
     return figure
 
 
@@ -89,7 +107,7 @@ def loss_curves(groups, linear_epochs, title):
 
 def seed_errors(rows, title, limit=None):
     """{name: errors in % (seeds,)}: one dot for each seed, a bar at the median."""
-    figure, axes = canvas(9.5, 1.5 + 0.55 * len(rows), margins=(3.9, 0.3, 0.7, 0.65))
+    figure, axes = canvas(9.5, 1.5 + 0.55 * len(rows), margins=(0.5 + max(map(inches, rows)), 0.3, 0.7, 0.65))
     spread = np.random.default_rng(0)  # only moves dots apart that would hide each other
     for row, (_, errors) in enumerate(rows.items()):
         errors = as_array(errors)

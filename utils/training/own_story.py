@@ -34,12 +34,38 @@ class Reading:
 
 def task_of(question: str, tasks) -> int:
     """The task whose networks can answer `question`; says which questions can be asked if there is none."""
-    asked = " ".join(words(question))
+    asked = " ".join(words(american(question)))
     for task in tasks:
         if re.fullmatch(QUESTION_OF[task][0], asked):
             return task
-    forms = " ".join(QUESTION_OF[task][1] for task in tasks)
-    raise ValueError(f"No network here answers {question.strip() or 'an empty question'!r}. Ask like this: {forms}")
+    problem = f"No network here answers {shortened(question)!r}." if asked else "The question is empty."
+    raise ValueError(f"{problem} Ask like this: {' '.join(QUESTION_OF[task][1] for task in tasks)}")
+
+
+def american(text: str) -> str:
+    """The spelling of the stories."""
+    return re.sub(r"\bgrey\b", "gray", re.sub(r"\bcolour\b", "color", text, flags=re.I), flags=re.I)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def sentences_of(story: str) -> list[str]:
+    """Sentences end at a mark or a line end; the line numbers of the bAbI format may stand before them."""
+    unnumbered = re.sub(r"(?m)^\s*\d+\s+", "", story)
+    found = [" ".join(part.split()) for part in re.findall(r"[^.!?;\r\n]+\??", unnumbered) if words(part)]
+    if not found:
+        raise ValueError("The story is empty. Write a few sentences, each on a line of its own.")
+    asked = [one for one in found if one.endswith("?")]
+    if asked:
+        raise ValueError(
+            f"{shortened(asked[0])!r} is a question; a story has only statements. Put it in the field for the question."
+        )
+    if len(found) > MEMORY:
+        raise ValueError(f"The memory holds {MEMORY} sentences; the story has {len(found)}. Shorten it.")
+    return found
 
 
 def read_story(networks: dict[int, Trained], story: str, question: str, seed: int = 0) -> Reading:
@@ -47,18 +73,15 @@ def read_story(networks: dict[int, Trained], story: str, question: str, seed: in
 
     Whatever cannot be read raises ValueError with a sentence for the person who wrote it.
     """
-    sentences = [part.strip() for part in re.split(r"[.\n]+", story) if words(part)]
-    if not sentences:
-        raise ValueError("The story is empty. Write a few sentences, each on a line of its own.")
-    if len(sentences) > MEMORY:
-        raise ValueError(f"The memory holds {MEMORY} sentences; the story has {len(sentences)}. Shorten it.")
+    sentences = sentences_of(story)
     task = task_of(question, networks)
     trained = networks[task]
-    check_words(trained, [*sentences, question], task)
-    solution = solve(sentences, question)
+    # From here on only the words count: marks and other signs are gone.
+    told, asked = [" ".join(words(american(one))) for one in sentences], " ".join(words(american(question)))
+    check_words(trained, [*told, asked], task)
+    solution = solve(told, asked)
     # The answer of the record is only a place holder: nobody knows it yet.
-    record = Question(tuple(sentences), question, trained.vocabulary.words[0], ())
-    given, weights = trained.answer([record])
+    given, weights = trained.answer([Question(tuple(told), asked, trained.vocabulary.words[0], ())])
     return Reading(sentences, weights[seed, 0], given[seed][0], solution.answer, solution.facts or (), solution.why)
 
 
@@ -66,12 +89,13 @@ def check_words(trained: Trained, texts: list[str], task: int) -> None:
     unknown = list(dict.fromkeys(word for text in texts for word in words(text) if word not in trained.vocabulary))
     if unknown:
         raise UnknownWord(
-            f"The network for questions like '{QUESTION_OF[task][1]}' never saw {', '.join(map(repr, unknown))}, so it has "
-            f"no vector for it. It knows: {', '.join(trained.vocabulary.words)}."
+            f"The network for questions like '{QUESTION_OF[task][1]}' never saw "
+            f"{', '.join(repr(shortened(word, 30)) for word in unknown)}, so it has no vector for "
+            f"{'it' if len(unknown) == 1 else 'them'}. It knows: {', '.join(trained.vocabulary.words)}."
         )
     for text in texts:
         if len(words(text)) > trained.longest:
             raise ValueError(
-                f"'{text}' has {len(words(text))} words; the longest sentence in training had {trained.longest}. "
-                "Divide it in two."
+                f"'{shortened(text)}' has {len(words(text))} words; the longest sentence in training had "
+                f"{trained.longest}. Divide it."
             )

@@ -1,6 +1,7 @@
 """Lesson 02: its exercises with the mistakes that people make in them, and its guess-first questions."""
 
 import torch
+from torch.func import functional_call
 
 from utils.course.checks import Case, Mistake
 from utils.course.exercises import Exercise, register
@@ -72,6 +73,10 @@ register(
                 "The middle of 1, 2, ..., d is (d + 1)/2, not d/2.",
             ),
             Mistake(
+                position_weights_with(lambda i, j, d, J: (1 - j / J) - (i / d) * (1 - 2 * j / J)),
+                "That is the formula as the paper prints it; take the one above, which its code uses.",
+            ),
+            Mistake(
                 position_weights_with(lambda i, j, d, J: 1 + 4 * (i - (d + 1) / 2) * (j - (J + 1) / 2)),
                 "The product is not divided by d J: long sentences would get enormous weights.",
             ),
@@ -127,6 +132,12 @@ register(
             Mistake(
                 take_the_last_word_for_padding,
                 "Empty places count as the last word of the table: an index of -1 counts from the end in Python.",
+            ),
+            Mistake(
+                lambda sentences, table, weights=None: encode_sentences(
+                    sentences.masked_fill(sentences == 0, -1), table, weights
+                ),
+                "Word 0 was left out: it is a word like any other; only -1 is none.",
             ),
             Mistake(
                 lambda sentences, table, weights=None: encode_sentences(sentences, table),
@@ -219,7 +230,15 @@ register(
             ),
             Mistake(
                 hop_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1)),
-                "Empty places got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
+                "Empty places got the score 0, and exp(0) = 1 still weighs: pass the mask to `attention`.",
+            ),
+            Mistake(
+                lambda state, key, value, mask=None: memory_hop(state, key, value, None if mask is None else ~mask),
+                "The mask is upside down: True means 'may look'.",
+            ),
+            Mistake(
+                hop_with(lambda scores, mask: scores.softmax(-1) * mask),
+                "Masked after the softmax: the weights no longer sum to 1. Pass the mask to `attention`.",
             ),
             Mistake(
                 lambda state, key, value, mask=None: memory_hop(state, key, key, mask),
@@ -292,6 +311,10 @@ register(
                 "Counted from the end of the memory, and empty places got an age too: they get 0.",
             ),
             Mistake(
+                lambda mask: (mask.sum(-1, keepdim=True) - mask.cumsum(-1)).masked_fill(~mask, -1),
+                "Empty places got -1: they get 0. As an index -1 would read the last age vector.",
+            ),
+            Mistake(
                 lambda mask: mask.sum(-1, keepdim=True) - 1 - torch.arange(mask.size(-1)),
                 "Empty places got negative ages: they get 0.",
             ),
@@ -309,22 +332,21 @@ register(
 SIZES = {"words": 9, "hops": 2, "dim": 4, "memory": 7, "sentence": 5}
 
 
-def run_network(answer, generator_seed, hops, story, question, mask):
-    """Build the network, give it the same parameters whoever wrote it, and run it."""
-    torch.manual_seed(generator_seed)
-    network = answer(**{**SIZES, "hops": hops})
-    return network(story, question, mask)
+def run_network(answer, tables, ages, story, question, mask):
+    """The network of whoever wrote it, with these parameters, so that gradients reach them."""
+    network = answer(**{**SIZES, "hops": len(tables) - 1})
+    return functional_call(network, {"tables": tables, "ages": ages}, (story, question, mask))
 
 
 def network_cases(generator):
     cases = []
     for hops in (1, 2, 3):
+        tables = 0.5 * normal(generator, hops + 1, SIZES["words"], SIZES["dim"])
+        ages = 0.5 * normal(generator, hops + 1, SIZES["memory"], SIZES["dim"])
         story = some_sentences(generator, 2, 6, SIZES["sentence"], words=SIZES["words"])
         question = some_sentences(generator, 2, SIZES["sentence"], words=SIZES["words"])
-        seed = int(torch.randint(0, 10_000, (), generator=generator))
-        cases.append(
-            Case((seed, hops, story, question, some_mask(generator, 2, 6)), note=f"{hops} hop{'s' * (hops > 1)}")
-        )
+        mask = some_mask(generator, 2, 6)
+        cases.append(Case((tables, ages, story, question, mask), note=f"{hops} hop{'s' * (hops > 1)}"))
     return cases
 
 
@@ -356,13 +378,43 @@ class NetworkWith(OneMemoryNetwork):
     def looked(self, looks):
         return torch.stack(looks, 1)
 
+    def seen(self, mask):
+        return mask
+
+    def forward(self, story, question, mask):
+        memories, state, looks = self.memories(story, mask), self.first_state(question), []
+        for hop in range(self.hops):
+            found, weights = memory_hop(state, *self.pair(memories, hop), self.seen(mask))
+            state = self.next_state(state, found)
+            looks.append(weights)
+        return self.read(state), self.looked(looks)
+
+
+class AgesOnKeysOnly(NetworkWith):
+    """Or on values only, with `place` 1."""
+
+    place = 0
+
+    def forward(self, story, question, mask):
+        told = [encode_sentences(story, table, self.weights) for table in self.tables]
+        aged = [one + ages[ages_of(mask)] for one, ages in zip(told, self.ages, strict=True)]
+        state, looks = self.first_state(question), []
+        for hop in range(self.hops):
+            pair = (aged[hop], told[hop + 1]) if self.place == 0 else (told[hop], aged[hop + 1])
+            found, weights = memory_hop(state, *pair, mask)
+            state = state + found
+            looks.append(weights)
+        return self.read(state), self.looked(looks)
+
+
+class ReadsTheLastFind(NetworkWith):
     def forward(self, story, question, mask):
         memories, state, looks = self.memories(story, mask), self.first_state(question), []
         for hop in range(self.hops):
             found, weights = memory_hop(state, *self.pair(memories, hop), mask)
-            state = self.next_state(state, found)
+            state = state + found
             looks.append(weights)
-        return self.read(state), self.looked(looks)
+        return self.read(found), self.looked(looks)
 
 
 def network_with(**parts):
@@ -380,7 +432,7 @@ register(
         call=run_network,
         methods=("forward",),
         output_names=("logits", "weights"),
-        tolerance=1e-3,
+        gradient=True,
         mistakes=[
             Mistake(
                 network_with(next_state=lambda self, state, found: found),
@@ -439,6 +491,24 @@ register(
                 "Those are probabilities; return the logits, the loss has its own softmax.",
             ),
             Mistake(
+                network_with(read=lambda self, state: (state @ self.tables[-1].T).log_softmax(-1)),
+                "Those are logarithms of probabilities; return the logits, the loss has its own softmax.",
+            ),
+            Mistake(
+                network_with(seen=lambda self, mask: None),
+                "The mask was not passed to `memory_hop`: empty places are looked at too.",
+            ),
+            Mistake(AgesOnKeysOnly, "The ages were added to the keys only; keys and values both have them."),
+            Mistake(
+                type("AgesOnValuesOnly", (AgesOnKeysOnly,), {"place": 1}),
+                "The ages were added to the values only; keys and values both have them.",
+            ),
+            Mistake(ReadsTheLastFind, "The answer was read from what the last hop found; it is read from the state."),
+            Mistake(
+                network_with(first_state=lambda self, question: encode_sentences(question, self.tables[0])),
+                "The question was read without the position weights; it needs them like the story.",
+            ),
+            Mistake(
                 network_with(looked=lambda self, looks: looks[-1]),
                 "Only the weights of the last hop came back: stack those of all hops, (b, hops, n).",
             ),
@@ -484,6 +554,31 @@ register(
             Mistake(
                 lambda state, key, value, mask: linear_hop(state, key, value, torch.ones_like(mask)),
                 "The mask has no effect: an empty place must get the weight 0.",
+            ),
+            Mistake(
+                lambda state, key, value, mask: linear_hop(state, key, value, ~mask),
+                "The mask is upside down: True means 'may look'.",
+            ),
+            Mistake(
+                lambda state, key, value, mask: (
+                    state + linear_hop(state, key, value, mask)[0],
+                    linear_hop(state, key, value, mask)[1],
+                ),
+                "The new state came back; return what was found, the network adds it to the state itself.",
+            ),
+            Mistake(
+                lambda state, key, value, mask: linear_hop(state, key, value, mask)[::-1],
+                "The two results are swapped: what was found comes first, then the weights.",
+            ),
+            Mistake(
+                lambda state, key, value, mask: tuple(
+                    result.unsqueeze(-2) for result in linear_hop(state, key, value, mask)
+                ),
+                "There is an axis of length 1 too many: squeeze it away again.",
+            ),
+            Mistake(
+                lambda state, key, value, mask: linear_hop(state * state.size(-1) ** -0.5, key, value, mask),
+                "The scores were divided by a square root: nothing is scaled here.",
             ),
             Mistake(
                 lambda state, key, value, mask: tuple(
@@ -541,7 +636,10 @@ def fact_cases(generator):
             fact[row, chosen] = True
         return Case((weights, fact), note=f"{hops} hop{'s' * (hops > 1)}")
 
-    return [one(8, 1, 5, 1), one(16, 3, 6, 1), one(8, 3, 6, 2), one(9, 3, 4, 3), one(8, 2, 7, 2)]
+    looks = [[[0.9, 0.05, 0.03, 0.02], [0.8, 0.1, 0.05, 0.05]], [[0.28, 0.26, 0.24, 0.22], [0.1, 0.1, 0.7, 0.1]]]
+    facts = [[True, True, False, False], [True, False, True, False]]
+    special = Case((torch.tensor(looks), torch.tensor(facts)), note="two hops on one fact; a top with a small weight")
+    return [special, one(8, 1, 5, 1), one(16, 3, 6, 1), one(8, 3, 6, 2), one(9, 3, 4, 3), one(8, 2, 7, 2)]
 
 
 register(
@@ -556,6 +654,14 @@ register(
             Mistake(
                 found_with(lambda tops, fact, weights: (tops.any(1) & fact).any(-1)),
                 "One found fact was enough; every fact must be the top sentence of some hop.",
+            ),
+            Mistake(
+                found_with(lambda tops, fact, weights: (tops & fact.unsqueeze(1)).sum((1, 2)) >= fact.sum(-1)),
+                "A fact that two hops had on top was counted twice.",
+            ),
+            Mistake(
+                found_with(lambda tops, fact, weights: ((weights > 0.3).any(1) | ~fact).all(-1)),
+                "Weights above a limit were counted; the top sentence of a hop is the one with its largest weight.",
             ),
             Mistake(
                 found_with(lambda tops, fact, weights: (tops.any(1) == fact).all(-1)),
@@ -601,7 +707,7 @@ register_quiz(
                 "About 250: that is chance for four colours.",
                 "It does better than chance: follow the three looks on paper.",
             ),
-            ("About 500.", "That is what one look reaches, by guessing among the colours that are mentioned."),
+            ("About 500.", "That is about what naming the colour that is mentioned most often reaches."),
             (
                 "Nearly all, but not all.",
                 "It fails where one kind has two colours: the rule 'who was introduced last' is not wired in.",

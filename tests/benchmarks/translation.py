@@ -1,0 +1,58 @@
+"""The ladder of translation models at full budget: same pairs, same number of steps, several seeds."""
+
+import statistics
+from collections.abc import Sequence
+
+from utils.training.translation import MEASURES, spread, train_translation
+
+SEEDS = 3
+
+# name of the row, kind of model, what differs from the recipe
+ROWS: tuple[tuple[str, str, dict], ...] = (
+    ("no attention, encoder in one direction", "none", {"bidirectional": False}),
+    ("no attention", "none", {}),
+    ("dot attention", "dot", {}),
+    ("multiplicative attention", "multiplicative", {}),
+    ("additive attention", "additive", {}),
+)
+
+
+def entry(name: str, results: Sequence[dict]) -> dict:
+    """One model over its seeds: the measures of the ladder, and how they depend on length. Shares in per cent."""
+    measured = spread([{"name": name} | {measure: result[measure] for measure in MEASURES} for result in results])
+    longer = spread([{"name": name} | result["longer"] | {"parameters": 0, "seconds": 0.0} for result in results])
+    quarters = [
+        {
+            "words": f"{parts[0]['shortest']} to {parts[0]['longest']}",
+            "exact": round(100 * statistics.median(part["exact"] for part in parts), 1),
+            "exact_of_seeds": [round(100 * part["exact"], 1) for part in parts],
+        }
+        for parts in zip(*(result["quarters"] for result in results), strict=True)
+    ]
+    by_length = [
+        {"length": parts[0]["length"], "exact": round(100 * statistics.mean(part["exact"] for part in parts), 1)}
+        for parts in zip(*(result["by_length"] for result in results), strict=True)
+    ]
+    shares = ("exact", "alignment_error")
+    return {
+        "name": name,
+        "seeds": len(results),
+        **{measure: _rounded(measured[measure], 100 if measure in shares else 1) for measure in MEASURES},
+        "alignment_floor": round(100 * results[0]["alignment_floor"], 1),
+        "longer": {measure: _rounded(longer[measure], 100 if measure in shares else 1) for measure in MEASURES[:3]},
+        "quarters": quarters,
+        "by_length": by_length,
+        "steps": len(results[0]["loss"]),
+    }
+
+
+def _rounded(values: dict | None, factor: float) -> dict | None:
+    return None if values is None else {name: round(factor * value, 1) for name, value in values.items()}
+
+
+def ladder_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
+    """Held-out scores of every model; `settings` as in `train_translation`, for a smaller run."""
+    return [
+        entry(name, [train_translation.__wrapped__(kind, seed, **settings | changes) for seed in range(seeds)])
+        for name, kind, changes in rows
+    ]

@@ -1,0 +1,63 @@
+"""Facts about the stored ladder: it says what the seeds gave, in the units it promises, and the bars of the course hold."""
+
+import pytest
+
+from tests.benchmarks.translation import ROWS, entry, ladder_table
+from utils.course.readme import spread
+from utils.course.results import stored
+
+
+def result(exact, aer=0.1):
+    quarters = [{"shortest": 3, "longest": 7, "count": 2, "exact": exact}] * 4
+    return {
+        "exact": exact,
+        "bleu": 90.0,
+        "alignment_error": aer,
+        "alignment_floor": 0.02,
+        "parameters": 1000,
+        "seconds": 12.34,
+        "quarters": quarters,
+        "by_length": [{"length": 3, "count": 2, "exact": exact}],
+        "loss": [0.0] * 7,
+        "longer": {"exact": exact / 2, "bleu": 50.0, "alignment_error": aer},
+    }
+
+
+def test_an_entry_sums_up_its_seeds_in_per_cent():
+    row = entry("some model", [result(0.9), result(0.5), result(0.8)])
+    assert row["exact"] == {"median": 80.0, "least": 50.0, "most": 90.0}
+    assert row["alignment_error"]["median"] == 10.0 and row["alignment_floor"] == 2.0
+    assert row["longer"]["exact"] == {"median": 40.0, "least": 25.0, "most": 45.0}
+    assert row["quarters"][0] == {"words": "3 to 7", "exact": 80.0, "exact_of_seeds": [90.0, 50.0, 80.0]}
+    assert row["by_length"] == [{"length": 3, "exact": pytest.approx(73.3)}]
+    assert (row["seeds"], row["steps"], row["parameters"]["median"]) == (3, 7, 1000)
+
+
+def test_a_model_without_attention_has_no_alignment_error():
+    row = entry("none", [result(0.9, None)])
+    assert row["alignment_error"] is None and row["longer"]["alignment_error"] is None
+    assert spread(row["alignment_error"]) == "none"
+
+
+def test_a_spread_is_shown_only_where_there_is_one():
+    assert spread({"median": 80.0, "least": 50.0, "most": 90.0}) == "80.0 (50.0 to 90.0)"
+    assert spread({"median": 1234, "least": 1234, "most": 1234}, 0) == "1,234"
+
+
+def test_a_small_ladder_can_be_measured_with_every_row():
+    rows = ladder_table(1, steps=2, width=8, size=4, pairs=60, test=8)
+    assert [row["name"] for row in rows] == [name for name, *_ in ROWS]
+    assert all(row["steps"] == 2 and len(row["quarters"]) == 4 for row in rows)
+
+
+def test_the_stored_ladder_holds_what_the_course_promises():
+    """Measured on another day; a test keeps a later run of the benchmark from lowering it unseen."""
+    rows = {row["name"]: row for row in stored("ladder").result}
+    looking = [row for name, row in rows.items() if "no attention" not in name]
+    best = max(looking, key=lambda row: row["exact"]["median"])
+    without = rows["no attention"]
+    assert all(row["seeds"] >= 3 and row["seconds"]["median"] <= 60 for row in rows.values())
+    assert best["exact"]["median"] >= 98
+    assert min(row["alignment_error"]["median"] for row in looking) <= 10
+    assert without["quarters"][0]["exact"] >= 90
+    assert without["quarters"][3]["exact"] <= best["quarters"][3]["exact"] - 25

@@ -1,0 +1,146 @@
+"""Facts about the metrics, on examples small enough to count by hand."""
+
+import pytest
+import torch
+
+from utils.data.phrases import Pair
+from utils.training.metrics import (
+    accuracy_by_length,
+    accuracy_by_quarter,
+    alignment_error,
+    alignment_floor,
+    bleu,
+    error_rate,
+    exact_match,
+    right,
+    strongest_links,
+)
+
+# "the red car" / "la voiture rouge": one link each, the last two crossed.
+CAR = Pair(("the", "red", "car"), ("la", "voiture", "rouge"), ((0, 0), (1, 2), (2, 1)))
+# "I do not know" / "je ne sais pas": "not" is linked twice, and "sais" has two links.
+KNOW = Pair(("i", "do", "not", "know"), ("je", "ne", "sais", "pas"), ((0, 0), (1, 2), (2, 1), (2, 3), (3, 2)))
+
+
+def weights_at(places, columns):
+    """Rows with their highest weight at `places`."""
+    return torch.eye(columns)[list(places)] * 0.5 + 0.1
+
+
+# Words
+
+
+def test_a_sentence_is_right_only_to_the_last_word():
+    guesses = [["la", "voiture"], ["la", "voiture", "rouge"], ["la", "rouge", "voiture"], []]
+    references = [("la", "voiture"), ("la", "voiture"), ("la", "voiture", "rouge"), ("la",)]
+    assert right(guesses, references) == [True, False, False, False]
+    assert exact_match(guesses, references) == 0.25
+
+
+def test_bleu_of_the_right_translation_is_100_and_of_no_shared_word_0():
+    reference = [("le", "chat", "noir", "dort", "ici", ".")]
+    assert bleu(reference, reference) == pytest.approx(100)
+    assert bleu([["a", "b", "c", "d", "e", "f"]], reference) < 5
+    assert bleu([[]], reference) == 0
+
+
+def test_bleu_is_the_mean_of_the_four_precisions():
+    """5 of 6 words, 3 of 5 pairs, 2 of 4 triples and 1 of 3 fours agree, and the lengths are equal."""
+    reference, guess = list("abcdef"), list("abcdxf")
+    assert bleu([guess], [reference]) == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, abs=1e-6)
+
+
+def test_a_translation_that_stops_early_pays_for_its_brevity():
+    reference, guess = list("abcdefgh"), list("abcd")
+    assert bleu([guess], [reference]) == pytest.approx(100 * 2.718281828 ** (1 - 8 / 4), rel=1e-6)
+
+
+def test_bleu_takes_tokens_as_they_are():
+    """A tokeniser of sacrebleu's own would part "noir," into two, and find no difference."""
+    assert bleu([["le", "chat", "noir", ",", "ici"]], [["le", "chat", "noir,", "ici"]]) < 70
+
+
+@pytest.mark.parametrize("measure", [exact_match, bleu])
+def test_a_missing_guess_is_an_error(measure):
+    with pytest.raises(ValueError, match="each of 2 references, got 1"):
+        measure([["a"]], [["a"], ["b"]])
+    with pytest.raises(ValueError, match="at least one sentence"):
+        measure([], [])
+
+
+# Length
+
+
+def test_accuracy_by_length_counts_each_length_once():
+    rows = accuracy_by_length([True, False, True, True, False], [5, 3, 5, 4, 5])
+    assert rows == [
+        {"length": 3, "count": 1, "exact": 0.0},
+        {"length": 4, "count": 1, "exact": 1.0},
+        {"length": 5, "count": 3, "exact": 2 / 3},
+    ]
+
+
+def test_quarters_go_from_the_shortest_to_the_longest_and_have_one_size():
+    lengths = [9, 2, 7, 3, 5, 8, 2, 6, 4]
+    marks = [False, True, False, True, True, False, True, True, False]
+    rows = accuracy_by_quarter(marks, lengths)
+    assert [(row["shortest"], row["longest"], row["count"]) for row in rows] == [
+        (2, 2, 2),
+        (3, 4, 2),
+        (5, 6, 2),
+        (7, 9, 3),
+    ]
+    assert [row["exact"] for row in rows] == [1.0, 0.5, 1.0, 0.0]
+
+
+def test_quarters_of_fewer_than_four_sentences_are_refused():
+    with pytest.raises(ValueError, match="at least four sentences, got 3"):
+        accuracy_by_quarter([True] * 3, [1, 2, 3])
+
+
+# Alignment
+
+
+def test_a_target_word_is_linked_to_the_source_word_of_highest_weight():
+    assert strongest_links(weights_at([0, 2, 1], 3), CAR) == {(0, 0), (2, 1), (1, 2)}
+    assert strongest_links(weights_at([3, 1, 1, 0], 4), KNOW) == {(3, 0), (1, 1), (1, 2), (0, 3)}
+
+
+def test_end_tokens_take_no_part_in_links():
+    """Four rows and columns for three words: the last are the end tokens', and even the highest weight there counts nothing."""
+    weights = torch.tensor([[0.2, 0.1, 0.1, 0.6], [0.1, 0.1, 0.3, 0.5], [0.1, 0.3, 0.1, 0.5], [0.7, 0.1, 0.1, 0.1]])
+    assert strongest_links(weights, CAR) == {(0, 0), (2, 1), (1, 2)}
+
+
+def test_weights_that_are_too_few_are_refused():
+    with pytest.raises(ValueError, match=r"4 target words and 4 source words, got \(4, 3\); rows are target words"):
+        strongest_links(torch.ones(4, 3), KNOW)
+
+
+def test_the_error_is_counted_over_all_pairs():
+    """Three of three links right in the first; in the second (0,0), (2,1), (3,2) right and (3,3) wrong: 6 shared of 7 + 8."""
+    weights = [weights_at([0, 2, 1], 3), weights_at([0, 2, 3, 3], 5)]
+    assert alignment_error(weights[:1], [CAR]) == 0
+    assert alignment_error(weights[1:], [KNOW]) == pytest.approx(1 - 2 * 3 / (4 + 5))
+    assert alignment_error(weights, [CAR, KNOW]) == pytest.approx(1 - 2 * 6 / (7 + 8))
+
+
+def test_looking_nowhere_right_is_an_error_of_one():
+    assert error_rate([{(0, 1), (1, 1), (2, 2)}], [CAR]) == 1
+    with pytest.raises(ValueError, match="at least one link"):
+        error_rate([set()], [Pair(("a",), ("b",), ())])
+
+
+def test_the_floor_is_what_the_best_choice_of_one_link_per_word_reaches():
+    assert alignment_floor([CAR]) == 0
+    assert alignment_floor([KNOW]) == pytest.approx(1 - 2 * 4 / (4 + 5))  # one of the two links of "sais" is lost
+    spare = Pair(("go",), ("va", "y"), ((0, 0),))  # "y" has no link, and is given one all the same
+    assert alignment_floor([spare]) == pytest.approx(1 - 2 * 1 / (2 + 1))
+
+
+@pytest.mark.parametrize("pair", [CAR, KNOW])
+def test_no_weights_beat_the_floor(pair):
+    words, places = len(pair.french), len(pair.english)
+    choices = torch.cartesian_prod(*[torch.arange(places)] * words).tolist()
+    errors = [alignment_error([weights_at(choice, places)], [pair]) for choice in choices]
+    assert min(errors) == pytest.approx(alignment_floor([pair])) and len(errors) == places**words

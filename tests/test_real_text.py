@@ -1,0 +1,105 @@
+"""Facts about the real text that comes with Python, and about its split."""
+
+import pytest
+import torch
+
+from utils.data import real_text
+from utils.data.real_text import (
+    UNKNOWN_CHARACTER,
+    Characters,
+    NoText,
+    docstrings,
+    paragraphs,
+    split_documents,
+    topics,
+    windows,
+)
+
+
+@pytest.fixture(scope="module")
+def manual():
+    return topics()
+
+
+def test_the_manual_is_there_and_is_english(manual):
+    assert len(manual) > 60 and sum(map(len, manual.values())) > 400_000
+    assert 'The "if" statement is used for conditional execution' in manual["if"]
+
+
+def test_the_manual_is_what_help_itself_shows(manual):
+    from pydoc_data.topics import topics as imported
+
+    assert manual == {name: text.strip() for name, text in imported.items()}
+
+
+def test_a_python_without_the_manual_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(real_text, "library_folder", lambda: tmp_path)
+    with pytest.raises(NoText, match="came without it"):
+        topics()
+    (tmp_path / "pydoc_data").mkdir()
+    (tmp_path / "pydoc_data" / "topics.py").write_text("other = 1\n")
+    with pytest.raises(NoText, match="keeps them elsewhere"):
+        topics()
+    (tmp_path / "pydoc_data" / "topics.py").write_text("topics: dict = {'a': ' b '}\n")
+    assert topics() == {"a": "b"}
+
+
+def test_docstrings_are_read_and_never_run(tmp_path):
+    (tmp_path / "package" / "test").mkdir(parents=True)
+    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n')
+    (tmp_path / "package" / "one.py").write_text(
+        'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n\nasync def c():\n    "d"\n'
+    )
+    (tmp_path / "package" / "test" / "two.py").write_text('"""Left out."""')
+    (tmp_path / "broken.py").write_text("def (:\n")
+    assert docstrings(tmp_path) == {
+        "package": "The package.",
+        "package.one:A": "A class.\n\nIndented.",
+        "package.one:A.b": "A method.",
+        "package.one:c": "d",
+    }
+
+
+def test_no_paragraph_is_both_trained_on_and_held_out(manual):
+    training, held_out = split_documents(manual)
+    seen, asked = (
+        {" ".join(one.split()) for text in part for one in paragraphs(text)} for part in (training, held_out)
+    )
+    assert seen and asked and not seen & asked
+    assert 0.07 < sum(map(len, held_out)) / sum(map(len, training + held_out)) < 0.25
+    # The manual repeats itself: without the cut a good part of the held-out text would have been seen.
+    held_names = [
+        name for name, text in manual.items() if paragraphs(text)[0] in {paragraphs(one)[0] for one in held_out}
+    ]
+    others = {
+        " ".join(one.split()) for name, text in manual.items() if name not in held_names for one in paragraphs(text)
+    }
+    assert len(asked & others) > 0.05 * len(asked)
+
+
+def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():
+    documents = {f"d{i}": f"text {i}\n\nsaid by all\n\nmore {i}" for i in range(10, 30)}
+    training, held_out = split_documents(documents, share=0.2, seed=3)
+    assert (training, held_out) == split_documents(documents, share=0.2, seed=3) != split_documents(documents, 0.2, 4)
+    assert len(held_out) == 4 and len(training) == 16
+    everything = "\n\n".join(training + held_out)
+    assert everything.count("said by all") == 1 and "said by all" in held_out[0]
+    for i in range(10, 30):
+        assert everything.count(f"text {i}\n") == 1
+    with pytest.raises(ValueError, match="between 0 and 1, got 1"):
+        split_documents(documents, share=1)
+
+
+def test_characters_go_to_numbers_and_back_and_rare_ones_are_unknown():
+    characters = Characters.of(["abba", "cab"], at_least=2)
+    assert characters.characters == (UNKNOWN_CHARACTER, "a", "b")
+    assert characters.numbers("abc").tolist() == [1, 2, 0] and len(characters) == 3
+    assert characters.text(characters.numbers("baab")) == "baab"
+    assert characters.text(characters.numbers("bac")) == "ba" + UNKNOWN_CHARACTER
+
+
+def test_windows_ask_for_every_token_once():
+    pieces = windows([torch.arange(11), torch.arange(100, 103), torch.arange(20, 25)], 4)
+    assert pieces.tolist() == [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8], [20, 21, 22, 23, 24]]
+    with pytest.raises(ValueError, match="more than 9 tokens"):
+        windows([torch.arange(9)], 9)

@@ -1,0 +1,126 @@
+"""Facts about the recurrent cells: with copied weights they give torch's numbers and torch's gradients."""
+
+import pytest
+import torch
+from torch import nn
+
+from utils.models.recurrent import GRUCell, LSTMCell, TanhCell, copy_weights, unroll
+
+CELLS = [(TanhCell, nn.RNN, nn.RNNCell), (GRUCell, nn.GRU, nn.GRUCell), (LSTMCell, nn.LSTM, nn.LSTMCell)]
+every_cell = pytest.mark.parametrize("ours, layer, single", CELLS, ids=[one[0].__name__ for one in CELLS])
+BATCH, LENGTH, INPUTS, WIDTH = 2, 7, 5, 4
+
+
+@pytest.fixture(autouse=True)
+def _numbers():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        yield
+        torch.set_default_dtype(before)
+
+
+def close(first, second):
+    return torch.allclose(first, second, rtol=0, atol=1e-10)
+
+
+def as_tuple(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+def as_state(tensors):
+    return tensors[0] if tensors and len(tensors) == 1 else tensors
+
+
+def random_state(cell):
+    return torch.randn(2 if isinstance(cell, LSTMCell) else 1, BATCH, WIDTH).unbind(0)
+
+
+@every_cell
+@pytest.mark.parametrize("given", [False, True])
+def test_a_cell_by_hand_is_torchs_layer_with_copied_weights(ours, layer, single, given):
+    theirs = layer(INPUTS, WIDTH, batch_first=True)
+    cell = copy_weights(ours(INPUTS, WIDTH), theirs)
+    first = random_state(cell) if given else None
+    x = torch.randn(BATCH, LENGTH, INPUTS, requires_grad=True)
+    same_x = x.detach().clone().requires_grad_()
+    outputs, last = unroll(cell, x, as_state(first))
+    expected, expected_last = theirs(same_x, as_state(first and tuple(one.unsqueeze(0) for one in first)))
+    assert outputs.shape == (BATCH, LENGTH, WIDTH) and close(outputs, expected)
+    for one, other in zip(as_tuple(last), as_tuple(expected_last), strict=True):
+        assert close(one, other.squeeze(0))
+    probe = torch.randn_like(outputs)
+    (outputs * probe).sum().backward()
+    (expected * probe).sum().backward()
+    assert close(x.grad, same_x.grad)
+    assert close(cell.from_input.weight.grad, theirs.weight_ih_l0.grad)
+    assert close(cell.from_state.weight.grad, theirs.weight_hh_l0.grad)
+    assert close(cell.from_input.bias.grad, theirs.bias_ih_l0.grad)
+    assert close(cell.from_state.bias.grad, theirs.bias_hh_l0.grad)
+
+
+@every_cell
+def test_one_step_is_torchs_own_cell(ours, layer, single):
+    theirs = single(INPUTS, WIDTH)
+    cell = copy_weights(ours(INPUTS, WIDTH), theirs)
+    x, state = torch.randn(BATCH, INPUTS), as_state(random_state(cell))
+    for one, other in zip(as_tuple(cell(x, state)), as_tuple(theirs(x, state)), strict=True):
+        assert close(one, other)
+
+
+@every_cell
+def test_a_state_carries_all_that_a_cell_knows(ours, layer, single):
+    """Reading in two pieces is reading at once, if the state is handed over."""
+    cell, x = ours(INPUTS, WIDTH), torch.randn(BATCH, LENGTH, INPUTS)
+    whole, last = unroll(cell, x)
+    first, state = unroll(cell, x[:, :3])
+    second, end = unroll(cell, x[:, 3:], state)
+    assert close(torch.cat([first, second], 1), whole)
+    assert all(close(*both) for both in zip(as_tuple(last), as_tuple(end), strict=True))
+
+
+@every_cell
+def test_a_later_word_never_changes_an_earlier_output(ours, layer, single):
+    cell, x = ours(INPUTS, WIDTH), torch.randn(BATCH, LENGTH, INPUTS)
+    other = x.clone()
+    other[:, 4] += 1
+    before, after = unroll(cell, x)[0], unroll(cell, other)[0]
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert not torch.isclose(before[:, 4:], after[:, 4:]).all(-1).any()
+
+
+def test_a_gru_that_keeps_everything_never_changes_its_state():
+    cell, state = GRUCell(INPUTS, WIDTH), torch.randn(BATCH, WIDTH)
+    with torch.no_grad():
+        cell.from_input.bias[WIDTH : 2 * WIDTH] = 100.0  # the gate `keep` is the second of three
+    outputs, last = unroll(cell, torch.randn(BATCH, LENGTH, INPUTS), state)
+    assert close(last, state) and close(outputs[:, 2], state)
+
+
+def test_an_lstm_that_keeps_everything_and_writes_nothing_never_changes_its_store():
+    cell, state = LSTMCell(INPUTS, WIDTH), (torch.randn(BATCH, WIDTH), torch.randn(BATCH, WIDTH))
+    with torch.no_grad():
+        cell.from_input.bias[:WIDTH] = -100.0
+        cell.from_input.bias[WIDTH : 2 * WIDTH] = 100.0
+    _, (_, store) = unroll(cell, torch.randn(BATCH, LENGTH, INPUTS), state)
+    assert close(store, state[1])
+
+
+@pytest.mark.parametrize(
+    "layer, error, part",
+    [
+        (nn.LSTM(INPUTS, WIDTH), TypeError, "expected nn.GRU or nn.GRUCell for a GRUCell, got LSTM"),
+        (nn.GRU(INPUTS + 1, WIDTH), ValueError, r"shape \(12, 5\), got \(12, 6\)"),
+        (nn.GRU(INPUTS, WIDTH, bias=False), ValueError, "biases"),
+    ],
+    ids=["kind", "shape", "no bias"],
+)
+def test_copying_refuses_what_does_not_fit(layer, error, part):
+    with pytest.raises(error, match=part):
+        copy_weights(GRUCell(INPUTS, WIDTH), layer)
+
+
+def test_copying_refuses_a_layer_without_tanh():
+    with pytest.raises(ValueError, match="tanh"):
+        copy_weights(TanhCell(INPUTS, WIDTH), nn.RNN(INPUTS, WIDTH, nonlinearity="relu"))

@@ -1,0 +1,343 @@
+"""Facts about what self-attention learns, and about how that is measured."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from utils.models.self_attention import LanguageModel, SequenceClassifier
+from utils.training import layer_costs as costs
+from utils.training.language_model import (
+    count_losses,
+    loss_together,
+    losses_of,
+    losses_one_at_a_time,
+    one_position_at_a_time_factor,
+    rates,
+    read_text,
+    restore_language_model,
+    sample_text,
+    train_language_model,
+)
+from utils.training.self_attention import (
+    FIRST,
+    SECOND,
+    MarkReader,
+    _batches,
+    add_or_concatenate,
+    all_four,
+    linearity,
+    marked_bits,
+    order_sequences,
+    score_statistics,
+    softmax_slope,
+    stacked,
+    together,
+    train_marks,
+    train_order,
+    train_together,
+    with_twins,
+)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+# The root
+
+
+def test_the_slope_is_the_size_of_the_softmaxs_jacobian():
+    scores = 3 * torch.randn(7, generator=generator(), dtype=torch.float64)
+    jacobian = torch.autograd.functional.jacobian(lambda s: s.softmax(-1), scores)
+    assert softmax_slope(scores.softmax(-1)).item() == pytest.approx(jacobian.norm().item(), rel=1e-9)
+    assert softmax_slope(torch.tensor([0.0, 1.0, 0.0])).item() == 0
+    assert softmax_slope(torch.tensor([0.5, 0.5])).item() == pytest.approx(0.5)
+
+
+def test_without_the_root_scores_grow_and_the_softmax_freezes_and_with_it_nothing_changes():
+    found = score_statistics(dims=(4, 64, 1024), samples=1024)
+    raw, scaled = found["raw"], found["scaled"]
+    assert (raw["variance"] / torch.tensor([4.0, 64, 1024])).tolist() == pytest.approx([1, 1, 1], rel=0.1)
+    assert scaled["variance"].tolist() == pytest.approx([1, 1, 1], rel=0.1)
+    assert (raw["entropy_share"].diff() < -0.1).all() and raw["entropy_share"][-1] < 0.05
+    assert (raw["largest"].diff() > 0.1).all() and raw["largest"][-1] > 0.9
+    assert raw["stuck"][0] < 0.01 and raw["stuck"][-1] > 0.5 and raw["median_slope"][-1] < 1e-3
+    for name in ("entropy_share", "largest", "slope", "free"):
+        assert scaled[name].max() - scaled[name].min() < 0.03
+    assert scaled["stuck"].max() == 0 and scaled["entropy_share"].min() > 0.85
+    # Not the whole truth: at small widths the unscaled softmax is the steeper one.
+    assert raw["slope"][0] > scaled["slope"][0] and raw["slope"][-1] < 0.5 * scaled["slope"][-1]
+
+
+# The order task
+
+
+def test_order_sequences_have_one_a_and_one_b_and_the_class_says_which_comes_first():
+    tokens, real, classes = order_sequences(400, 5, 9, generator())
+    lengths = real.sum(1)
+    assert tokens.shape == real.shape == (400, 9) and set(lengths.tolist()) == {5, 6, 7, 8, 9}
+    for letter in (FIRST, SECOND):
+        assert ((tokens == letter).sum(1) == 1).all() and ((tokens == letter) & real).any(1).all()
+    first, second = ((tokens == letter).int().argmax(1) for letter in (FIRST, SECOND))
+    assert torch.equal(classes, (first < second).long())
+    assert 0.4 < classes.float().mean() < 0.6
+    with pytest.raises(ValueError, match="got 1 to 9"):
+        order_sequences(3, 1, 9, generator())
+
+
+def test_a_twin_has_the_same_letters_and_the_other_class():
+    tokens, real, classes = with_twins(*order_sequences(50, 5, 9, generator()))
+    assert torch.equal(tokens[:50].sort(1).values, tokens[50:].sort(1).values)
+    assert torch.equal(classes[:50], 1 - classes[50:]) and torch.equal(real[:50], real[50:])
+    assert torch.equal((tokens == FIRST)[:50], (tokens == SECOND)[50:])
+
+
+def test_each_seed_trains_exactly_as_if_it_were_alone():
+    def trained(seeds):
+        model, parameters = stacked(lambda: SequenceClassifier(8, 2, 8, 12, "rotary", 6).double(), seeds)
+        batches = _batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 5, 16)
+        return parameters, train_together(model, parameters, batches, 0.01)
+
+    both, losses = trained([4, 9])
+    for place, seed in enumerate((4, 9)):
+        alone, loss = trained([seed])
+        for name, parameter in both.items():
+            assert torch.allclose(parameter[place], alone[name][0], rtol=0, atol=1e-9)
+        assert torch.allclose(losses[:, place], loss[:, 0])
+    assert not torch.allclose(losses[:, 0], losses[:, 1], atol=1e-3)
+
+
+def test_every_seed_and_every_step_has_data_of_its_own_and_a_seed_the_same_data_in_any_company():
+    def drawn(seeds):
+        return _batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 3, 16)
+
+    tokens = torch.stack([one[0] for one in drawn([4, 9])])
+    assert tokens.shape == (3, 2, 16, 6)
+    assert torch.equal(torch.stack([one[0] for one in drawn([9])])[:, 0], tokens[:, 1])
+    flat = tokens.flatten(0, 1)
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(flat, 2))
+
+
+def test_the_stacked_models_are_the_plain_ones():
+    model, parameters = stacked(lambda: SequenceClassifier(8, 2, 8, 12, "causal", 6), [3, 5])
+    tokens, real, _ = order_sequences(7, 4, 6, generator())
+    found = together(model, parameters, tokens.expand(2, 7, 6), real.expand(2, 7, 6))
+    for place, seed in enumerate((3, 5)):
+        torch.manual_seed(seed)
+        assert torch.allclose(found[place], SequenceClassifier(8, 2, 8, 12, "causal", 6)(tokens, real)[0], atol=1e-6)
+
+
+SHORT = {"length": 8, "steps": 120, "batch": 32, "lengths": (8, 24), "shifts": (0, 100)}
+
+
+@pytest.fixture(scope="module")
+def order():
+    return {kind: train_order(kind, 2, **SHORT) for kind in ("none", "sinusoidal", "learned", "rotary", "causal")}
+
+
+def test_order_is_out_of_reach_without_positions_and_learned_with_each_kind(order):
+    assert (order["none"]["accuracy"] - 0.5).abs().max() < 0.01
+    assert order["none"]["loss"][-20:].mean() > 0.67  # log 2 is 0.69
+    for kind in ("sinusoidal", "learned", "rotary", "causal"):
+        assert order[kind]["accuracy"].min() > 0.9, kind
+
+
+def test_positions_moved_by_100_are_nothing_to_rotary_ones_and_are_refused_by_learned_ones(order):
+    for kind in ("rotary", "causal", "none"):
+        unmoved, moved = order[kind]["by_shift"]
+        assert torch.allclose(moved, unmoved, atol=0.01), kind
+    assert order["learned"]["by_shift"].isnan().all(1).tolist() == [False, True]
+
+
+def test_past_the_training_length_only_learned_positions_refuse(order):
+    assert order["learned"]["by_length"].isnan().any(1).tolist() == [False, True]
+    assert "learned positions end where their table ends" in order["learned"]["refusal"]
+    for kind in ("sinusoidal", "rotary", "causal"):
+        by_length = order[kind]["by_length"]
+        assert by_length.isfinite().all() and order[kind]["refusal"] == ""
+        assert (by_length[0] >= by_length[1]).all()
+
+
+def test_a_kind_of_positions_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="none, sinusoidal, learned, rotary, causal, got 'sinus'"):
+        train_order("sinus", 1, steps=1)
+
+
+def test_positions_beside_the_embeddings_cost_parameters_only_if_the_layer_gets_wider():
+    rows = add_or_concatenate("sinusoidal", 1, length=8, steps=1, batch=4, lengths=(), shifts=())
+    added, same, twice = (row["parameters"] for row in rows)
+    assert same == added - 8 * 16  # 8 embeddings, each shorter by 16
+    assert twice > 2 * added
+
+
+# Non-linearity
+
+
+def test_attention_is_linear_in_the_values_and_in_nothing_else():
+    found = linearity()
+    assert found["values"] < 1e-12
+    assert found["feed-forward"] > 0.01 and found["inputs"] > 0.01
+
+
+def test_marked_bits_have_two_marks_and_the_class_is_their_exclusive_or():
+    bits, marked, classes = marked_bits(300, 6, generator())
+    assert (marked.sum(1) == 2).all() and 0.4 < classes.float().mean() < 0.6
+    for row in range(300):
+        one, other = bits[row, marked[row]].tolist()
+        assert classes[row] == (one != other)
+    every, marks, answers = all_four(bits[:5], marked[:5])
+    assert answers.float().mean() == 0.5 and len({tuple(row) for row in every[0::5].tolist()}) == 4
+    assert torch.equal(every[~marks], bits[:5].repeat(4, 1)[~marks])
+    assert torch.equal(answers, (every * marks).sum(1) % 2)
+
+
+def test_the_reader_looks_at_marks_only_unless_it_may_see_all():
+    bits, marked, _ = marked_bits(20, 6, generator())
+    for visible in ("marks", "all"):
+        _, weights = MarkReader(visible=visible)(bits, marked)
+        assert torch.allclose(weights.sum(1), torch.ones(20))
+        assert (weights[~marked] == 0).all() == (visible == "marks")
+        assert torch.allclose(weights, weights.amax(1, keepdim=True) * (weights > 0))  # equal weights at the start
+    with pytest.raises(ValueError, match="marks or all, got 'some'"):
+        MarkReader(visible="some")
+
+
+def test_attention_alone_gets_three_pairs_of_four_at_most_and_a_feed_forward_layer_gets_all():
+    alone, thinking = (train_marks(feed_forward, 2, steps=100) for feed_forward in (False, True))
+    assert alone["accuracy"].max() <= 0.75
+    assert thinking["accuracy"].min() == 1.0
+    assert thinking["parameters"] > alone["parameters"]
+
+
+# Counting
+
+
+def test_counted_losses_are_what_a_dictionary_gives():
+    training = torch.randint(0, 3, (60,), generator=generator())
+    held_out = torch.randint(0, 4, (5, 7), generator=generator(1))  # 3 is never seen in training
+    found = count_losses(training, held_out, size=4, prior=1.5)
+    text = training.tolist()
+    counts = Counter(tuple(text[i : i + k]) for k in (1, 2, 3) for i in range(len(text) - k + 1))
+
+    def probability(history, token, order):
+        if order == 0:
+            return 1 / 4
+        lower = probability(history, token, order - 1)
+        seen = tuple(history[len(history) - order + 1 :]) if order > 1 else ()
+        if len(seen) < order - 1:
+            return lower
+        total = sum(counts[(*seen, other)] for other in range(4))
+        return (counts[(*seen, token)] + 1.5 * lower) / (total + 1.5)
+
+    for order in (1, 2, 3):
+        losses = [-math.log(probability(row[:i], row[i], order)) for row in held_out.tolist() for i in range(1, 7)]
+        assert found[order] == pytest.approx(sum(losses) / len(losses), rel=1e-9)
+
+
+# The language model
+
+
+@pytest.fixture(scope="module")
+def language():
+    return train_language_model(0, steps=60, dim=32, blocks=1, context=24, batch=16)
+
+
+def test_a_minute_old_model_knows_more_than_letter_frequencies_and_less_than_it_will(language):
+    assert language["held_out"] < language["counts"][1]
+    assert language["counts"][3] < language["counts"][2] < language["counts"][1]
+    assert language["perplexity"] == pytest.approx(math.exp(language["held_out"]))
+    assert language["by_position"].shape == (24,)
+    assert language["by_position"].mean().item() == pytest.approx(language["held_out"], rel=1e-5)
+    assert language["loss"][-10:].mean() < language["loss"][:10].mean() - 0.5
+
+
+def test_the_restored_model_has_the_loss_it_was_reported_with(language):
+    model, characters = restore_language_model(language)
+    text = read_text(24)
+    assert characters.characters == text.characters.characters
+    with torch.no_grad():
+        assert losses_of(model, text.held_out).mean().item() == pytest.approx(language["held_out"], rel=1e-4)
+
+
+def test_samples_go_on_from_the_prompt_and_repeat_with_the_seed(language):
+    first = sample_text(language, "The value", 30, seed=1)
+    assert first.startswith("The value") and len(first) == 39
+    assert first == sample_text(language, "The value", 30, seed=1) != sample_text(language, "The value", 30, seed=2)
+    assert sample_text(language, "The", 40, temperature=0) == sample_text(language, "The", 40, temperature=0, seed=5)
+    model, characters = restore_language_model(language)
+    text = sample_text(language, "The value of", 40, temperature=0)
+    with torch.no_grad():
+        for end in (12, 25, 51):  # the last with more before it than the model can read
+            logits = model(characters.numbers(text[max(0, end - 24) : end])[None])[0][0, -1, 1:]
+            assert characters.characters[1 + logits.argmax()] == text[end]
+    with pytest.raises(ValueError, match="at least one character"):
+        sample_text(language, "")
+    with pytest.raises(ValueError, match="0 or more, got -1"):
+        sample_text(language, "The", temperature=-1)
+
+
+def test_the_rate_rises_and_then_falls_to_almost_nothing():
+    plan = rates(200, 0.1)
+    assert max(plan) == pytest.approx(0.1) and plan.index(max(plan)) in (49, 50)
+    assert plan[0] == pytest.approx(0.002) and 0 < plan[-1] < 0.001
+
+
+def test_all_positions_at_once_give_the_loss_and_gradient_of_one_at_a_time():
+    torch.manual_seed(0)
+    model, pieces = LanguageModel(9, 8, blocks=2, longest=6).double(), torch.randint(0, 9, (3, 7))
+    whole = loss_together(model, pieces)
+    parts = sum(losses_one_at_a_time(model, pieces))
+    assert whole.item() == pytest.approx(parts.item(), rel=1e-12)
+    for one, other in zip(*(torch.autograd.grad(loss, model.parameters()) for loss in (whole, parts)), strict=True):
+        assert torch.allclose(one, other, rtol=0, atol=1e-12)
+
+
+def test_one_position_at_a_time_costs_many_times_more():
+    found = one_position_at_a_time_factor(context=24, batch=4, dim=16, repeats=2)
+    assert found["factor"] > 4 and found["difference"] < 1e-6
+    assert found["predictions"] == 96 and len(found["factors"]) == 2
+
+
+# Costs
+
+
+@pytest.mark.parametrize("length", [2, 9, 12])
+def test_a_signal_passes_one_layer_of_attention_but_every_step_of_a_recurrence(length):
+    found = {kind: costs.path_length(kind, length) for kind in costs.KINDS}
+    assert found == {"self-attention": 1, "recurrence": length, "convolution": length - 1, "dense": 1}
+
+
+def test_only_recurrence_has_steps_that_wait_for_as_many_others_as_there_are_tokens():
+    found = {kind: [costs.sequential_products(kind, length) for length in (5, 11)] for kind in costs.KINDS}
+    # Projection, scores, mixture: three products, however long the sentence is.
+    assert found == {"self-attention": [3, 3], "recurrence": [5, 11], "convolution": [1, 1], "dense": [1, 1]}
+    assert costs.sequential_products("recurrence", 1500) == 1500
+
+
+def test_the_slope_of_a_power_is_its_exponent():
+    lengths = (8, 16, 64)
+    assert costs.slope(lengths, torch.tensor([float(n) ** 1.5 for n in lengths])) == pytest.approx(1.5)
+
+
+def test_every_kind_of_layer_is_timed_and_gets_its_row(monkeypatch):
+    def by_hand(layers, lengths, width, repeats):
+        for (name, layer), length in itertools.product(layers.items(), lengths):
+            output = layer(torch.randn(1, length, width))
+            assert (output[0] if isinstance(output, tuple) else output).shape == (1, length, width), name
+        powers = {"self-attention": 2, "recurrence": 1, "convolution": 1, "dense": 2}
+        return {name: 1e-6 * torch.tensor(lengths).double() ** powers[name] for name in layers}
+
+    monkeypatch.setattr(costs, "seconds_by_length", by_hand)
+    rows = costs.layer_costs((6, 12), dense_lengths=(3, 5), path_lengths=(4, 8), width=8)
+    assert [row["kind"] for row in rows] == list(costs.FORMULAS)
+    assert [row["slope"] for row in rows] == pytest.approx([2, 1, 1, 2])
+    assert [row["lengths"] for row in rows] == [[6, 12]] * 3 + [[3, 5]]
+    assert rows[1]["path"] == rows[1]["sequential"] == [4, 8] and rows[2]["path"] == [3, 7]
+
+
+def test_real_seconds_are_measured():
+    found = costs.layer_seconds((16, 32), (4, 8), width=8, repeats=1)
+    assert all((row["seconds"] > 0).all() and math.isfinite(row["slope"]) for row in found.values())

@@ -1,0 +1,1390 @@
+"""Lesson 03: its exercises with the mistakes that people make in them, and its guess-first questions."""
+
+import inspect
+
+import torch
+
+from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.exercises import Exercise, register
+from utils.course.quiz import Quiz, register_quiz
+from utils.models.attention import attend
+from utils.models.one_seq2seq import (
+    AttentionDecoder,
+    additive_score,
+    alignment_error,
+    dot_score,
+    greedy_decode,
+    multiplicative_score,
+    pad,
+    read_words,
+    recurrent_step,
+)
+
+
+def normal(generator, *shape):
+    return torch.randn(*shape, generator=generator)
+
+
+def some_mask(generator, *shape):
+    """Words first, then padding; at least one word in each row."""
+    count = torch.randint(1, shape[-1] + 1, shape[:-1], generator=generator)
+    return torch.arange(shape[-1]) < count.unsqueeze(-1)
+
+
+# ---------------------------------------------------------------------------------------------- 3.1 padding
+def some_sentences(generator, *lengths, lowest=4):
+    return [torch.randint(lowest, 40, (length,), generator=generator).tolist() for length in lengths]
+
+
+def pad_cases(generator):
+    return [
+        Case((some_sentences(generator, 3, 5, 1),), note="three sentences"),
+        Case((some_sentences(generator, 2, 2, 6, 4), 99), note="another number as padding"),
+        Case(([[0, 7, 0], *some_sentences(generator, 5)], -1), note="-1 as padding, and 0 is a word"),
+        Case((some_sentences(generator, 4),), note="one sentence"),
+        Case((some_sentences(generator, 3, 3),), note="all of one length"),
+        Case((some_sentences(generator, 6, 1, 4, 2, 3),), note="the longest comes first"),
+    ]
+
+
+def pad_on_the_left(sentences, padding=0):
+    numbers, mask = pad([sentence[::-1] for sentence in sentences], padding)
+    return numbers.flip(1), mask.flip(1)
+
+
+def cut_to_the_shortest(sentences, padding=0):
+    shortest = min(map(len, sentences))
+    return pad([sentence[:shortest] for sentence in sentences], padding)
+
+
+def one_column_too_many(sentences, padding=0):
+    numbers, mask = pad(sentences, padding)
+    behind = torch.full((len(sentences), 1), padding)
+    return torch.cat([numbers, behind], 1), torch.cat([mask, behind < behind], 1)
+
+
+register(
+    Exercise(
+        id="3.1",
+        title="sentences in one tensor",
+        level="easy",
+        minutes=6,
+        reference=pad,
+        cases=pad_cases,
+        output_names=("numbers", "mask"),
+        mistakes=[
+            Mistake(
+                pad_on_the_left,
+                "The padding stands in front of the words; it belongs behind them.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: (pad(sentences, padding)[0], ~pad(sentences, padding)[1]),
+                "The mask is turned round: True means 'here is a word', False is padding.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: pad(sentences),
+                "The argument `padding` has no effect: fill with that number, not always with 0.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: (pad(sentences)[0], pad(sentences)[0] != 0),
+                "Numbers and mask take 0 for the padding: use the argument `padding`, then 0 may be a word.",
+            ),
+            Mistake(
+                cut_to_the_shortest,
+                "The sentences were cut to the length of the shortest: fill the others up to the longest instead.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: tuple(result.T for result in pad(sentences, padding)),
+                "The result is turned: one row for each sentence, (b, n). `pad_sequence` needs `batch_first=True` for that.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0] != 0),
+                "The mask asks whether a number is 0; ask whether it is `padding`, which may be another number.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0].isfinite()),
+                "The mask is True everywhere: it must be False at the padding.",
+            ),
+            Mistake(
+                one_column_too_many,
+                "There is a column too many: n is the length of the longest sentence, which needs no padding.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: pad(sorted(sentences, key=len), padding),
+                "The sentences came back in another order: row i belongs to sentence i.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: pad(sorted(sentences, key=len, reverse=True), padding),
+                "The sentences came back with the longest first: row i belongs to sentence i.",
+            ),
+            Mistake(
+                lambda sentences, padding=0: pad(sentences, padding)[::-1],
+                "The two results are swapped: the numbers come first, then the mask.",
+            ),
+        ],
+        hints=[
+            "`max(len(sentence) for sentence in sentences)` is the length that every row needs.",
+            "`sentence + [padding] * k` is a new list with k numbers of padding behind; `torch.tensor` of such rows is (b, n).",
+            "The mask: `torch.arange(n) < lengths.unsqueeze(1)` compares each place with the length of its row.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.2 recurrent step
+def step_cases(generator):
+    def one(b, d, w, note=""):
+        sizes = ((b, d), (b, w), (d, w), (w, w), (w,))
+        return Case(tuple(normal(generator, *size) for size in sizes), note=note)
+
+    return [
+        one(2, 3, 4),
+        one(3, 5, 2),
+        one(1, 2, 3, note="one sentence"),
+        one(4, 3, 3, note="words and states of one width"),
+        one(3, 3, 3, note="all sizes equal"),
+    ]
+
+
+register(
+    Exercise(
+        id="3.2",
+        title="one recurrent step",
+        level="easy",
+        minutes=5,
+        reference=recurrent_step,
+        cases=step_cases,
+        gradient=True,
+        mistakes=[
+            Mistake(
+                lambda x, state, A, B, c: x @ A + state @ B + c,
+                "The tanh is missing: without it the state may grow without end, and many steps are one linear map.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.sigmoid(x @ A + state @ B + c),
+                "That is the sigmoid, which lies between 0 and 1; the plain cell uses tanh.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.relu(x @ A + state @ B + c),
+                "That is the ReLU; the plain cell uses tanh.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A + c),
+                "The old state has no effect, so nothing is remembered: add `state @ B`.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(state @ B + c),
+                "The word has no effect: add `x @ A`.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B),
+                "The offset c is missing.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B) + c,
+                "The offset c is added behind the tanh; it belongs inside.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B + c),
+                "Two tanh were added: add word and state first, then take one tanh of the sum.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B) + c,
+                "Each part got a tanh of its own: add all three parts first, then take one tanh of the sum.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A) + state @ B + c,
+                "The tanh covers the word only: add all three parts first, then take the tanh of the sum.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: state + torch.tanh(x @ A + state @ B + c),
+                "The old state was added to the result: the tanh is already the whole new state.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B.T + c),
+                "B is turned: vectors are rows here, so it is `state @ B`, without `.T`.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ A.T + state @ B.T + c),
+                "A and B are turned: vectors are rows here, so it is `x @ A` and `state @ B`, without `.T`.",
+            ),
+            Mistake(
+                lambda x, state, A, B, c: torch.tanh(x @ B + state @ A + c),
+                "A and B are swapped: A takes the word to the state's width, B takes the old state.",
+            ),
+        ],
+        hints=[
+            "Three parts are added: one from the word, one from the old state, one offset.",
+            "Vectors are rows: (b, d) @ (d, w) is (b, w).",
+            "`torch.tanh` of the whole sum.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.3 reading
+class Reader:
+    """A recurrent step with matrices of its own, which insists on one word of every sentence."""
+
+    def __init__(self, generator, d, w):
+        self.parts = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
+
+    def __repr__(self):
+        return "a recurrent step"
+
+    def __call__(self, x, state):
+        wanted = (*state.shape[:-1], len(self.parts[0]))
+        if x.shape != wanted:
+            raise Wrong(
+                f"`step` got a word of shape {tuple(x.shape)}: expected {wanted}, "
+                "one word of each sentence. Time is axis 1 of `x`, so word t is `x[:, t]`."
+            )
+        return recurrent_step(x, state, *(part.to(x.dtype) for part in self.parts))
+
+
+def read_with(first=lambda state: state, places=range, axis=1, collect=None, last=None):
+    """Read as the reference does, with parts that can be replaced by wrong ones."""
+
+    def wrong(x, state, step):
+        begin, state, states = state, first(state), []
+        for place in places(x.size(1)):
+            before, state = state, step(x[:, place], state)
+            states.append(before if collect == "before" else state)
+            state = begin if collect == "forget" else state
+        states = [begin, *states] if collect == "first too" else states
+        return torch.stack(states, axis), states[-1] if last is None else last(states, begin)
+
+    return wrong
+
+
+def along_the_sentences(x, state, step):
+    states = []
+    for word in x:
+        state = step(word, state)
+        states.append(state)
+    return torch.stack(states, 1), state
+
+
+def read_cases(generator):
+    def one(b, n, d, w, note=""):
+        return Case((normal(generator, b, n, d), normal(generator, b, w), Reader(generator, d, w)), note=note)
+
+    return [
+        one(2, 5, 3, 4),
+        one(3, 4, 2, 5),
+        one(1, 6, 3, 2, note="one sentence"),
+        one(4, 1, 2, 3, note="one word"),
+        one(3, 3, 4, 2, note="as many sentences as words"),
+    ]
+
+
+register(
+    Exercise(
+        id="3.3",
+        title="read a sentence",
+        level="easy",
+        minutes=6,
+        reference=read_words,
+        cases=read_cases,
+        gradient=True,
+        output_names=("states", "last state"),
+        mistakes=[
+            Mistake(
+                read_with(collect="forget"),
+                "Every word was read from the first state: hand each step the state that the step before returned.",
+            ),
+            Mistake(
+                read_with(first=torch.zeros_like),
+                "The reading began with zeros: begin with the `state` that is given.",
+            ),
+            Mistake(
+                read_with(places=lambda n: reversed(range(n))),
+                "The sentence was read from its end: begin with word 0.",
+            ),
+            Mistake(
+                read_with(axis=0),
+                "The states have the words first: the batch comes first, (b, n, w). Stack along axis 1.",
+            ),
+            Mistake(
+                read_with(collect="before", last=None),
+                "Those are the states before each word, and the last word was lost; keep the state after each step.",
+            ),
+            Mistake(
+                lambda x, state, step: (
+                    read_with(collect="before")(x, state, step)[0],
+                    read_words(x, state, step)[1],
+                ),
+                "Those are the states before each word; keep the state after each step.",
+            ),
+            Mistake(
+                read_with(collect="first too"),
+                "The first state is among the states: there is one state for each word, n and not n + 1.",
+            ),
+            Mistake(
+                read_with(last=lambda states, begin: begin),
+                "The second result is the first state: return the state after the last word.",
+            ),
+            Mistake(
+                read_with(last=lambda states, begin: states[0]),
+                "The second result is the state after the first word: return the one after the last.",
+            ),
+            Mistake(
+                read_with(last=lambda states, begin: torch.stack(states, 1)[-1]),
+                "The second result belongs to the last sentence: the last word of every sentence is `states[:, -1]`.",
+            ),
+            Mistake(
+                read_with(last=lambda states, begin: states[-1].unsqueeze(1)),
+                "The last state has an axis too many: (b, w), so `states[:, -1]` and not `states[:, -1:]`.",
+            ),
+            Mistake(
+                lambda x, state, step: read_words(x, state, step)[::-1],
+                "The two results are swapped: all states come first, then the last one.",
+            ),
+            Mistake(
+                along_the_sentences,
+                "The loop runs over the sentences: `x[t]` is sentence t. Word t of every sentence is `x[:, t]`.",
+            ),
+        ],
+        hints=[
+            "Begin with an empty list, and keep the newest state in a variable of its own.",
+            "`for word in x.unbind(1)` gives word 0 of every sentence, then word 1, ...: each is (b, d).",
+            "`state = step(word, state)`, append it; at the end `torch.stack(states, 1)`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.4 dot score
+def pair_cases(generator, *extra, same_width=False):
+    """state (b, m, d), memory (b, n, e), and what the score needs beside them; `extra` names sizes: "de", "h"."""
+
+    def one(note="", **sizes):
+        if same_width:
+            sizes["e"] = sizes["d"]
+        shapes = [[sizes[axis] for axis in axes] for axes in ("bmd", "bne", *extra)]
+        return Case(tuple(normal(generator, *shape) for shape in shapes), note=note)
+
+    return [
+        one(b=2, m=3, n=5, d=4, e=6, h=7),
+        one(b=3, m=1, n=4, d=2, e=5, h=6, note="one state"),
+        one(b=1, m=4, n=2, d=5, e=3, h=2, note="one sentence"),
+        one(b=2, m=4, n=3, d=3, e=3, h=5, note="state and memory of one width"),
+        one(b=3, m=3, n=3, d=3, e=3, h=3, note="all sizes equal"),
+    ]
+
+
+register(
+    Exercise(
+        id="3.4",
+        title="the dot score",
+        level="easy",
+        minutes=4,
+        reference=dot_score,
+        cases=lambda generator: pair_cases(generator, same_width=True),
+        gradient=True,
+        mistakes=[
+            Mistake(
+                lambda state, memory: memory @ state.transpose(1, 2),
+                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
+            ),
+            Mistake(
+                lambda state, memory: dot_score(state, memory).softmax(-1),
+                "Those are weights; return the scores, `attend` does the softmax.",
+            ),
+            Mistake(
+                lambda state, memory: dot_score(state, memory) * state.size(-1) ** -0.5,
+                "The scores were divided by a square root: until lesson 04 the scale is 1.",
+            ),
+            Mistake(
+                lambda state, memory: torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1),
+                "That is the cosine: the lengths of the vectors were divided out. The dot score keeps them.",
+            ),
+            Mistake(
+                lambda state, memory: dot_score(state, memory) / state.size(-1),
+                "That is the mean of the products; the dot product is their sum.",
+            ),
+            Mistake(
+                lambda state, memory: torch.cdist(state, memory),
+                "Those are distances: they are small where two vectors match. The dot product is large there.",
+            ),
+            Mistake(
+                lambda state, memory: state @ memory,
+                "The memory must be turned before the product: (b, m, d) @ (b, d, n), so `memory.transpose(1, 2)`.",
+            ),
+            Mistake(
+                lambda state, memory: dot_score(state, memory).transpose(1, 2).reshape(dot_score(state, memory).shape),
+                "The scores have the right shape but stand in the wrong places: `reshape` and `view` do not turn a table, "
+                "`transpose` does.",
+            ),
+            Mistake(
+                lambda state, memory: (
+                    state
+                    @ memory.reshape(memory.size(0), memory.size(2), memory.size(1))  # what a beginner's view does
+                ),
+                "The memory was reshaped, which mixes its vectors up: `transpose(1, 2)` turns it.",
+            ),
+        ],
+        hints=[
+            "Every state against every memory of the same sentence: a matrix product in each sentence of the batch.",
+            "`@` leaves the first axis alone and multiplies (m, d) by (d, n).",
+            "`memory.transpose(1, 2)` is (b, d, n).",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
+register(
+    Exercise(
+        id="3.5",
+        title="the multiplicative score",
+        level="medium",
+        minutes=6,
+        reference=multiplicative_score,
+        cases=lambda generator: pair_cases(generator, "de"),
+        gradient=True,
+        mistakes=[
+            Mistake(
+                lambda state, memory, W: dot_score(state, memory),
+                "W has no effect: take the state through it first, `state @ W`, or different widths do not fit.",
+            ),
+            Mistake(
+                lambda state, memory, W: state @ W.T @ memory.transpose(1, 2),
+                "W is turned: it is (d, e), and vectors are rows, so `state @ W` without `.T`.",
+            ),
+            Mistake(
+                lambda state, memory, W: multiplicative_score(state, memory, W).transpose(1, 2),
+                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
+            ),
+            Mistake(
+                lambda state, memory, W: multiplicative_score(state, memory, W).softmax(-1),
+                "Those are weights; return the scores, `attend` does the softmax.",
+            ),
+            Mistake(
+                lambda state, memory, W: torch.tanh(state @ W) @ memory.transpose(1, 2),
+                "There is a tanh too many: the multiplicative score is linear in the state. (The additive one has a tanh.)",
+            ),
+            Mistake(
+                lambda state, memory, W: torch.tanh(multiplicative_score(state, memory, W)),
+                "The scores were put through a tanh: nothing follows the product here.",
+            ),
+            Mistake(
+                lambda state, memory, W: multiplicative_score(state, memory, W) * state.size(-1) ** -0.5,
+                "The scores were divided by the square root of d: until lesson 04 the scale is 1.",
+            ),
+            Mistake(
+                lambda state, memory, W: multiplicative_score(state, memory, W) * memory.size(-1) ** -0.5,
+                "The scores were divided by the square root of e: until lesson 04 the scale is 1.",
+            ),
+            Mistake(
+                lambda state, memory, W: (state @ W) @ (memory @ W).transpose(1, 2),
+                "Both sides went through W; only the state does, and then it has the memory's width.",
+            ),
+            Mistake(
+                lambda state, memory, W: state @ (memory @ W).transpose(1, 2),
+                "The memory went through W, which is made for the state: (b, m, d) @ (d, e).",
+            ),
+            Mistake(
+                lambda state, memory, W: state @ W @ memory,
+                "The memory must be turned before the product: (b, m, e) @ (b, e, n), so `memory.transpose(1, 2)`.",
+            ),
+        ],
+        hints=[
+            "`state @ W` has the width of the memory: (b, m, e).",
+            "What is left is the dot score of exercise 3.4.",
+            "`dot_score(state @ W, memory)`, or `memory.transpose(1, 2)` behind a second `@`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.6 additive score
+def additive_with(formula):
+    """The formula gets state A as (b, m, 1, h), memory B as (b, 1, n, h), and v."""
+    return lambda state, memory, A, B, v: formula((state @ A).unsqueeze(2), (memory @ B).unsqueeze(1), v)
+
+
+def pair_by_place(state, memory, A, B, v):
+    """Without new axes: word i meets memory i only."""
+    return torch.tanh(state @ A + memory @ B) @ v
+
+
+register(
+    Exercise(
+        id="3.6",
+        title="the additive score",
+        level="medium",
+        minutes=10,
+        reference=additive_score,
+        cases=lambda generator: pair_cases(generator, "dh", "eh", "h"),
+        gradient=True,
+        mistakes=[
+            Mistake(
+                additive_with(lambda state, memory, v: (state + memory) @ v),
+                "The tanh is missing: without it every state prefers the same memories, whatever it asks.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.tanh((state + memory) @ v)),
+                "The tanh came after v: first tanh of the h numbers, then their weighted sum with v.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: (torch.tanh(state) + torch.tanh(memory)) @ v),
+                "Two tanh were added, so every state prefers the same memories: add first, then take one tanh.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.tanh(state + memory).sum(-1)),
+                "v is missing: the h numbers were added up, each must be weighed with its own entry of v.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.tanh(state + memory) * v),
+                "The last axis is still there: multiply by v and add up over h, `@ v` does both.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.tanh(state + memory) @ v.unsqueeze(-1)),
+                "There is an axis of length 1 at the end: use `@ v`, or squeeze it away.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.sigmoid(state + memory) @ v),
+                "That is the sigmoid; the additive score uses tanh.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.relu(state + memory) @ v),
+                "That is the ReLU; the additive score uses tanh.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: torch.tanh(state * memory) @ v),
+                "State and memory were multiplied; the additive score adds them.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).softmax(-1)),
+                "Those are weights; return the scores, `attend` does the softmax.",
+            ),
+            Mistake(
+                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).transpose(1, 2)),
+                "The scores are turned: a row for each state, a column for each memory. The new axis of the states is 2, "
+                "that of the memories is 1.",
+            ),
+            Mistake(
+                lambda state, memory, A, B, v: additive_score(state, memory, B, A, v),
+                "A and B are swapped: A belongs to the state, B to the memory.",
+            ),
+            Mistake(
+                pair_by_place,
+                "State i met memory i only: every state meets every memory. Give `state @ A` and `memory @ B` an axis each, "
+                "(b, m, 1, h) and (b, 1, n, h).",
+            ),
+        ],
+        hints=[
+            "`state @ A` is (b, m, h), `memory @ B` is (b, n, h). Their sums are needed for all m times n pairs.",
+            "`(state @ A).unsqueeze(2)` is (b, m, 1, h), `(memory @ B).unsqueeze(1)` is (b, 1, n, h): added, (b, m, n, h).",
+            "`torch.tanh(...) @ v` takes the last axis away.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.7 the decoder
+class Score:
+    """A score function with matrices of its own, which insists on its shapes."""
+
+    def __init__(self, name, score, *parts):
+        self.name, self.score, self.parts = name, score, parts
+
+    def __repr__(self):
+        return f"the {self.name} score"
+
+    def __call__(self, state, memory):
+        if state.dim() != 3 or memory.dim() != 3 or len(state) != len(memory) or state.size(1) != 1:
+            raise Wrong(
+                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}: it compares a state (b, 1, width) "
+                "with the memory (b, n, width), in this order."
+            )
+        return self.score(state, memory, *(part.to(state.dtype) for part in self.parts))
+
+
+def a_decoder(answer, seed, words, width, score):
+    """The answer's decoder with the same parameters whoever wrote it."""
+    if not inspect.isclass(answer):
+        raise Wrong("Expected a class: put the line `class AttentionDecoder(nn.Module):` back.")
+    decoder = answer(words, width, score)
+    torch.default_generator.manual_seed(seed)
+    given = dict(decoder.named_parameters())
+    for name, parameter in AttentionDecoder(words, width, score).named_parameters():
+        if name not in given or given[name].shape != parameter.shape:
+            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `step` is yours to write.")
+        given[name].data.copy_(parameter.data)
+    return decoder
+
+
+def run_step(answer, seed, words, score, word, state, memory, mask):
+    """Build the decoder and take one step."""
+    return a_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
+
+
+def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
+    scores = {
+        "dot": Score("dot", dot_score),
+        "multiplicative": Score("multiplicative", multiplicative_score, normal(generator, w, w)),
+        "additive": Score(
+            "additive",
+            additive_score,
+            normal(generator, w, 3),
+            normal(generator, w, 3),
+            normal(generator, 3),
+        ),
+    }
+    args = (
+        int(torch.randint(10_000, (), generator=generator)),
+        words,
+        scores[kind],
+        torch.randint(words, (b,), generator=generator),
+        normal(generator, b, w),
+        normal(generator, b, n, w),
+        some_mask(generator, b, n) if mask is None else mask,
+    )
+    return Case(args, note=note or f"the {kind} score")
+
+
+def decoder_cases(generator):
+    padded = torch.arange(5) < torch.tensor([[3], [5]])
+    return [
+        decoder_case(generator, 2, 5, 4, 7, "multiplicative", mask=padded),
+        decoder_case(generator, 3, 4, 6, 5, "additive"),
+        decoder_case(generator, 4, 6, 3, 8, "dot"),
+        decoder_case(generator, 1, 3, 4, 6, "multiplicative", note="one sentence"),
+        decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", mask=torch.ones(2, 4, dtype=torch.bool)),
+        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal"),
+    ]
+
+
+class DecoderWith(AttentionDecoder):
+    """The decoder with parts that can be replaced by wrong ones."""
+
+    def advance(self, word, state):
+        return self.cell(self.embed(word), state)
+
+    def scores(self, old, new, memory):
+        return self.score(new.unsqueeze(1), memory)
+
+    def look(self, scores, memory, mask):
+        return attend(scores, memory, mask.unsqueeze(1))
+
+    def together(self, state, context):
+        return torch.cat([state, context], -1)
+
+    def read(self, both, state):
+        return self.output(torch.tanh(self.combine(both)))
+
+    def results(self, logits, old, new, weights, both):
+        return logits, new, weights
+
+    def step(self, word, state, memory, mask):
+        new = self.advance(word, state)
+        context, weights = self.look(self.scores(state, new, memory), memory, mask)
+        both = self.together(new, context.squeeze(1))
+        return self.results(self.read(both, new), state, new, weights.squeeze(1), both)
+
+
+def decoder_with(**parts):
+    return type("Decoder", (DecoderWith,), parts)
+
+
+def mixed_with(weigh):
+    """A look with weights of its own: weigh(scores (b, 1, n), mask (b, 1, n))."""
+
+    def look(self, scores, memory, mask):
+        weights = weigh(scores, mask.unsqueeze(1))
+        return weights @ memory, weights
+
+    return look
+
+
+class JoinsTheOldState(DecoderWith):
+    def step(self, word, state, memory, mask):
+        new = self.advance(word, state)
+        context, weights = self.look(self.scores(state, new, memory), memory, mask)
+        return self.read(self.together(state, context.squeeze(1)), new), new, weights.squeeze(1)
+
+
+SQUEEZED_TOO_MUCH = (
+    "`.squeeze()` without an axis takes the batch away too when there is one sentence: write `.squeeze(1)`."
+)
+MASK_TURNED_ROUND = "The mask is turned round, so the model looks at the padding only: True already means 'may look'."
+
+
+def looks_at_the_words(answer, generator):
+    mask = torch.arange(5) < torch.tensor([[2], [4], [3]])
+    _, _, weights = answer(*decoder_case(generator, 3, 5, 4, 6, "multiplicative", mask=mask).args)
+    if weights.shape == mask.shape and weights[mask].abs().max() < 1e-6 < weights[~mask].abs().max():
+        raise Wrong(MASK_TURNED_ROUND)
+
+
+def weights_add_up_to_one(answer, generator):
+    case = decoder_case(generator, 3, 5, 4, 6, "multiplicative")
+    _, _, weights = answer(*case.args)
+    if not torch.allclose(weights.sum(-1), torch.ones(3, dtype=weights.dtype), atol=1e-4):
+        raise Wrong(
+            "The weights of a sentence do not add up to 1: the softmax runs over the source words, the last axis of the "
+            "scores, and after the mask. `attend` does both."
+        )
+
+
+def a_step_keeps_nothing(answer, generator):
+    """The state goes in and comes out as an argument; nothing may be left behind in the decoder."""
+    seed, words, score, word, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
+    decoder = a_decoder(answer.answer, seed, words, 4, score)
+    first = decoder.step(word, state, memory, mask)
+    decoder.step(word.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
+    again = decoder.step(word, state, memory, mask)
+    if not all(torch.allclose(one, other, atol=1e-5) for one, other in zip(first, again, strict=True)):
+        raise Wrong(
+            "The same step gave another result the second time: something is kept in `self`. Use the `state` and the "
+            "`memory` that are given, and return the new state."
+        )
+
+
+register(
+    Exercise(
+        id="3.7",
+        title="a step of the decoder",
+        level="hard",
+        minutes=20,
+        reference=AttentionDecoder,
+        cases=decoder_cases,
+        call=run_step,
+        methods=("step",),
+        gradient=True,
+        output_names=("logits", "state", "weights"),
+        tolerance=1e-3,
+        properties=[looks_at_the_words, weights_add_up_to_one, a_step_keeps_nothing],
+        mistakes=[
+            Mistake(
+                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory)),
+                "The mask has no effect: padding still gets weight. Pass `mask.unsqueeze(1)` to `attend`.",
+            ),
+            Mistake(
+                decoder_with(scores=lambda self, old, new, memory: self.score(old.unsqueeze(1), memory)),
+                "The scores were made with the old state: first the cell reads the word, then its new state asks.",
+            ),
+            Mistake(
+                decoder_with(together=lambda self, state, context: torch.cat([context, state], -1)),
+                "State and context are joined in the wrong order: the state comes first, `torch.cat([state, context], -1)`.",
+            ),
+            Mistake(
+                decoder_with(read=lambda self, both, state: self.output(self.combine(both))),
+                "The tanh is missing: without it `combine` and `output` are one linear map.",
+            ),
+            Mistake(
+                decoder_with(read=lambda self, both, state: torch.tanh(self.output(self.combine(both)))),
+                "The tanh stands behind `output`, so no logit can leave -1 to 1: it belongs between `combine` and `output`.",
+            ),
+            Mistake(
+                decoder_with(read=lambda self, both, state: self.output(self.combine(torch.tanh(both)))),
+                "The tanh stands before `combine`: it belongs between `combine` and `output`.",
+            ),
+            Mistake(
+                decoder_with(read=lambda self, both, state: self.output(state)),
+                "The output was read from the state alone: what was found must reach it, through `combine`.",
+            ),
+            Mistake(
+                decoder_with(together=lambda self, state, context: torch.cat([state, state], -1)),
+                "The state was joined with itself: join it with the context that `attend` returns.",
+            ),
+            Mistake(
+                JoinsTheOldState,
+                "The context was joined with the old state: once the cell has read the word, use its new state everywhere.",
+            ),
+            Mistake(
+                decoder_with(together=lambda self, state, context: torch.cat([state, context.squeeze()], -1)),
+                SQUEEZED_TOO_MUCH,
+            ),
+            Mistake(
+                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.squeeze())),
+                SQUEEZED_TOO_MUCH,
+            ),
+            Mistake(
+                decoder_with(together=lambda self, state, context: torch.cat([context, context], -1)),
+                "The context was joined with itself: join it with the new state.",
+            ),
+            Mistake(
+                decoder_with(
+                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).softmax(-1),
+                ),
+                "Those are probabilities; return the logits, the loss has its own softmax.",
+            ),
+            Mistake(
+                decoder_with(
+                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).log_softmax(-1),
+                ),
+                "Those are log probabilities; return the logits, the loss has its own softmax.",
+            ),
+            Mistake(
+                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, old, weights)),
+                "The old state came back: the next step needs the new one.",
+            ),
+            Mistake(
+                decoder_with(
+                    results=lambda self, logits, old, new, weights, both: (
+                        logits,
+                        torch.tanh(self.combine(both)),
+                        weights,
+                    )
+                ),
+                "The combined vector came back as the state: what was found goes into the output, the state is the cell's.",
+            ),
+            Mistake(
+                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.unsqueeze(1))),
+                "The weights have an axis too many: (b, n), so squeeze the axis of the one state away.",
+            ),
+            Mistake(
+                decoder_with(
+                    results=lambda self, logits, old, new, weights, both: (
+                        logits.unsqueeze(1),
+                        new,
+                        weights.unsqueeze(1),
+                    )
+                ),
+                "The logits have an axis too many: (b, words). Squeeze the axis of the one state away from context and weights.",
+            ),
+            Mistake(
+                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, weights, new)),
+                "State and weights are swapped: return logits, state, weights.",
+            ),
+            Mistake(
+                decoder_with(advance=lambda self, word, state: self.cell(state, self.embed(word))),
+                "The cell got its arguments in the wrong order: first the embedded word, then the state.",
+            ),
+            Mistake(
+                decoder_with(advance=lambda self, word, state: self.cell(self.embed(word))),
+                "The cell got no state, so it began at zero: `self.cell(self.embed(word), state)`.",
+            ),
+            Mistake(
+                decoder_with(scores=lambda self, old, new, memory: dot_score(new.unsqueeze(1), memory)),
+                "The dot product is written into the step: call `self.score`, so that all three scores fit.",
+            ),
+            Mistake(
+                decoder_with(
+                    scores=lambda self, old, new, memory: self.score(new.unsqueeze(1), memory) * new.size(-1) ** -0.5
+                ),
+                "The scores were divided by a square root: until lesson 04 the scale is 1.",
+            ),
+            Mistake(
+                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, ~mask.unsqueeze(1))),
+                MASK_TURNED_ROUND,
+            ),
+            Mistake(
+                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1))),
+                "Padding got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
+            ),
+            Mistake(
+                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(-1) * mask)),
+                "The mask came after the softmax, so the weights no longer add up to 1: pass it to `attend`.",
+            ),
+            Mistake(
+                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(1))),
+                "Every weight is 1: the softmax ran over the axis of the one state; it runs over the source words, the last.",
+            ),
+            Mistake(
+                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0))),
+                "The softmax is missing: the weights are the scores themselves.",
+            ),
+            Mistake(
+                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, mask)),
+                "The mask (b, n) lacks the axis of the one state, so every sentence got the masks of all: `mask.unsqueeze(1)`.",
+            ),
+            Mistake(
+                decoder_with(scores=lambda self, old, new, memory: self.score(new, memory)),
+                "`self.score` got a state (b, width): it wants (b, 1, width), one state for each sentence, `state.unsqueeze(1)`.",
+            ),
+        ],
+        hints=[
+            "First the new state: `self.cell(self.embed(word), state)`. Everything after it uses the new one.",
+            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n); `attend(scores, memory, mask.unsqueeze(1))` gives context "
+            "and weights, both with that axis of length 1: squeeze it away.",
+            "`torch.cat([state, context], -1)`, then `self.combine`, `torch.tanh`, `self.output`. Return logits, state, weights.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.8 greedy decoding
+class Speaker:
+    """Says what is planned, in steps: word (b,) and state (b, 3) to logits (b, words) and the next state.
+
+    A row of the state holds the number of the sentence, the number of words said, and a number that nobody needs. What
+    comes next hangs on all that was said: another word read, or an old state, leads elsewhere.
+    """
+
+    def __init__(self, generator, lengths, words, end, limit):
+        b, longest = len(lengths), max(*lengths, limit) + 1
+        others = torch.tensor([word for word in range(1, words) if word != end])
+        drawn = torch.randint(len(others), (b, longest, words), generator=generator)
+        self.next = others[drawn]  # (b, place, word read)
+        self.next[torch.arange(b), torch.tensor(lengths) - 1] = end
+        self.noise = normal(generator, b, longest, words)
+        self.lengths, self.limit, self.calls, self.most = lengths, limit, 0, 2 * b * longest + 10
+
+    def __repr__(self):
+        return f"a decoder that ends after {', '.join(map(str, self.lengths))} words"
+
+    def __call__(self, word, state):
+        self.calls += 1
+        if self.calls > self.most:
+            raise Wrong(
+                f"With limit = {self.limit} the step was called {self.calls} times: stop when every sentence has said the "
+                "end token, and at `limit` words whatever happened."
+            )
+        if state.dim() != 2 or not isinstance(word, torch.Tensor) or word.shape != state.shape[:1]:
+            raise Wrong(
+                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}: it reads one word number for each "
+                "sentence, a tensor (b,). The likeliest word is the argmax over the last axis of the logits."
+            )
+        if word.is_floating_point() or word.dtype == torch.bool:
+            raise Wrong(f"`step` got words of dtype {word.dtype}: it reads whole numbers (long).".replace("torch.", ""))
+        sentence, place = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
+        said = self.next[sentence, place, word]
+        logits = self.noise[sentence, place].scatter(1, said.unsqueeze(1), 6.0) - 7.0
+        return logits, torch.stack([state[:, 0], state[:, 1] + 1, torch.sin(state[:, 2] + word)], 1)
+
+
+def decode_cases(generator):
+    def one(lengths, limit, words=9, start=1, end=2, note=""):
+        b = len(lengths)
+        state = torch.stack([torch.arange(b).float(), torch.zeros(b), normal(generator, b)], 1)
+        return Case((Speaker(generator, lengths, words, end, limit), state, start, end, limit), note=note)
+
+    return [
+        one((3, 5), 8, note="two sentences end before the limit"),
+        one((2, 9, 4), 6, note="one sentence does not end"),
+        one((4,), 7, note="one sentence"),
+        one((9, 8, 7), 1, note="one word is allowed"),
+        one((1, 3, 2, 4, 2), 4, words=5, note="as many sentences as words; the longest just fits"),
+        one((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
+    ]
+
+
+def decode_with(
+    take=lambda logits: logits.argmax(-1),
+    fill=lambda word, going, end: word.masked_fill(~going, 0),
+    goes_on=lambda going: going.any(),
+    keep_state=True,
+    keep_word=True,
+    read_on=False,
+    first_too=False,
+    most=lambda limit: limit,
+    axis=1,
+):
+    """Decode as the reference does, with parts that can be replaced by wrong ones.
+
+    `read_on`: the steps of a sentence that has ended read what it would have said, and not the padding.
+    """
+
+    def wrong(step, state, start, end, limit):
+        word = begin = torch.full((len(state),), start)
+        going, words = torch.ones(len(state), dtype=torch.bool), [begin] if first_too else []
+        while goes_on(going) and len(words) < most(limit) + first_too:
+            logits, new = step(word if keep_word else begin, state)
+            state = new if keep_state else state
+            taken = take(logits)
+            words.append(fill(taken, going, end))
+            word = taken if read_on else words[-1]
+            going = going & (word != end)
+        return torch.stack(words, axis)
+
+    return wrong
+
+
+def without_the_end_token(step, state, start, end, limit):
+    words = greedy_decode(step, state, start, end, limit)
+    return words.masked_fill(words == end, 0)
+
+
+def all_at_the_same_step(step, state, start, end, limit):
+    """Ends only when every sentence says the end token in one and the same step."""
+    word, words = torch.full((len(state),), start), []
+    while len(words) < limit and not (words and (word == end).all()):
+        logits, state = step(word, state)
+        word = logits.argmax(-1)
+        words.append(word)
+    return torch.stack(words, 1)
+
+
+def asks_too_late(step, state, start, end, limit):
+    word, words = torch.full((len(state),), start), []
+    going = torch.ones(len(state), dtype=torch.bool)
+    while going.any() and len(words) < limit:
+        going = going & (word != end)
+        logits, state = step(word, state)
+        word = logits.argmax(-1).masked_fill(~going, 0)
+        words.append(word)
+    return torch.stack(words, 1)
+
+
+def count_the_start_token(step, state, start, end, limit):
+    if limit == 1:
+        return torch.empty(len(state), 0, dtype=torch.long)
+    return greedy_decode(step, state, start, end, limit - 1)
+
+
+OVER_THE_SENTENCES = "The argmax ran over the sentences: it runs over the words, the last axis of the logits."
+A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
+
+
+register(
+    Exercise(
+        id="3.8",
+        title="greedy decoding",
+        level="medium",
+        minutes=12,
+        reference=greedy_decode,
+        cases=decode_cases,
+        mistakes=[
+            Mistake(
+                decode_with(first_too=True),
+                "The start token is among the words: it is only read, never said. Begin with an empty list.",
+            ),
+            Mistake(
+                decode_with(first_too=True, most=lambda limit: limit - 1),
+                "The start token is among the words, and even counts as one: it is only read. Begin with an empty list.",
+            ),
+            Mistake(
+                decode_with(keep_state=False),
+                "Every step began from the first state: hand on the state that the step returned.",
+            ),
+            Mistake(
+                decode_with(keep_word=False),
+                "Every step read the start token: it reads the word that was said last.",
+            ),
+            Mistake(
+                decode_with(fill=lambda word, going, end: word),
+                "A sentence went on behind its end token while others were not done: fill with 0 there.",
+            ),
+            Mistake(
+                decode_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
+                "The end token is repeated behind the end: padding is 0.",
+            ),
+            Mistake(
+                decode_with(goes_on=lambda going: True),
+                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
+            ),
+            Mistake(
+                decode_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
+                "The end token changes nothing: behind it stands 0, and when all sentences have ended it is over.",
+            ),
+            Mistake(
+                asks_too_late,
+                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
+            ),
+            Mistake(
+                all_at_the_same_step,
+                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
+            ),
+            Mistake(
+                decode_with(goes_on=lambda going: going.all()),
+                "It stopped when the first sentence had ended: go on until all of them have.",
+            ),
+            Mistake(
+                without_the_end_token,
+                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
+            ),
+            Mistake(decode_with(take=lambda logits: logits.argmax(0)), OVER_THE_SENTENCES),
+            Mistake(decode_with(take=lambda logits: logits.argmax(0), read_on=True), OVER_THE_SENTENCES),
+            Mistake(
+                decode_with(take=lambda logits: logits.argmin(-1)),
+                "Those are the least likely words: take the argmax.",
+            ),
+            Mistake(
+                decode_with(axis=0),
+                "The words have the places first: the batch comes first, (b, m). Stack along axis 1.",
+            ),
+            Mistake(count_the_start_token, A_WORD_IS_MISSING),
+            Mistake(decode_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            Mistake(
+                decode_with(most=lambda limit: limit + 1),
+                "There is a word too many: stop at `limit` words.",
+            ),
+            Mistake(
+                lambda step, state, start, end, limit: greedy_decode(step, state, 1, 2, limit),
+                "Start and end token are numbers in your code: use the arguments `start` and `end`.",
+            ),
+            Mistake(
+                lambda step, state, start, end, limit: greedy_decode(step, state, start, 2, limit),
+                "The end token is a number in your code: use the argument `end`.",
+            ),
+            Mistake(
+                lambda step, state, start, end, limit: greedy_decode(step, state, 1, end, limit),
+                "The start token is a number in your code: use the argument `start`.",
+            ),
+            Mistake(
+                decode_with(most=lambda limit: 10**6),
+                "It goes on until the last sentence ends, which may be never: stop at `limit` words whatever happened.",
+            ),
+        ],
+        hints=[
+            "Begin with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
+            "`logits, state = step(word, state)`.",
+            "`logits.argmax(-1)` is (b,); where a sentence has ended put 0: `.masked_fill(~going, 0)`. Then note who said `end`: "
+            "`going = going & (word != end)`.",
+            "`while going.any() and len(words) < limit`, and `torch.stack(words, 1)` behind the loop.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 3.9 alignment error
+def strongest(weights):
+    return {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
+
+
+def error_with(formula, links_of=strongest):
+    """formula(number of shared links, links found, right links)"""
+
+    def wrong(weights, links):
+        found = links_of(weights)
+        return formula(len(found & links), len(found), len(links))
+
+    return wrong
+
+
+def rate(shared, found, right):
+    return 1 - 2 * shared / (found + right) if found + right else 1.0
+
+
+def one_right_link_per_word(weights, links):
+    """A dictionary from target words to source words forgets all but one of several links."""
+    return alignment_error(weights, {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()})
+
+
+def alignment_cases(generator):
+    def one(m, n, links, hits, note=""):
+        """Weights whose largest in each row stands at a right link in `hits` rows, and elsewhere in the others."""
+        rows = []
+        for target in range(m):
+            right = [source for source, word in links if word == target]
+            wrong = [source for source in range(n) if source not in right]
+            pool = right if right and (target < hits or not wrong) else wrong
+            chosen = pool[int(torch.randint(len(pool), (), generator=generator))]
+            row = 0.5 * normal(generator, n)
+            row[chosen] = row.max() + 0.3
+            rows.append(row)
+        return Case((torch.stack(rows).softmax(-1), set(links)), note=note)
+
+    flipped = [(0, 0), (3, 1), (2, 2), (1, 3)]
+    wrapped = [(0, 0), (1, 1), (3, 2), (4, 3), (3, 4)]  # one word, "not", to two places
+    melted = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]  # two words, "of the", to one
+    return [
+        one(4, 4, flipped, 4, note="the order flips, every link is right"),
+        one(4, 4, flipped, 2, note="the order flips, two links are right"),
+        one(5, 6, wrapped, 3, note="one source word goes to two places"),
+        one(4, 7, melted, 3, note="two source words go to one place"),
+        one(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no link"),
+        one(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is right"),
+        one(1, 2, [(1, 0)], 1, note="one target word"),
+    ]
+
+
+def the_links_stay_as_they_were(answer, generator):
+    weights, links = alignment_cases(generator)[2].args
+    kept = set(links)
+    answer(weights, links)
+    if links != kept:
+        raise Wrong(
+            "It changed its input `links`: `links & found` is a new set, `links &= found` and `.remove` are not."
+        )
+
+
+register(
+    Exercise(
+        id="3.9",
+        title="the alignment error",
+        level="medium",
+        minutes=10,
+        reference=alignment_error,
+        cases=alignment_cases,
+        properties=[the_links_stay_as_they_were],
+        mistakes=[
+            Mistake(
+                error_with(rate, lambda weights: set(enumerate(weights.argmax(0).tolist()))),
+                "There is one link for each source word: the argmax runs over the source words, so each target word gets one.",
+            ),
+            Mistake(
+                error_with(rate, lambda weights: set(enumerate(weights.argmax(1).tolist()))),
+                "The found links are turned: a link is (place in the source, place in the target).",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 1 - shared / (found + right)),
+                "The 2 is missing: a shared link is counted in |A| and in |S|, so even a perfect alignment would not reach 0.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 2 * shared / (found + right)),
+                "That is how much agrees; the error is 1 minus that.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 1 - shared / found),
+                "Divided by |A| alone: right links that no word found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 1 - shared / right),
+                "Divided by |S| alone: wrong links that were found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 1 - shared / (found + right - shared)),
+                "Divided by the union of the links; the error rate divides 2 |A ∩ S| by |A| + |S|.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 1 - 2 * shared / (found + right - shared)),
+                "Divided by the union of the links, |A ∪ S|; |A| + |S| counts a shared link twice.",
+            ),
+            Mistake(
+                error_with(
+                    rate,
+                    lambda weights: {(source, target) for target, source in (weights > 0.5).nonzero().tolist()},
+                ),
+                "Links were all weights above one half: a target word gets exactly one, that of its largest weight.",
+            ),
+            Mistake(
+                error_with(
+                    rate,
+                    lambda weights: {
+                        (source, target) for target, source in (weights > 1 / weights.size(1)).nonzero().tolist()
+                    },
+                ),
+                "Links were all weights above the average: a target word gets exactly one, that of its largest weight.",
+            ),
+            Mistake(
+                error_with(rate, lambda weights: {(source + 1, target + 1) for source, target in strongest(weights)}),
+                "The places are counted from 1; they are counted from 0.",
+            ),
+            Mistake(
+                error_with(rate, lambda weights: strongest(weights[:-1, :-1]) if min(weights.shape) > 1 else set()),
+                "The last row and column were cut off: these weights hold no end tokens any more.",
+            ),
+            Mistake(
+                error_with(rate, lambda weights: strongest(weights[:-1])),
+                "The last target word was left out: these weights hold no end token any more.",
+            ),
+            Mistake(
+                error_with(lambda shared, found, right: 100 * rate(shared, found, right)),
+                "That is per cent: return a share between 0 and 1.",
+            ),
+            Mistake(
+                error_with(rate, lambda weights: {(s, t) for t, s in enumerate(weights.argmin(1).tolist())}),
+                "The links go to the smallest weights: take the argmax.",
+            ),
+            Mistake(
+                lambda weights, links: 1.0,
+                "No link was ever found in both sets: a tensor in a set is equal to no number. Make Python numbers first, with "
+                "`.tolist()` or `int`.",
+            ),
+            Mistake(
+                one_right_link_per_word,
+                "Of several right links of a target word only one was counted in |S|: keep `links` as the set that it is.",
+            ),
+        ],
+        hints=[
+            "`weights.argmax(1)` is the source place of each target word; `.tolist()` makes Python numbers of it.",
+            "`{(source, target) for target, source in enumerate(places)}` is the set A.",
+            "`len(found & links)` counts the links in both sets.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- guess first
+register_quiz(
+    Quiz(
+        id="3.a",
+        question="A sentence of 4 words and one of 18 cross the bridge: the encoder's last state, 256 numbers. How many numbers "
+        "are left of each?",
+        options=[
+            (
+                "4 × 256 and 18 × 256.",
+                "So many the encoder makes on the way, but only the last state crosses the bridge.",
+            ),
+            ("256 of each.", "The bridge has one width, whatever wants to cross it."),
+            (
+                "About 256 of the long one, fewer of the short one.",
+                "A state is always full: 4 words leave 256 numbers as well.",
+            ),
+            ("4 and 18.", "Those are the word numbers that went in."),
+        ],
+        right=1,
+        explanation="The short sentence has plenty of room, the long one is crowded: this is the bottleneck.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="3.b",
+        question="A recurrent layer reads twice as many words, on a machine that does everything at once that can be done at "
+        "once. How long does it take?",
+        options=[
+            (
+                "As long as before: all words are read at once.",
+                "Word 2 cannot be read before the state after word 1 is known.",
+            ),
+            ("A little longer.", "No two steps can be done at once, so there is nothing to gain."),
+            ("Twice as long.", "Each step waits for the one before, however many cores there are."),
+            ("Four times as long.", "That would be comparing every word with every other; here each is read once."),
+        ],
+        right=2,
+        explanation="More cores make a step faster, or read more sentences at a time; the steps of one sentence stay in a row.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="3.c",
+        question="A model without attention is right on nearly all of the shortest quarter of the sentences. And on the longest?",
+        options=[
+            (
+                "On more of them: long sentences say more.",
+                "They say more, and all of it must fit into the same state.",
+            ),
+            (
+                "On about as many.",
+                "Then the length would cost nothing; but the bridge does not grow with the sentence.",
+            ),
+            (
+                "On a few points fewer.",
+                "More words give more chances to err, but that is the smaller part: what no longer fits is lost.",
+            ),
+            ("On far fewer.", "The bridge has a fixed size: the more must cross it, the more is lost."),
+        ],
+        right=3,
+        explanation="The next figure measures it, with a model with attention beside it on the same sentences.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="3.d",
+        question="Which of the three scores can compare a state of width 256 with a memory of width 512?",
+        options=[
+            ("All three.", "The dot score multiplies number by number: both must have one width."),
+            ("Only the additive one.", "The multiplicative one can too: its W may be 256 by 512."),
+            (
+                "The multiplicative and the additive one.",
+                "Both have matrices that bring the two to one width; the dot score has none.",
+            ),
+            ("Only the dot score.", "It is the one that cannot: it needs two vectors of one width."),
+        ],
+        right=2,
+        explanation="W is (256, 512); A and B are (256, h) and (512, h).",
+    )
+)
+register_quiz(
+    Quiz(
+        id="3.e",
+        question="'the european economic area' becomes 'la zone économique européenne'. Which English word has the largest weight "
+        "when the model says 'zone'?",
+        options=[
+            (
+                "'european': it stands at the same place.",
+                "The order flips: 'european' is wanted last, for 'européenne'.",
+            ),
+            ("'the'.", "It has been said already, as 'la' (whose gender, though, comes from 'area')."),
+            ("'economic'.", "That is wanted next, for 'économique'."),
+            ("'area'.", "A 'zone' is an area: the weights follow the meaning, not the place."),
+        ],
+        right=3,
+        explanation="In the matrix of weights the adjectives and their noun run against the diagonal.",
+    )
+)

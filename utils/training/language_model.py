@@ -1,0 +1,245 @@
+"""A small causal language model on the manual's own text, character by character, beside what counting gives.
+
+All positions of a piece of text are predicted in one pass: the causal mask makes every prefix a training example of its own.
+`one_position_at_a_time_factor` measures what that is worth.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from utils.data.real_text import Characters, split_documents, topics, topics_file, windows
+from utils.models.self_attention import LanguageModel
+from utils.training.keep import kept
+
+CONTEXT = 64
+BETWEEN = "\n\n\n"  # between two documents of the training text
+RARE = 5  # characters that the training text has fewer times count as unknown
+WARM_UP = 50
+
+
+@dataclass
+class Text:
+    """The manual as numbers. training (n,) all documents in a row; held_out (pieces, context + 1); characters."""
+
+    training: Tensor
+    held_out: Tensor
+    characters: Characters
+
+
+def read_text(context: int = CONTEXT) -> Text:
+    training, held_out = split_documents(topics())
+    characters = Characters.of(training, at_least=RARE)
+    return Text(
+        characters.numbers(BETWEEN.join(training)),
+        windows([characters.numbers(document) for document in held_out], context),
+        characters,
+    )
+
+
+# Counting
+
+
+def count_losses(
+    training: Tensor, held_out: Tensor, size: int, orders: Sequence[int] = (1, 2, 3), prior: float = 2.0
+) -> dict[int, float]:
+    """Held-out loss in nats per token of models that count: order 1 knows how frequent a token is, order 2 the token before
+    as well (bigrams), and so on. training (n,), held_out (pieces, n + 1); `size` is the number of different tokens.
+
+    Where little was counted the shorter history helps: an order mixes in the next lower one, as if seen `prior` times. All
+    orders, and a model that reads the pieces, predict the same tokens; at the start of a piece the history is cut short.
+    """
+    probability = torch.full(held_out[:, 1:].shape, 1 / size, dtype=torch.float64)
+    losses = {}
+    for order in range(1, max(orders) + 1):
+        keys, followed = _history_numbers(training, size, order)
+        counts = torch.bincount(followed, minlength=size**order)
+        totals = torch.bincount(keys, minlength=size ** (order - 1))
+        # A piece's first token is there to be looked back at, and is predicted by nobody.
+        asked, answered = _history_numbers(held_out[:, 1:] if order == 1 else held_out, size, order)
+        skip = max(0, order - 2)  # the first tokens of a piece have no history of this length
+        fresh = (counts[answered] + prior * probability[:, skip:]) / (totals[asked] + prior)
+        probability = torch.cat([probability[:, :skip], fresh], 1)
+        if order in orders:
+            losses[order] = -probability.log().mean().item()
+    return losses
+
+
+def _history_numbers(tokens: Tensor, size: int, order: int) -> tuple[Tensor, Tensor]:
+    """For each token with order - 1 tokens before it: one number for these, and one for these and the token itself."""
+    runs = tokens.unfold(-1, order, 1)
+    places = size ** torch.arange(order - 1, -1, -1)
+    whole = (runs * places).sum(-1)
+    return whole // size, whole
+
+
+# Training
+
+
+def losses_of(model: LanguageModel, pieces: Tensor) -> Tensor:
+    """Surprise in nats at each token but the first: pieces (b, n + 1) to (b, n)."""
+    logits, _ = model(pieces[:, :-1])
+    return F.cross_entropy(logits.flatten(0, 1), pieces[:, 1:].flatten(), reduction="none").view(len(pieces), -1)
+
+
+def rates(steps: int, rate: float) -> list[float]:
+    """Up from 0 in the first steps, then down to 0 in a straight line."""
+    return [rate * min((step + 1) / WARM_UP, (steps - step) / max(steps - WARM_UP, 1)) for step in range(steps)]
+
+
+@kept(reads=lambda *_, **__: topics_file())
+def train_language_model(
+    seed: int = 0,
+    *,
+    steps: int = 750,
+    dim: int = 96,
+    blocks: int = 2,
+    context: int = CONTEXT,
+    batch: int = 12,
+    rate: float = 6e-3,
+    positions: str = "rotary",
+) -> dict:
+    """Train on the manual's topics and score on held-out ones, in nats per character.
+
+    Returns loss, the training loss (steps,); held_out and perplexity; by_position (context,), the held-out loss of the
+    character after 1, 2, ... characters of context; counts, the loss of unigrams, bigrams and trigrams (1, 2, 3) on the same characters; the
+    sizes of the two texts in characters; parameters; and what `restore_language_model` needs: settings, characters, state.
+    """
+    text = read_text(context)
+    settings = {
+        "tokens": len(text.characters),
+        "dim": dim,
+        "blocks": blocks,
+        "longest": context,
+        "positions": positions,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LanguageModel(**settings)
+    generator = torch.Generator().manual_seed(10_000 + seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
+    losses = torch.zeros(steps)
+    for step, now in enumerate(rates(steps, rate)):
+        optimizer.param_groups[0]["lr"] = now
+        starts = torch.randint(0, len(text.training) - context, (batch, 1), generator=generator)
+        loss = losses_of(model, text.training[starts + torch.arange(context + 1)]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses[step] = loss.detach()
+    with torch.no_grad():
+        by_position = torch.cat([losses_of(model, part) for part in text.held_out.split(64)]).mean(0)
+    held_out = by_position.mean().item()
+    return {
+        "seed": seed,
+        "loss": losses,
+        "held_out": held_out,
+        "perplexity": math.exp(held_out),
+        "by_position": by_position,
+        "counts": count_losses(text.training, text.held_out, len(text.characters)),
+        "sizes": (len(text.training), text.held_out[:, 1:].numel()),
+        "parameters": sum(one.numel() for one in model.parameters()),
+        "settings": settings,
+        "characters": list(text.characters.characters),
+        "state": {name: value.detach() for name, value in model.state_dict().items()},
+    }
+
+
+def restore_language_model(result: dict) -> tuple[LanguageModel, Characters]:
+    model = LanguageModel(**result["settings"])
+    model.load_state_dict(result["state"])
+    return model.eval(), Characters(result["characters"][1:])
+
+
+@torch.no_grad()
+def sample_text(result: dict, prompt: str, length: int = 200, temperature: float = 0.7, seed: int = 0) -> str:
+    """Go on from `prompt` for `length` characters, each drawn from what the model says after the last `context` ones.
+
+    A temperature of 0 takes the most probable character each time.
+    """
+    if not prompt:
+        raise ValueError("expected a prompt of at least one character: the model needs something to go on from")
+    if temperature < 0:
+        raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
+    model, characters = restore_language_model(result)
+    generator = torch.Generator().manual_seed(seed)
+    numbers = characters.numbers(prompt)
+    for _ in range(length):
+        logits = model(numbers[None, -model.longest :])[0][0, -1]
+        logits[0] = -math.inf  # the unknown character is nothing to write
+        if temperature == 0:
+            drawn = logits.argmax(0, keepdim=True)
+        else:
+            drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
+        numbers = torch.cat([numbers, drawn])
+    return prompt + characters.text(numbers[len(prompt) :])
+
+
+# All positions at once against one at a time
+
+
+def loss_together(model: LanguageModel, pieces: Tensor) -> Tensor:
+    """Mean loss over all positions of pieces (b, n + 1), from one pass."""
+    return losses_of(model, pieces).mean()
+
+
+def losses_one_at_a_time(model: LanguageModel, pieces: Tensor):
+    """The same loss in n parts, one pass for each: the prefix of each length predicts the one token that follows it."""
+    n = pieces.size(1) - 1
+    for length in range(1, n + 1):
+        logits, _ = model(pieces[:, :length])
+        yield F.cross_entropy(logits[:, -1], pieces[:, length]) / n
+
+
+def one_position_at_a_time_factor(
+    context: int = CONTEXT,
+    batch: int = 16,
+    dim: int = 96,
+    blocks: int = 2,
+    tokens: int = 100,
+    repeats: int = 3,
+    seed: int = 0,
+) -> dict:
+    """How many times longer forward and backward take if each pass predicts one token instead of all of them.
+
+    The same tokens are predicted and the same gradient comes out (difference: its largest deviation). Returns the factor
+    (median over `repeats` turns, in which the two take turns), the factors, and the median seconds of each.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = LanguageModel(tokens, dim, blocks=blocks, longest=context)
+        pieces = torch.randint(0, tokens, (batch, context + 1))
+
+    def all_at_once() -> None:
+        loss_together(model, pieces).backward()
+
+    def one_at_a_time() -> None:
+        for loss in losses_one_at_a_time(model, pieces):
+            loss.backward()
+
+    taken, gradients = {all_at_once: [], one_at_a_time: []}, {}
+    for turn in range(repeats + 1):
+        for way, seconds in taken.items():
+            model.zero_grad()
+            start = time.perf_counter()
+            way()
+            if turn:  # the first turn warms up
+                seconds.append(time.perf_counter() - start)
+            gradients[way] = [parameter.grad.clone() for parameter in model.parameters()]
+    pairs = zip(gradients[all_at_once], gradients[one_at_a_time], strict=True)
+    factors = [slow / fast for fast, slow in zip(*taken.values(), strict=True)]
+    return {
+        "factor": statistics.median(factors),
+        "factors": factors,
+        "together_seconds": statistics.median(taken[all_at_once]),
+        "one_at_a_time_seconds": statistics.median(taken[one_at_a_time]),
+        "difference": max((first - second).abs().max().item() for first, second in pairs),
+        "predictions": batch * context,
+    }

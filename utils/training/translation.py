@@ -1,0 +1,271 @@
+"""Training translation models and the table that compares them: the ladder.
+
+The ladder knows a model only by what `Translator` asks for, so whatever can translate gets a row of the same kind, measured
+on the same held-out pairs.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from utils.data.phrases import Corpus, Pair, corpus
+from utils.data.tokens import END, PAD, START, Batch, TokenVocabulary, as_batch, batches
+from utils.models.seq2seq import Seq2Seq
+from utils.training.keep import kept
+from utils.training.metrics import (
+    accuracy_by_length,
+    accuracy_by_quarter,
+    alignment_error,
+    alignment_floor,
+    bleu,
+    exact_match,
+    right,
+)
+
+KINDS = ("none", "dot", "multiplicative", "additive")
+TRAINING_PAIRS, STEPS, BATCH, WIDTH = 20_000, 1800, 64, 128
+RATE, WARMUP, LARGEST_GRADIENT = 6e-3, 0.05, 1.0
+# What a lesson has time for, as arguments of `train_translation`: smaller, with more but cheaper steps.
+LESSON = {"steps": 1600, "width": 96, "size": 32, "rate": 6e-3, "test": 500}
+CORPUS_SEED = 1  # the full recipe was found on the corpus of seed 0: no test sentence had a say in it
+TOGETHER = 256  # sentences that are translated at once
+
+
+class Translator(Protocol):
+    """What the ladder needs to know of a model."""
+
+    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        """French tokens for English tokens, neither with start or end token."""
+
+    def weights(self, pairs: Sequence[Pair]) -> Sequence[Tensor] | None:
+        """Weights (target words, source words) for each pair with its gold translation given; None without attention.
+
+        A model with several layers or heads decides itself which one to show, before it sees these pairs.
+        """
+
+
+# Training
+
+
+@lru_cache(maxsize=2)
+def pairs_and_words(pairs: int = TRAINING_PAIRS) -> tuple[Corpus, TokenVocabulary, TokenVocabulary]:
+    """The corpus with `pairs` training pairs, and the English and French words of the training pairs."""
+    found = corpus(train=pairs, seed=CORPUS_SEED)
+    english = TokenVocabulary.of([pair.english for pair in found.train])
+    return found, english, TokenVocabulary.of([pair.french for pair in found.train])
+
+
+def rate_at(step: int, steps: int, highest: float, warmup: float = WARMUP) -> float:
+    """The learning rate: up in a straight line for the first steps, then down to 0 along half a cosine."""
+    rising = max(1, round(warmup * steps))
+    if step < rising:
+        return highest * (step + 1) / rising
+    return highest * (1 + math.cos(math.pi * (step - rising) / (steps - rising))) / 2
+
+
+def train(
+    model: nn.Module, stream: Iterator[Batch], steps: int, rate: float = RATE, largest: float = LARGEST_GRADIENT
+) -> Tensor:
+    """Adam with teacher forcing, in place; `model(source, source_mask, target)` gives logits first. Returns the losses.
+
+    The loss of a step is the mean over the real words of its batch, so padding costs and teaches nothing.
+    """
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    losses = torch.zeros(steps)
+    for step in range(steps):
+        batch = next(stream, None)
+        if batch is None:
+            raise ValueError(f"expected {steps} batches, one for each step, got {step}")
+        logits = model(batch.source, batch.source_mask, batch.target_in)[0]
+        loss = F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), largest)
+        for group in optimizer.param_groups:
+            group["lr"] = rate_at(step, steps, rate)
+        optimizer.step()
+        losses[step] = loss.detach()
+    return losses
+
+
+def endless(
+    pairs: Sequence[Pair], english: TokenVocabulary, french: TokenVocabulary, size: int, seed: int
+) -> Iterator[Batch]:
+    """Batches of like length, epoch after epoch, each time in another order."""
+    generator = torch.Generator().manual_seed(10_000 + seed)
+    while True:
+        yield from batches(pairs, english, french, size, generator)
+
+
+@kept
+def train_translation(
+    kind: str,
+    seed: int = 0,
+    *,
+    steps: int = STEPS,
+    width: int = WIDTH,
+    size: int = BATCH,
+    rate: float = RATE,
+    cell: str = "lstm",
+    bidirectional: bool = True,
+    pairs: int = TRAINING_PAIRS,
+    test: int | None = None,
+) -> dict:
+    """Train one model and score it on held-out pairs (the first `test` of them, or all).
+
+    kind: "none", the last state as the only bridge, or the name of a score function. Every kind with the same seed sees the
+    same batches in the same order. Returns what `scores` gives, the same for the pairs longer than any in training as
+    "longer", loss (steps,), the number of parameters, seconds of training, and what `restore` needs.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    data, english, french = pairs_and_words(pairs)
+    settings = {
+        "source_words": len(english),
+        "target_words": len(french),
+        "score": None if kind == "none" else kind,
+        "width": width,
+        "cell": cell,
+        "bidirectional": bidirectional,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Seq2Seq(**settings)
+    start = time.perf_counter()
+    loss = train(model, endless(data.train, english, french, size, seed), steps, rate)
+    seconds = time.perf_counter() - start
+    trained = Trained(model, english, french)
+    return {
+        "kind": kind,
+        "seed": seed,
+        **scores(trained, data.test[:test]),
+        "longer": scores(trained, data.longer[:test]),
+        "loss": loss,
+        "parameters": sum(one.numel() for one in model.parameters()),
+        "seconds": seconds,
+        "settings": settings,
+        "pairs": pairs,
+        "state": {name: value.detach() for name, value in model.state_dict().items()},
+    }
+
+
+def limit_for(words: int) -> int:
+    """How many words a translation of `words` words may have: far more than any right one."""
+    return 2 * words + 10
+
+
+@dataclass
+class Trained:
+    """A trained model with its words: a `Translator`."""
+
+    model: Seq2Seq
+    english: TokenVocabulary
+    french: TokenVocabulary
+
+    def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [words for words, _ in self.translate_and_look(sentences)]
+
+    def translate_and_look(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor | None]]:
+        """Each translation with the weights (words + 1, source words + 1) it was made with; the last row and column belong to
+        the end tokens. A translation that never ends is cut, and has no last row."""
+        found = [None] * len(sentences)
+        order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+        for start in range(0, len(order), TOGETHER):
+            chosen = order[start : start + TOGETHER]
+            for place, one in zip(chosen, self._greedy([sentences[place] for place in chosen]), strict=True):
+                found[place] = one
+        return found
+
+    def _greedy(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor | None]]:
+        batch = as_batch([Pair(tuple(one), (), ()) for one in sentences], self.english, self.french)
+        longest = max(map(len, sentences))
+        words, weights = self.model.greedy(batch.source, batch.source_mask, START, END, limit_for(longest), PAD)
+        found = []
+        for row, (sentence, numbers) in enumerate(zip(sentences, words.tolist(), strict=True)):
+            numbers = numbers[: limit_for(len(sentence))]  # the same cut in any company
+            length = numbers.index(END) if END in numbers else len(numbers)
+            look = None if weights is None else weights[row, : len(numbers[: length + 1]), : len(sentence) + 1].clone()
+            found.append(([self.french.words[number] for number in numbers[:length]], look))
+        return found
+
+    @torch.no_grad()
+    def weights(self, pairs: Sequence[Pair]) -> list[Tensor] | None:
+        """Weights (target words + 1, source words + 1) with the gold translation given; the last row and column are the ends."""
+        found = [None] * len(pairs)
+        order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
+        for start in range(0, len(order), TOGETHER):
+            chosen = order[start : start + TOGETHER]
+            batch = as_batch([pairs[place] for place in chosen], self.english, self.french)
+            weights = self.model(batch.source, batch.source_mask, batch.target_in)[1]
+            if weights is None:
+                return None
+            for row, place in enumerate(chosen):
+                pair = pairs[place]
+                found[place] = weights[row, : len(pair.french) + 1, : len(pair.english) + 1].clone()
+        return found
+
+
+def restore(result: dict) -> Trained:
+    """The model of a result of `train_translation`."""
+    model = Seq2Seq(**result["settings"])
+    model.load_state_dict(result["state"])
+    return Trained(model, *pairs_and_words(result["pairs"])[1:])
+
+
+# The ladder
+
+
+def scores(translator: Translator, pairs: Sequence[Pair]) -> dict:
+    """exact, bleu, alignment_error (None without attention), alignment_floor, quarters and by_length (source words)."""
+    guesses = translator.translate([pair.english for pair in pairs])
+    references = [pair.french for pair in pairs]
+    weights = translator.weights(pairs)
+    marks, lengths = right(guesses, references), [len(pair.english) for pair in pairs]
+    return {
+        "exact": exact_match(guesses, references),
+        "bleu": bleu(guesses, references),
+        "alignment_error": None if weights is None else alignment_error(weights, pairs),
+        "alignment_floor": alignment_floor(pairs),
+        "quarters": accuracy_by_quarter(marks, lengths),
+        "by_length": accuracy_by_length(marks, lengths),
+    }
+
+
+MEASURES = ("exact", "bleu", "alignment_error", "parameters", "seconds")
+
+
+def ladder_row(name: str, translator: Translator, pairs: Sequence[Pair], *, parameters: int, seconds: float) -> dict:
+    """One row of the ladder for any model: name, exact, bleu, alignment_error, parameters, seconds (of training)."""
+    measured = scores(translator, pairs) | {"parameters": parameters, "seconds": seconds}
+    return {"name": name} | {measure: measured[measure] for measure in MEASURES}
+
+
+def spread(rows: Sequence[dict]) -> dict:
+    """Rows of one model with different seeds as one row: each measure as {"median", "least", "most"}, None if not measured."""
+    names = {row["name"] for row in rows}
+    if len(names) != 1:
+        raise ValueError(f"expected rows of one model, got {', '.join(sorted(names)) or 'none'}")
+    found = {"name": names.pop(), "seeds": len(rows)}
+    for measure in MEASURES:
+        values = [row[measure] for row in rows]
+        found[measure] = (
+            None if None in values else {"median": statistics.median(values), "least": min(values), "most": max(values)}
+        )
+    return found
+
+
+def ladder(kinds: Sequence[str] = KINDS, seeds: Sequence[int] = (0, 1, 2), **settings) -> list[dict]:
+    """The rows of lesson 03, one per kind, over the seeds; `settings` as in `train_translation`."""
+    rows = []
+    for kind in kinds:
+        results = [train_translation(kind, seed, **settings) for seed in seeds]
+        rows.append(spread([{"name": kind} | {one: result[one] for one in MEASURES} for result in results]))
+    return rows
