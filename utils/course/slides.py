@@ -51,7 +51,18 @@ ASSETS = Path(__file__).with_name("deck")
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
 SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
 # Calls that show something and compute nothing.
-DRAWING = {"show", "explore", "stepper", "plane", "attention_view", "guess_weights", "mask_board", "quiz", "board", "lesson"}
+DRAWING = {
+    "show",
+    "explore",
+    "stepper",
+    "plane",
+    "attention_view",
+    "guess_weights",
+    "mask_board",
+    "quiz",
+    "board",
+    "lesson",
+}
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 SIGN = re.compile(
     r"(<mo[^>]*>(?:&#x00028;|&#x0005B;|&#x0007B;|&#x0002C;|&#x0003D;|&#x0003C;|&#x0003E;|&#x02208;|&#x02264;|&#x02265;)</mo>"
