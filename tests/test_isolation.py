@@ -342,7 +342,10 @@ def test_a_machine_without_a_free_process_still_checks(monkeypatch):
 
 
 @pytest.mark.parametrize("in_process", FORMS)
-def test_an_interrupt_stops_the_answer_and_is_passed_on(in_process):
+def test_an_interrupt_stops_the_answer_and_is_passed_on(in_process, request):
+    # A test run in the background may have been started with interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     threads = set(threading.enumerate())
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

@@ -99,7 +99,7 @@ print(shares(torch.tensor([2.0, 3.0, 5.0])))
 # The board shows where you stand. It is kept in one small file on this machine, `work/progress.jsonl`, and nowhere else.
 # Run the cell again whenever you like.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "skip"}
 board()
 
 # %% [markdown]

@@ -44,15 +44,9 @@ from utils.draw import explore, figures, show
 from utils.draw import lesson02 as pictures
 from utils.draw.text import digits
 from utils.models import attention
+from utils.training import memory as training
 from utils.training.babi import PUBLISHED
-from utils.training.memory import (
-    LINEAR_EPOCHS,
-    answers,
-    blank_between,
-    restore,
-    task_questions,
-    train_task,
-)
+from utils.training.memory import answers, restore, task_questions, train_task
 from utils.training.own_story import read_story
 
 torch.manual_seed(2)
@@ -454,7 +448,7 @@ print(f"take the one that the person entered most often: {most_often / 10:.0f} %
 ages, filled = ages_of(torch.ones(1, 10, dtype=torch.bool)), torch.ones(1, 10, dtype=torch.bool)
 print("ages of ten statements, as they are:", ages[0].tolist())
 for seed in (1, 2, 3):
-    blanks = blank_between(ages, filled, torch.Generator().manual_seed(seed))
+    blanks = training.blank_between(ages, filled, torch.Generator().manual_seed(seed))
     print("with blank memories between them:   ", blanks[0].tolist())
 
 # %% slideshow={"slide_type": "subslide"}
@@ -485,7 +479,7 @@ straight = train_task(16, seeds=3, hops=3, linear_start=False)
 show(
     pictures.loss_curves(
         {"with a linear start": linear["loss"], "without": straight["loss"]},
-        LINEAR_EPOCHS,
+        training.LINEAR_EPOCHS,
         "task 16: only with a linear start does the loss reach 0",
     ),
     alt="Training loss on task 16: with a linear start all seeds go to zero, without one none does.",

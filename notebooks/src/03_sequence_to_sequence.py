@@ -11,8 +11,8 @@
 #
 # **What if the answer is a whole sentence?**
 #
-# *the european economic area* is *la zone économique européenne* in French: as many words, in another order, and two of them
-# must agree with a third. This lesson translates, first through a bottleneck, then with attention.
+# *the european economic area* is *la zone économique européenne* in French: as many words, in another order, and three of
+# them must agree with the fourth, *zone*. This lesson translates, first through a bottleneck, then with attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody who speaks French translate the phrase aloud, and ask which English word they had in mind at each French word.
@@ -26,8 +26,8 @@
 # - write a recurrent cell, and measure how far back it reaches;
 # - show what a bottleneck does to long sentences;
 # - write three score functions and a decoder with attention;
-# - decode greedily, and score translations and alignments;
-# - read a ladder of models: same pairs, same budget, several seeds.
+# - say a translation word by word, score it, and score the links between words that a model finds;
+# - read a table of models that differ in one part: same pairs, same number of steps, several seeds.
 #
 # **You need** lesson 01: `attend`, masks. Symbols and terms: [notation](../docs/notation.md).
 
@@ -70,12 +70,19 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · From text to vectors
 #
-# The course has a corpus of its own: English and French from a grammar, with one right translation for every sentence. Each pair also
-# knows which French word stands for which English one.
+# The course has a corpus of its own: English and French from a grammar, with one right translation for every sentence. It has what makes
+# French hard: most adjectives behind the noun and a few before it, agreement over a distance, *ne … pas* around the verb, *l'* and
+# *du*, and relative clauses that make sentences long. For each pair we also know which French word stands for which English one.
+#
+# 20,000 pairs to train on, 1,000 to test, and 500 to test that are longer (19 to 26 words) than any in training (at most 18); no sentence
+# is in two of them. If you have real pairs, `utils.data.translation_files` reads them.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 data, english, french = pairs_and_words()
-for pair in [pair for pair in data.train if len(pair.english) < 9][:3]:
+short = [pair for pair in data.train if len(pair.english) < 9]
+for pair in [
+    next(pair for pair in short if word in pair.english) for word in ("old", "not", "who")
+]:
     print(" ".join(pair.english), "|", join(pair.french, "french"))
     print("   ", *(f"{pair.english[i]}-{pair.french[j]}" for i, j in pair.links))
 
@@ -83,7 +90,8 @@ for pair in [pair for pair in data.train if len(pair.english) < 9][:3]:
 # ### Tokens
 #
 # A *token* is the unit that gets a number. Four numbers are reserved: padding 0, start 1, end 2, unknown 3. The start token asks for
-# the first word, the end token says that there is no more.
+# the first word, the end token says that there is no more. (Some systems start the decoder on the end token; ours has a start token
+# of its own.)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 tokens = split("L'homme ne voit pas la zone.", "french")
@@ -176,16 +184,19 @@ directions = torch.linalg.svd(points - points.mean(0)).Vh[:2]
 flat = (points - points.mean(0)) @ directions.T
 show(
     pictures.neighbours(chosen, flat, groups, "words with the same neighbours lie together"),
-    alt="Word vectors in the plane: people, verbs, adjectives and small words form groups.",
+    alt="Word vectors in the plane: people, adjectives and articles form groups; the verbs reads and waits lie apart "
+    "from sings, sleeps and works.",
 )
 
 # %% [markdown]
-# The picture shows two directions of sixteen, those in which these words differ most. Nobody told the model what a verb is.
+# Each vector has sixteen numbers; the picture shows the two directions in which these words differ most. Nobody told the model what an
+# adjective is. It knows company, not grammar: *reads* takes an object and *waits* is always *waits for*, so they keep other company
+# than *sings*, and lie elsewhere.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · A cell that reads word by word
 #
-# A *recurrent* cell has a state $h$, reads one word vector $x_t$ and makes the next state of both:
+# A *recurrent* cell has a state $h$, reads one word vector $x_t$ and makes the next state from both:
 #
 # $$h_t = \tanh(x_t A + h_{t-1} B + c)$$
 #
@@ -237,9 +248,11 @@ print("the last state is the last of all states:", torch.equal(states[:, -1], la
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far back does it reach?
 #
-# Measure it: take the last state, and ask by gradient how much it depends on each word before. A plain cell multiplies by $B$ at every
-# step, and what is multiplied again and again vanishes (or explodes). A GRU (Cho et al., 2014) and an LSTM (Hochreiter and
-# Schmidhuber, 1997) have *gates*: numbers between 0 and 1 that decide how much of the old state stays.
+# Measure it: take the last state, and use the gradient to ask how much it depends on each earlier word. A plain cell multiplies by $B$
+# at every step, and what is multiplied again and again vanishes (or explodes). A GRU (*gated recurrent unit*, Cho et al., 2014) and an
+# LSTM (*long short-term memory*, Hochreiter and Schmidhuber, 1997) have *gates*: numbers between 0 and 1 that decide how much of the old
+# state stays. The state of an LSTM is two vectors: one that others see, and a *store* that is only scaled and added to. "LSTM, keeping"
+# starts with its gate nearly open: 2 is added to the gate's bias.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 curves = {
@@ -258,15 +271,18 @@ for name, values in curves.items():
     print(f"{name:30s} influence of the word 20 places back: {values[20]:.0e} of the last one")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# None of these cells was trained; a trained one keeps what pays. But the habit is there from the start: near words count more. That
-# *locality* is useful, since most of what matters to a word stands near it. For what stands far away it is a burden.
+# None of these cells was trained; a trained one keeps what pays. But the tendency is there from the start: near words count more. That
+# *locality* is useful, since most of what matters to a word stands near it. For words far away it is a handicap.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Encoder, bridge, decoder
 #
-# An *encoder* reads the English sentence. Its last state is the bridge. A *decoder* starts from the bridge, reads the start
-# token, says the most likely French word, reads that word, says the next, until it says the end token (Sutskever et al., 2014; Cho
-# et al., 2014). A *bidirectional* encoder is two: one reads forwards, one backwards, and their states are put side by side.
+# An *encoder* reads the English sentence. Its last state is the bridge. Everything the decoder learns about the sentence must pass
+# through it, and it has the same size for every sentence: the *bottleneck*. A *decoder* starts from the bridge, reads the start token, says
+# the most likely French word, reads that word, says the next, until it says the end token (Sutskever et al., 2014; Cho et al., 2014).
+#
+# A *bidirectional* encoder is two: one reads forwards, one backwards, and their states are put side by side. Its last state is what each
+# half has at the end of *its* reading: after the last word, and after the first.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("3.a")
@@ -274,9 +290,9 @@ quiz("3.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
 #
-# 20,000 pairs, one LSTM layer on each side, teacher forcing: in training the decoder reads the right words, whatever it
-# would have said itself. The bridge is its first state, and it finds it again beside every state when it names a word. Scored on
-# 500 new sentences; a translation counts only if every word is right.
+# 20,000 pairs, one LSTM layer on each side, teacher forcing: in training the decoder reads the right words, whatever it would have said
+# itself. It starts in the encoder's last state, and gets that state once more, side by side with its own, for every word it says. Scored
+# on 500 new sentences; a translation counts only if every word is right.
 
 # %% slideshow={"slide_type": "-"}
 no_attention = train_translation("none", **LESSON)
@@ -310,7 +326,10 @@ show(
 assert no_attention["quarters"][3]["exact"] < 0.4
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# What do the wrong ones look like? Mostly good French, but not what was said: words are exchanged for others of their kind.
+# Part of this is our short training: the model in section 9 is wider and trained longer, and gets further. But it falls in the same way.
+#
+# What do the wrong ones look like? They begin well and sound like French, but say something else. Words are exchanged for others of their
+# kind, part of a sentence is made up, and sometimes an adjective no longer agrees with its noun.
 
 # %% slideshow={"slide_type": "-"}
 bridge = restore(no_attention)
@@ -323,8 +342,8 @@ for pair, said in zip(
     print("said    ", join(said, "french"), end="\n\n")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Two: far words fade.** Section 3 asked fresh cells; now ask the trained one. How much does the state at the end of a sentence of
-# sixteen words depend on each word, as its forward half reads them?
+# **Two: the last word counts most.** Section 3 asked fresh cells; now ask the trained one, its forward half only (the backward half reads
+# from the other end). How much does its state after sixteen words depend on each of them?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 sixteen = [pair.english for pair in data.train if len(pair.english) == 16][:64]
@@ -334,15 +353,20 @@ learned = measure.influence(lambda x: (encoder.layer(x)[0][..., :half], None), r
 fresh = measure.influence(measure.recurrent_layer("lstm", LESSON["width"], half), read)
 show(
     pictures.influence(
-        {"trained": learned / learned[0], "before training": fresh / fresh[0]},
-        "training learned to keep, and still far words fade",
+        {"trained": learned / learned[0], "fresh cell": fresh / fresh[0]},
+        "trained, it keeps far more; the last word still counts most",
     ),
-    alt="Influence of a word on the last state against its distance, before and after training: the trained "
-    "encoder keeps far more, and the first word still counts least.",
+    alt="Influence of a word on the last state against its distance, for the trained encoder and for a fresh cell: "
+    "the trained one keeps far more, and the last word counts most.",
 )
+share = 100 * learned[1:15] / learned[0]
 print(
-    f"the first of sixteen words has {100 * learned[-1] / learned[0]:.0f} % of the influence of the last"
+    f"1 to 14 places back: {share.min():.0f} to {share.max():.0f} % of the influence of the last word"
 )
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Training taught it to keep: the curve is almost flat. Yet every word before the last has a fraction of its influence. (The dip at the end
+# is partly the word itself: these sentences begin with an article.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Three: nothing can run in parallel.** Each state needs the one before.
@@ -351,8 +375,9 @@ print(
 quiz("3.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# On one core everything takes longer when there is more of it. What differs is the longest chain of steps that must wait for each
-# other: a recurrent layer has as many as there are words, a convolution has one.
+# On one core everything takes longer when there is more of it, so both lines rise alike (both axes are logarithmic: slope 1 means twice the
+# words, twice the time). What differs is the longest chain of steps that must wait for each other: a recurrent layer has as many as there
+# are words, a convolution has one. More cores shorten the second line, not the first.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 lengths = (32, 64, 128, 256, 512, 1024)
@@ -362,22 +387,23 @@ layers = {
 }
 times = measure.seconds_by_length(layers, lengths)
 show(
-    pictures.times(lengths, times, "a recurrent layer waits for itself", fit_from=128),
+    pictures.times(lengths, times, "on one core both grow with the length", fit_from=128),
     alt="Milliseconds of one layer against the length of the sentence, for an LSTM and for a convolution.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Could convolutions do it?** They run in parallel, but each sees a window. A stack of them sees more: with kernel 3 every layer adds
-# one word on each side. To connect two words that stand 18 places apart takes nine layers. Counted by gradient:
+# **Could convolutions do it?** A convolution makes each output from a small window of the input, here three words (*kernel* 3), with the
+# same weights everywhere. All windows can be computed at once, but each sees only itself. A stack sees more: every layer adds one word
+# on each side. So it takes nine layers until some output sees two words that stand 18 places apart. *Dilation* leaves gaps in the window,
+# 1, 2, 4, … places wide, and the view doubles with each layer. Counted by gradient:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 for layers in (1, 2, 4, 8):
     wide = measure.receptive_field(
         layers, dilations=[2**layer for layer in range(layers)], length=1025
     )
-    print(
-        f"{layers} layers see {measure.receptive_field(layers):2d} words, with dilation {wide:3d}"
-    )
+    seen = measure.receptive_field(layers)
+    print(f"layers: {layers}   words seen: {seen:2d}, with dilation {wide:3d}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -388,15 +414,16 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · Attention for translation
 #
-# The encoder made a state for *every* word, and all but the last were thrown away. Keep them as a memory. Before it says a word, the
-# decoder looks at all of them (Bahdanau et al., 2015; Luong et al., 2015):
+# The encoder made a state for *every* word, and only the last was used. Keep them all as a memory. Before it says a word, the decoder
+# looks at all of them (Bahdanau et al., 2015; Luong et al., 2015):
 #
-# 1. the decoder has a state $s$;
+# 1. the decoder reads the word before (at first the start token), and its cell makes the new state $s$;
 # 2. a *score* compares $s$ with each memory $h_j$;
-# 3. softmax makes weights of the scores;
+# 3. softmax turns the scores into weights;
 # 4. the *context* is the weighted sum of the memories;
-# 5. state and context are put side by side, and one layer makes the output of them;
-# 6. say a word, read it, repeat.
+# 5. state and context are put side by side; a layer and a tanh mix them (`combine`), and a second layer gives a logit for each French
+#    word (`output`);
+# 6. say a word; with it, begin again at 1.
 #
 # Steps 3 and 4 are lesson 01's `attend`. Step 2 is a choice.
 
@@ -406,8 +433,11 @@ show(
 # | name | score of $s$ and $h$ | to learn |
 # |---|---|---|
 # | dot | $s \cdot h$ | nothing |
-# | multiplicative | $s W h^\top$ | $W$ |
+# | multiplicative (Luong's *general*) | $s W h^\top$ | $W$ |
 # | additive | $\tanh(s A + h B) \cdot v$ | $A$, $B$, $v$ |
+#
+# $s$ and $h$ are rows; $A$ and $B$ are other matrices than in section 3. All three are called alike: states $(b, m, d)$ and memories
+# $(b, n, e)$ in, scores $(b, m, n)$ out.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -437,9 +467,12 @@ multiplicative_score = exercise("3.5").use(multiplicative_score)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.6 · the additive score · medium · 10 min
 def additive_score(state, memory, A, B, v):
-    """v · tanh(state A + memory B): state (b, m, d), memory (b, n, e), A (d, h), B (e, h), v (h,) to (b, m, n)."""
+    """tanh(state A + memory B) · v, with A (d, k), B (e, k), v (k,).
+
+    state (b, m, d), memory (b, n, e) to scores (b, m, n).
+    """
     ### BEGIN SOLUTION
-    pairs = (state @ A).unsqueeze(2) + (memory @ B).unsqueeze(1)  # (b, m, n, h)
+    pairs = (state @ A).unsqueeze(2) + (memory @ B).unsqueeze(1)  # (b, m, n, k)
     return torch.tanh(pairs) @ v
     ### END SOLUTION
 
@@ -483,7 +516,7 @@ AttentionDecoder = exercise("3.7").use(AttentionDecoder)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Say it word by word
 #
-# Take the likeliest word, feed it back, and stop when every sentence has said the end token, or at the limit. Sentences of a batch end at
+# *Greedy decoding*: take the likeliest word, feed it back, and stop when every sentence has said the end token, or at the limit. Sentences of a batch end at
 # different times: the end token is part of the result, behind it stands padding, 0. The start token is not part of it.
 
 
@@ -512,8 +545,8 @@ greedy_decode = exercise("3.8").use(greedy_decode)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Train with attention
 #
-# The same encoder, the same decoder, the same pairs in the same order, the same number of steps. Only the context differs: it used to be
-# the last state, always; now it is a look at every word.
+# The same encoder, the same decoder, the same pairs in the same order, the same number of steps. Only the context differs: before, it was
+# always the last state; now it is a weighted sum over all words, new at every step.
 
 # %% slideshow={"slide_type": "-"}
 kinds = ("dot", "multiplicative", "additive")
@@ -526,13 +559,13 @@ assert max(results[kind]["exact"] for kind in kinds) >= 0.9
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # *BLEU* (Papineni et al., 2002) counts how many runs of one to four words agree with the right translation, from 0 to 100. It forgives a
-# wrong word; exact match does not.
+# wrong word; exact match does not. One seed each: the order of the three scores may be chance; section 9 has three seeds.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.by_length(
-        {name: curve(result) for name, result in results.items()},
-        "attention holds where the bridge breaks",
+        {kind.replace("none", "no attention"): curve(result) for kind, result in results.items()},
+        "attention loses little where the bridge loses all",
     ),
     alt="Share of right translations against source length: models with attention stay high, the one without falls to zero.",
 )
@@ -540,8 +573,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Your decoder, these numbers
 #
-# Put the trained numbers into your own `AttentionDecoder`, with your own `multiplicative_score`, and translate with your own
-# `greedy_decode`.
+# Put the trained numbers into your own `AttentionDecoder`, with your own `multiplicative_score`, and translate the first 200 test sentences
+# with your own `greedy_decode`. Your decoder has a GRU cell, the trained one an LSTM: the class `Cell` hides the LSTM's store, so that your
+# `step` need not change.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -585,7 +619,7 @@ assert sum(right) / len(right) > 0.85
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8 · Soft alignment
 #
-# Which word did it look at when it said which? Guess before you see it.
+# At which English word did it look for each French one? Guess before you see it.
 
 # %% slideshow={"slide_type": "-"}
 quiz("3.e")
@@ -599,21 +633,24 @@ show(
         [*phrase, "<end>"],
         [*said, "<end>"],
         weights,
-        title="the order flips, and the looks flip with it",
+        title="zone looks ahead to area, the adjectives look back",
     ),
-    alt="Attention matrix of the translation of the european economic area: the looks run backwards through the "
-    "three words whose order flips.",
+    alt="Attention matrix of the translation of the european economic area is not dangerous: zone looks at area, the "
+    "adjectives behind it look back.",
 )
 print(join(said, "french"))
 
 # %% [markdown]
-# Nobody told it which words belong together. It found out, because looking at the right word makes the next one easy to say.
+# Nobody told it which words belong together, and most of them it found. But look closely, in our run at *européenne*: its weight lies on
+# *economic*. A memory is not a word, it is the encoder's state *at* a word, and that state has read the neighbours too. What is needed for
+# *européenne* can be fetched next door.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Score it
 #
-# The corpus knows the right links $S$. Take for each French word the English word of largest weight: that gives links $A$. The
-# *alignment error rate* compares the two (Och and Ney, 2003, all links sure):
+# The corpus knows the right links, called *gold* links, $S$. Take for each French word the English word of largest weight: that gives links $A$. The
+# *alignment error rate* compares the two (Och and Ney, 2003, who also allow links that are only possible; ours are all sure). For
+# many pairs the links of all of them are counted first. The decoder is given the right translation, so that all models name the same words.
 #
 # $$\text{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|}$$
 
@@ -637,14 +674,16 @@ alignment_error = exercise("3.9").use(alignment_error)
 pairs = data.test
 looks = looking.weights(pairs)  # the right translation is given, so all models name the same words
 one = pairs[3]
-print(join(one.french, "french"), "| error of this pair:", end=" ")
+print(" ".join(one.english))
+print(join(one.french, "french"))
+print("error of this pair:", end=" ")
 print(f"{alignment_error(looks[3][: len(one.french), : len(one.english)], set(one.links)):.2f}")
 for kind in kinds:
     print(f"{kind:15s} alignment error {100 * results[kind]['alignment_error']:4.1f} %")
 print(f"{'floor':15s}                 {100 * results['dot']['alignment_floor']:4.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The floor is not zero: *du* stands for *of the*, two links, and one link per word can win only one of them.
+# The floor is not zero: *des* stands for *of the*, *attend* for *waits for*: two links, and one link per word can win only one of them.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 negated = next(pair for pair in pairs if "not" in pair.english and len(pair.english) < 12)
@@ -661,14 +700,17 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# English says *not* once, French says *ne* and *pas*. Where the model parts from the gold links it need not be wrong: *does* announces a
-# negation as well as *not* does. An alignment error counts against somebody's idea of what belongs together.
+# English says *not* once, French says *ne* and *pas*. In our run *ne* looks at *does*, and above it looked at *is*: at the verb that it
+# stands before. That need not be wrong. *does* never comes without *not* in this corpus, and the state at *is* has read the *not* behind
+# it, in the backward half. An alignment error counts against somebody's idea of what belongs together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9 · The ladder
 #
-# One table for all models of the course, on the same pairs with the same budget. It grows in lesson 06. Three seeds each, trained
-# longer than here and stored; in brackets the smallest and the largest of the seeds.
+# One table for all models of the course: same pairs, same number of steps. It grows in lesson 06. Three seeds each, stored: width 128
+# instead of 96, and about twice as many sentences read as here. Numbers are medians; in brackets the smallest and the largest of the
+# seeds. The encoder of the first row only reads forwards. It has more parameters, because two directions of half the width cost less than
+# one of full width.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
 ladder = stored("ladder")
@@ -682,7 +724,14 @@ def spread(values, digits=1):
 
 
 ladder.table(
-    ("model", "exact match, %", "BLEU", "alignment error, %", "parameters", "seconds"),
+    (
+        "model",
+        "exact match, %",
+        "BLEU",
+        f"alignment error, % (floor {ladder.result[0]['alignment_floor']})",
+        "parameters",
+        "seconds",
+    ),
     [
         (
             row["name"],
@@ -704,13 +753,15 @@ ladder.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Read the last column with care. Sentences longer than any in training are hard for all of them: what was never seen at place 20 is
-# not known there, with or without attention. The ladder will carry this column to lesson 06.
+# Quarters have equal size, so a length can be in two of them. In the last column nothing is right without attention, and about half with it:
+# attention helps most here and does not solve it. And the best translator is not the best aligner, nor the best on long sentences: to
+# say the right word it is enough to look where the information is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 10 · Watch it translate
 #
-# One sentence, word by word. The bars are the weights with which the next word is chosen; below stand the three likeliest words.
+# One sentence, word by word. The bars show where it looks before it says the next word; below are the three likeliest words with their
+# probabilities.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 models_by_name = {kind: restore(result) for kind, result in results.items()}
@@ -734,7 +785,7 @@ def frame(number, steps=steps, shown=shown):
     said = [step.word for step in steps[:number]]
     step = steps[number]
     return pictures.decoding_step(
-        [*shown, "<end>"], step.weights, said, step.choices, f"word {number + 1}"
+        [*shown, "<end>"], step.weights, said, step.choices, f"word {number + 1}: {step.word}"
     )
 
 
@@ -748,10 +799,10 @@ stepper(
 # ### Your sentence, your score
 #
 # Type a sentence of the corpus's words, pick a score, and move through the words. *none* is the model without attention: it has nothing
-# to show, and with long sentences you will hear it drift.
+# to show, and with long sentences you will see it drift.
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 def own_sentence(sentence, score, word, models=models_by_name):
     try:
         tokens = read_sentence(sentence, models[score].english)
@@ -764,6 +815,7 @@ def own_sentence(sentence, score, word, models=models_by_name):
     return pictures.decoding_step([*tokens, "<end>"], step.weights, said, step.choices, whole)
 
 
+# %% slideshow={"slide_type": "-"}
 explore(
     own_sentence,
     alt="One step of the translation of your sentence with the chosen score.",
@@ -773,7 +825,7 @@ explore(
 )
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 def own_alignment(sentence, score, models=models_by_name):
     try:
         tokens = read_sentence(sentence, models[score].english)
@@ -785,6 +837,7 @@ def own_alignment(sentence, score, models=models_by_name):
     )
 
 
+# %% slideshow={"slide_type": "subslide"}
 explore(
     own_alignment,
     alt="The attention matrix of your sentence with the chosen score.",
@@ -799,14 +852,15 @@ explore(
 # ## What to remember
 #
 # - Text becomes tokens, tokens numbers, numbers vectors; the smaller the token, the longer the sentence.
-# - A recurrent state carries everything forward, step by step: far words fade, and nothing runs in parallel.
+# - A recurrent state carries everything forward, step by step. Untrained, far words fade fast; training mends much of it, but the steps
+#   cannot run in parallel.
 # - Through a bridge of fixed size short sentences pass and long ones do not.
 # - With attention the decoder looks at all encoder states anew for every word. The memory grows with the sentence.
 # - A score compares state and memory: dot, multiplicative, additive. `attend` does the rest.
 # - The weights align words without having been told how, and a corpus with gold links can say how well.
 #
-# **What is left open.** Attention repaired the bridge, but the encoder and the decoder still read word by word. If every word can look at every
-# other, what is the recurrent net still for? Lesson 04 leaves it out.
+# **What is left open.** Attention repaired the bridge, but the encoder and the decoder still read word by word. If every word can look at
+# every other, what is the recurrent net still for? Lesson 04 leaves it out.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask: which part of this model is still slow on a machine with a thousand cores? The room will say it: the part that is not attention.

@@ -329,7 +329,7 @@ def influence(curves, title):
         axes.plot(gone[::every], np.full(len(gone[::every]), floor), marker, linestyle="none", zorder=4, **look)
     axes.set(xlim=(-0.02 * max(farthest, 1), max(farthest, 1)), ylim=(floor, 10.0 ** (np.ceil(np.log10(high)) + 0.3)))
     note = " (hollow mark on the bottom line: exactly 0)" if zeros else ""
-    axes.set(xlabel="distance in words" + note, ylabel="gradient norm")
+    axes.set(xlabel="distance in words" + note, ylabel="influence (last word = 1)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
     axes.yaxis.set_minor_locator(NullLocator())
     ends = [(len(values) - 1, values[-1] or floor) for values in checked.values()]

@@ -1294,17 +1294,17 @@ register(
 register_quiz(
     Quiz(
         id="3.a",
-        question="A sentence of 4 words and one of 18 cross the bridge: the encoder's last state, 256 numbers. How many numbers "
-        "are left of each?",
+        question="A sentence of 4 words and one of 18 cross the bridge: the encoder's last state, 192 numbers (two vectors of "
+        "96). How many numbers are left of each?",
         options=[
             (
-                "4 × 256 and 18 × 256.",
+                "4 × 192 and 18 × 192.",
                 "So many the encoder makes on the way, but only the last state crosses the bridge.",
             ),
-            ("256 of each.", "The bridge has one width, whatever wants to cross it."),
+            ("192 of each.", "The bridge has one width, whatever wants to cross it."),
             (
-                "About 256 of the long one, fewer of the short one.",
-                "A state is always full: 4 words leave 256 numbers as well.",
+                "About 192 of the long one, fewer of the short one.",
+                "A state is always full: 4 words leave 192 numbers as well.",
             ),
             ("4 and 18.", "Those are the word numbers that went in."),
         ],
@@ -1350,7 +1350,7 @@ register_quiz(
             ("On far fewer.", "The bridge has a fixed size: the more must cross it, the more is lost."),
         ],
         right=3,
-        explanation="The next figure measures it, with a model with attention beside it on the same sentences.",
+        explanation="The next figure measures it; in section 7 the models with attention stand beside it.",
     )
 )
 register_quiz(
@@ -1378,13 +1378,13 @@ register_quiz(
         options=[
             (
                 "'european': it stands at the same place.",
-                "The order flips: 'european' is wanted last, for 'européenne'.",
+                "The order flips: 'european' is wanted last.",
             ),
             ("'the'.", "It has been said already, as 'la' (whose gender, though, comes from 'area')."),
             ("'economic'.", "That is wanted next, for 'économique'."),
             ("'area'.", "A 'zone' is an area: the weights follow the meaning, not the place."),
         ],
         right=3,
-        explanation="In the matrix of weights the adjectives and their noun run against the diagonal.",
+        explanation="'zone' looks ahead to 'area'. Watch where 'européenne' looks: not always where you would.",
     )
 )
