@@ -325,9 +325,10 @@ show(
 )
 assert no_attention["quarters"][3]["exact"] < 0.4
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown]
 # Part of this is our short training: the model in section 9 is wider and trained longer, and gets further. But it falls in the same way.
-#
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # What do the wrong ones look like? They begin well and sound like French, but say something else. Words are exchanged for others of their
 # kind, part of a sentence is made up, and sometimes an adjective no longer agrees with its noun.
 
@@ -712,7 +713,7 @@ show(
 # seeds. The encoder of the first row only reads forwards. It has more parameters, because two directions of half the width cost less than
 # one of full width.
 
-# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 ladder = stored("ladder")
 
 
@@ -723,6 +724,7 @@ def spread(values, digits=1):
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
+# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
 ladder.table(
     (
         "model",
@@ -763,21 +765,11 @@ ladder.table(
 # One sentence, word by word. The bars show where it looks before it says the next word; below are the three likeliest words with their
 # probabilities.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 models_by_name = {kind: restore(result) for kind, result in results.items()}
-shown = [
-    "the",
-    "european",
-    "economic",
-    "area",
-    "of",
-    "the",
-    "important",
-    "country",
-    "is",
-    "not",
-    "dangerous",
-]
+shown = read_sentence(
+    "the european economic area of the important country is not dangerous", english
+)
 steps = step_by_step(models_by_name["dot"], shown)
 
 
@@ -789,6 +781,7 @@ def frame(number, steps=steps, shown=shown):
     )
 
 
+# %% slideshow={"slide_type": "-"}
 stepper(
     frame,
     len(steps),
