@@ -2,30 +2,15 @@
 
 import pytest
 import torch
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from tests.test_draw_figures import cut_texts, drawn_texts
+from utils.draw import style
 from utils.draw.lesson02 import hops_picture, loss_curves, message_picture, seed_errors
 
 
-def boxes(figure):
-    """Everything written that is not a mark of an axis, with its frame in inches."""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer = canvas.get_renderer()
-    for axes in figure.axes:
-        legend = axes.get_legend()
-        written = [*axes.texts, *figure.texts, axes.title, axes.xaxis.label, axes.yaxis.label]
-        for text in [*written, *(legend.get_texts() if legend else [])]:
-            if text.get_text().strip():
-                box = text.get_window_extent(renderer)
-                yield text.get_text(), box.transformed(figure.dpi_scale_trans.inverted())
-
-
-def check_inside(figure):
-    width, height = figure.get_size_inches()
-    for text, box in boxes(figure):
-        assert box.x0 >= -0.02 and box.x1 <= width + 0.02, f"{text!r} leaves the picture at the side"
-        assert box.y0 >= -0.02 and box.y1 <= height + 0.02, f"{text!r} leaves the picture above or below"
+def cut_in(figure):
+    style.figure_png(figure, "a")
+    return cut_texts(figure)
 
 
 def weights_for(hops, n):
@@ -56,7 +41,7 @@ def test_any_story_fits_its_picture(name, hops):
         note="A sentence below that may be long. " * 6,
         right=False,
     )
-    check_inside(figure)
+    assert cut_in(figure) == []
     assert figure.get_size_inches()[0] < 16
 
 
@@ -64,11 +49,12 @@ def test_any_story_fits_its_picture(name, hops):
 def test_no_sentence_runs_into_its_numbers(name):
     story = STORIES[name]
     figure = hops_picture(story, weights_for(2, len(story)), "What color is Lily?", "yellow")
-    found = list(boxes(figure))
+    style.figure_png(figure, "a")
+    found = [(text.get_text(), text.get_window_extent()) for text in drawn_texts(figure)]
     numbers = [box.x0 for text, box in found if text[0].isdigit() and "." in text]
-    for text, box in found:
-        if any(text.startswith(one[:20]) for one in story):
-            assert box.x1 < min(numbers) + 0.02, f"{text!r} covers the weights"
+    sentences = [(text, box.x1) for text, box in found if any(text.startswith(one[:20]) for one in story)]
+    assert len(sentences) == len(story)
+    assert [text for text, end in sentences if end > min(numbers)] == []
 
 
 def test_weights_must_fit_the_story():
@@ -78,9 +64,14 @@ def test_weights_must_fit_the_story():
 
 def test_a_message_may_hold_anything():
     for message in ("short", r"a $\bad$ formula", "x" * 400, "word " * 200):
-        check_inside(message_picture(message))
+        assert cut_in(message_picture(message)) == []
 
 
 def test_curves_and_errors_fit_their_pictures():
-    check_inside(loss_curves({"with": torch.rand(120, 3), "without": torch.rand(100, 3)}, 20, "a title of some length"))
-    check_inside(seed_errors({"a short name": [1.0, 2.0], "a name that is rather long": [50.0, 60.0]}, "title", 75))
+    assert (
+        cut_in(loss_curves({"with": torch.rand(120, 3), "without": torch.rand(100, 3)}, 20, "a title of some length"))
+        == []
+    )
+    assert (
+        cut_in(seed_errors({"a short name": [1.0, 2.0], "a name that is rather long": [50.0, 60.0]}, "title", 75)) == []
+    )

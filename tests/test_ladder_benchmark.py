@@ -3,8 +3,7 @@
 import pytest
 
 from tests.benchmarks.translation import ROWS, entry, ladder_table
-from utils.course.readme import spread
-from utils.course.results import stored
+from utils.course.results import ranged, stored
 
 
 def result(exact, aer=0.1):
@@ -36,12 +35,12 @@ def test_an_entry_sums_up_its_seeds_in_per_cent():
 def test_a_model_without_attention_has_no_alignment_error():
     row = entry("none", [result(0.9, None)])
     assert row["alignment_error"] is None and row["longer"]["alignment_error"] is None
-    assert spread(row["alignment_error"]) == "none"
+    assert ranged(row["alignment_error"]) == "none"
 
 
 def test_a_spread_is_shown_only_where_there_is_one():
-    assert spread({"median": 80.0, "least": 50.0, "most": 90.0}) == "80.0 (50.0 to 90.0)"
-    assert spread({"median": 1234, "least": 1234, "most": 1234}, 0) == "1,234"
+    assert ranged({"median": 80.0, "least": 50.0, "most": 90.0}) == "80.0 (50.0 to 90.0)"
+    assert ranged({"median": 1234, "least": 1234, "most": 1234}, 0) == "1,234"
 
 
 def test_a_small_ladder_can_be_measured_with_every_row():

@@ -53,7 +53,7 @@ def test_every_benchmark_has_a_stored_result_and_every_stored_result_a_benchmark
 
 
 def test_a_table_shows_all_figures_in_both_forms_and_escapes_them():
-    table = Table(("task", "error"), (("1 & 2", "0.1"), ("<16>", "12.5")), "from a run")
+    table = Table(("task", "error"), (("1 & 2", 0.1), ("<16>", "12.5")), "from a run")
     assert table.text() == "task   error\n1 & 2  0.1\n<16>   12.5\nfrom a run"
     for part in ("1 &amp; 2", "&lt;16&gt;", "12.5", "from a run"):
         assert part in table.html()

@@ -538,8 +538,8 @@ ablation.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two facts need two looks, three facts three. One hop more than needed solves more seeds (task 2: 4, then 7; task 15: 7, then 9), but on
-# task 2 it also spreads them. And a hop too few is no half success: on task 16 two hops do worse than one.
+# Two facts need two looks, three facts three. One hop more than needed solves more seeds, but on task 2 it also spreads them. And a hop too
+# few is no half success: on task 16 two hops do worse than one.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
 parts = (
@@ -561,8 +561,8 @@ ablation.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # *Mice are afraid of wolves* needs positions inside the sentence (15). *Where is* and *where was* need ages (1 to 3), deduction
 # and induction hardly do (15, 16). Induction needs the linear start (16). But no trick is good everywhere: on task 15 the linear start
-# leaves four seeds of ten at 39 to 51 % (a fifth misses the mark with 4 %), so the recipe of that task leaves it out. Layer-wise tables
-# solve deduction every time, and induction never.
+# leaves half of the seeds unsolved, some of them far off, so the recipe of that task leaves it out. Layer-wise tables solve deduction
+# every time, and induction never.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Both are needed: three hops and a linear start

@@ -37,7 +37,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 
 from utils.course import board, exercise, lesson, quiz
-from utils.course.results import stored
+from utils.course.results import ranged, stored
 from utils.data.tokens import END, START, as_batch, join, split
 from utils.draw import explore, show, stepper
 from utils.draw import lesson03 as pictures
@@ -695,7 +695,7 @@ show(
         [*negated.french, "<end>"],
         look,
         negated.links,
-        "the gold links and the model's own",
+        "most looks fall on the gold links, not all",
     ),
     alt="Attention matrix of a negated sentence with its gold links as boxes.",
 )
@@ -713,18 +713,8 @@ show(
 # seeds. The encoder of the first row only reads forwards. It has more parameters, because two directions of half the width cost less than
 # one of full width.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-ladder = stored("ladder")
-
-
-def spread(values, digits=1):
-    if values is None:
-        return "none"
-    middle, low, high = (f"{values[name]:,.{digits}f}" for name in ("median", "least", "most"))
-    return middle if low == high else f"{middle} ({low} to {high})"
-
-
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
+ladder = stored("ladder")
 ladder.table(
     (
         "model",
@@ -737,8 +727,8 @@ ladder.table(
     [
         (
             row["name"],
-            *(spread(row[measure]) for measure in ("exact", "bleu", "alignment_error")),
-            *(spread(row[measure], 0) for measure in ("parameters", "seconds")),
+            *(ranged(row[measure]) for measure in ("exact", "bleu", "alignment_error")),
+            *(ranged(row[measure], 0) for measure in ("parameters", "seconds")),
         )
         for row in ladder.result
     ],
@@ -749,7 +739,7 @@ quarters = [part["words"] for part in ladder.result[0]["quarters"]]
 ladder.table(
     ("exact match, %, by English words", *quarters, "longer: 19 to 26"),
     [
-        (row["name"], *(part["exact"] for part in row["quarters"]), spread(row["longer"]["exact"]))
+        (row["name"], *(part["exact"] for part in row["quarters"]), ranged(row["longer"]["exact"]))
         for row in ladder.result
     ],
 )

@@ -6,7 +6,7 @@ import sys
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
-from utils.course.results import stored
+from utils.course.results import ranged, stored
 from utils.course.timing import in_words, read_timings
 from utils.training.babi import PUBLISHED
 
@@ -91,30 +91,22 @@ def memory_part() -> tuple[str, ...]:
     )
 
 
-def spread(values: dict | None, digits: int = 1) -> str:
-    """The median, and the range over the seeds if there is one."""
-    if values is None:
-        return "none"
-    middle, low, high = (f"{values[name]:,.{digits}f}" for name in ("median", "least", "most"))
-    return middle if low == high else f"{middle} ({low} to {high})"
-
-
 def ladder_part() -> tuple[str, ...]:
     ladder = stored("ladder")
     first = ladder.result[0]
     rows = [
         (
             row["name"],
-            spread(row["exact"]),
-            spread(row["bleu"]),
-            spread(row["alignment_error"]),
-            spread(row["parameters"], 0),
-            spread(row["seconds"], 0),
+            ranged(row["exact"]),
+            ranged(row["bleu"]),
+            ranged(row["alignment_error"]),
+            ranged(row["parameters"], 0),
+            ranged(row["seconds"], 0),
         )
         for row in ladder.result
     ]
     lengths = [
-        (row["name"], *(f"{part['exact']:.1f}" for part in row["quarters"]), spread(row["longer"]["exact"]))
+        (row["name"], *(f"{part['exact']:.1f}" for part in row["quarters"]), ranged(row["longer"]["exact"]))
         for row in ladder.result
     ]
     words = [f"{part['words']} words" for part in first["quarters"]]

@@ -30,7 +30,7 @@ class Stored:
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence]) -> "Table":
         """Rows of text under `head`, with the label below."""
-        return Table(tuple(head), tuple(tuple(map(str, row)) for row in rows), self.label)
+        return Table(head, rows, self.label)
 
 
 def stored(name: str, folder: Path = RESULTS) -> Stored:
@@ -56,15 +56,25 @@ def store(name: str, result: Any, folder: Path = RESULTS) -> Path:
     return file
 
 
+def ranged(values: dict | None, digits: int = 1) -> str:
+    """{"median", "least", "most"} over the seeds as text: the median, and the range if there is one."""
+    if values is None:
+        return "none"
+    middle, low, high = (f"{values[name]:,.{digits}f}" for name in ("median", "least", "most"))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
 @dataclass(frozen=True)
 class Table:
     """A table in two forms, HTML and text, with a line below that says where its figures come from."""
 
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    head: Sequence
+    rows: Sequence[Sequence]
     label: str = ""
 
     def __post_init__(self):
+        object.__setattr__(self, "head", tuple(map(str, self.head)))
+        object.__setattr__(self, "rows", tuple(tuple(map(str, row)) for row in self.rows))
         for row in self.rows:
             if len(row) != len(self.head):
                 raise ValueError(f"expected {len(self.head)} columns ({', '.join(self.head)}), got {len(row)}: {row}")

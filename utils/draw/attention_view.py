@@ -7,8 +7,9 @@ import traitlets
 
 from utils.draw.figures import attention_lines, checked_weights, heat_map, row_inches
 from utils.draw.forms import ThreeForms, picture_bundle
-from utils.draw.stage import STATIC
+from utils.draw.stage import STATIC, script
 from utils.draw.style import WEIGHTS_MAP, as_array, figure_png
+from utils.draw.text import shortened
 
 MEAN = -1  # the value of `head` that stands for the mean of all heads
 LINES_UP_TO = 14  # tokens in a row: beyond that the static form is a heat map
@@ -29,7 +30,7 @@ def attention_view(weights, target_tokens, source_tokens=None, *, layer=0, head=
 class AttentionView(ThreeForms, anywidget.AnyWidget):
     """What `attention_view` returns. `layer`, `head` (-1 is the mean) and `focus` (row, index) follow the reader."""
 
-    _esm = STATIC / "attention.js"
+    _esm = script("attention.js")
     _css = STATIC / "attention.css"
     _weights = traitlets.Bytes(b"").tag(sync=True)  # float32, layer by layer
     shape = traitlets.List(traitlets.Int()).tag(sync=True)
@@ -165,11 +166,7 @@ def attention_figure(
     """The static form: lines between the rows, or a heat map where lines would be too many or the rows too long."""
     matrix = chosen(weights, layer, head)
     full_title = ", ".join(part for part in (title, which(weights, layer, head)) if part)
-    targets, sources = ([shortened(token) for token in tokens] for tokens in (target_tokens, source_tokens))
+    targets, sources = ([shortened(token, LONGEST) for token in tokens] for tokens in (target_tokens, source_tokens))
     if max(matrix.shape) > LINES_UP_TO or max(row_inches(targets), row_inches(sources)) > WIDEST_ROW:
         return heat_map(matrix, targets, sources, full_title, names[0], names[1])
     return attention_lines(sources, targets, matrix, full_title, names[0], names[1], focus)
-
-
-def shortened(token):
-    return token if len(token) <= LONGEST else token[: LONGEST - 1] + "…"

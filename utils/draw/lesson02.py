@@ -4,27 +4,19 @@ import textwrap
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
-from matplotlib.textpath import TextPath
 
 from utils.draw.figures import checked_weights
 from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas
+from utils.draw.text import inches, shortened
 
 ROW, CELL = 0.36, 1.0  # inches
 MANY = 20  # rows from which on they stand closer together
-BOLD = FontProperties(weight="bold", size=14)
+LONGEST = 60  # characters of a sentence
 
 
-def inches(text):
-    """How wide a text is when it is drawn."""
-    if not text.strip():
-        return 0.0
-    return TextPath((0, 0), text.replace("$", r"\$"), prop=BOLD).get_extents().width / 72
-
-
-def cut(text, most=60):
-    return text if len(text) <= most else text[: most - 1] + "…"
+def bold_inches(text):
+    return inches(text, 14, "bold")
 
 
 def hops_picture(sentences, weights, question="", answer="", title="", facts=(), note="", *, column="hop", right=None):
@@ -37,10 +29,10 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     hops, n = weights.shape
     if n != len(sentences):
         raise ValueError(f"expected one weight for each of {len(sentences)} sentences, got {n}")
-    sentences, question = [cut(one) for one in sentences], cut(question)
+    sentences, question = [shortened(one, LONGEST) for one in sentences], shortened(question, LONGEST)
     row = ROW if n <= MANY else 0.24
-    text = max(3.0, 0.1 + max(inches(one) for one in [*sentences, question]))
-    width = max(text + CELL * hops + 0.8, inches(title) * 16 / 14 + 0.4, text + inches(answer) + 0.7)
+    text = max(3.0, 0.1 + max(bold_inches(one) for one in [*sentences, question]))
+    width = max(text + CELL * hops + 0.8, inches(title, 16, "bold") + 0.4, text + bold_inches(answer) + 0.7)
     note = textwrap.wrap(note, int(width / 0.1))
     # Title and legend stand over the story, question and answer below it.
     first, below = 1.15, 0.55 if question else 0.1

@@ -1,14 +1,11 @@
 """The figures of lesson 03: arrays and strings in, a figure out."""
 
 import operator
-from functools import cache
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.collections import LineCollection
-from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch, Rectangle
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from utils.draw.figures import TITLE, checked_labels, checked_weights, signed, title_lines, write_title
@@ -31,6 +28,7 @@ from utils.draw.style import (
     as_array,
     canvas,
 )
+from utils.draw.text import inches, shortened
 
 __all__ = [
     "alignment",
@@ -63,14 +61,7 @@ LONGEST_WORD = 24  # letters: longer ones are shortened where every word has to 
 WRITTEN_FROM = 0.05  # smaller weights carry no number: they would only hide the others
 
 
-# Text in inches
-
-
-@cache
-def inches(text, size=FONT, weight="normal"):
-    """How wide a line of text is, measured from the font itself."""
-    font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
-    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
+# Sheets and boxes
 
 
 def sheet(width, height):
@@ -87,8 +78,7 @@ def top_of(title, width):
 
 
 def short(word):
-    word = str(word)
-    return word if len(word) <= LONGEST_WORD else word[: LONGEST_WORD - 1] + "…"
+    return shortened(str(word), LONGEST_WORD)
 
 
 def _write(axes, x, y, text, size=FONT, ha="center", va="center", **look):

@@ -19,7 +19,6 @@ from utils.draw.lesson03 import (
     _name_ends,
     _write,
     alignment,
-    inches,
     influence,
     percent,
     sheet,
@@ -28,6 +27,7 @@ from utils.draw.lesson03 import (
     top_of,
 )
 from utils.draw.style import BLUE, COLOURS, FONT, GREY, PALE, RED, SMALL, as_array, canvas
+from utils.draw.text import inches
 
 __all__ = [
     "alignment",

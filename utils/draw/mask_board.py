@@ -11,8 +11,9 @@ from matplotlib.path import Path as Curve
 from utils.draw.attention_view import spoken
 from utils.draw.figures import checked_weights, text_inches, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
-from utils.draw.stage import STATIC, sentence_of
+from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import COLOURS, FONT, GREY, SMALL, as_array, canvas, checked_alt, figure_png
+from utils.draw.text import shortened
 
 MOST = 12  # tokens: more cells could not be hit with a pointer nor read from the last row
 SAME = 1e-6  # an output that moved by no more than this is "same": rounding moves as much
@@ -39,7 +40,7 @@ def mask_board(tokens, respond, *, start=None, presets=None, title="", compared=
 class MaskBoard(ThreeForms, anywidget.AnyWidget):
     """What `mask_board` returns. `mask` follows the reader, `answer` is what `respond` gave for it."""
 
-    _esm = STATIC / "mask.js"
+    _esm = script("mask.js")
     _css = STATIC / "mask.css"
     labels = traitlets.List(traitlets.Unicode()).tag(sync=True)  # tokens as they stand in the picture
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # tokens as they stand in a sentence
@@ -57,7 +58,7 @@ class MaskBoard(ThreeForms, anywidget.AnyWidget):
         known = named_masks(presets, len(self.tokens))
         mask = starting_mask(start, known, len(self.tokens))
         super().__init__(
-            labels=[shortened(token) for token in self.tokens],
+            labels=[label_of(token) for token in self.tokens],
             names=spoken([visible(token) for token in self.tokens]),
             title=title,
             compared=compared,
@@ -277,9 +278,8 @@ def visible(token):
     return "␣" * before + inner.replace("\n", "↵") + "␣" * after
 
 
-def shortened(token):
-    token = visible(token)
-    return token if len(token) <= LONGEST else token[: LONGEST - 1] + "…"
+def label_of(token):
+    return shortened(visible(token), LONGEST)
 
 
 def output_text(changed, measured):
@@ -346,7 +346,7 @@ def mask_picture(tokens, mask, weights, changed, title="", compared=COMPARED):
     mask = checked_mask(mask, len(tokens))
     changed, measured = checked_changed(changed, len(tokens))
     weights = mask_weights(weights, mask)
-    labels = [shortened(token) for token in tokens]
+    labels = [label_of(token) for token in tokens]
     plan = picture_plan(labels, title, compared)
     figure, axes = canvas(*plan["size"], margins=(0, 0, 0, 0))
     axes.set(xlim=(0, plan["size"][0]), ylim=(plan["size"][1], 0))

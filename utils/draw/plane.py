@@ -8,7 +8,7 @@ from matplotlib.patheffects import withStroke
 from utils.draw.explore import LogRange, check_range, decimals_of, said
 from utils.draw.figures import checked_labels, text_inches, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
-from utils.draw.stage import STATIC, sentence_of
+from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import COLOURS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
 
 ANSWERS = ("weights", "output", "text")
@@ -43,7 +43,7 @@ def plane(
 class Plane(ThreeForms, anywidget.AnyWidget):
     """What `plane` returns. `query` and `settings` follow the reader, `answer` is what `respond` gave for them."""
 
-    _esm = STATIC / "plane.js"
+    _esm = script("plane.js")
     _css = STATIC / "plane.css"
     points = traitlets.List().tag(sync=True)  # dicts: name, colour, key [x, y], value [x, y] or None
     query = traitlets.List(traitlets.Float()).tag(sync=True)

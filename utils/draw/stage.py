@@ -11,10 +11,15 @@ from utils.draw.style import checked_alt, png_size
 STATIC = Path(__file__).parent / "static"
 
 
+def script(name):
+    """The code of a widget behind what several share; a front end gets each widget's script as one piece."""
+    return "".join((STATIC / part).read_text(encoding="utf-8") for part in ("parts.js", name))
+
+
 class Stage(anywidget.AnyWidget):
     """Shows what `present` or `present_html` last gave it; `complain` puts an error sentence over it."""
 
-    _esm = STATIC / "stage.js"
+    _esm = script("stage.js")
     _css = STATIC / "stage.css"
     png = traitlets.Bytes(b"").tag(sync=True)
     html = traitlets.Unicode("").tag(sync=True)

@@ -1,40 +1,11 @@
 // Attention between two groups of tokens, and a small map of every head. Pointing at a token, or moving to it by
 // keyboard, shows its lines and numbers. The tokens lie in two rows where these fit the page, else in two columns.
 
-const SVG = "http://www.w3.org/2000/svg";
 const BASE = new Map([["across", 18], ["down", 17], ["dense", 15]]); // letter sizes in pixels
 const NAMED = 8; // weights read out in the line of text; the rest is summed, never dropped in silence
 const LONGEST = 250; // pixels of a token in a column; a longer one is cut, and whole in the line of text
 const DENSE = 24; // tokens in a column: beyond that, smaller letters closer together
 const FIRST_WIDTH = 900; // what the page is taken to be until it says so itself
-
-function keepKeys(root) {
-  // JupyterLab looks for shortcuts before the widget sees a key, and asks the pressed element itself for this
-  // mark. Plain keys stay here; Ctrl, Alt and Cmd combinations and Shift+Enter still reach JupyterLab.
-  const guard = (event) => {
-    if (!(event.target instanceof Element) || !root.contains(event.target)) return;
-    const own = !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Enter";
-    if (own) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
-    else event.target.removeAttribute("data-lm-suppress-shortcuts");
-  };
-  window.addEventListener("keydown", guard, true);
-  return () => window.removeEventListener("keydown", guard, true);
-}
-
-function html(tag, parent, className = "", attributes = {}) {
-  const element = document.createElement(tag);
-  element.className = className;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  parent.append(element);
-  return element;
-}
-
-function svg(tag, parent, attributes = {}) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  parent.append(element);
-  return element;
-}
 
 function select(parent, label, options, value, changed) {
   const box = html("label", parent, "course-choice");
@@ -436,7 +407,7 @@ function render({ model, el }) {
   model.on("change:layer", another);
   model.on("change:head", another);
   model.on("change:focus", update);
-  const release = keepKeys(root);
+  const release = keepKeys(() => root);
   lay(FIRST_WIDTH);
   const watch = new ResizeObserver(([entry]) => entry.contentRect.width > 0 && lay(entry.contentRect.width));
   watch.observe(root);

@@ -1,39 +1,10 @@
 // A mask drawn by hand: a grid of cells, the same mask as a graph, and what became of each token's output.
 // Cells and arrows follow the hand at once; weights and outputs come back from Python.
 
-const SVG = "http://www.w3.org/2000/svg";
 const SAME = 1e-6; // as in Python: an output that moved no more is the same
 const GAP = 3; // pixels between cells
 const HINT = "Click a cell or drag over several; or Tab to the grid, move with the arrow keys, press Space.";
 let views = 0;
-
-function keepKeys(root) {
-  // JupyterLab looks for shortcuts before the widget sees a key, and asks the pressed element itself for this
-  // mark. Plain keys stay here; Ctrl, Alt and Cmd combinations and Shift+Enter still reach JupyterLab.
-  const guard = (event) => {
-    if (!(event.target instanceof Element) || !root.contains(event.target)) return;
-    const own = !event.ctrlKey && !event.metaKey && !event.altKey && !(event.key === "Enter" && event.shiftKey);
-    if (own) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
-    else event.target.removeAttribute("data-lm-suppress-shortcuts");
-  };
-  window.addEventListener("keydown", guard, true);
-  return () => window.removeEventListener("keydown", guard, true);
-}
-
-function html(tag, parent, className = "", attributes = {}) {
-  const element = document.createElement(tag);
-  element.className = className;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  parent.append(element);
-  return element;
-}
-
-function svg(tag, parent, attributes = {}) {
-  const element = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  parent.append(element);
-  return element;
-}
 
 // A weight that is exactly 0 was masked; a small one was not, and must not look the same.
 const figure = (weight) => (weight === 0 ? "0" : weight < 0.005 ? "<0.01" : weight.toFixed(2));
@@ -320,7 +291,7 @@ function render({ model, el }) {
 
   model.on("change:mask", draw);
   model.on("change:answer", answered);
-  const release = keepKeys(root);
+  const release = keepKeys(() => root, true);
   cells[0][0].setAttribute("tabindex", 0);
   answered();
   return () => {

@@ -1,40 +1,7 @@
 // A query dragged in the plane. The arrow follows the hand at once; weights and output come back from Python.
 
-const SVG = "http://www.w3.org/2000/svg";
 const SIZE = 470; // pixels of the square
 const EDGE = 44;
-
-function keepKeys(root) {
-  // JupyterLab looks for shortcuts before the widget sees a key, and asks the pressed element itself for this
-  // mark. Plain keys stay here; Ctrl, Alt and Cmd combinations and Shift+Enter still reach JupyterLab.
-  const guard = (event) => {
-    if (!(event.target instanceof Element) || !root.contains(event.target)) return;
-    const own = !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Enter";
-    if (own) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
-    else event.target.removeAttribute("data-lm-suppress-shortcuts");
-  };
-  window.addEventListener("keydown", guard, true);
-  return () => window.removeEventListener("keydown", guard, true);
-}
-
-function html(tag, parent, className = "", attributes = {}) {
-  const element = document.createElement(tag);
-  element.className = className;
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  parent.append(element);
-  return element;
-}
-
-function svg(tag, parent, attributes = {}) {
-  const element = document.createElementNS(SVG, tag);
-  set(element, attributes);
-  parent.append(element);
-  return element;
-}
-
-function set(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-}
 
 function render({ model, el }) {
   const extent = model.get("extent");
@@ -258,7 +225,7 @@ function render({ model, el }) {
   model.on("change:query", drawQuery);
   model.on("change:answer", drawAnswer);
   model.on("change:settings", drawSettings);
-  const release = keepKeys(root);
+  const release = keepKeys(() => root);
   const drawAll = () => {
     nameFixed();
     drawQuery();

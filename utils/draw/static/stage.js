@@ -1,19 +1,6 @@
 // The stage of a widget: one picture or one piece of HTML, its words, and an error line.
 // data-state and data-count change when the new content is really on the screen.
 
-function keepKeys(widget) {
-  // JupyterLab looks for shortcuts before the widget sees a key, and asks the pressed element itself for this
-  // mark. Plain keys stay here; Ctrl, Alt and Cmd combinations and Shift+Enter still reach JupyterLab.
-  const guard = (event) => {
-    if (!(event.target instanceof Element) || !widget().contains(event.target)) return;
-    const own = !event.ctrlKey && !event.metaKey && !event.altKey && event.key !== "Enter";
-    if (own) event.target.setAttribute("data-lm-suppress-shortcuts", "true");
-    else event.target.removeAttribute("data-lm-suppress-shortcuts");
-  };
-  window.addEventListener("keydown", guard, true);
-  return () => window.removeEventListener("keydown", guard, true);
-}
-
 function nameSliders(root) {
   // The handles of ipywidgets' sliders carry no name of their own: a screen reader would say only "slider".
   for (const slider of root.closest(".course-widget")?.querySelectorAll(".widget-slider") ?? []) {
