@@ -361,6 +361,25 @@ def test_a_mistake_that_raises_is_known_by_its_error():
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
 
 
+def test_errors_of_one_type_with_other_words_are_not_taken_for_one_another():
+    def size(x):
+        return x.sum()
+
+    def cases(generator):
+        return [Case((torch.randn(2, 3, generator=generator),))]
+
+    mistakes = [
+        Mistake(lambda x: x.summe(), "it is called `sum`"),
+        Mistake(lambda x: x @ x, "element by element"),
+    ]
+    exercise = Exercise("99.19", "sum", "easy", 1, size, cases, mistakes)
+    assert verdict(lambda x: x.summe(), exercise) == "it is called `sum`"
+    assert "no attribute 'total'" in verdict(lambda x: x.total(), exercise)
+    assert verdict(lambda x: torch.matmul(x, x), exercise) == "element by element"
+    assert verdict(lambda x: torch.einsum("ij,jk->ik", x, x), exercise) == "element by element"
+    assert "is invalid for input of size 6" in verdict(lambda x: x.view(7), exercise)
+
+
 def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
     exercise = Exercise("99.7", "softmax", "easy", 1, softmax, softmax_cases, [Mistake(softmax, "never")])
     assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
@@ -494,6 +513,42 @@ def test_a_class_can_be_the_answer_through_an_adapter():
     assert "AttributeError" in verdict(ScaleFails, SCALE)
     assert "at line" in verdict(ScaleFails, SCALE)
     assert verdict(Nameless, SCALE) == "call the parameter `factor`"
+
+
+def build_with_numbers(module, seed, width, x):
+    built = module()
+    built.factor.data.copy_(torch.randn(3, generator=torch.Generator().manual_seed(seed)))
+    return built(x)
+
+
+def test_the_seed_of_an_adapter_is_not_shown():
+    def cases(generator):
+        return [Case((7, 3, torch.randn(2, 3, generator=generator)), note="two rows")]
+
+    exercise = Exercise("99.20", "scale", "easy", 1, Scale, cases, call=build_with_numbers)
+    for answer in (ScaleTwice, ScaleFails):
+        message = verdict(answer, exercise)
+        assert "seed" not in message
+        assert "    width = 3\n    x = [[" in message
+
+
+def test_a_seed_that_is_the_students_own_argument_is_shown():
+    def draw(seed):
+        return torch.randn(3, generator=torch.Generator().manual_seed(seed))
+
+    exercise = Exercise("99.21", "draw", "easy", 1, draw, lambda generator: [Case((7,))])
+    assert "    seed = 7" in verdict(lambda seed: draw(seed) * 2, exercise)
+
+
+def test_an_error_names_what_is_special_about_the_case():
+    def cases(generator):
+        return [
+            Case((torch.randn(2, 3, generator=generator),)),
+            Case((torch.randn(3, generator=generator),), note="one row"),
+        ]
+
+    exercise = Exercise("99.22", "softmax", "easy", 1, softmax, cases)
+    assert "It was called with (one row)\n    scores = " in verdict(lambda scores: scores.softmax(1), exercise)
 
 
 def test_inputs_of_any_kind_must_stay_as_they_were():

@@ -77,6 +77,8 @@ EXAMPLES = {
     "d_k 1024": lambda: lesson.dk_picture(*one_row(1024)),
     "d_k, six keys": lambda: lesson.dk_picture(*one_row(64, keys=6)),
     "d_k, one key": lambda: lesson.dk_picture(*one_row(64, keys=1)),
+    "loss by context": lambda: lesson.loss_by_context(np.geomspace(3, 1.7, 64), {"trigrams": 2.2, "bigrams": 2.7}, "t"),
+    "loss by context, two": lambda: lesson.loss_by_context([1.0, 0.0], {}, "t " * 50),
     "pattern": lambda: lesson.position_pattern(sinusoids(), "early components turn fast"),
     "pattern of one": lambda: lesson.position_pattern([[0.5]], "one"),
     "pattern, wider": lambda: lesson.position_pattern(3 * sinusoids(200, 8), "learned " * 20, limit=3.2),
@@ -430,3 +432,14 @@ def changed(table, **other):
 def test_wrong_input_is_refused_with_a_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_loss_by_context_is_drawn_as_given_and_refuses_what_is_no_loss():
+    axes = lesson.loss_by_context([3.0, 2.0, 1.5], {"trigrams": 2.2}, "t").axes[0]
+    model, counted = axes.lines[:2]
+    assert model.get_ydata().tolist() == [3.0, 2.0, 1.5] and model.get_xdata().tolist() == [1, 2, 3]
+    assert counted.get_ydata().tolist() == [2.2] * 3
+    with pytest.raises(ValueError, match="two or more losses"):
+        lesson.loss_by_context([1.0], {}, "t")
+    with pytest.raises(ValueError, match="at most"):
+        lesson.loss_by_context([1.0, 2.0], {str(n): 1.0 for n in range(9)}, "t")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.benchmarks.translation import ROWS, entry, ladder_table
+from tests.benchmarks.translation import ROWS, entry, ladder_table, transformer_rows
 from utils.course.results import ranged, stored
 
 
@@ -47,6 +47,18 @@ def test_a_small_ladder_can_be_measured_with_every_row():
     rows = ladder_table(1, steps=2, width=8, size=4, pairs=60, test=8)
     assert [row["name"] for row in rows] == [name for name, *_ in ROWS]
     assert all(row["steps"] == 2 and len(row["quarters"]) == 4 for row in rows)
+
+
+def test_the_transformer_has_a_row_of_the_same_form():
+    settings = {"steps": 2, "dim": 12, "heads": 3, "hidden": 16, "layers": 2, "words": 60, "pairs": 200, "test": 8}
+    (row,) = transformer_rows(2, count=12, **settings)
+    (recurrent,) = ladder_table(1, ROWS[-1:], steps=2, width=8, size=4, pairs=60, test=8)
+    assert recurrent.keys() <= row.keys() and (row["name"], row["seeds"], row["steps"]) == ("Transformer", 2, 2)
+    assert len(row["shown"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
+    for roles in row["roles"]:
+        assert 1 < roles["negation"]["chance"] < 20 and roles["negation"]["count"] > 20
+        assert [one["attention"] for one in roles["agreement"]] == ["encoder", "decoder", "cross"]
+        assert 0 <= roles["far_adjectives_right"] <= 100 and roles["words"]["confidence"] > roles["words"]["right_word"]
 
 
 def test_the_stored_ladder_holds_what_the_course_promises():

@@ -12,6 +12,7 @@ from utils.training.metrics import (
     bleu,
     error_rate,
     exact_match,
+    over_seeds,
     right,
     strongest_links,
 )
@@ -144,3 +145,10 @@ def test_no_weights_beat_the_floor(pair):
     choices = torch.cartesian_prod(*[torch.arange(places)] * words).tolist()
     errors = [alignment_error([weights_at(choice, places)], [pair]) for choice in choices]
     assert min(errors) == pytest.approx(alignment_floor([pair])) and len(errors) == places**words
+
+
+def test_seeds_are_summed_up_by_their_middle_and_their_ends():
+    assert over_seeds([3.0, 1.04, 2.0, 9.0], 1) == {"median": 2.5, "least": 1.0, "most": 9.0}
+    assert over_seeds([0.25]) == {"median": 0.25, "least": 0.25, "most": 0.25}
+    with pytest.raises(ValueError, match="at least one seed"):
+        over_seeds([])

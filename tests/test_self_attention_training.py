@@ -341,3 +341,11 @@ def test_every_kind_of_layer_is_timed_and_gets_its_row(monkeypatch):
 def test_real_seconds_are_measured():
     found = costs.layer_seconds((16, 32), (4, 8), width=8, repeats=1)
     assert all((row["seconds"] > 0).all() and math.isfinite(row["slope"]) for row in found.values())
+
+
+@pytest.mark.parametrize("n", [5, 12])
+def test_the_formulas_of_the_costs_count_every_multiplication(n):
+    d, k = 6, costs.KERNEL
+    formulas = {"self-attention": 3 * n * d**2 + 2 * n**2 * d, "recurrence": 2 * n * d**2, "dense": n**2 * d**2}
+    formulas["convolution"] = k * n * d**2
+    assert {kind: costs.multiplications(kind, n, d) for kind in formulas} == formulas

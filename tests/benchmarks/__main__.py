@@ -12,9 +12,20 @@ from pathlib import Path
 import torch
 
 from tests.benchmarks.attention import attention_costs
+from tests.benchmarks.encoder_speed import encoder_layer_speed
+from tests.benchmarks.heads import (
+    depth_table,
+    head_cost_table,
+    heads_table,
+    norm_table,
+    one_layer_table,
+    two_places_table,
+)
 from tests.benchmarks.memory import memory_seeds_at_once, memory_table
 from tests.benchmarks.regression import regression_table, seeds_at_once
-from tests.benchmarks.translation import ladder_table
+from tests.benchmarks.self_attention import language_model_table, order_table
+from tests.benchmarks.transformer_speed import transformer_speed
+from tests.benchmarks.translation import ladder_table, transformer_rows
 from utils.course.results import RESULTS, store
 
 BENCHMARKS: dict[str, Callable] = {
@@ -24,6 +35,17 @@ BENCHMARKS: dict[str, Callable] = {
     "memory_table": memory_table,
     "memory_seeds_at_once": memory_seeds_at_once,
     "ladder": ladder_table,
+    "order_task": order_table,
+    "language_model": language_model_table,
+    "two_places": two_places_table,
+    "heads": heads_table,
+    "heads_one_layer": one_layer_table,
+    "head_costs": head_cost_table,
+    "depth": depth_table,
+    "norms": norm_table,
+    "encoder_speed": encoder_layer_speed,
+    "transformer_ladder": transformer_rows,
+    "transformer_speed": transformer_speed,
 }
 
 

@@ -1,9 +1,17 @@
-"""The ladder of translation models at full budget: same pairs, same number of steps, several seeds."""
+"""The ladder of translation models at full budget, on the same pairs, with several seeds; the recurrent ones with the same steps."""
 
 import statistics
 from collections.abc import Sequence
 
-from utils.training.translation import MEASURES, spread, train_translation
+from utils.training.attention_roles import (
+    JUDGING,
+    agreement_accuracy,
+    agreement_heads,
+    held_out_agreements,
+    negation_shares,
+)
+from utils.training.transformer import confidence, restore_transformer, train_transformer
+from utils.training.translation import MEASURES, pairs_and_words, spread, train_translation
 
 SEEDS = 3
 
@@ -56,3 +64,36 @@ def ladder_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
         entry(name, [train_translation.__wrapped__(kind, seed, **settings | changes) for seed in range(seeds)])
         for name, kind, changes in rows
     ]
+
+
+def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
+    """The Transformer's row of the ladder, in the same form; `settings` as in `train_transformer`, for a smaller run.
+
+    Further: shown, the layer and head (None for the mean of the layer) that each seed's validation pairs chose for the
+    alignment; roles, what `attention_uses` finds with `count` sentences, for each seed.
+    """
+    results = [train_transformer.__wrapped__(seed, **settings) for seed in range(seeds)]
+    shown = [{name: result["shown"][name] for name in ("layer", "head")} for result in results]
+    return [
+        entry("Transformer", results) | {"shown": shown, "roles": [attention_uses(result, count) for result in results]}
+    ]
+
+
+def attention_uses(result: dict, count: int) -> dict:
+    """What a trained model's attentions look at on held-out sentences, and how sure it is of its words; all in per cent."""
+    trained = restore_transformer(result)
+    test = pairs_and_words(result["pairs"])[0].test
+    negation = negation_shares(trained, test)
+    shares = ("own", "between", "chance")
+    return {
+        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "chance")),
+        "agreement": [_in_per_cent(row, shares) for row in agreement_heads(trained, result["pairs"], count)],
+        "far_adjectives_right": round(
+            100 * agreement_accuracy(trained, held_out_agreements(count, JUDGING, result["pairs"])), 1
+        ),
+        "words": _in_per_cent(found := confidence(trained, test), tuple(found)),
+    }
+
+
+def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
+    return row | {name: round(100 * row[name], 1) for name in names}

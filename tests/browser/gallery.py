@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from utils.models.attention import attention
+from utils.models.decoding import beam_search, greedy_decode
+from utils.models.transformer import Transformer
 
 LAYERS, HEADS, WIDTH = 3, 4, 32
 TOKENS = ["the", "cat", "sat", "on", "the", "mat", "."]
@@ -77,11 +79,77 @@ def masked_layer(tokens: list[str]):
     return respond
 
 
+def removable_heads():
+    """A function from switches (3, 4) to how many of 64 answers stay, and the effect of removing each head alone.
+
+    Each answer is a sum over the heads and stays as long as its largest class does.
+    """
+    dice = torch.Generator().manual_seed(12)
+    parts = torch.randn(LAYERS, HEADS, 64, 16, generator=dice) * torch.rand(LAYERS, HEADS, 1, 1, generator=dice) ** 3
+    answers = parts.sum((0, 1)).argmax(-1)
+
+    def respond(heads_on: Tensor) -> dict:
+        given = (parts * heads_on[..., None, None]).sum((0, 1)).argmax(-1)
+        right = given == answers
+        rows = [(f"question {place + 1}", f"class {given[place]}", bool(right[place])) for place in range(4)]
+        return {"accuracy": right.float().mean(), "detail": rows}
+
+    everything = torch.ones(LAYERS, HEADS, dtype=torch.bool)
+    effect = torch.zeros(LAYERS, HEADS)
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            without = everything.clone()
+            without[layer, head] = False
+            effect[layer, head] = respond(without)["accuracy"] - 1
+    return respond, effect
+
+
+ENGLISH = ["<pad>", "<start>", "<end>", "the", "black", "cat", "cats", "sleeps", "sleep", "does", "do", "not", "old"]
+FRENCH = ["<pad>", "<start>", "<end>", "le", "les", "chat", "chats", "noir", "noirs", "dort", "dorment", "ne", "pas"]
+
+
+def small_translator():
+    """Two functions for the widgets of lesson 06, over a Transformer that nobody has trained: its French is no French."""
+    torch.manual_seed(5)
+    model = Transformer(len(ENGLISH), len(FRENCH), dim=24, heads=3, layers=2, norm="pre", tied="none", dropout=0.0)
+    with torch.no_grad():
+        model.output.weight.mul_(4.0)  # as sure of itself as a trained one
+    places = {"start": 1, "end": 2, "limit": 7}
+
+    def read(text: str) -> tuple[list[str], Tensor]:
+        words = text.split()
+        unknown = [word for word in words if word not in ENGLISH[3:]]
+        if unknown:
+            raise ValueError(f"The model never saw {', '.join(map(repr, unknown))}. It knows {', '.join(ENGLISH[3:])}.")
+        return [*words, "<end>"], torch.tensor([[ENGLISH.index(word) for word in [*words, "<end>"]]])
+
+    def translate(text: str) -> dict:
+        words, source = read(text)
+        found = greedy_decode(model, source, None, **places, need_weights=True, candidates=3)
+        names = [[FRENCH[number] for number in row] for row in found.candidates[0].tolist()]
+        chances = found.probabilities[0].tolist()
+        return {
+            "source": words,
+            "target": [FRENCH[number] for number in found.words[0].tolist()],
+            "choices": [list(zip(*pair, strict=True)) for pair in zip(names, chances, strict=True)],
+            "weights": found.cross[:, 0],
+        }
+
+    def search(text: str, width: int) -> dict:
+        _, source = read(text)
+        (tree,) = beam_search(model, source, None, **places, width=width, need_tree=True).tree
+        named = [[one._replace(word=None if one.word is None else FRENCH[one.word]) for one in step] for step in tree]
+        return {"tree": named}
+
+    return translate, search
+
+
 BEGINNING = """
 import torch
 from tests.browser import gallery
 from utils.course import exercise, quiz
-from utils.draw import attention_view, explore, guess_weights, log_range, mask_board, plane, stepper, weights_bars
+from utils.draw import attention_view, beam_tree, explore, guess_weights, heads_view, log_range, mask_board, plane
+from utils.draw import removal_board, stepper, translate_watch, weights_bars
 from utils.models.attention import attention, softmax
 
 def checked(weights, value, output):
@@ -147,6 +215,29 @@ MASK_TWELVE = """
 twelve = gallery.MANY[:12]
 mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
 """
+HEADS_VIEW = """
+found = checked(*gallery.attention_stack(gallery.TOKENS, causal=True))
+heads_view(found, gallery.TOKENS, title="Three layers of four heads", focus=2)
+"""
+HEADS_CROSS = """
+found = checked(*gallery.attention_stack(gallery.TARGET, gallery.SOURCE))
+heads_view(found, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"))
+"""
+HEADS_MANY = """
+many = torch.cat([checked(*gallery.attention_stack(gallery.MANY, causal=True))] * 2).repeat(1, 3, 1, 1)
+heads_view(many, gallery.MANY, title="Six layers of twelve heads")
+"""
+REMOVAL = """
+respond, effect = gallery.removable_heads()
+removal_board(respond, *effect.shape, effect=effect, chance=1 / 16, title="What is each head worth?")
+"""
+TRANSLATE = """
+translate, search = gallery.small_translator()
+translate_watch(translate, "the black cat sleeps", title="An untrained translator")
+"""
+BEAM = """
+beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Beginnings that compete")
+"""
 GUESS = """
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
 """
@@ -158,7 +249,7 @@ def softmax_jacobian(p):
 softmax_jacobian = exercise("1.2").use(softmax_jacobian)
 """
 CELLS = [BEGINNING, EXPLORE, STEPPER, STEPPER_HTML, SELF, CROSS, BLIND, MANY_TOKENS, PLANE]
-CELLS += [MASK, MASK_TWELVE, GUESS, QUIZ, RESULT]
+CELLS += [MASK, MASK_TWELVE, HEADS_VIEW, HEADS_CROSS, HEADS_MANY, REMOVAL, TRANSLATE, BEAM, GUESS, QUIZ, RESULT]
 
 
 def write(path: Path) -> Path:

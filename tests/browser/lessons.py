@@ -18,6 +18,10 @@ WIDGET_CALLS = {
     "plane": r"\bplane\(",
     "attention": r"\battention_view\(",
     "mask": r"\bmask_board\(",
+    "heads": r"\bheads_view\(",
+    "removal": r"\bremoval_board\(",
+    "translate": r"\btranslate_watch\(",
+    "beamtree": r"\bbeam_tree\(",
     "quiz": r"\bquiz\(",
     "result": r"\bexercise\([^)]*\)\.use\(",
 }

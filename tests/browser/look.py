@@ -58,7 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--saved", action="store_true", help="open without running")
     parser.add_argument("--deck", action="store_true", help="the slides, at 1280x720")
     parser.add_argument(
-        "--widget", help="explore, plane, attention, mask, stepper, guess, quiz or result: the first of them alone"
+        "--widget",
+        help="explore, plane, attention, heads, mask, removal, translate, beamtree, stepper, guess, quiz or result: the first of them alone",
     )
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--height", type=int, default=1500, help="height of a picture")

@@ -13,15 +13,25 @@ from tests.browser.widgets import (
     WAIT,
     act,
     attention_shown,
+    beam_shown,
     cell_of,
     change,
+    heads_shown,
     key_to_picture,
+    map_of,
     mask_shown,
+    node_of,
     operate_all,
+    picture_of,
     press,
+    refuse,
+    removal_shown,
+    retype,
     settle,
     tab_through,
+    tile_of,
     token_of,
+    word_of,
 )
 from utils.draw.attention_view import colour_steps
 
@@ -311,6 +321,128 @@ def test_twelve_tokens_stay_inside_the_page_in_letters_that_can_be_read(ran):
     assert smallest >= 14
 
 
+# What the view of all heads says
+
+THREE_BY_FOUR, TO_FRENCH, SIX_BY_TWELVE = range(3)  # in the order of the gallery
+
+
+@pytest.mark.parametrize("token", [0, 3, 6])
+def test_every_map_says_where_its_head_looks_most_from_the_followed_token(ran, token):
+    weights = gallery.attention_stack(gallery.TOKENS, causal=True)[0].flatten(0, 1)[:, token]
+    view = ran.widget("heads", THREE_BY_FOUR)
+    word_of(view, token).hover()
+    shown = heads_shown(view)
+    assert shown["token"] == token and shown["sentence"].startswith(f"“{gallery.TOKENS[token]}")
+    for row, word, number in zip(weights, shown["tokens"], shown["numbers"], strict=True):
+        if word == "evenly":
+            assert number == "" and row.max() <= 1.5 / (row > 0).sum()
+        else:
+            assert (word, number) == (gallery.TOKENS[row.argmax()], said(row.max().item()))
+
+
+def test_an_enlarged_map_has_every_weight_of_its_head(ran):
+    weights = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)[0][2, 1]
+    view = ran.widget("heads", TO_FRENCH)
+    map_of(view, 2, 1).click()
+    shown = heads_shown(view)
+    assert (shown["layer"], shown["head"]) == (2, 1)
+    names = [*gallery.SOURCE, *gallery.TARGET]
+    assert shown["cells"] == names + [said(weight) for weight in weights.flatten().tolist()]
+    picture = view.locator(".course-heads-panel svg")
+    box = picture.bounding_box()
+    picture.hover(position={"x": box["width"] - 20, "y": box["height"] - 20})
+    assert heads_shown(view)["token"] == len(gallery.TARGET) - 1, "pointing at a row of the map follows its token"
+    assert heads_shown(view)["told"].startswith("In layer 3, head 2, “now” looks at: ")
+    view.get_by_role("button", name="close").click()
+    assert heads_shown(view)["layer"] is None and view.locator(".course-heads-map:focus").count() == 1
+
+
+def test_seventy_two_heads_stay_inside_the_page_and_nothing_moves_while_they_are_followed(ran):
+    view = ran.widget("heads", SIX_BY_TWELVE)
+    for part in view.locator(".course-heads-scroll, .course-heads-root").all():
+        full, seen = part.evaluate("e => [e.scrollWidth, e.clientWidth]")
+        assert full <= seen + 1, f"all heads must be scrolled sideways: {full} of {seen} pixels"
+    tall = "e => e.getBoundingClientRect().height"
+    before = view.evaluate(tall)
+    for token in (0, 20, 39):
+        word_of(view, token).hover()
+        assert view.evaluate(tall) == before
+    assert len(heads_shown(view)["tokens"]) == 72
+    smallest = view.locator("span, button, p").evaluate_all(
+        "all => Math.min(...all.map((t) => parseFloat(getComputedStyle(t).fontSize)))"
+    )
+    assert smallest >= 14
+
+
+# What the removal board says
+
+
+def test_a_removed_head_leaves_the_accuracy_that_python_gives_without_it(ran):
+    respond, effect = gallery.removable_heads()
+    board = ran.widget("removal")
+    button = board.get_by_role("button", name="all on", exact=True)
+    if "0" in removal_shown(board)["checked"]:
+        act(board, "all on", button.click)
+    assert removal_shown(board)["labels"] == ["all heads 100.0 %", "chance 6.2 %"]
+    act(board, "a click", tile_of(board, 1, 2).click)
+    on = torch.ones(3, 4, dtype=torch.bool)
+    on[1, 2] = False
+    answer = respond(on)
+    shown = removal_shown(board)
+    assert shown["accuracy"] == pytest.approx(answer["accuracy"].item(), abs=1e-6)
+    assert shown["percents"] == f"{100 * answer['accuracy']:.1f} %"
+    assert shown["accuracy"] - 1 == pytest.approx(effect[1, 2].item(), abs=1e-6)
+    assert shown["numbers"][6].replace("−", "-") == f"{100 * effect[1, 2]:.1f}" and shown["marks"][6] == "✗ off"
+    assert shown["summary"].startswith("1 of 12 heads is removed: layer 2 head 3.")
+    assert shown["rows"] == [f"{'✓' if ok else '✗'}{label}{text}" for label, text, ok in answer["detail"]]
+
+
+def test_only_this_one_in_its_layer_leaves_the_other_layers_alone(ran):
+    board = ran.widget("removal")
+    if "0" in removal_shown(board)["checked"]:
+        act(board, "all on", board.get_by_role("button", name="all on", exact=True).click)
+    tile_of(board, 2, 1).focus()
+    act(board, "the button", board.get_by_role("button", name="only this one in its layer").click)
+    assert removal_shown(board)["on"] == ["1111", "1111", "0100"]
+
+
+# What the widgets of the translator say
+
+
+def test_the_beam_tree_has_the_nodes_and_the_scores_that_the_search_gave(ran):
+    _, search = gallery.small_translator()
+    widget = ran.widget("beamtree")
+    button = widget.get_by_role("button", name="width 3", exact=True)
+    if beam_shown(widget)["width"] != 3:
+        act(widget, "the button 3", button.click)
+    tree = search("the black cat sleeps", 3)["tree"]
+    drawn = [node for step in tree for node in step[: sum(one.kept for one in step) + 3]]
+    shown = beam_shown(widget)
+    assert shown["words"] == ["start", *("ended" if node.word is None else node.word for node in drawn)]
+    assert shown["scores"][1:] == [f"{node.score:.2f}".replace("-", "−") for node in drawn]
+    places = range(1, len(drawn) + 1)
+    assert shown["dropped"] == [place for place in places if not drawn[place - 1].kept]
+    assert shown["ended"] == [place for place in places if drawn[place - 1].kept and drawn[place - 1].ended]
+    last = shown["best"][-1]
+    node_of(widget, last).hover()
+    assert f"score {shown['scores'][last]}; kept, number 1 of 3" in beam_shown(widget)["line"]
+    assert beam_shown(widget)["way"] == shown["best"]
+
+
+def test_a_word_that_nobody_knows_is_named_and_the_translation_stays(ran):
+    widget = ran.widget("translate")
+    field = widget.locator("input[type=text]")
+    settle(widget)
+    before = picture_of(widget)
+    said = refuse(widget, field, "the green cat")
+    assert said.startswith("The model never saw 'green'.") and field.input_value() == "the green cat"
+    assert "empty" in refuse(widget, field, " ")
+    assert picture_of(widget) == before
+    act(widget, "a known sentence", lambda: (retype(field, "the old cat sleeps"), press(field, "Enter")))
+    assert widget.locator(".course-error").is_hidden()
+    assert widget.locator(".course-text").inner_text().startswith("the old cat sleeps → ")
+
+
 # By keyboard alone
 
 STOPS = {
@@ -334,6 +466,10 @@ STOPS = {
     ("attention", BLIND): ["token"],
     ("plane", 0): ["query", "range"],
     ("mask", 0): ["button"] * 6 + ["cell"],
+    ("heads", THREE_BY_FOUR): ["word", "headmap", "button"],  # the map that Enter opens can be closed
+    ("removal", 0): ["tile"] + ["button"] * 4,
+    ("translate", 0): ["text", "button", "button", "handle", "menu", "menu", "stage"],
+    ("beamtree", 0): ["menu"] + ["button"] * 4 + ["node"],
     ("guess", 0): ["handle", "handle", "handle", "button"],
 }
 KEYS = {
@@ -345,7 +481,12 @@ KEYS = {
     "box": "Space",
     "range": "ArrowLeft",
     "cell": "Space",
+    "word": "End",
+    "headmap": "Enter",
+    "tile": "Space",
+    "node": "End",
 }
+TYPED = {"translate": "the old cats sleep"}  # where a number is no answer
 
 
 @pytest.mark.parametrize(("kind", "index"), STOPS, ids=lambda part: str(part))
@@ -362,7 +503,7 @@ def test_tab_reaches_every_control_and_a_key_works_there(ran, kind, index):
         def action():
             if key == "typing":  # a number beside a slider, or a line of text
                 keyboard.press("ControlOrMeta+a")
-                keyboard.type("1.5")
+                keyboard.type(TYPED.get(kind, "1.5"))
                 keyboard.press("Enter")
             else:
                 keyboard.press(key)
@@ -370,7 +511,10 @@ def test_tab_reaches_every_control_and_a_key_works_there(ran, kind, index):
         act(widget, f"{kind}: {key} on {stop['kind']} {stop['name']!r}", action)
         pressed.append(stop["kind"])
 
-    press(widget.locator("select, .noUi-handle, [tabindex='0']").first, "Home" if kind == "stepper" else "Escape")
+    press(
+        widget.locator("select, .noUi-handle, [tabindex='0']").first,
+        "Home" if kind in ("stepper", "translate") else "Escape",
+    )
     settle(widget)
     stops = tab_through(widget, use)
     assert [stop["kind"] for stop in stops] == STOPS[kind, index]
@@ -422,12 +566,28 @@ def timed(widget, presses=5, **options):
 def test_from_key_press_to_new_picture_in_time(ran):
     for index in (CAUSAL, MANY):
         token_of(ran.widget("attention", index), "target", 1).focus()  # so that Home and End both go somewhere
+    node_of(ran.widget("beamtree"), 0).focus()
+    for kind in ("stepper", "translate"):
+        press(ran.widget(kind).locator(".course-stage"), "Home")  # at its last step there is nothing to the right
     measured = {
         "explore": timed(ran.widget("explore")),
         "stepper": timed(ran.widget("stepper", 0)),
         "plane": timed(ran.widget("plane"), control=".course-handle"),
         "guess": timed(ran.widget("guess")),
         "mask board": timed(ran.widget("mask"), control="[tabindex='0'].course-cell", keys=("Space", "Space")),
+        "removal board": timed(
+            ran.widget("removal"), control="[tabindex='0'].course-removal-tile", keys=("Space", "Space")
+        ),
+        "translation": timed(ran.widget("translate")),
+        "beam tree": timed(
+            ran.widget("beamtree"), control="[tabindex='0'].course-beam-node", keys=("End", "Home"), presses=3
+        ),
+        "72 heads": timed(
+            ran.widget("heads", SIX_BY_TWELVE),
+            control="[tabindex='0'].course-heads-word",
+            keys=("ArrowRight", "ArrowLeft"),
+            presses=3,
+        ),
         "attention, 7 tokens": timed(
             ran.widget("attention", CAUSAL), control="[tabindex='0'].course-token", keys=("End", "Home"), presses=3
         ),
@@ -450,6 +610,13 @@ def test_every_widget_can_be_read_in_either_theme(ran, theme, pictures):
     for index in (CAUSAL, CROSS, BLIND, MANY):
         token_of(ran.widget("attention", index), "target", 3).focus()
     cell_of(ran.widget("mask", 1), 3, 2).focus()
+    for index in (TO_FRENCH, SIX_BY_TWELVE):
+        view = ran.widget("heads", index)
+        word_of(view, 4).focus()
+        if heads_shown(view)["layer"] is None:
+            map_of(view, 1, 1).click()
+    tile_of(ran.widget("removal"), 1, 1).click()
+    node_of(ran.widget("beamtree"), 3).focus()
     if pictures:
         ran.page.screenshots(pictures / "gallery", f"{theme}_")
     assert unreadable(ran.page) == []

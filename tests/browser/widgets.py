@@ -50,7 +50,7 @@ def act(widget: Locator, what: str, action, expect_change: bool = True) -> dict:
     until = time.monotonic() + WAIT
     while time.monotonic() < until:
         now = look(widget)
-        if now["status"] == "error":
+        if now["status"] == "error" and (now["count"] != before["count"] or before["status"] != "error"):
             raise WidgetError(f"{what} gave an error: {now['error'][-300:]}")
         if now["count"] != before["count"] and (now["state"] != before["state"] or not expect_change):
             return now
@@ -337,6 +337,235 @@ def drive_mask_board(widget: Locator):
             raise WidgetError(f"mask board: the preset {button.inner_text()!r} was chosen and is not marked")
 
 
+def heads_shown(widget: Locator) -> dict:
+    """What the view of all heads shows: its state, the sentences, and the caption of every map."""
+    return stage_of(widget).evaluate(
+        """e => {
+            const words = (selector) => [...e.querySelectorAll(selector)].map((one) => one.textContent);
+            return {
+                ...JSON.parse(e.dataset.state),
+                sentence: words(".course-heads-line")[0],
+                told: words(".course-heads-told")[0] ?? null,
+                tokens: words(".course-heads-token"),
+                numbers: words(".course-heads-number"),
+                cells: words(".course-heads-panel svg text"),
+            };
+        }"""
+    )
+
+
+def word_of(widget: Locator, index: int) -> Locator:
+    return widget.locator(f".course-heads-word[data-index='{index}']")
+
+
+def map_of(widget: Locator, layer: int, head: int) -> Locator:
+    return widget.locator(f".course-heads-map[data-layer='{layer}'][data-head='{head}']")
+
+
+def drive_heads(widget: Locator):
+    """Tokens by pointer and by key; maps by click and by key, opened and closed."""
+    words, maps = widget.locator(".course-heads-word"), widget.locator(".course-heads-map")
+    last, keyboard = words.count() - 1, widget.page.keyboard
+
+    def expect(what: str, action, **wanted):
+        act(widget, f"all heads: {what}", action)
+        shown = heads_shown(widget)
+        if any(shown[name] != value for name, value in wanted.items()):
+            raise WidgetError(f"all heads: {what} should have given {wanted}, and gave {shown}")
+        if (shown["token"] is None) != (not any(shown["tokens"])):
+            raise WidgetError(f"all heads: after {what}, the captions of the maps do not fit token {shown['token']}")
+
+    press(words.first, "Escape")
+    words.first.blur()
+    expect("pointing at a token", word_of(widget, last).hover, token=last)
+    expect("pointing elsewhere", lambda: widget.page.mouse.move(2, 2), token=None)
+    expect("focus", words.first.focus, token=0)
+    for key, token in (("ArrowRight", min(1, last)), ("End", last), ("Home", 0)):
+        expect(key, lambda key=key: keyboard.press(key), token=token)
+    layer, head = (int(maps.last.get_attribute(f"data-{name}")) for name in ("layer", "head"))
+    expect("a click on the last map", maps.last.click, layer=layer, head=head, token=0)
+    if not heads_shown(widget)["told"]:
+        raise WidgetError("all heads: the enlarged map does not say the weights of the followed token")
+    expect("a second click", maps.last.click, layer=None, head=None)
+    press(maps.last, "Home")
+    expect("Enter", lambda: keyboard.press("Enter"), layer=layer, head=0)
+    expect("Escape", lambda: keyboard.press("Escape"), layer=None, head=None)
+
+
+def tile_of(widget: Locator, layer: int, head: int) -> Locator:
+    return widget.locator(f".course-removal-tile[data-layer='{layer}'][data-head='{head}']")
+
+
+def removal_shown(widget: Locator) -> dict:
+    """What the removal board shows: `state` as answered by Python, and what stands in the page."""
+    return stage_of(widget).evaluate(
+        """e => {
+            const words = (selector) => [...e.querySelectorAll(selector)].map((one) => one.textContent);
+            const tiles = [...e.querySelectorAll(".course-removal-tile")];
+            return {
+                ...JSON.parse(e.dataset.state),
+                checked: tiles.map((one) => Number(one.getAttribute("aria-checked") === "true")).join(""),
+                marks: words(".course-removal-mark"),
+                numbers: words(".course-removal-number"),
+                percents: words(".course-removal-percent")[0],
+                filled: parseFloat(e.querySelector(".course-removal-fill").style.width) / 100,
+                labels: words(".course-removal-label"),
+                summary: words(".course-removal-summary")[0],
+                rows: words(".course-removal-detail li"),
+            };
+        }"""
+    )
+
+
+def drive_removal(widget: Locator):
+    """Tiles by click and by key, and each button; the bar is always the accuracy that Python answered."""
+    tiles, keyboard = widget.locator(".course-removal-tile"), widget.page.keyboard
+    last = {name: int(tiles.last.get_attribute(f"data-{name}")) for name in ("layer", "head")}
+    heads, count = last["head"] + 1, tiles.count()
+
+    def expect(what: str, action, wanted: str, expect_change=True):
+        act(widget, f"removal board: {what}", action, expect_change)
+        settle(widget)
+        shown = removal_shown(widget)
+        if not "".join(shown["on"]) == shown["checked"] == wanted:
+            raise WidgetError(f"removal board: {what} should have given {wanted}, and gave {shown['checked']}")
+        if abs(shown["filled"] - shown["accuracy"]) > 1e-6:
+            raise WidgetError(f"removal board: after {what}, the bar is not the accuracy {shown['accuracy']}")
+
+    def turned(place: int) -> str:
+        now = removal_shown(widget)["checked"]
+        return now[:place] + str(1 - int(now[place])) + now[place + 1 :]
+
+    expect("a click", tiles.first.click, turned(0))
+    expect("a second click", tiles.first.click, turned(0))
+    press(tiles.first, "End")
+    for key in ("Space", "Enter"):
+        expect(key, lambda key=key: keyboard.press(key), turned(heads - 1))
+    press(tiles.last, "Home")
+    place = count - heads
+    alone = "0" * place + "1" + "0" * (count - place - 1)
+    for name, wanted in (("only this one", alone), ("all on", "1" * count), ("all but this one", turned_all(alone))):
+        if removal_shown(widget)["checked"] != wanted:
+            expect(name, widget.get_by_role("button", name=name, exact=True).click, wanted)
+
+
+def turned_all(switches: str) -> str:
+    return "".join(str(1 - int(one)) for one in switches)
+
+
+def drive_translate(widget: Locator):
+    """Steps by button, slider and key, every menu, another sentence, and one that nobody can read: it loses nothing."""
+    on, field = widget.get_by_role("button", name="Next"), widget.locator("input[type=text]")
+    first, sentence = picture_of(widget), field.input_value()
+    seen = []
+
+    def step(what, action):
+        seen.append(json.loads(act(widget, f"translate: {what}", action)["state"])["step"])
+        settle(widget)
+
+    step("Next", on.click)
+    step("slider", lambda: press(widget.locator(".noUi-handle"), "ArrowRight"))
+    step("End", lambda: press(stage_of(widget), "End"))
+    if seen[:2] != [1, 2] or on.is_enabled():
+        raise WidgetError(f"translate: Next, slider and End went to the steps {seen}, and Next is enabled at the end")
+    step("Home", lambda: press(stage_of(widget), "Home"))
+    for menu in widget.locator("select").all():
+        before = picture_of(widget)
+        act(widget, "translate: a menu", lambda menu=menu: menu.select_option(index=1))
+        settle(widget)
+        if picture_of(widget) == before:
+            raise WidgetError("translate: another layer or head looks the same")
+        act(widget, "translate: a menu", lambda menu=menu: menu.select_option(index=0))
+    words = sentence.split()
+    other = " ".join(words[:-1] if len(words) > 1 else words * 2)
+    act(widget, "translate: another sentence", lambda: (retype(field, other), press(field, "Enter")))
+    settle(widget)
+    shown = picture_of(widget)
+    complaint = refuse(widget, field, "qqq zzz")
+    if not complaint or picture_of(widget) != shown:
+        raise WidgetError(f"translate: a sentence of unknown words was answered with {complaint!r} and another picture")
+    retype(field, sentence)
+    act(widget, "translate: Translate", widget.get_by_role("button", name="Translate").click)
+    settle(widget)
+    if picture_of(widget) != first:
+        raise WidgetError("translate: the first sentence has another picture on return")
+
+
+def retype(field: Locator, text: str):
+    """Replace a line by keys, as a person does: what a script writes there never counts as a change when it is left."""
+    press(field, "ControlOrMeta+a")
+    field.page.keyboard.type(text)
+
+
+def refuse(widget: Locator, field: Locator, text: str) -> str:
+    """Type something that the widget must refuse; gives what it says."""
+    before = look(widget)["count"]
+    retype(field, text)
+    press(field, "Enter")
+    until = time.monotonic() + WAIT
+    while time.monotonic() < until:
+        if (now := look(widget))["status"] == "error" and now["count"] != before:
+            return now["error"]
+        time.sleep(0.03)
+    raise WidgetError(f"{text!r} was not refused within {WAIT:.0f} s")
+
+
+def beam_shown(widget: Locator) -> dict:
+    """What the beam tree shows: its state, the sentence below it, and the nodes with their kinds in order."""
+    return stage_of(widget).evaluate(
+        """e => {
+            const nodes = [...e.querySelectorAll(".course-beam-node")];
+            const some = (name) => nodes.flatMap((one, i) => one.classList.contains(`course-beam-${name}`) ? [i] : []);
+            return {
+                ...JSON.parse(e.dataset.state),
+                line: e.querySelector(".course-beam-line").textContent,
+                words: nodes.map((one) => one.querySelector(".course-beam-word").textContent),
+                scores: nodes.map((one) => one.querySelector(".course-beam-score")?.textContent ?? ""),
+                kept: some("kept"), ended: some("ended"), dropped: some("dropped"), best: some("best"), way: some("way"),
+                pressed: [...e.querySelectorAll("[aria-pressed=true]")].map((one) => Number(one.textContent)),
+            };
+        }"""
+    )
+
+
+def node_of(widget: Locator, index: int) -> Locator:
+    return widget.locator(f".course-beam-node[data-node='{index}']")
+
+
+def drive_beam(widget: Locator):
+    """Every width, every sentence, a node by pointer, and the tree by keys."""
+    widget.page.mouse.move(2, 2)  # a pointer that leaves a node on its way would be taken for the answer
+    settle(widget)
+    for button in widget.locator(".course-beam-button").all():
+        width = int(button.inner_text())
+        if beam_shown(widget)["width"] != width:
+            act(widget, f"beam tree: width {width}", button.click)
+        shown = beam_shown(widget)
+        if (shown["width"], shown["pressed"]) != (width, [width]):
+            raise WidgetError(f"beam tree: the button {width} gave a tree of width {shown['width']}")
+    menu = widget.locator("select")
+    size, chosen = menu.evaluate("e => [e.options.length, e.selectedIndex]")
+    if size > 1:
+        act(widget, "beam tree: the menu", lambda: menu.select_option(index=(chosen + 1) % size))
+        act(widget, "beam tree: the menu", lambda: menu.select_option(index=chosen))
+    settle(widget)
+    before = beam_shown(widget)["line"]
+    act(widget, "beam tree: pointing at a node", node_of(widget, 1).hover)
+    act(widget, "beam tree: pointing elsewhere", lambda: widget.page.mouse.move(2, 2))
+    if beam_shown(widget)["line"] != before:
+        raise WidgetError("beam tree: after pointing at a node, its words stay")
+    act(widget, "beam tree: focus", node_of(widget, 0).focus)
+    best = beam_shown(widget)["best"]
+    keyboard = widget.page.keyboard
+    for key, node in (("End", best[-1]), ("ArrowLeft", best[-2]), ("Home", 0), ("ArrowRight", best[1])):
+        act(widget, f"beam tree: {key}", lambda key=key: keyboard.press(key))
+        if (now := beam_shown(widget))["node"] != node or now["way"] != [one for one in best if one <= node]:
+            raise WidgetError(f"beam tree: {key} went to node {now['node']} by {now['way']}, expected {node}")
+    act(widget, "beam tree: Escape", lambda: keyboard.press("Escape"))
+    if (now := beam_shown(widget))["node"] != -1 or now["way"]:
+        raise WidgetError("beam tree: Escape leaves a node chosen")
+
+
 def change(area: Locator, what: str, action) -> str:
     """Do something to a control and wait until the words of its surroundings change."""
     before = area.inner_text()
@@ -384,6 +613,10 @@ DRIVERS = {
     "plane": drive_plane,
     "attention": drive_attention,
     "mask": drive_mask_board,
+    "heads": drive_heads,
+    "removal": drive_removal,
+    "translate": drive_translate,
+    "beamtree": drive_beam,
 }
 
 
@@ -464,7 +697,7 @@ BEFORE = """e => {
 FOCUSED = """e => {
     const now = document.activeElement;
     if (!e.contains(now)) return null;
-    const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", cell: ".course-cell", stage: ".course-stage",
+    const kinds = {handle: ".noUi-handle", readout: ".widget-readout", query: ".course-handle", token: ".course-token", map: ".course-map", cell: ".course-cell", word: ".course-heads-word", headmap: ".course-heads-map", tile: ".course-removal-tile", node: ".course-beam-node", stage: ".course-stage",
                    menu: "select", box: "input[type=checkbox]", radio: "input[type=radio]", range: "input[type=range]",
                    text: "input[type=text], textarea", button: "button"};
     const seen = now.getBoundingClientRect();

@@ -128,8 +128,23 @@ def by_attend(X, W_Q, W_K, W_V, mask=None):
     return attend(scores_of(X, W_Q, W_K), X @ W_V, mask=mask)
 
 
+def by_batches(X, W_Q, W_K, W_V, mask=None):
+    """Works for a batch only; a single sentence becomes one."""
+    if X.ndim == 2:
+        output, weights = by_batches(X[None], W_Q, W_K, W_V, mask)
+        return output[0], weights[0]
+    scores = torch.bmm(X @ W_Q, (X @ W_K).transpose(1, 2)) / W_Q.size(1) ** 0.5
+    return attend(scores, X @ W_V, mask)
+
+
+def three_axes(X, W_Q, W_K, W_V, mask=None):
+    b, n, _ = X.shape
+    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    return attend(Q.view(b, n, -1) @ K.mT / Q.size(-1) ** 0.5, V, mask)
+
+
 def by_stacking(X, W_Q, W_K, W_V, mask=None):
-    """Sentence by sentence."""
+    """Sentence by sentence: a row of a single sentence is none."""
     masks = [None] * len(X) if mask is None else mask.expand(len(X), -1, -1)
     pairs = [attention(x @ W_Q, x @ W_K, x @ W_V, one) for x, one in zip(X, masks, strict=True)]
     return torch.stack([output for output, _ in pairs]), torch.stack([weights for _, weights in pairs])
@@ -143,7 +158,7 @@ def mask_last(X, W_Q, W_K, W_V, mask=None):
 
 def embeddings_to_minus_infinity(X, W_Q, W_K, W_V, mask=None):
     if mask is not None:
-        X = X.masked_fill(~mask.expand(*X.shape[:2], X.shape[1])[:, :1].transpose(1, 2), -torch.inf)
+        X = X.masked_fill(~mask.expand(*X.shape[:-1], X.shape[-2]).all(-2).unsqueeze(-1), -torch.inf)
     return attention(X @ W_Q, X @ W_K, X @ W_V)
 
 
@@ -184,82 +199,44 @@ MATRICES = Zoo(
         (lambda X, W_Q, W_K, W_V, mask: attention(X @ W_Q, X @ W_K, X @ W_V, mask), "must be callable"),
         (lambda X, W_Q, W_K, W_V, mask=None: by_hand(X.detach(), W_Q, W_K, W_V, mask), "gradient"),
         (embeddings_to_minus_infinity, "contains NaN"),
+        (
+            lambda X, W_Q, W_K, W_V, mask=None: attend(
+                torch.bmm(X @ W_Q, (X @ W_K).transpose(1, 2)) / W_Q.size(1) ** 0.5, X @ W_V, mask
+            ),
+            "without a batch axis: count axes from the end",
+        ),
+        (
+            lambda X, W_Q, W_K, W_V, mask=None: attend(
+                (X @ W_Q) @ (X @ W_K).transpose(1, 2) / W_Q.size(1) ** 0.5, X @ W_V, mask
+            ),
+            "without a batch axis: count axes from the end",
+        ),
+        (
+            lambda X, W_Q, W_K, W_V, mask=None: attend(
+                torch.matmul(X @ W_Q, (X @ W_K).permute(0, 2, 1)) / W_Q.size(1) ** 0.5, X @ W_V, mask
+            ),
+            "without a batch axis: count axes from the end",
+        ),
+        (
+            lambda X, W_Q, W_K, W_V, mask=None: attend(
+                torch.bmm(X @ W_Q, (X @ W_K).mT) / W_Q.size(1) ** 0.5, X @ W_V, mask
+            ),
+            "`bmm` wants three axes",
+        ),
+        (
+            lambda X, W_Q, W_K, W_V, mask=None: attend(
+                torch.einsum("bik,bjk->bij", X @ W_Q, X @ W_K) / W_Q.size(1) ** 0.5, X @ W_V, mask
+            ),
+            "The equation of `einsum`",
+        ),
+        (three_axes, "cannot be unpacked"),
+        (by_stacking, "one sentence without a batch axis"),
     ],
-    right=[by_hand, by_attend, by_stacking],
+    right=[by_hand, by_attend, by_batches],
 )
 
 
-# 4.3 the causal mask
-def by_comparison(length):
-    places = torch.arange(length)
-    return places[None, :] <= places[:, None]
-
-
-def by_filling(length):
-    mask = torch.zeros(length, length, dtype=torch.bool)
-    for i in range(length):
-        for j in range(i + 1):
-            mask[i, j] = True
-    return mask
-
-
-CAUSAL = Zoo(
-    wrong=[
-        (lambda n: torch.arange(n)[None] < torch.arange(n)[:, None], "diagonal belongs"),
-        (lambda n: torch.triu(torch.ones(n, n)).bool(), "upper triangle"),
-        (lambda n: torch.triu(torch.ones(n, n), diagonal=1) == 1, "turned round"),
-        (lambda n: torch.tril(torch.ones(n, n)), "0.0 and 1.0"),
-        (lambda n: torch.tril(torch.ones(n, n, dtype=torch.int)), "numbers 0 and 1"),
-        (lambda n: torch.triu(torch.full((n, n), -torch.inf), 1), "to be added to scores"),
-        (lambda n: torch.tril(torch.ones(1, n, n, dtype=torch.bool)), "an axis too many"),
-        (lambda n: by_filling(n).fliplr(), "wrong values"),
-        (lambda n: torch.ones(n, n) == 1, "look everywhere"),
-        (lambda n: by_filling(n + 1)[1:, :n], "one token of the future"),
-        (lambda n: [[j <= i for j in range(n)] for i in range(n)], "return a torch tensor"),
-        (lambda n: by_filling(n).numpy(), "NumPy"),
-    ],
-    right=[by_comparison, by_filling, lambda n: ~torch.triu(torch.ones(n, n), diagonal=1).bool()],
-)
-
-
-# 4.4 the padding mask
-def real(lengths, length):
-    return torch.arange(length).expand(len(lengths), length) < lengths[:, None]
-
-
-def padding_by_loops(lengths, length):
-    mask = torch.zeros(len(lengths), 1, length, dtype=torch.bool)
-    for row, count in enumerate(lengths):
-        mask[row, 0, :count] = True
-    return mask
-
-
-PADDING = Zoo(
-    wrong=[
-        (real, "axis in the middle"),
-        (lambda lengths, n: ~padding_by_loops(lengths, n), "turned round"),
-        (lambda lengths, n: (torch.arange(n) <= lengths[:, None])[:, None], "counted from 0"),
-        (lambda lengths, n: (torch.arange(1, n + 1) < lengths[:, None])[:, None], "last word of each sentence"),
-        (lambda lengths, n: (torch.arange(n) >= n - lengths[:, None])[:, None], "stands in front"),
-        (lambda lengths, n: real(lengths, n)[..., None], "hides the rows"),
-        (lambda lengths, n: real(lengths, n)[None], "comes first"),
-        (lambda lengths, n: real(lengths, n)[:, None] & real(lengths, n)[:, :, None], "harms nobody"),
-        (lambda lengths, n: real(lengths, n)[:, None].repeat(1, n, 1), "all are the same"),
-        (lambda lengths, n: real(lengths, max(lengths.tolist()))[:, None], "longest sentence"),
-        (lambda lengths, n: real(lengths, n)[:, None].int(), "numbers 0 and 1"),
-        (lambda lengths, n: torch.arange(n) < lengths, "one by one"),
-        (lambda lengths, n: torch.where(real(lengths, n)[:, None], 0.0, -torch.inf), "expected true-or-false"),
-        (lambda lengths, n: lengths[:, None] > n, "has shape"),
-    ],
-    right=[
-        padding_by_loops,
-        lambda lengths, n: real(lengths, n)[:, None],
-        lambda lengths, n: torch.arange(n).view(1, 1, -1).lt(lengths.view(-1, 1, 1)),
-    ],
-)
-
-
-# 4.5 sinusoids
+# 4.3 sinusoids
 def filled(length, dim, first=0, frequencies=None):
     table = torch.zeros(length, dim)
     place = torch.arange(first, first + length, dtype=torch.float).unsqueeze(1)
@@ -316,7 +293,7 @@ SINUSOIDS = Zoo(
 )
 
 
-# 4.6 a shift
+# 4.4 a shift
 def angles_of(k, dim):
     return k / 10000 ** (torch.arange(0, dim, 2) / dim)
 
@@ -361,11 +338,11 @@ SHIFT = Zoo(
         (lambda k, d: by_blocks(k, d)[:, :-1], "Look at axis 1"),
         (lambda k, d: torch.block_diag(*[torch.tensor([[k, -k], [k, k]])] * (d // 2)), "expected real numbers"),
     ],
-    right=[by_blocks, by_strides, by_exponential],
+    right=[by_blocks, by_strides, by_exponential, lambda k, d: by_exponential(k, d).double()],
 )
 
 
-# 4.7 rotary positions
+# 4.5 rotary positions
 def turn(x, positions, frequencies=None, direction=1):
     d = x.shape[-1]
     frequencies = 1 / 10000 ** (torch.arange(0, d, 2) / d) if frequencies is None else frequencies
@@ -382,8 +359,9 @@ def by_complex_numbers(x, positions):
     return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
-def by_the_matrix_of_4_6(x, positions):
-    rows = [x[..., i, :] @ by_blocks(int(place), x.size(-1)).T for i, place in enumerate(positions)]
+def by_the_matrix_of_4_4(x, positions, turned=True):
+    shifts = [by_blocks(int(place), x.size(-1)) for place in positions]
+    rows = [x[..., i, :] @ (shift.T if turned else shift) for i, shift in enumerate(shifts)]
     return torch.stack(rows, -2)
 
 
@@ -419,7 +397,8 @@ def with_a_mirror(x, positions):
 
 ROTARY = Zoo(
     wrong=[
-        (lambda x, p: turn(x, p, direction=-1), "other way"),
+        (lambda x, p: turn(x, p, direction=-1), "turn against the usual (a, b)"),
+        (lambda x, p: by_the_matrix_of_4_4(x, p, turned=False), "turn against the usual (a, b)"),
         (by_halves_of_x, "turned with i + d / 2"),
         (into_halves, "another order"),
         (lambda x, p: turn(x, torch.arange(x.shape[-2])), "`positions` has no effect"),
@@ -433,14 +412,14 @@ ROTARY = Zoo(
         (in_place, "changed its input `x`"),
         (lambda x, p: turn(x.detach(), p), "gradient"),
         (lambda x, p: turn(x, p).unflatten(-1, (-1, 2)), "an axis of their own"),
-        (lambda x, p: turn(x, p * p), "depends on where they stand"),
+        (lambda x, p: turn(x, p * p), "by its position times a fixed angle"),
         (lambda x, p: turn(2 * x, p), "changed their lengths"),
     ],
-    right=[turn, by_complex_numbers, by_the_matrix_of_4_6],
+    right=[turn, by_complex_numbers, by_the_matrix_of_4_4],
 )
 
 
-# 4.8 the feed-forward layer
+# 4.6 the feed-forward layer
 class Widened(nn.Module):
     def __init__(self, dim, hidden):
         super().__init__()
@@ -468,12 +447,14 @@ FEED_FORWARD = Zoo(
         (net(lambda self, x: F.relu(self.narrow(F.relu(self.widen(x))))), "second ReLU"),
         (net(lambda self, x: self.narrow(self.widen(F.relu(x)))), "stands in front"),
         (net(lambda self, x: self.narrow(F.gelu(self.widen(x)))), "GELU"),
+        (net(lambda self, x: self.narrow(F.silu(self.widen(x)))), "That is the SiLU"),
+        (net(lambda self, x: self.narrow(F.relu(self.widen(x))).softmax(-1)), "softmax at the end"),
         (net(lambda self, x: self.narrow(F.relu6(self.widen(x)))), "large inputs"),
         (net(lambda self, x: self.narrow(F.relu(self.widen(x))) + x), "x was added"),
         (net(lambda self, x: self.widen(F.relu(self.narrow(x)))), "swapped"),
         (net(lambda self, x: F.relu(self.widen(x))), "`narrow` is missing"),
         (net(lambda self, x: self.narrow(F.relu(self.widen(x - x.mean(-2, keepdim=True))))), "another"),
-        (net(lambda self, x: self.narrow(F.dropout(F.relu(self.widen(x)), 0.5))), "wrong values"),
+        (net(lambda self, x: self.narrow(F.dropout(F.relu(self.widen(x)), 0.5))), "It was called with\n    dim = "),
         (net(lambda self, x: self.narrow(F.relu(self.widen(x))).detach()), "gradient"),
         (net(lambda self, x: print(self.narrow(F.relu(self.widen(x))))), "returned nothing"),
         (LayersOfItsOwn, "only `forward` is yours"),
@@ -483,6 +464,80 @@ FEED_FORWARD = Zoo(
         net(lambda self, x: self.narrow(self.widen(x).clamp(min=0))),
         net(lambda self, x: nn.Sequential(self.widen, nn.ReLU(), self.narrow)(x)),
         net(lambda self, x: F.linear(F.relu(F.linear(x, *self.widen.parameters())), *self.narrow.parameters())),
+    ],
+)
+
+
+# 4.7 the causal mask
+def by_comparison(length):
+    places = torch.arange(length)
+    return places[None, :] <= places[:, None]
+
+
+def by_filling(length):
+    mask = torch.zeros(length, length, dtype=torch.bool)
+    for i in range(length):
+        for j in range(i + 1):
+            mask[i, j] = True
+    return mask
+
+
+CAUSAL = Zoo(
+    wrong=[
+        (lambda n: torch.arange(n)[None] < torch.arange(n)[:, None], "diagonal belongs"),
+        (lambda n: torch.triu(torch.ones(n, n)).bool(), "at itself and the future"),
+        (lambda n: torch.triu(torch.ones(n, n), diagonal=1) == 1, "turned round"),
+        (lambda n: torch.tril(torch.ones(n, n)), "0.0 and 1.0"),
+        (lambda n: torch.tril(torch.ones(n, n, dtype=torch.int)), "numbers 0 and 1"),
+        (lambda n: torch.triu(torch.full((n, n), -torch.inf), 1), "to be added to scores"),
+        (lambda n: torch.tril(torch.ones(1, n, n, dtype=torch.bool)), "an axis too many"),
+        (lambda n: by_filling(n).fliplr(), "wrong values"),
+        (lambda n: torch.ones(n, n) == 1, "look everywhere"),
+        (lambda n: by_filling(n + 1)[1:, :n], "one token of the future"),
+        (lambda n: [[j <= i for j in range(n)] for i in range(n)], "return a torch tensor"),
+        (lambda n: by_filling(n).numpy(), "NumPy"),
+    ],
+    right=[by_comparison, by_filling, lambda n: ~torch.triu(torch.ones(n, n), diagonal=1).bool()],
+)
+
+
+# 4.8 the padding mask
+def real(lengths, length):
+    return torch.arange(length).expand(len(lengths), length) < lengths[:, None]
+
+
+def padding_by_loops(lengths, length):
+    mask = torch.zeros(len(lengths), 1, length, dtype=torch.bool)
+    for row, count in enumerate(lengths):
+        mask[row, 0, :count] = True
+    return mask
+
+
+PADDING = Zoo(
+    wrong=[
+        (real, "axis in the middle"),
+        (lambda lengths, n: ~padding_by_loops(lengths, n), "turned round"),
+        (lambda lengths, n: (torch.arange(n) <= lengths[:, None])[:, None], "counted from 0"),
+        (lambda lengths, n: (torch.arange(1, n + 1) < lengths[:, None])[:, None], "last word of each sentence"),
+        (lambda lengths, n: (torch.arange(n) >= n - lengths[:, None])[:, None], "stands in front"),
+        (lambda lengths, n: real(lengths, n)[..., None], "hides the rows"),
+        (lambda lengths, n: real(lengths, n)[None], "comes first"),
+        (lambda lengths, n: real(lengths, n)[:, None] & real(lengths, n)[:, :, None], "harms nobody"),
+        (lambda lengths, n: real(lengths, n)[:, None].repeat(1, n, 1), "all are the same"),
+        (lambda lengths, n: real(lengths, max(lengths.tolist()))[:, None], "longest sentence"),
+        (lambda lengths, n: real(lengths, n)[:, None].int(), "numbers 0 and 1"),
+        (lambda lengths, n: torch.arange(n) < lengths, "one by one"),
+        (lambda lengths, n: torch.where(real(lengths, n)[:, None], 0.0, -torch.inf), "expected true-or-false"),
+        (lambda lengths, n: lengths[:, None] > n, "has shape"),
+        (lambda lengths, n: torch.arange(n)[:, None] < lengths, "Places are rows and sentences columns"),
+        (lambda lengths, n: torch.stack(list(real(lengths, n))).T, "Places are rows and sentences columns"),
+        (lambda lengths, n: (torch.arange(n)[:, None] < lengths)[:, None], "Places are rows and sentences columns"),
+        (lambda lengths, n: torch.arange(n)[:, None, None, None] < lengths, "has shape (3, 1, 1, 1)"),
+    ],
+    right=[
+        padding_by_loops,
+        lambda lengths, n: real(lengths, n)[:, None],
+        lambda lengths, n: torch.arange(n).view(1, 1, -1).lt(lengths.view(-1, 1, 1)),
     ],
 )
 
@@ -569,6 +624,36 @@ class NeedsAMask(Layer):
         return super().forward(x, mask)
 
 
+class Misspells(Layer):
+    def forward(self, x, mask=None):
+        return attention(self.qurey(x), self.key(x), self.value(x), mask)
+
+
+class CallsByAnotherName(Layer):
+    def forward(self, x, mask=None):
+        return attention(self.query(x), self.key(x), self.values(x), mask)
+
+
+class HandsOnLayers(Layer):
+    def forward(self, x, mask=None):
+        return attention(self.query, self.key, self.value, mask)
+
+
+class MultipliesLayers(Layer):
+    def forward(self, x, mask=None):
+        return attend(self.query @ self.key.transpose(-2, -1), self.value, mask)
+
+
+class HandsOnTwoLayers(Layer):
+    def forward(self, x, mask=None):
+        return attention(self.query(x), self.key, self.value, mask)
+
+
+class HandsOnOneLayer(Layer):
+    def forward(self, x, mask=None):
+        return attention(self.query(x), self.key(x), self.value, mask)
+
+
 def hides_late(self, x, query, key, value, mask):
     weights = (query @ key.mT / query.size(-1) ** 0.5).softmax(-1)
     weights = weights if mask is None else weights * mask
@@ -612,6 +697,13 @@ LAYER = Zoo(
         (WithTensors, "`self.query` is a torch tensor"),
         (ForgetsSuper, "super().__init__()"),
         (NeedsAMask, "missing 1 required positional argument"),
+        (Misspells, "has no attribute 'qurey'"),
+        (CallsByAnotherName, "has no attribute 'values'"),
+        (HandsOnLayers, "The layers were handed on themselves"),
+        (MultipliesLayers, "The layers were handed on themselves"),
+        (HandsOnTwoLayers, "The layers were handed on themselves"),
+        (HandsOnOneLayer, "The layers were handed on themselves"),
+        (layer(lambda self, x, q, k, v, mask: attention(q, k, 2 * v, mask)), "It was called with\n    dim = "),
         (layer(lambda self, x, q, k, v, mask: attention(q, k.detach(), v, mask)), "gradient"),
     ],
     right=[Layer, ByFunction, layer(lambda self, x, q, k, v, mask: attend(q @ k.mT / q.shape[-1] ** 0.5, v, mask))],
@@ -636,6 +728,19 @@ def token_by_token(logits, tokens, mask):
             if mask[b, t + 1]:
                 losses.append(logits[b, t].logsumexp(0) - logits[b, t, tokens[b, t + 1]])
     return sum(losses) / len(losses)
+
+
+def by_mixing_reshape(logits, tokens, mask):
+    guesses, targets = logits[:, :-1].reshape(logits.size(-1), -1).T, tokens[:, 1:].reshape(-1)
+    return F.cross_entropy(guesses, targets, reduction="none")[mask[:, 1:].reshape(-1)].mean()
+
+
+def silenced(logits, tokens, mask, of_logits=True, of_targets=True):
+    """Padding becomes 0 before the loss."""
+    logits, targets, asked = logits[:, :-1], tokens[:, 1:], mask[:, 1:]
+    logits = logits * asked.unsqueeze(-1) if of_logits else logits
+    targets = targets * asked if of_targets else targets
+    return F.cross_entropy(logits.transpose(1, 2), targets)
 
 
 def each(logits, tokens):
@@ -671,6 +776,15 @@ LOSS = Zoo(
         (lambda x, t, m: flat(x, t, m).detach(), "gradient"),
         (lambda x, t, m: F.cross_entropy(x[:, :-1], t[:, 1:]), "It raised"),
         (lambda x, t, m: flat(x, t, m) / math.log(2), "wrong values"),
+        (silenced, "Padding was set to 0 and still counts"),
+        (lambda x, t, m: silenced(x, t, m, of_targets=False), "Padding was set to 0 and still counts"),
+        (lambda x, t, m: silenced(x, t, m, of_logits=False), "Padding was set to 0 and still counts"),
+        (lambda x, t, m: each((x * m[..., None])[:, :-1], t[:, 1:]).mean(), "Padding was set to 0 and still counts"),
+        (
+            lambda x, t, m: each((x * m[..., None])[:, :-1], (t * m)[:, 1:]).mean(),
+            "Padding was set to 0 and still counts",
+        ),
+        (by_mixing_reshape, "`reshape` mixed positions and words: `transpose(1, 2)` turns axes"),
     ],
     right=[flat, told_to_ignore, token_by_token],
 )
@@ -678,12 +792,12 @@ LOSS = Zoo(
 ZOO = {
     "4.1": LOOP,
     "4.2": MATRICES,
-    "4.3": CAUSAL,
-    "4.4": PADDING,
-    "4.5": SINUSOIDS,
-    "4.6": SHIFT,
-    "4.7": ROTARY,
-    "4.8": FEED_FORWARD,
+    "4.3": SINUSOIDS,
+    "4.4": SHIFT,
+    "4.5": ROTARY,
+    "4.6": FEED_FORWARD,
+    "4.7": CAUSAL,
+    "4.8": PADDING,
     "4.9": LAYER,
     "4.10": LOSS,
 }

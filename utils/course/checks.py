@@ -9,6 +9,7 @@ import copy
 import inspect
 import math
 import random
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -179,10 +180,12 @@ def _mend(owner, before: dict) -> list[str]:
 
 
 def argument_names(exercise) -> list[str]:
+    """ "" for the `seed` of an adapter, which fills the answer's parameters: the student has no such argument."""
     function, skip = (exercise.call, 1) if exercise.call is not None else (exercise.reference, 0)
     if not callable(function):
         return []
-    return list(inspect.signature(function).parameters)[skip:]
+    names = list(inspect.signature(function).parameters)[skip:]
+    return ["" if name == "seed" and exercise.call is not None else name for name in names]
 
 
 def attempt(call: Callable, answer, case: Case, names: list[str], seed: int) -> Trial:
@@ -575,14 +578,23 @@ def _known_mistakes(call, exercise, trials: list[Trial], wanted: list, names: li
 
 
 def _likeness(trial: Trial, model: Trial, exercise) -> int:
-    """3 same value, 2 same error with the same text, 1 same type of error, 0 different."""
+    """3 same value, 2 same error, 1 shapes that do not fit in both, 0 different.
+
+    Otherwise the type of an error says nothing: a misspelt name and a forgotten line are both an AttributeError.
+    """
     if trial.error is None and model.error is None:
         return 0 if _differ(trial.value, model.value, exercise) else 3
     if type(trial.error) is not type(model.error) or _is_the_stub(trial.error):
         return 0
-    if text_of(trial.error) == text_of(model.error):
+    got, known = text_of(trial.error), text_of(model.error)
+    if got == known:
         return 2
-    return 0 if isinstance(trial.error, Wrong) else 1
+    both = SHAPES_DO_NOT_FIT.search(got) and SHAPES_DO_NOT_FIT.search(known)
+    return 1 if both and isinstance(trial.error, RuntimeError) else 0
+
+
+# One wrong product has as many texts as torch has ways to write it: `a * b` and `b * a`, `@`, `bmm`, `einsum`.
+SHAPES_DO_NOT_FIT = re.compile(r"must match|cannot be multiplied|does not broadcast|Expected size|size mismatch")
 
 
 def _differ(got, model, exercise) -> bool:
@@ -596,7 +608,7 @@ def _structure(trials: list[Trial], departures: list[Difference | None], names: 
     found = _smallest(trials, departures, "structure")
     if found:
         trial, wrong = found
-        raise Wrong(join(wrong.message, called_with(trial.case, names) if wrong.show_call else ""))
+        raise Wrong(join(wrong.message, called_with(trial.case, names, trial.case.note) if wrong.show_call else ""))
 
 
 def _smallest_failure(trials: list[Trial], departures: list[Difference | None], names: list[str]) -> None:
@@ -622,13 +634,14 @@ def _numbers_in(value) -> int:
     return 1
 
 
-def called_with(case: Case, names: list[str]) -> str:
+def called_with(case: Case, names: list[str], note: str = "") -> str:
     lines = []
     for index, value in enumerate(case.args):
         name = names[index] if index < len(names) else f"argument {index + 1}"
-        lines.append(f"    {name} = {short(value)}")
+        if name:
+            lines.append(f"    {name} = {short(value)}")
     lines += [f"    {name} = {short(value)}" for name, value in case.kwargs.items()]
-    return "\n".join(["It was called with", *lines]) if lines else ""
+    return "\n".join([f"It was called with ({note})" if note else "It was called with", *lines]) if lines else ""
 
 
 def want_and_got(want, got) -> str:

@@ -35,11 +35,13 @@ def lessons_table() -> str:
 
 def results_tables() -> str:
     """Every stored result that the README shows; each part says when and where it was measured."""
-    return "\n\n".join((*regression_part(), *attention_part(), *memory_part(), *ladder_part()))
+    return "\n\n".join(
+        (*regression_part(), *attention_part(), *memory_part(), *ladder_part(), *self_attention_part(), *heads_part())
+    )
 
 
-def measured(result) -> str:
-    return f"Measured on {result.date}, {result.machine}, one thread, by `make bench`."
+def measured(result, threads: str = "one thread") -> str:
+    return f"Measured on {result.date}, {result.machine}, {threads}, by `make bench`."
 
 
 def attention_part() -> tuple[str, ...]:
@@ -92,8 +94,9 @@ def memory_part() -> tuple[str, ...]:
 
 
 def ladder_part() -> tuple[str, ...]:
-    ladder = stored("ladder")
-    first = ladder.result[0]
+    ladder, last, speed = stored("ladder"), stored("transformer_ladder"), stored("transformer_speed")
+    every = [*ladder.result, *last.result]
+    first, (best,) = ladder.result[0], last.result
     rows = [
         (
             row["name"],
@@ -103,20 +106,97 @@ def ladder_part() -> tuple[str, ...]:
             ranged(row["parameters"], 0),
             ranged(row["seconds"], 0),
         )
-        for row in ladder.result
+        for row in every
     ]
     lengths = [
         (row["name"], *(f"{part['exact']:.1f}" for part in row["quarters"]), ranged(row["longer"]["exact"]))
-        for row in ladder.result
+        for row in every
     ]
     words = [f"{part['words']} words" for part in first["quarters"]]
+    steps = [
+        (
+            f"training, {row['norm']}-norm, batch {row['batch']}, length {row['length']}, dropout {row['dropout']}",
+            "`nn.Transformer`",
+            row["speed"],
+        )
+        for row in speed.result["training"]
+    ]
+    steps += [
+        (f"greedy decoding, {row['batch']} sentences to {row['length']} words", "without the cache", row["speed"])
+        for row in speed.result["cache"]
+    ]
+    generate = speed.result["generate"]
+    steps.append(
+        (
+            f"greedy decoding, {generate['batch']} sentences to {generate['length']} words",
+            "`transformers`' `generate`",
+            generate["speed"],
+        )
+    )
     return (
-        f"**Lesson 03, the ladder of translation models.** English to French, 20,000 training pairs, {first['steps']:,} steps "
-        f"each, 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One link per word allows an "
-        f"alignment error of {first['alignment_floor']} % at best. {measured(ladder)}",
+        f"**Lessons 03 and 06, the ladder of translation models.** English to French, 20,000 training pairs, {first['steps']:,} steps "
+        f"each ({best['steps']:,} for the Transformer), 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One "
+        f"link per word allows an alignment error of {first['alignment_floor']} % at best. {measured(ladder)}",
         table(("model", "exact match, %", "BLEU", "alignment error, %", "parameters", "training, s"), rows),
         "Exact match in % by the length of the English sentence; the last column is longer than anything in training.",
         table(("model", *words, "19 to 26 words"), lengths),
+        f"The Transformer of width 128 with 2 + 2 layers, times as fast as another, interleaved in one run on two threads. {measured(speed, 'two threads')}",
+        table(("what", "against", "times as fast"), steps),
+    )
+
+
+def self_attention_part() -> tuple[str, ...]:
+    order, model = stored("order_task"), stored("language_model").result
+    first = order.result[0]
+
+    def cell(values: dict | None) -> str:
+        return "refuses" if values is None else ranged(values)
+
+    head = (
+        "positions",
+        "as trained",
+        *(f"{n} tokens" for n in first["longer"]),
+        *(f"from {n} on" for n in first["shifted"]),
+    )
+    rows = [
+        (row["kind"], cell(row["accuracy"]), *map(cell, row["longer"].values()), *map(cell, row["shifted"].values()))
+        for row in order.result
+    ]
+    counts = ", ".join(f"{loss:.2f} ({n}-grams)" for n, loss in model["counts"].items())
+    return (
+        f"**Lesson 04, does A stand before B?** Accuracy in %, chance 50; {first['seeds']} seeds: median (smallest to largest). Trained "
+        f"on up to {first['trained_up_to']} tokens from position 0; tested as trained, on more tokens, and with positions that start "
+        f"later. {measured(order)}",
+        table(head, rows),
+        f"The lesson's language model ({model['parameters']:,} parameters, characters of the manual of Python {model['python']}): held-out loss "
+        f"{ranged(model['held_out'], 2)} nats a character over {model['seeds']} seeds; counting gives {counts}. Training all positions "
+        f"at once is {ranged(model['factor'])} times as fast as one position at a time.",
+    )
+
+
+def heads_part() -> tuple[str, ...]:
+    places, heads, speed = stored("two_places"), stored("heads"), stored("encoder_speed")
+    first = places.result[0]
+    tasks = [
+        (row["row"], f"{min(row['pairs']):.1f} to {max(row['pairs']):.1f}", f"{row['solved']} of {row['seeds']}")
+        for row in places.result
+    ]
+    forms = [
+        (layers, row["heads"], ranged(row["accuracy"]), ranged(row["worst_loss"]), ranged(row["without_any_head"]))
+        for layers, rows in ((1, stored("heads_one_layer").result), (2, heads.result))
+        for row in rows
+    ]
+    speeds = [(f"{row['norm']}-norm", row["length"], row["dropout"], f"{row['speed']:.2f}") for row in speed.result]
+    return (
+        f"**Lesson 05, two places, one answer.** Ordered pairs right in %, {first['seeds']} seeds, chance {first['chance']}; width and "
+        f"number of parameters are the same in all rows. {measured(places)}",
+        table(("model", "smallest to largest", "solved (99 %)"), tasks),
+        f"The French form of each English word, width 64: words right in %, {heads.result[0]['seeds']} seeds, median (smallest to "
+        f"largest); the most frequent form alone gives {heads.result[0]['usual']}. {measured(heads)}",
+        table(("layers", "heads", "accuracy", "points lost without the most missed head", "without any head"), forms),
+        "A training step of the encoder layer against `nn.TransformerEncoderLayer`'s, interleaved (times as fast); with dropout, torch drops "
+        f"attention weights as well. {measured(speed)}",
+        table(("layer", "length", "dropout", "times as fast"), speeds),
     )
 
 

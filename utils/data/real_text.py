@@ -38,12 +38,17 @@ def topics_file() -> Path:
 
 
 def topics() -> dict[str, str]:
-    """The manual's pages as `help()` shows them, by name; about 80 with 0.46 to 0.51 million characters in all."""
+    """The manual's pages as `help()` shows them, but without drawn tables, by name; about 80, half a million characters."""
     for node in ast.parse(topics_file().read_text(encoding="utf-8")).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == "topics":
-            return {name: text.strip() for name, text in ast.literal_eval(node.value).items()}
+            return {name: without_tables(text).strip() for name, text in ast.literal_eval(node.value).items()}
     raise NoText("expected a dictionary named topics in pydoc_data/topics.py; this Python keeps them elsewhere")
+
+
+def without_tables(text: str) -> str:
+    """The text without the lines of drawn tables (| and +---+): hundreds of spaces and dashes are no English."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("|", "+-", "+=")))
 
 
 def docstrings(folder: Path | str | None = None) -> dict[str, str]:

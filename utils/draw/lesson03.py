@@ -489,7 +489,7 @@ def whole_rows(weights):
     weights = checked_weights(weights)
     totals = weights.sum(-1)
     if (abs(totals - 1) > 0.01).any():
-        worst = np.atleast_1d(totals)[np.argmax(abs(totals - 1))]
+        worst = np.ravel(totals)[np.argmax(abs(totals - 1))]
         raise ValueError(
             f"expected weights that sum to 1 over the source words, got a sum of {worst:.3f}; "
             "is the end token among the words?"

@@ -16,6 +16,7 @@ from utils.draw.lesson03 import (
     _apart,
     _arrow,
     _box,
+    _lines_canvas,
     _name_ends,
     _write,
     alignment,
@@ -35,6 +36,7 @@ __all__ = [
     "dk_picture",
     "extrapolation",
     "influence",
+    "loss_by_context",
     "loss_table_bars",
     "mask_pictures",
     "offset_products",
@@ -610,6 +612,29 @@ def loss_table_bars(rows, title):
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x")
     axes.grid(False, axis="y")
+    write_title(figure, title)
+    return figure
+
+
+def loss_by_context(losses, counts, title):
+    """Loss (n,) in nats after 1 ... n tokens of context, beside the losses of counts, {name: loss}, which do not depend on it."""
+    losses = as_array(losses, "the losses")
+    if losses.ndim != 1 or len(losses) < 2 or losses.min() < 0:
+        raise ValueError(f"expected two or more losses of at least 0, one for each length of context, got {losses}")
+    checked = {str(name): float(as_array(loss, f"the loss of {name}")) for name, loss in counts.items()}
+    names = ["self-attention", *checked]
+    if len(names) > len(LOOKS):
+        raise ValueError(f"expected at most {len(LOOKS) - 1} counts beside the model, got {len(checked)}")
+    figure, axes = _lines_canvas(title, names)
+    places = np.arange(1, len(losses) + 1)
+    shade, marker, line = LOOKS[0]
+    axes.plot(places, losses, color=shade, marker=marker, linestyle=line, markevery=max(1, len(losses) // 12), zorder=3)
+    for loss, (shade, _, line) in zip(checked.values(), LOOKS[1:], strict=False):
+        axes.plot(places, np.full(len(places), loss), color=shade, linestyle=line)
+    axes.set(xlim=(0, len(losses) + 1), ylim=(0, 1.05 * max(losses.max(), *checked.values(), 1e-9)))
+    axes.set(xlabel="tokens of context", ylabel="held-out loss in nats")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _name_ends(axes, [(len(losses), value) for value in (losses[-1], *checked.values())], names)
     write_title(figure, title)
     return figure
 

@@ -41,6 +41,10 @@ class Stage(anywidget.AnyWidget):
     def complain(self, error, state):
         self._replace(error=sentence_of(error), state=state)
 
+    def tell(self, sentence, state):
+        """Put a sentence for the reader over what is shown, as it stands."""
+        self._replace(error=sentence, state=state)
+
     def static(self):
         """(data, metadata) of what is shown now."""
         if self.png:

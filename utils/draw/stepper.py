@@ -16,20 +16,17 @@ def stepper(step_function, /, steps, alt):
     return Stepper(step_function, steps, alt)
 
 
-class Stepper(ThreeForms, ipywidgets.VBox):
-    """What `stepper` returns. `index` is the step shown, from 0; set it to go there."""
+class Walk:
+    """Mixin for a widget with numbered steps: two buttons, a slider, and the arrow keys on its stage.
 
-    def __init__(self, step_function, steps, alt):
-        self._step_function = step_function
-        self._labels = step_labels(steps)
-        self._alt = alt if callable(alt) else checked_alt(alt)
-        self._made = {}
-        last = len(self._labels) - 1
+    `walk(count)` makes them, and gives the row of controls; `_show()`, which the widget has, is called at every step.
+    """
+
+    def walk(self, count):
         self._slider = ipywidgets.IntSlider(
             value=0,
             min=0,
-            max=max(last, 1),  # a slider without room is an error in the front end
-            disabled=last == 0,
+            max=1,
             readout=False,
             description="step",
             style={"description_width": "3em"},
@@ -38,15 +35,25 @@ class Stepper(ThreeForms, ipywidgets.VBox):
         self._back = ipywidgets.Button(description="Previous", icon="chevron-left", tooltip="Previous step")
         self._on = ipywidgets.Button(description="Next", icon="chevron-right", tooltip="Next step")
         self._stage = Stage(arrow_keys="steps: left and right arrow keys, Home and End")
+        self._quiet = False
+        self.start_again(count)
         self._stage.on_msg(self._key)
         self._back.on_click(lambda _: self._move(-1))
         self._on.on_click(lambda _: self._move(+1))
-        self._show()
-        self._slider.observe(lambda _: self._show(), names="value")
-        row = ipywidgets.HBox([self._back, self._on, self._slider], layout={"align_items": "center"})
-        super().__init__(children=[row, self._stage])
-        self.add_class("course-widget")
-        self.add_class("course-stepper")
+        self._slider.observe(self._stepped, names="value")
+        return ipywidgets.HBox([self._back, self._on, self._slider], layout={"align_items": "center"})
+
+    def start_again(self, count):
+        """Go to the first of so many steps without showing it yet."""
+        self.count = count
+        self._quiet = True
+        try:
+            self._slider.value = 0
+            self._slider.max = max(count - 1, 1)  # a slider without room is an error in the front end
+        finally:
+            self._quiet = False
+        self._slider.disabled = count == 1
+        self._mark_ends()
 
     @property
     def index(self):
@@ -54,26 +61,48 @@ class Stepper(ThreeForms, ipywidgets.VBox):
 
     @index.setter
     def index(self, index):
-        if not 0 <= index < len(self._labels):
-            raise ValueError(f"there are {len(self._labels)} steps, from 0 to {len(self._labels) - 1}, got {index}")
+        if not 0 <= index < self.count:
+            raise ValueError(f"there are {self.count} steps, from 0 to {self.count - 1}, got {index}")
         self._slider.value = index
 
     def static(self):
         return self._stage.static()
 
     def _move(self, by):
-        self.index = min(max(self.index + by, 0), len(self._labels) - 1)
+        self.index = min(max(self.index + by, 0), self.count - 1)
 
     def _key(self, _, message, __):
-        last = len(self._labels) - 1
+        last = self.count - 1
         moves = {"ArrowLeft": self.index - 1, "ArrowRight": self.index + 1, "Home": 0, "End": last}
         if message.get("key") in moves:
             self.index = min(max(moves[message["key"]], 0), last)
 
+    def _mark_ends(self):
+        self._back.disabled = self.index == 0
+        self._on.disabled = self.index == self.count - 1
+
+    def _stepped(self, _):
+        if not self._quiet:
+            self._mark_ends()
+            self._show()
+
+
+class Stepper(Walk, ThreeForms, ipywidgets.VBox):
+    """What `stepper` returns. `index` is the step shown, from 0; set it to go there."""
+
+    def __init__(self, step_function, steps, alt):
+        self._step_function = step_function
+        self._labels = step_labels(steps)
+        self._alt = alt if callable(alt) else checked_alt(alt)
+        self._made = {}
+        row = self.walk(len(self._labels))
+        self._show()
+        super().__init__(children=[row, self._stage])
+        self.add_class("course-widget")
+        self.add_class("course-stepper")
+
     def _show(self):
         index = self.index
-        self._back.disabled = index == 0
-        self._on.disabled = index == len(self._labels) - 1
         state = {"step": index, "label": self._labels[index]}
         try:
             if index not in self._made:

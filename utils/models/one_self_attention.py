@@ -18,7 +18,7 @@ BASE = 10_000.0
 
 
 def self_attention_loop(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tuple[Tensor, Tensor]:
-    """One sentence X (n, d), with W_Q and W_K (d, k) and W_V (d, e), to output (n, e) and weights (n, n)."""
+    """One sentence X (n, d), with W_Q and W_K (d, d_k) and W_V (d, e), to output (n, e) and weights (n, n)."""
     queries, keys, values = X @ W_Q, X @ W_K, X @ W_V
     output, weights = [], []
     for query in queries:  # each token asks ...
@@ -31,7 +31,7 @@ def self_attention_loop(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tup
 def self_attention(
     X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """X (b, n, d), mask (..., n, n) bool, True = may look, to output (b, n, e) and weights (b, n, n)."""
+    """X (..., n, d), mask (..., n, n) bool, True = may look, to output (..., n, e) and weights (..., n, n)."""
     return attention(X @ W_Q, X @ W_K, X @ W_V, mask)
 
 

@@ -103,7 +103,7 @@ def train_language_model(
     context: int = CONTEXT,
     batch: int = 12,
     rate: float = 6e-3,
-    positions: str = "rotary",
+    positions: str = "sinusoidal",
 ) -> dict:
     """Train on the manual's topics and score on held-out ones, in nats per character.
 

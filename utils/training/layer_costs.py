@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.recurrent import TanhCell, unroll
 from utils.models.self_attention import SelfAttention
@@ -18,14 +19,15 @@ KERNEL = 3
 LENGTHS = (256, 512, 1024, 2048)
 DENSE_LENGTHS = (8, 16, 32, 64)  # a dense layer of 2048 tokens of width 64 would have 17 thousand million weights
 PATH_LENGTHS = (9, 17, 33)
+COUNTED_WIDTH = 8  # a dense layer is counted too
 
 # n tokens of width d, kernel k: multiplications of one layer, steps that must wait for each other, and how many layers or
 # steps lie between the two ends of a sentence.
 FORMULAS = {
-    "self-attention": {"cost": "n² · d + n · d²", "sequential": "1", "path": "1"},
-    "recurrence": {"cost": "n · d²", "sequential": "n", "path": "n"},
-    "convolution": {"cost": "k · n · d²", "sequential": "1", "path": "2 n / (k - 1)"},
-    "dense": {"cost": "n² · d²", "sequential": "1", "path": "1"},
+    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "1", "path": "1"},
+    "recurrence": {"cost": "2 n d²", "sequential": "n", "path": "n"},
+    "convolution": {"cost": "k n d²", "sequential": "1", "path": "2 (n - 1) / (k - 1)"},
+    "dense": {"cost": "n² d²", "sequential": "1", "path": "1"},
 }
 KINDS = tuple(FORMULAS)
 
@@ -124,6 +126,17 @@ def path_length(kind: str, length: int, width: int = 4, seed: int = 0) -> int:
     return depths[bisect.bisect_left(depths, True, key=arrives)]
 
 
+# Multiplications
+
+
+def multiplications(kind: str, length: int, width: int) -> int:
+    """How many numbers one layer multiplies for a sentence, as torch's own counter sees it; softmax and tanh are not in it."""
+    layer = _of_depth(kind, length if kind == "recurrence" else 1, length, width)
+    with FlopCounterMode(display=False) as counter:
+        layer(torch.randn(1, length, width, dtype=torch.float64))
+    return counter.get_total_flops() // 2  # it counts each multiplication with the addition that follows it
+
+
 # Steps that wait for each other
 
 _PRODUCTS = ("AddmmBackward", "MmBackward", "BmmBackward", "ConvolutionBackward")
@@ -165,7 +178,7 @@ def layer_costs(
     repeats: int = 9,
 ) -> list[dict]:
     """One row per kind of layer: kind; formula (cost, sequential, path); lengths, seconds and slope as measured;
-    path_lengths, with sequential (chain of matrix products) and path (layers or steps) at each of them."""
+    path_lengths, with multiplications (at width 8), sequential (chain of matrix products) and path (layers or steps) at each."""
     timed = layer_seconds(lengths, dense_lengths, width, repeats)
     return [
         {
@@ -173,6 +186,7 @@ def layer_costs(
             "formula": FORMULAS[kind],
             **timed[kind],
             "path_lengths": list(path_lengths),
+            "multiplications": [multiplications(kind, length, COUNTED_WIDTH) for length in path_lengths],
             "sequential": [sequential_products(kind, length) for length in path_lengths],
             "path": [path_length(kind, length) for length in path_lengths],
         }

@@ -4,6 +4,7 @@ A sentence is a sequence of tokens, without start and end token. Shares and erro
 0 and 100, as everybody prints it.
 """
 
+import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -133,3 +134,14 @@ def alignment_floor(pairs: Sequence[Pair]) -> float:
         linked = {word: (place, word) for place, word in pair.links}
         best.append({linked.get(word, (-1, word)) for word in range(len(pair.french))})
     return error_rate(best, pairs)
+
+
+# Several seeds
+
+
+def over_seeds(values: Sequence[float], digits: int | None = None) -> dict[str, float]:
+    """One number per seed as {"median", "least", "most"}, rounded if `digits` says so."""
+    if not values:
+        raise ValueError("expected the figure of at least one seed, got none")
+    found = {"median": statistics.median(values), "least": min(values), "most": max(values)}
+    return found if digits is None else {name: round(value, digits) for name, value in found.items()}

@@ -46,11 +46,11 @@ def read_sentence(text: str, vocabulary: TokenVocabulary) -> list[str]:
 def step_by_step(trained: Trained, words: list[str], rivals: int = 3) -> list[Step]:
     """Greedy translation, one `Step` for each word and one for the end token."""
     batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
-    model = trained.model
-    memory, state = model.encode(batch.source, batch.source_mask)
+    limit = limit_for(len(words))
+    step = trained.stepper(batch, limit)
     word, steps = torch.tensor([START]), []
-    while len(steps) < limit_for(len(words)):
-        logits, state, weights = model.decoder.step(word, state, memory, batch.source_mask)
+    while len(steps) < limit:
+        logits, weights = step(word)
         best = logits[0].softmax(-1).topk(rivals)
         names = [trained.french.words[number] for number in best.indices.tolist()]
         choices = list(zip(names, best.values.tolist(), strict=True))

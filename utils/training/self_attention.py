@@ -51,7 +51,7 @@ def score_statistics(dims: Sequence[int] = DIMS, keys: int = 64, samples: int = 
         key = torch.randn(sets, keys, dim, generator=generator)
         raw = query @ key.transpose(1, 2)
         for name, scores in (("raw", raw), ("scaled", raw / dim**0.5)):
-            tables[name].append(_statistics_of(scores))
+            tables[name].append(_statistics_of(scores.double()))  # slopes near 0 would cancel in float32
     return {
         "dims": list(dims),
         "keys": keys,

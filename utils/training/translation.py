@@ -5,9 +5,8 @@ on the same held-out pairs.
 """
 
 import math
-import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -27,6 +26,7 @@ from utils.training.metrics import (
     alignment_floor,
     bleu,
     exact_match,
+    over_seeds,
     right,
 )
 
@@ -71,26 +71,43 @@ def rate_at(step: int, steps: int, highest: float, warmup: float = WARMUP) -> fl
     return highest * (1 + math.cos(math.pi * (step - rising) / (steps - rising))) / 2
 
 
+def word_loss(logits: Tensor, words: Tensor, smoothing: float = 0.0) -> Tensor:
+    """The mean surprise over the real words (b, m) of a batch with logits (b, m, vocabulary): padding costs nothing.
+
+    smoothing: this share of what is asked for is spread evenly over all words, the rest is for the right one.
+    """
+    return F.cross_entropy(logits.flatten(0, 1), words.flatten(), ignore_index=PAD, label_smoothing=smoothing)
+
+
 def train(
-    model: nn.Module, stream: Iterator[Batch], steps: int, rate: float = RATE, largest: float = LARGEST_GRADIENT
+    model: nn.Module,
+    stream: Iterator[Batch],
+    steps: int,
+    rate: float | Callable[[int], float] = RATE,
+    largest: float = LARGEST_GRADIENT,
+    *,
+    smoothing: float = 0.0,
+    betas: tuple[float, float] = (0.9, 0.999),
 ) -> Tensor:
     """Adam with teacher forcing, in place; `model(source, source_mask, target)` gives logits first. Returns the losses.
 
-    The loss of a step is the mean over the real words of its batch, so padding costs and teaches nothing.
+    rate: the highest of `rate_at`, or a function from the step, counted from 0, to the rate. smoothing: as in `word_loss`;
+    the losses returned are those that were made small.
     """
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    schedule = rate if callable(rate) else lambda step: rate_at(step, steps, rate)
+    optimizer = torch.optim.Adam(model.parameters(), betas=betas, fused=True)
     losses = torch.zeros(steps)
     for step in range(steps):
         batch = next(stream, None)
         if batch is None:
             raise ValueError(f"expected {steps} batches, one for each step, got {step}")
         logits = model(batch.source, batch.source_mask, batch.target_in)[0]
-        loss = F.cross_entropy(logits.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD)
+        loss = word_loss(logits, batch.target_out, smoothing)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), largest)
         for group in optimizer.param_groups:
-            group["lr"] = rate_at(step, steps, rate)
+            group["lr"] = schedule(step)
         optimizer.step()
         losses[step] = loss.detach()
     return losses
@@ -146,13 +163,21 @@ def train_translation(
     return {
         "kind": kind,
         "seed": seed,
-        **scores(trained, data.test[:test]),
-        "longer": scores(trained, data.longer[:test]),
+        **measurements(trained, data, test),
         "loss": loss,
-        "parameters": sum(one.numel() for one in model.parameters()),
         "seconds": seconds,
         "settings": settings,
         "pairs": pairs,
+    }
+
+
+def measurements(trained: "Trained", data: Corpus, test: int | None = None) -> dict:
+    """What `scores` gives on the held-out pairs, the same as "longer", the number of parameters, and the parameters."""
+    model = trained.model
+    return {
+        **scores(trained, data.test[:test]),
+        "longer": scores(trained, data.longer[:test]),
+        "parameters": sum(one.numel() for one in model.parameters()),
         "state": {name: value.detach() for name, value in model.state_dict().items()},
     }
 
@@ -164,9 +189,9 @@ def limit_for(words: int) -> int:
 
 @dataclass
 class Trained:
-    """A trained model with its words: a `Translator`."""
+    """A trained model with its words: a `Translator`. For another kind of model, three methods at the end differ."""
 
-    model: Seq2Seq
+    model: nn.Module
     english: TokenVocabulary
     french: TokenVocabulary
 
@@ -187,7 +212,7 @@ class Trained:
     def _greedy(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor | None]]:
         batch = as_batch([Pair(tuple(one), (), ()) for one in sentences], self.english, self.french)
         longest = max(map(len, sentences))
-        words, weights = self.model.greedy(batch.source, batch.source_mask, START, END, limit_for(longest), PAD)
+        words, weights = self._write(batch, limit_for(longest))
         found = []
         for row, (sentence, numbers) in enumerate(zip(sentences, words.tolist(), strict=True)):
             numbers = numbers[: limit_for(len(sentence))]  # the same cut in any company
@@ -204,13 +229,33 @@ class Trained:
         for start in range(0, len(order), TOGETHER):
             chosen = order[start : start + TOGETHER]
             batch = as_batch([pairs[place] for place in chosen], self.english, self.french)
-            weights = self.model(batch.source, batch.source_mask, batch.target_in)[1]
+            weights = self._look(batch)
             if weights is None:
                 return None
             for row, place in enumerate(chosen):
                 pair = pairs[place]
                 found[place] = weights[row, : len(pair.french) + 1, : len(pair.english) + 1].clone()
         return found
+
+    def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor | None]:
+        """Greedy translations (b, m), padding behind END, and the weights (b, m, n) they were made with."""
+        return self.model.greedy(batch.source, batch.source_mask, START, END, limit, PAD)
+
+    def _look(self, batch: Batch) -> Tensor | None:
+        """Weights (b, m, n) with the gold translations given."""
+        return self.model(batch.source, batch.source_mask, batch.target_in)[1]
+
+    def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
+        """A function to call once for each word of a translation of up to `limit` words, START first: the last word (b,)
+        to logits (b, vocabulary) of the next and the weights (b, n) behind it. It remembers the words before."""
+        memory, state = self.model.encode(batch.source, batch.source_mask)
+
+        def step(word: Tensor) -> tuple[Tensor, Tensor | None]:
+            nonlocal state
+            logits, state, weights = self.model.decoder.step(word, state, memory, batch.source_mask)
+            return logits, weights
+
+        return step
 
 
 def restore(result: dict) -> Trained:
@@ -256,9 +301,7 @@ def spread(rows: Sequence[dict]) -> dict:
     found = {"name": names.pop(), "seeds": len(rows)}
     for measure in MEASURES:
         values = [row[measure] for row in rows]
-        found[measure] = (
-            None if None in values else {"median": statistics.median(values), "least": min(values), "most": max(values)}
-        )
+        found[measure] = None if None in values else over_seeds(values)
     return found
 
 

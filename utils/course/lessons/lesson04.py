@@ -9,7 +9,7 @@ from torch import nn
 from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.models.attention import attend
+from utils.models.attention import attend, attention
 from utils.models.one_self_attention import (
     SelfAttention,
     causal_mask,
@@ -38,6 +38,11 @@ def some_looks(generator, *shape):
 # ---------------------------------------------------------------------------------------------- 4.1 by loops
 def all_projected(X, W_Q, W_K, W_V):
     return X @ W_Q, X @ W_K, X @ W_V
+
+
+def turned_row_by_row(X, W_Q, W_K, W_V):
+    """The wrong product of one token at a time: where it cannot be done, the error names other shapes than that of all."""
+    return tuple(torch.stack([x @ W.T for x in X]) for W in (W_Q, W_K, W_V))
 
 
 def match(query, key):
@@ -82,8 +87,9 @@ def plain_exponentials(scores):
 
 
 def loop_cases(generator):
-    def one(n, d, k, e, note=""):
-        return Case(tuple(normal(generator, *size) for size in ((n, d), (d, k), (d, k), (d, e))), note=note)
+    def one(n, d, d_k, e, note=""):
+        sizes = (n, d), (d, d_k), (d, d_k), (d, e)
+        return Case(tuple(normal(generator, *size) for size in sizes), note=note)
 
     # Whole numbers: these large scores come out the same in whatever order they are added up.
     tall = torch.tensor([[14.0, 0, 1], [0, 15, 2], [-13, 2, 0], [1, -12, 3]])
@@ -101,25 +107,25 @@ def loop_cases(generator):
 SCALES = [
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: 1.0),
-        "The scale is missing: divide the scores by the root of the width of the queries, before the softmax.",
+        "The scale is missing: divide the scores by the root of d_k, the width of queries and keys, before the softmax.",
     ),
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: X.size(-1) ** -0.5),
-        "The scores were divided by the root of the width of X. What counts is how many products each score adds up: the "
-        "width of the queries and keys, `W_Q.size(1)`.",
+        "The scores were divided by the root of the width of X. What counts is how many products each score adds up: "
+        "d_k, the width of queries and keys, `W_Q.size(1)`.",
     ),
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: 1 / W_Q.size(-1)),
-        "The scores were divided by the width, which is the root twice over: divide by its square root, once. `attention` does it "
-        "by itself.",
+        "The scores were divided by d_k, which is the root twice over: divide by the square root of d_k, once. `attention` does "
+        "it by itself.",
     ),
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: W_V.size(-1) ** -0.5),
-        "The scores were divided by the root of the values' width: values take no part in a score. Take the queries' width.",
+        "The scores were divided by the root of the values' width: values take no part in a score. Take d_k, the width of queries and keys.",
     ),
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: X.size(-2) ** -0.5),
-        "The scores were divided by the root of the number of tokens: it is the width of the queries that makes them large.",
+        "The scores were divided by the root of the number of tokens: it is d_k, the width of queries and keys, that makes them large.",
     ),
     Mistake(
         attention_with(scale=lambda X, W_Q, W_V: W_Q.size(-1) ** 0.5),
@@ -127,6 +133,7 @@ SCALES = [
     ),
 ]
 
+TURNED = "The matrices are turned: tokens are rows here, so it is `X @ W_Q`, without `.T`."
 PROJECTIONS = [
     Mistake(
         attention_with(score=lambda query, key: match(key, query)),
@@ -154,7 +161,7 @@ PROJECTIONS = [
     ),
     Mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q.T, X @ W_K.T, X @ W_V.T)),
-        "The matrices are turned: tokens are rows here, so it is `X @ W_Q`, without `.T`.",
+        TURNED,
     ),
 ]
 
@@ -215,6 +222,7 @@ register(
         mistakes=[
             *SCALES,
             *PROJECTIONS,
+            Mistake(attention_with(project=turned_row_by_row), TURNED),
             *WEIGHTS,
             Mistake(
                 attention_with(look=lambda scores, value, mask: (scores.softmax(-1) @ value, scores)),
@@ -251,8 +259,8 @@ register(
             ),
         ],
         hints=[
-            "`X @ W_Q`, `X @ W_K` and `X @ W_V` hold the queries, keys and values, a row for each token.",
-            "For one query: its dot products with all keys, divided by the root of its width, then `softmax` over them.",
+            "`X @ W_Q`, `X @ W_K` and `X @ W_V` hold the queries, keys and values, a row for each token. W_Q and W_K are (d, d_k).",
+            "For one query: its dot products with all keys, divided by the root of d_k, its width, then `softmax` over them.",
             "The output of that token is the sum of weight times value. Collect both in lists and `torch.stack` them.",
         ],
     )
@@ -269,8 +277,9 @@ def nowhere_somewhere(generator, b, n):
 
 
 def matrix_cases(generator):
-    def one(b, n, d, k, e, mask=None, note="", by_name=False):
-        args = tuple(normal(generator, *size) for size in ((b, n, d), (d, k), (d, k), (d, e)))
+    def one(b, n, d, d_k, e, mask=None, note="", by_name=False):
+        sizes = (n, d) if b is None else (b, n, d), (d, d_k), (d, d_k), (d, e)
+        args = tuple(normal(generator, *size) for size in sizes)
         if mask is None:
             return Case(args, note=note)
         return Case(args, {"mask": mask}, note) if by_name else Case((*args, mask), note=note)
@@ -283,6 +292,8 @@ def matrix_cases(generator):
         one(3, 4, 2, 6, 5, words.unsqueeze(1), note="a mask (b, 1, n)", by_name=True),
         one(2, 1, 4, 3, 2, note="one token"),
         one(1, 3, 5, 4, 2, note="one sentence"),
+        one(None, 4, 3, 2, 5, note="one sentence without a batch axis"),
+        one(None, 5, 2, 3, 4, some_looks(generator, 5, 5), note="one sentence without a batch axis, and a mask"),
         one(3, 3, 3, 3, 3, note="all sizes equal"),
     ]
 
@@ -361,7 +372,37 @@ def rows_add_up(answer, generator):
 
 def across_the_batch(X, W_Q, W_K, W_V, mask=None):
     """`.T` turns all axes round: sentence and width change places."""
-    return attend((X @ W_Q) @ (X @ W_K).permute(2, 1, 0) * W_Q.size(-1) ** -0.5, X @ W_V, mask)
+    key = X @ W_K
+    return attend((X @ W_Q) @ key.permute(*reversed(range(key.ndim))) * W_Q.size(-1) ** -0.5, X @ W_V, mask)
+
+
+def batch_unpacked(X, W_Q, W_K, W_V):
+    _, _, _ = X.shape
+    return all_projected(X, W_Q, W_K, W_V)
+
+
+COUNTS_FROM_THE_FRONT = (
+    "X may come without a batch axis: count axes from the end, `transpose(-2, -1)` rather than `transpose(1, 2)`, and multiply "
+    "with `@` rather than `bmm`."
+)
+THREE_AXES = [
+    Mistake(attention_with(score=lambda query, key: query @ key.transpose(1, 2)), COUNTS_FROM_THE_FRONT),
+    Mistake(attention_with(score=lambda query, key: query @ key.permute(0, 2, 1)), COUNTS_FROM_THE_FRONT),
+    Mistake(
+        attention_with(score=lambda query, key: torch.bmm(query, key.mT)),
+        "X may come without a batch axis, and `bmm` wants three axes: `@` multiplies the last two, whatever stands in front.",
+    ),
+    Mistake(
+        attention_with(score=lambda query, key: torch.einsum("bnk,bmk->bnm", query, key)),
+        "X may come without a batch axis. The equation of `einsum` fixes three axes: dots stand for any in front, "
+        '"...nk,...mk->...nm".',
+    ),
+    Mistake(
+        attention_with(project=batch_unpacked),
+        "X may come without a batch axis, so its shape cannot be unpacked into three: `X.size(-2)` and `X.size(-1)` count from "
+        "the end.",
+    ),
+]
 
 
 register(
@@ -385,202 +426,18 @@ register(
                 "`.T` turns all three axes of a batch: `transpose(-2, -1)` turns each sentence's keys, and `attention` does it "
                 "for you.",
             ),
+            *THREE_AXES,
         ],
         hints=[
-            "`X @ W_Q` works for a batch as well: `@` multiplies the last two axes and leaves those in front alone.",
-            "`attention(query, key, value, mask)` divides by the root of the queries' width by itself.",
+            "X is (n, d) or (b, n, d): `X @ W_Q` works for both, `@` multiplies the last two axes and leaves those in front alone.",
+            "`attention(query, key, value, mask)` divides by the root of d_k, the width of queries and keys, by itself.",
             "It returns output and weights, in this order: hand on what it returns.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 4.3 the causal mask
-def causal_cases(generator):
-    return [Case((length,), note="one token" if length == 1 else "") for length in (4, 1, 6, 2, 9)]
-
-
-def lengths_that(change):
-    return lambda length: change(causal_mask(length))
-
-
-register(
-    Exercise(
-        id="4.3",
-        title="the causal mask",
-        level="easy",
-        minutes=4,
-        reference=causal_mask,
-        cases=causal_cases,
-        mistakes=[
-            Mistake(
-                lengths_that(lambda mask: mask.tril(-1)),
-                "No token may look at itself, and the first may look nowhere: the diagonal belongs to the mask.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask.T),
-                "That is the upper triangle: every token would look at the future only. Row i is True up to column i.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: ~mask),
-                "The mask is turned round: True means 'may look'. What you made is True where the future is.",
-            ),
-            Mistake(
-                lambda length: torch.ones(length, length, dtype=torch.bool),
-                "Every token may look everywhere: hide the future, cut the mask to its lower triangle.",
-            ),
-            Mistake(
-                lambda length: torch.ones(length, length, dtype=torch.bool).tril(1),
-                "Each token sees one token of the future: the triangle ends at the diagonal, `tril()` without a number.",
-            ),
-            Mistake(
-                lambda length: torch.eye(length, dtype=torch.bool),
-                "Each token sees itself only: it may look at all those before it as well.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask.float()),
-                "Those are the numbers 0.0 and 1.0: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask.long()),
-                "Those are the numbers 0 and 1: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))),
-                "That is to be added to scores; a mask of this course is bool, and `attention` makes minus infinity of it.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask.unsqueeze(0)),
-                "There is an axis too many: (length, length). It serves every sentence of a batch as it is.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask.flip(0)),
-                "The triangle stands on its head: row 0 is the first token, which sees itself only.",
-            ),
-            Mistake(
-                lengths_that(lambda mask: mask[-1]),
-                "That is one row: each token needs a row of its own, (length, length).",
-            ),
-        ],
-        hints=[
-            "A table in which everybody may look everywhere: `torch.ones(length, length, dtype=torch.bool)`.",
-            "Token i is a row, what it looks at are columns: of row i, columns 0 to i stay True.",
-            "`.tril()` keeps the lower triangle with the diagonal.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 4.4 the padding mask
-def padding_cases(generator):
-    def one(b, length, note=""):
-        return Case((torch.randint(1, length + 1, (b,), generator=generator), length), note=note)
-
-    return [
-        Case((torch.tensor([3, 5, 1]), 5), note="three sentences"),
-        Case((torch.tensor([2, 3]), 6), note="the tensor is longer than every sentence"),
-        Case((torch.tensor([4, 0, 2, 4]), 4), note="one sentence is empty"),
-        Case((torch.tensor([1]), 1), note="one sentence of one word"),
-        Case((torch.tensor([2, 3, 1]), 3), note="as many sentences as words"),
-        one(4, 7),
-    ]
-
-
-def padding_that(change):
-    return lambda lengths, length: change(padding_mask(lengths, length))
-
-
-register(
-    Exercise(
-        id="4.4",
-        title="the padding mask",
-        level="easy",
-        minutes=5,
-        reference=padding_mask,
-        cases=padding_cases,
-        mistakes=[
-            Mistake(
-                padding_that(lambda mask: mask.squeeze(1)),
-                "The axis in the middle is missing: (b, 1, length), or sentences would be taken for tokens. `unsqueeze(1)`.",
-            ),
-            Mistake(
-                padding_that(lambda mask: ~mask),
-                "The mask is turned round: True means 'may look', so words are True and padding is False.",
-            ),
-            Mistake(
-                lambda lengths, length: padding_mask(lengths + 1, length),
-                "One place of padding counts as a word: places are counted from 0, so place p is a word if p < its length.",
-            ),
-            Mistake(
-                lambda lengths, length: padding_mask(lengths - 1, length),
-                "The last word of each sentence is hidden: places 0 to length - 1 are words, p < its length.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.flip(-1)),
-                "The padding stands in front: in this course it stands behind the words.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.transpose(1, 2)),
-                "The mask hides the rows: (b, length, 1) forbids padding to look. Hide the columns, so that nobody looks at it: "
-                "(b, 1, length).",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.transpose(0, 1)),
-                "The axis of length 1 comes first: it belongs between sentences and places, (b, 1, length).",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.unsqueeze(1)),
-                "There is an axis too many: (b, 1, length). (With several heads there will be one more, in the next lesson.)",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask & causal_mask(mask.size(-1))),
-                "The future is hidden as well: leave that to the causal mask, `&` puts the two together.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask & mask.transpose(1, 2)),
-                "There is a row for each token, and padding may look nowhere: one row serves all, (b, 1, length). What padding "
-                "looks at harms nobody.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.expand(-1, mask.size(-1), -1)),
-                "There is a row for each token, and all are the same: one row serves all, (b, 1, length).",
-            ),
-            Mistake(
-                lambda lengths, length: padding_mask(lengths, int(lengths.max())),
-                "The mask ends with the longest sentence: make it as long as `length` says.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.long()),
-                "Those are the numbers 0 and 1: a mask is bool, which a comparison gives by itself.",
-            ),
-            Mistake(
-                padding_that(lambda mask: mask.float()),
-                "Those are the numbers 0.0 and 1.0: a mask is bool, which a comparison gives by itself.",
-            ),
-            Mistake(
-                padding_that(torch.ones_like),
-                "Every place is True: places behind the end of a sentence are padding and must be False.",
-            ),
-            Mistake(
-                lambda lengths, length: (torch.arange(length) == lengths.unsqueeze(1)).unsqueeze(1),
-                "Only one place of each sentence is True: compare with `<`, not with `==`.",
-            ),
-            Mistake(
-                lambda lengths, length: torch.arange(length) < lengths,
-                "Places were compared with lengths one by one: give the lengths an axis of their own, `lengths.unsqueeze(1)`, "
-                "then every place meets every length.",
-            ),
-        ],
-        hints=[
-            "`torch.arange(length)` are the places. Place p of a sentence is a word if p is less than its length.",
-            "`torch.arange(length) < lengths.unsqueeze(1)` compares every place with every length: (b, length).",
-            "`.unsqueeze(1)` puts in the axis of those who look.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 4.5 sinusoids
+# ---------------------------------------------------------------------------------------------- 4.3 sinusoids
 def interleaved(sines, cosines):
     return torch.stack([sines, cosines], -1).flatten(1)
 
@@ -629,7 +486,7 @@ def dots_depend_on_the_offset(answer, generator):
 
 register(
     Exercise(
-        id="4.5",
+        id="4.3",
         title="sinusoidal positions",
         level="medium",
         minutes=12,
@@ -719,7 +576,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 4.6 a shift is a rotation
+# ---------------------------------------------------------------------------------------------- 4.4 a shift is a rotation
 def shift_with(
     angle=lambda k, i, dim: k * 10_000.0 ** (-2 * i / dim),
     turn=lambda c, s: [[c, -s], [s, c]],
@@ -760,7 +617,7 @@ def it_shifts_every_position(answer, generator):
 
 register(
     Exercise(
-        id="4.6",
+        id="4.4",
         title="a shift is a rotation",
         level="hard",
         minutes=15,
@@ -848,7 +705,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 4.7 rotary positions
+# ---------------------------------------------------------------------------------------------- 4.5 rotary positions
 def turned(first, second, c, s):
     return first * c - second * s, first * s + second * c
 
@@ -928,13 +785,13 @@ def scores_depend_on_the_offset(answer, generator):
 
     if not torch.isclose(score(2, 5), score(9, 12), atol=1e-3):
         raise Wrong(
-            "The score of a query and a key three places on depends on where they stand: turn each pair by k times a fixed angle."
+            "The score of a query and a key three places on depends on where they stand: turn each pair by its position times a fixed angle."
         )
 
 
 register(
     Exercise(
-        id="4.7",
+        id="4.5",
         title="rotary positions",
         level="hard",
         minutes=15,
@@ -946,7 +803,8 @@ register(
         mistakes=[
             Mistake(
                 rotate_with(turn=lambda first, second, c, s: turned(first, second, c, -s)),
-                "It turns the other way: (a, b) becomes (a cos - b sin, a sin + b cos).",
+                "It turns the other way: (a, b) becomes (a cos - b sin, a sin + b cos). The pairs of 4.4 were (sine, cosine), which "
+                "turn against the usual (a, b): the minus sits elsewhere.",
             ),
             Mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * c + second * s, first * s + second * c)),
@@ -1035,7 +893,7 @@ register(
             ),
         ],
         hints=[
-            "Angles as in exercise 4.5: `positions.unsqueeze(-1) * frequencies`, (n, d / 2), one for each token and pair.",
+            "Angles as in exercise 4.3: `positions.unsqueeze(-1) * frequencies`, (n, d / 2), one for each token and pair.",
             "`a, b = x[..., 0::2], x[..., 1::2]` are the first and second numbers of all pairs.",
             "`torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)` puts each pair back in its place.",
         ],
@@ -1043,7 +901,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 4.8 feed-forward
+# ---------------------------------------------------------------------------------------------- 4.6 feed-forward
 def with_given_parameters(built, reference, seed):
     """The student's module with the same parameters whoever wrote it; only for a given `__init__`."""
     torch.default_generator.manual_seed(seed)
@@ -1060,10 +918,9 @@ def expect_a_class(answer, name):
         raise Wrong(f"Expected a class, got {a_thing(answer)}: put the line `class {name}(nn.Module):` back.")
 
 
-def run_feed_forward(answer, seed, hidden, x):
+def run_feed_forward(answer, seed, dim, hidden, x):
     """Build the layer and call it."""
     expect_a_class(answer, "FeedForward")
-    dim = x.size(-1)
     layer = with_given_parameters(answer(dim, hidden), lambda: FeedForward(dim, hidden), seed)
     return layer.to(x.dtype)(x)
 
@@ -1071,7 +928,7 @@ def run_feed_forward(answer, seed, hidden, x):
 def feed_forward_cases(generator):
     def one(*shape, hidden, note="", size=1.0):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, hidden, size * normal(generator, *shape)), note=note)
+        return Case((seed, shape[-1], hidden, size * normal(generator, *shape)), note=note)
 
     return [
         one(2, 4, 3, hidden=6),
@@ -1088,10 +945,10 @@ def forward_with(forward):
 
 
 def tokens_do_not_meet(answer, generator):
-    seed, hidden, x = feed_forward_cases(generator)[0].args
+    *sizes, x = feed_forward_cases(generator)[0].args
     changed = x.clone()
     changed[:, 1] += 1
-    before, after = answer(seed, hidden, x), answer(seed, hidden, changed)
+    before, after = answer(*sizes, x), answer(*sizes, changed)
     if before.shape == x.shape and not torch.allclose(before[:, 2:], after[:, 2:], atol=1e-5):
         raise Wrong(
             "A change of one token changed another: here each token is worked on alone, no sum or mean over the tokens."
@@ -1100,7 +957,7 @@ def tokens_do_not_meet(answer, generator):
 
 register(
     Exercise(
-        id="4.8",
+        id="4.6",
         title="the feed-forward layer",
         level="easy",
         minutes=6,
@@ -1134,6 +991,14 @@ register(
             Mistake(
                 forward_with(lambda self, x: self.narrow(torch.tanh(self.widen(x)))),
                 "That is tanh; this layer has the ReLU.",
+            ),
+            Mistake(
+                forward_with(lambda self, x: self.narrow(F.silu(self.widen(x)))),
+                "That is the SiLU, a smooth relative that later models use; this layer has the ReLU.",
+            ),
+            Mistake(
+                forward_with(lambda self, x: self.narrow(torch.relu(self.widen(x))).softmax(-1)),
+                "There is a softmax at the end: the output is plain numbers, not shares of 1. `narrow` is the last step.",
             ),
             Mistake(
                 forward_with(lambda self, x: self.narrow(torch.sigmoid(self.widen(x)))),
@@ -1185,6 +1050,197 @@ register(
 )
 
 
+# ---------------------------------------------------------------------------------------------- 4.7 the causal mask
+def causal_cases(generator):
+    return [Case((length,), note="one token" if length == 1 else "") for length in (4, 1, 6, 2, 9)]
+
+
+def lengths_that(change):
+    return lambda length: change(causal_mask(length))
+
+
+register(
+    Exercise(
+        id="4.7",
+        title="the causal mask",
+        level="easy",
+        minutes=4,
+        reference=causal_mask,
+        cases=causal_cases,
+        mistakes=[
+            Mistake(
+                lengths_that(lambda mask: mask.tril(-1)),
+                "No token may look at itself, and the first may look nowhere: the diagonal belongs to the mask.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask.T),
+                "That is the upper triangle: every token would look at itself and the future. Row i is True up to column i.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: ~mask),
+                "The mask is turned round: True means 'may look'. What you made is True where the future is.",
+            ),
+            Mistake(
+                lambda length: torch.ones(length, length, dtype=torch.bool),
+                "Every token may look everywhere: hide the future, cut the mask to its lower triangle.",
+            ),
+            Mistake(
+                lambda length: torch.ones(length, length, dtype=torch.bool).tril(1),
+                "Each token sees one token of the future: the triangle ends at the diagonal, `tril()` without a number.",
+            ),
+            Mistake(
+                lambda length: torch.eye(length, dtype=torch.bool),
+                "Each token sees itself only: it may look at all those before it as well.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask.float()),
+                "Those are the numbers 0.0 and 1.0: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask.long()),
+                "Those are the numbers 0 and 1: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))),
+                "That is to be added to scores; a mask of this course is bool, and `attention` makes minus infinity of it.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask.unsqueeze(0)),
+                "There is an axis too many: (length, length). It serves every sentence of a batch as it is.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask.flip(0)),
+                "The triangle stands on its head: row 0 is the first token, which sees itself only.",
+            ),
+            Mistake(
+                lengths_that(lambda mask: mask[-1]),
+                "That is one row: each token needs a row of its own, (length, length).",
+            ),
+        ],
+        hints=[
+            "A table in which everybody may look everywhere: `torch.ones(length, length, dtype=torch.bool)`.",
+            "Token i is a row, what it looks at are columns: of row i, columns 0 to i stay True.",
+            "`.tril()` keeps the lower triangle with the diagonal.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 4.8 the padding mask
+def padding_cases(generator):
+    def one(b, length, note=""):
+        return Case((torch.randint(1, length + 1, (b,), generator=generator), length), note=note)
+
+    return [
+        Case((torch.tensor([3, 5, 1]), 5), note="three sentences"),
+        Case((torch.tensor([2, 3]), 6), note="the tensor is longer than every sentence"),
+        Case((torch.tensor([4, 0, 2, 4]), 4), note="one sentence is empty"),
+        # In front of the smaller one, in which all shapes look alike: of two that count as many numbers, the first is shown.
+        Case((torch.tensor([2]), 3), note="one sentence"),
+        Case((torch.tensor([1]), 1), note="one sentence of one word"),
+        Case((torch.tensor([2, 3, 1]), 3), note="as many sentences as words"),
+        one(4, 7),
+    ]
+
+
+def padding_that(change):
+    return lambda lengths, length: change(padding_mask(lengths, length))
+
+
+SENTENCES_FIRST = "Places are rows and sentences columns: sentences come first, (b, 1, length)."
+
+register(
+    Exercise(
+        id="4.8",
+        title="the padding mask",
+        level="easy",
+        minutes=5,
+        reference=padding_mask,
+        cases=padding_cases,
+        mistakes=[
+            Mistake(
+                padding_that(lambda mask: mask.squeeze(1)),
+                "The axis in the middle is missing: (b, 1, length), or sentences would be taken for tokens. `unsqueeze(1)`.",
+            ),
+            Mistake(
+                padding_that(lambda mask: ~mask),
+                "The mask is turned round: True means 'may look', so words are True and padding is False.",
+            ),
+            Mistake(
+                lambda lengths, length: padding_mask(lengths + 1, length),
+                "One place of padding counts as a word: places are counted from 0, so place p is a word if p < its length.",
+            ),
+            Mistake(
+                lambda lengths, length: padding_mask(lengths - 1, length),
+                "The last word of each sentence is hidden: places 0 to length - 1 are words, p < its length.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.flip(-1)),
+                "The padding stands in front: in this course it stands behind the words.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.transpose(1, 2)),
+                "The mask hides the rows: (b, length, 1) forbids padding to look. Hide the columns, so that nobody looks at it: "
+                "(b, 1, length).",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.transpose(0, 1)),
+                "The axis of length 1 comes first: it belongs between sentences and places, (b, 1, length).",
+            ),
+            Mistake(padding_that(lambda mask: mask.squeeze(1).T), SENTENCES_FIRST),
+            Mistake(padding_that(lambda mask: mask.transpose(0, 2)), SENTENCES_FIRST),
+            Mistake(
+                padding_that(lambda mask: mask.unsqueeze(1)),
+                "There is an axis too many: (b, 1, length). (With several heads there will be one more, in the next lesson.)",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask & causal_mask(mask.size(-1))),
+                "The future is hidden as well: leave that to the causal mask, `&` puts the two together.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask & mask.transpose(1, 2)),
+                "There is a row for each token, and padding may look nowhere: one row serves all, (b, 1, length). What padding "
+                "looks at harms nobody.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.expand(-1, mask.size(-1), -1)),
+                "There is a row for each token, and all are the same: one row serves all, (b, 1, length).",
+            ),
+            Mistake(
+                lambda lengths, length: padding_mask(lengths, int(lengths.max())),
+                "The mask ends with the longest sentence: make it as long as `length` says.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.long()),
+                "Those are the numbers 0 and 1: a mask is bool, which a comparison gives by itself.",
+            ),
+            Mistake(
+                padding_that(lambda mask: mask.float()),
+                "Those are the numbers 0.0 and 1.0: a mask is bool, which a comparison gives by itself.",
+            ),
+            Mistake(
+                padding_that(torch.ones_like),
+                "Every place is True: places behind the end of a sentence are padding and must be False.",
+            ),
+            Mistake(
+                lambda lengths, length: (torch.arange(length) == lengths.unsqueeze(1)).unsqueeze(1),
+                "Only one place of each sentence is True: compare with `<`, not with `==`.",
+            ),
+            Mistake(
+                lambda lengths, length: torch.arange(length) < lengths,
+                "Places were compared with lengths one by one: give the lengths an axis of their own, `lengths.unsqueeze(1)`, "
+                "then every place meets every length.",
+            ),
+        ],
+        hints=[
+            "`torch.arange(length)` are the places. Place p of a sentence is a word if p is less than its length.",
+            "`torch.arange(length) < lengths.unsqueeze(1)` compares every place with every length: (b, length).",
+            "`.unsqueeze(1)` puts in the axis of those who look.",
+        ],
+    )
+)
+
+
 # ---------------------------------------------------------------------------------------------- 4.9 the layer
 def a_projection(built, name, dim, inner):
     """The layer's projection, or what is wrong with it."""
@@ -1230,16 +1286,16 @@ def a_self_attention(answer, seed, dim, inner):
     return built
 
 
-def run_self_attention(answer, seed, inner, x, mask=None):
+def run_self_attention(answer, seed, dim, inner, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
-    layer = a_self_attention(answer, seed, x.size(-1), inner).to(x.dtype)
+    layer = a_self_attention(answer, seed, dim, inner).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
 def layer_cases(generator):
     def one(b, n, dim, inner, mask=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, inner, normal(generator, b, n, dim), mask), note=note)
+        return Case((seed, dim, inner, normal(generator, b, n, dim), mask), note=note)
 
     words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
@@ -1284,6 +1340,14 @@ def method(look):
     return lambda self, scores, value, mask: look(scores, value, mask)
 
 
+def forward_by(look):
+    """The layer with a `forward` of its own: look(self, x, mask)."""
+    return type("SelfAttention", (SelfAttention,), {"forward": lambda self, x, mask=None: look(self, x, mask)})
+
+
+HANDED_ON = "The layers were handed on themselves: call them, `self.query(x)`."
+
+
 class WithoutSuper(SelfAttention):
     def __init__(self, dim, inner):
         self.query = nn.Linear(dim, inner, bias=False)
@@ -1291,9 +1355,9 @@ class WithoutSuper(SelfAttention):
 
 def the_future_does_not_leak(answer, generator):
     """By gradient: what a token must not see has no influence whatever on it."""
-    seed, inner, x, mask = layer_cases(generator)[2].args
+    *sizes, x, mask = layer_cases(generator)[2].args
     x = x.clone().requires_grad_()
-    output, _ = answer(seed, inner, x, mask)
+    output, _ = answer(*sizes, x, mask)
     (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
     if gradient[:, 2:].abs().max() > 0:
         raise Wrong(
@@ -1319,16 +1383,16 @@ register(
         mistakes=[
             Mistake(
                 layer_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
-                "The scores were divided by the root of `dim`. The width of the queries counts, `inner`; `attention` takes it by "
-                "itself.",
+                "The scores were divided by the root of `dim`. What counts is d_k, the width of queries and keys: `inner` is d_k, and "
+                "`attention` takes it by itself.",
             ),
             Mistake(
                 layer_with(scale=lambda self, x, query: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of `inner`.",
+                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k, which is `inner`.",
             ),
             Mistake(
                 layer_with(scale=lambda self, x, query: 1 / query.size(-1)),
-                "The scores were divided by `inner`, which is the root twice: `attention` divides by the root already.",
+                "The scores were divided by `inner`, that is d_k, which is the root twice: `attention` divides by the root already.",
             ),
             Mistake(
                 layer_with(scale=lambda self, x, query: query.size(-1) ** 0.5),
@@ -1378,7 +1442,7 @@ register(
             Mistake(
                 layer_with(scale=lambda self, x, query: x.size(-2) ** -0.5),
                 "The scores were divided by the root of the number of tokens: leave `scale` away and `attention` takes the root "
-                "of `inner`.",
+                "of d_k, which is `inner`.",
             ),
             Mistake(
                 layer_with(results=lambda self, output, weights, x: output),
@@ -1389,6 +1453,14 @@ register(
                 "x was added to what was found: the sum belongs to the block around this layer, and needs `inner` equal to `dim`.",
             ),
             *(Mistake(layer_with(look=method(look)), message) for look, message in MASKS),
+            Mistake(forward_by(lambda self, x, mask: attention(self.query, self.key, self.value, mask)), HANDED_ON),
+            Mistake(forward_by(lambda self, x, mask: attention(self.query(x), self.key, self.value, mask)), HANDED_ON),
+            Mistake(
+                forward_by(lambda self, x, mask: attention(self.query(x), self.key(x), self.value, mask)), HANDED_ON
+            ),
+            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.transpose(-2, -1)), HANDED_ON),
+            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.mT), HANDED_ON),
+            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.T), HANDED_ON),
             Mistake(
                 WithoutSuper,
                 "The first line of `__init__` is missing: `super().__init__()`, before the layers are made.",
@@ -1396,7 +1468,7 @@ register(
         ],
         hints=[
             "`__init__`: `super().__init__()`, then `self.query = nn.Linear(dim, inner, bias=False)`, and `key` and `value` alike.",
-            "`self.query(x)` is what `X @ W_Q` was: (b, n, inner). The matrix stands in `self.query.weight`, turned.",
+            "`self.query(x)` is what `X @ W_Q` was: (b, n, inner), `inner` is d_k. The matrix stands in `self.query.weight`, turned.",
             "`attention(self.query(x), self.key(x), self.value(x), mask)` returns output and weights.",
         ],
     )
@@ -1472,6 +1544,33 @@ def words_by_reshape(logits, targets):
     return F.cross_entropy(logits.reshape(b, words, n), targets, reduction="none")
 
 
+def words_in_columns(logits, targets):
+    """(b, n, words) to the right shape (b n, words), with the wrong numbers in it."""
+    guesses = logits.reshape(logits.size(-1), -1).T
+    return F.cross_entropy(guesses, targets.flatten(), reduction="none").view(targets.shape)
+
+
+def silenced(logits_at=None, targets_at=None):
+    """The loss with 0 instead of padding, over all positions: what is padding say logits_at(mask) and targets_at(mask)."""
+
+    def wrong(logits, tokens, mask):
+        cut, targets, _ = shifted(logits, tokens, mask)
+        cut = cut if logits_at is None else cut * logits_at(mask).unsqueeze(-1)
+        return log_loss(cut, targets if targets_at is None else targets * targets_at(mask)).mean()
+
+    return wrong
+
+
+def asked_for(mask):
+    return mask[:, 1:]
+
+
+def that_ask(mask):
+    return mask[:, :-1]
+
+
+STILL_COUNTS = "Padding was set to 0 and still counts: leave its losses out."
+MIXED_UP = "`reshape` mixed positions and words: `transpose(1, 2)` turns axes."
 OF_EACH_SENTENCE = (
     "That is the mean of the sentences' means, in which a token of a short sentence counts for more: take one mean over all "
     "tokens asked for."
@@ -1579,6 +1678,13 @@ register(
                 "`reshape` mixes positions and words up: `F.cross_entropy` wants the words in axis 1, `transpose(1, 2)` brings "
                 "them there.",
             ),
+            Mistake(loss_with(each=words_in_columns), MIXED_UP),
+            Mistake(loss_with(each=words_in_columns, mean=lambda losses, asked, mask: losses.mean()), MIXED_UP),
+            Mistake(silenced(logits_at=asked_for), STILL_COUNTS),
+            Mistake(silenced(logits_at=that_ask), STILL_COUNTS),
+            Mistake(silenced(targets_at=asked_for), STILL_COUNTS),
+            Mistake(silenced(logits_at=asked_for, targets_at=asked_for), STILL_COUNTS),
+            Mistake(silenced(logits_at=that_ask, targets_at=asked_for), STILL_COUNTS),
             Mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits[:, 1:], tokens[:, 1:], mask[:, 1:])),
                 "Logits and tokens were cut at the same end, so position t is still asked for the token it has read: "
@@ -1627,6 +1733,24 @@ register(
 register_quiz(
     Quiz(
         id="4.a",
+        question="A model has tokens of width 768 and 12 looks side by side, called heads, each with queries and keys of width "
+        "64. What are the scores of a head divided by?",
+        options=[
+            (
+                "The root of 768, about 27.7.",
+                "Often said and wrong: a score adds up 64 products, whatever the width of the model.",
+            ),
+            ("64.", "The variance of a score is 64 times too large, its spread 8 times: divide by the root."),
+            ("8.", "The root of 64: so many products are added up in a score."),
+            ("The root of 12, about 3.5.", "The heads do not meet in a score: each has its own softmax."),
+        ],
+        right=2,
+        explanation="It is the width of the head that counts. Only with a single head as wide as the model is it the same.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="4.b",
         question="'dog bites man' becomes 'man bites dog'. Self-attention without positions and without a mask: what happens to "
         "the three output vectors?",
         options=[
@@ -1650,25 +1774,21 @@ register_quiz(
 )
 register_quiz(
     Quiz(
-        id="4.b",
-        question="A model has tokens of width 768 and 12 looks side by side, called heads, each with queries and keys of width "
-        "64. What are the scores of a head divided by?",
+        id="4.c",
+        question="Sinusoids are periodic. After how many positions does the slowest pair of a wide vector come round again?",
         options=[
-            (
-                "The root of 768, about 27.7.",
-                "Often said and wrong: a score adds up 64 products, whatever the width of the model.",
-            ),
-            ("64.", "The variance of a score is 64 times too large, its spread 8 times: divide by the root."),
-            ("8.", "The root of 64: so many products are added up in a score."),
-            ("The root of 12, about 3.5.", "The heads do not meet in a score: each has its own softmax."),
+            ("About 6.", "That is the fastest pair: its period is 2π."),
+            ("About 512, the width.", "The width says how many periods there are, not how long they are."),
+            ("10,000.", "Nearly: the slowest pair turns by about 1/10,000 a step, and a full turn is 2π."),
+            ("About 63,000.", "2π times 10,000: longer than most texts that a model ever reads at once."),
         ],
-        right=2,
-        explanation="It is the width of the head that counts. Only with a single head as wide as the model is it the same.",
+        right=3,
+        explanation="And even then only that one pair is back: the periods do not fit together, so the whole vector is not.",
     )
 )
 register_quiz(
     Quiz(
-        id="4.c",
+        id="4.d",
         question="'Attention is linear': matrices are multiplied, that is all. What of it is true?",
         options=[
             ("All of it.", "Twice the input is not twice the output: the weights change too."),
@@ -1691,7 +1811,7 @@ register_quiz(
 )
 register_quiz(
     Quiz(
-        id="4.d",
+        id="4.e",
         question="What does a mask set to minus infinity?",
         options=[
             (
@@ -1713,20 +1833,6 @@ register_quiz(
         ],
         right=1,
         explanation="Before or after the division by the root makes no difference: minus infinity divided by 8 is minus infinity.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="4.e",
-        question="Sinusoids are periodic. After how many positions does the slowest pair of a wide vector come round again?",
-        options=[
-            ("About 6.", "That is the fastest pair: its period is 2π."),
-            ("About 512, the width.", "The width says how many periods there are, not how long they are."),
-            ("10,000.", "Nearly: the slowest pair turns by about 1/10,000 a step, and a full turn is 2π."),
-            ("About 63,000.", "2π times 10,000: longer than most texts that a model ever reads at once."),
-        ],
-        right=3,
-        explanation="And even then only that one pair is back: the periods do not fit together, so the whole vector is not.",
     )
 )
 register_quiz(

@@ -1,0 +1,200 @@
+"""The Transformer against torch's in training, and its decoding with the cache, without it, and against `transformers`.
+
+All comparisons are interleaved: one side runs right after the other, many times, in one process.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from tests.benchmarks.timing import cost_ratio
+from utils.models.decoding import greedy_decode
+from utils.models.self_attention import causal_mask
+from utils.models.torch_weights import to_torch
+from utils.models.transformer import Transformer
+
+PAD, START, END = range(3)
+NEVER = -1  # an end token that no model writes: every sentence runs to the limit
+
+
+def training_speed(
+    shapes: Sequence[tuple[int, int]] = ((64, 16), (8, 256)),
+    dim: int = 128,
+    heads: int = 4,
+    hidden: int = 512,
+    layers: int = 2,
+    rounds: int = 21,
+) -> list[dict]:
+    """One row per (batch, length), norm order and dropout: how many times as many training steps per second ours makes.
+
+    A step: forward through both stacks with padding and the causal mask, backward, Adam. Without dropout the two compute the
+    same; with it, torch drops attention weights and hidden units as well.
+    """
+    rows = []
+    for batch, length in shapes:
+        for norm in ("pre", "post"):
+            for dropout in (0.0, 0.1):
+                ours = Transformer(9, 9, dim, heads, hidden, layers, norm=norm, dropout=dropout, final_norm=True)
+                theirs = nn.Transformer(
+                    dim, heads, layers, layers, hidden, dropout, batch_first=True, norm_first=norm == "pre"
+                )
+                to_torch(ours, theirs)
+                source, target = torch.randn(2, batch, length, dim)
+                real, real_target = torch.arange(length) < torch.randint(length // 2, length + 1, (2, batch, 1))
+                cost = cost_ratio(
+                    _our_step(ours, source, target, real, real_target),
+                    _their_step(theirs, source, target, real, real_target),
+                    rounds,
+                )
+                rows.append(
+                    {"batch": batch, "length": length, "norm": norm, "dropout": dropout, "speed": round(1 / cost, 2)}
+                )
+    return rows
+
+
+def _our_step(model: Transformer, source: Tensor, target: Tensor, real: Tensor, real_target: Tensor) -> Callable:
+    def forward() -> Tensor:
+        memory, _ = model.encoder(source, real.unsqueeze(1))
+        # As the whole model does it: behind a causal mask, padding at the end of the target needs no mask of its own.
+        x, _, _ = model.decoder(target, memory, causal_mask(target.size(1)), real.unsqueeze(1))
+        return x[real_target]
+
+    return _training_step([*model.encoder.parameters(), *model.decoder.parameters()], forward)
+
+
+def _their_step(model: nn.Transformer, source: Tensor, target: Tensor, real: Tensor, real_target: Tensor) -> Callable:
+    def forward() -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(target.size(1))
+        x = model(
+            source,
+            target,
+            tgt_mask=mask,
+            src_key_padding_mask=~real,
+            memory_key_padding_mask=~real,
+            tgt_is_causal=True,
+        )
+        return x[real_target]
+
+    return _training_step(list(model.parameters()), forward)
+
+
+def _training_step(parameters: list[Tensor], forward: Callable[[], Tensor]) -> Callable[[], None]:
+    optimizer = torch.optim.Adam(parameters, lr=1e-4, fused=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        forward().square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+# Decoding
+
+
+def _model_and_sentences(
+    words: int, batch: int, source_length: int, **sizes: int
+) -> tuple[Transformer, Tensor, Tensor]:
+    model = Transformer(words, words, norm="pre", **sizes).eval()
+    source = torch.randint(3, words, (batch, source_length))
+    real = torch.arange(source_length) < torch.randint(source_length // 2, source_length + 1, (batch, 1))
+    return model, source, real
+
+
+def cache_speed(
+    limits: Sequence[int] = (8, 16, 32, 64), batch: int = 64, source_length: int = 16, words: int = 300, rounds: int = 3
+) -> list[dict]:
+    """One row per length: how many times as fast greedy decoding with the cache is as without."""
+    model, source, real = _model_and_sentences(words, batch, source_length)
+    rows = []
+    for limit in limits:
+        runs = [
+            lambda limit=limit, cached=cached: greedy_decode(
+                model, source, real, start=START, end=NEVER, limit=limit, cached=cached
+            )
+            for cached in (True, False)
+        ]
+        rows.append({"batch": batch, "length": limit, "speed": round(1 / cost_ratio(*runs, rounds), 1)})
+    return rows
+
+
+def generate_speed(
+    batch: int = 64,
+    limit: int = 64,
+    source_length: int = 16,
+    words: int = 300,
+    dim: int = 128,
+    heads: int = 4,
+    hidden: int = 512,
+    layers: int = 2,
+    rounds: int = 7,
+) -> dict:
+    """How many times as fast cached greedy decoding is as `generate` of the `transformers` package, for the same sizes.
+
+    Theirs is a Marian model: an encoder-decoder with sinusoidal positions and tied, scaled embeddings, random weights, its
+    cache on, no end token before the limit. Needs the package `transformers`, which the course itself does not.
+    """
+    model, source, real = _model_and_sentences(
+        words, batch, source_length, dim=dim, heads=heads, hidden=hidden, layers=layers
+    )
+    theirs = _marian(words, dim, heads, hidden, layers, source_length + limit + 1)
+
+    def run_theirs() -> Tensor:
+        with torch.no_grad():
+            return theirs.generate(
+                source,
+                attention_mask=real.long(),
+                max_new_tokens=limit,
+                do_sample=False,
+                num_beams=1,
+                use_cache=True,
+            )
+
+    def run_ours() -> Tensor:
+        return greedy_decode(model, source, real, start=START, end=NEVER, limit=limit).words
+
+    lengths = run_ours().size(1), run_theirs().size(1) - 1  # theirs starts with the start token
+    if lengths != (limit, limit):
+        raise AssertionError(f"expected both to write {limit} words, got {lengths[0]} and {lengths[1]}")
+    return {"batch": batch, "length": limit, "speed": round(1 / cost_ratio(run_ours, run_theirs, rounds), 1)}
+
+
+def _marian(words: int, dim: int, heads: int, hidden: int, layers: int, positions: int) -> nn.Module:
+    try:
+        from transformers import MarianConfig, MarianMTModel
+    except ImportError as problem:
+        raise ImportError(
+            "expected the package `transformers` for this comparison; pip install transformers"
+        ) from problem
+    config = MarianConfig(
+        vocab_size=words,
+        decoder_vocab_size=words,
+        d_model=dim,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=hidden,
+        decoder_ffn_dim=hidden,
+        activation_function="relu",
+        max_position_embeddings=positions,
+        scale_embedding=True,
+        pad_token_id=PAD,
+        decoder_start_token_id=START,
+        eos_token_id=END,
+        forced_eos_token_id=None,
+    )
+    model = MarianMTModel(config).eval()
+    model.generation_config.eos_token_id = None  # no sentence ends before the limit
+    return model
+
+
+def transformer_speed() -> dict:
+    """Everything, on two threads: for the results file."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        return {"training": training_speed(), "cache": cache_speed(), "generate": generate_speed()}
+    finally:
+        torch.set_num_threads(threads)

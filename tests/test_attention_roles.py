@@ -1,0 +1,226 @@
+"""Facts about measuring what attentions are used for: a head that is built to look somewhere is found to look there."""
+
+import random
+
+import pytest
+import torch
+
+from utils.data.agreements import SHORTEST, agreements
+from utils.data.phrase_words import ADJECTIVES, EVERY_NOUN
+from utils.data.phrases import Pair, sentences
+from utils.models.transformer import Looks, Transformer
+from utils.training import attention_roles
+from utils.training.attention_roles import (
+    agreement_accuracy,
+    agreement_heads,
+    agreement_shares,
+    best_head,
+    held_out_agreements,
+    negation_shares,
+    shortest_agreement,
+    shortest_negation,
+    with_negation,
+)
+from utils.training.transformer import HeadChoice, Reading, TrainedTransformer, readings
+from utils.training.translation import pairs_and_words
+
+PAIRS = 300
+NOUNS = {form for noun in EVERY_NOUN for form in (noun.english, noun.english_plural)}
+QUALITIES = {adjective.english for adjective in ADJECTIVES}
+
+
+@pytest.fixture(scope="module")
+def cases():
+    return agreements(60, seed=3)
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    torch.manual_seed(1)
+    _, english, french = pairs_and_words(PAIRS)
+    model = Transformer(len(english), len(french), dim=12, heads=3, hidden=16, layers=2, norm="pre", dropout=0.0)
+    return TrainedTransformer(model, english, french)
+
+
+# The sentences
+
+
+def test_adjective_noun_and_the_nouns_between_are_where_they_are_said_to_be(cases):
+    for case in cases:
+        english = case.pair.english
+        assert english[case.adjective] in QUALITIES and english[case.noun] in NOUNS
+        inside = range(case.noun + 1, case.adjective)
+        assert case.between and set(case.between) == {place for place in inside if english[place] in NOUNS}
+
+
+def test_the_adjective_agrees_with_the_noun_that_is_called_its_own(cases):
+    """Told by the verb: "is" or "are" before the adjective goes with a singular or a plural noun."""
+    plurals = {noun.english_plural for noun in EVERY_NOUN}
+    singulars = {noun.english for noun in EVERY_NOUN}
+    told = 0
+    for case in cases:
+        english = case.pair.english
+        verb = next(word for word in reversed(english[: case.adjective]) if word in ("is", "are"))
+        assert english[case.noun] in (plurals if verb == "are" else singulars)
+        told += any(english[place] not in (plurals if verb == "are" else singulars) for place in case.between)
+    assert told > 10, "in some sentences a noun in between would ask for another form"
+
+
+def test_french_places_are_those_of_the_links(cases):
+    for case in cases:
+        for place in (case.adjective, case.noun, *case.between):
+            assert (place, case.french(place)) in case.pair.links
+        assert all(case.french(place) < case.french(case.adjective) for place in (case.noun, *case.between))
+
+
+def test_agreements_are_different_new_and_the_same_each_time(cases):
+    english = [case.pair.english for case in cases]
+    assert len(set(english)) == 60 and min(map(len, english)) >= SHORTEST
+    assert agreements(60, seed=3) == cases and agreements(20, seed=4) != cases[:20]
+    without = agreements(40, seed=3, without=set(english[:25]))
+    assert not {case.pair.english for case in without} & set(english[:25])
+
+
+def test_held_out_sentences_are_no_training_sentences():
+    train = {pair.english for pair in pairs_and_words(PAIRS)[0].train}
+    assert not train & {case.pair.english for case in held_out_agreements(30, 1, PAIRS)}
+
+
+# Agreement
+
+
+def made_up(case, own, other):
+    """A reading whose only head gives `own` to the adjective's noun, `other` to each noun in between."""
+    pair = case.pair
+    n, m = len(pair.english) + 1, len(pair.french) + 1
+    said = case.french(case.adjective)
+    maps = []
+    for shape, row, shift in (((n, n), case.adjective, False), ((m, m), said, True), ((m, n), said, False)):
+        weights = torch.zeros(1, *shape)
+        places = [case.french(place) if shift else place for place in (case.noun, *case.between)]
+        weights[0, row, places[0]] = own
+        for place in places[1:]:
+            weights[0, row, place] = other
+        maps.append([torch.zeros(1, *shape), weights])
+    return Reading((), (), (), Looks(*maps))
+
+
+def test_shares_are_read_from_the_right_row_and_column(cases):
+    few = cases[:8]
+    shares = agreement_shares(few, [made_up(case, 0.6, 0.1) for case in few])
+    for name in ("encoder", "decoder", "cross"):
+        assert shares[name]["own"].flatten().tolist() == pytest.approx([0.0, 0.6])
+        assert shares[name]["between"].flatten().tolist() == pytest.approx([0.0, 0.1])
+    sizes = [len(case.pair.english) + 1 for case in few]
+    assert shares["encoder"]["chance"] == shares["cross"]["chance"] == pytest.approx(sum(1 / n for n in sizes) / 8)
+    seen = [case.french(case.adjective) + 1 for case in few]
+    assert shares["decoder"]["chance"] == pytest.approx(sum(1 / n for n in seen) / 8)
+
+
+def test_even_weights_give_chance(cases, untrained):
+    """A model whose queries are all zero looks everywhere alike."""
+    with torch.no_grad():
+        for layer in untrained.model.encoder.layers:
+            layer.attention.project.weight[:12] = 0
+        for layer in untrained.model.decoder.layers:
+            layer.self_attention.project.weight[:12] = 0
+            layer.cross_attention.project.weight[:12] = 0
+    shares = agreement_shares(cases[:9], readings(untrained, [case.pair for case in cases[:9]]))
+    for one in shares.values():
+        torch.testing.assert_close(one["own"], torch.full((2, 3), one["chance"]))
+        torch.testing.assert_close(one["between"], torch.full((2, 3), one["chance"]))
+
+
+def test_a_head_is_chosen_on_some_sentences_and_judged_on_others(untrained, monkeypatch):
+    asked = []
+
+    def shares(cases, read):
+        asked.append({case.pair.english for case in cases})
+        first = len(asked) == 1
+        own = torch.tensor([[0.1, 0.2], [0.9, 0.3]]) if first else torch.tensor([[0.8, 0.2], [0.4, 0.3]])
+        return {name: {"own": own, "between": own / 4, "chance": 0.1} for name in attention_roles.ATTENTIONS}
+
+    monkeypatch.setattr(attention_roles, "agreement_shares", shares)
+    rows = agreement_heads(untrained, PAIRS, count=10)
+    assert len(asked) == 2 and not asked[0] & asked[1]
+    assert [row["attention"] for row in rows] == ["encoder", "decoder", "cross"]
+    for row in rows:
+        assert (row["layer"], row["head"]) == (1, 0)
+        assert (row["own"], row["between"], row["chance"]) == pytest.approx((0.4, 0.1, 0.1))
+
+
+def test_the_best_head_is_that_of_the_largest_share():
+    assert best_head(torch.tensor([[0.1, 0.2, 0.3], [0.2, 0.7, 0.1]])) == HeadChoice(1, 1)
+
+
+def test_agreement_accuracy_counts_the_adjectives_alone(cases, untrained, monkeypatch):
+    """A model that is right about three of four adjectives and about nothing else."""
+    few = cases[:4]
+
+    def says(source, mask, target):
+        logits = torch.zeros(*target.shape, len(untrained.french))
+        for row, case in enumerate(few[:3]):
+            place = case.french(case.adjective)
+            logits[row, place, untrained.french.numbers([case.pair.french[place]])[0]] = 1.0
+        return logits, None
+
+    monkeypatch.setattr(untrained.model, "forward", says)
+    assert agreement_accuracy(untrained, few) == 0.75
+
+
+# Negation
+
+
+class Gold:
+    """Looks at what each word is linked to."""
+
+    def weights(self, pairs):
+        found = []
+        for pair in pairs:
+            weights = torch.zeros(len(pair.french) + 1, len(pair.english) + 1)
+            for place, word in pair.links:
+                weights[word, place] = 1.0
+            found.append(weights)
+        return found
+
+
+def test_who_looks_at_the_gold_links_gives_the_whole_weight_to_the_negation():
+    pairs = pairs_and_words(PAIRS)[0].test
+    found = negation_shares(Gold(), pairs)
+    assert found["first"] == found["second"] == 1.0 and found["elsewhere"] == 0.0
+    assert found["count"] == len(with_negation(pairs)) > 20 and 0 < found["chance"] < 0.3
+
+
+def test_only_sentences_with_one_negation_count():
+    one, two, none = ("a", "not"), ("not", "b", "never"), ("a", "b")
+    pairs = [Pair(english, ("x",), ()) for english in (one, two, none)]
+    assert [pair.english for pair in with_negation(pairs)] == [one]
+    with pytest.raises(ValueError, match="none in 1 pairs"):
+        negation_shares(Gold(), pairs[2:])
+
+
+def test_every_french_negation_is_known():
+    """Each sentence with one negation has exactly one word of each half, linked to it."""
+    for pair in with_negation(sentences(300, {words: 1 for words in range(6, 15)}, random.Random(1), set())):
+        denial = next(place for place, word in enumerate(pair.english) if word in attention_roles.DENIALS)
+        linked = [pair.french[french] for english, french in pair.links if english == denial]
+        assert len(linked) == 2 and linked[0] in attention_roles.FIRST and linked[1] in attention_roles.SECOND
+
+
+# Two sentences to look at
+
+
+def test_the_example_of_a_negation_has_two_french_words_around_the_verb():
+    pair = shortest_negation(pairs_and_words(PAIRS)[0].test)
+    first, second = (
+        next(place for place, word in enumerate(pair.french) if word in half)
+        for half in (attention_roles.FIRST, attention_roles.SECOND)
+    )
+    assert second == first + 2 and "not" in pair.english and len(pair.english) < 10
+
+
+def test_the_example_of_an_agreement_misleads_who_looks_at_the_nearest_noun(cases):
+    case = shortest_agreement(cases)
+    plurals = {noun.english_plural for noun in EVERY_NOUN}
+    numbers = {case.pair.english[place] in plurals for place in case.between}
+    assert numbers == {case.pair.english[case.noun] not in plurals} and len(case.pair.english) < 12

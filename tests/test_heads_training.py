@@ -1,0 +1,379 @@
+"""Facts about what several heads can do and how that is measured."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from tests.benchmarks.heads import head_cost_table, heads_table, two_places_table
+from utils.data.phrases import Pair
+from utils.models.encoder import Encoder
+from utils.training.heads import (
+    KINDS,
+    FormTagger,
+    TwoPlaces,
+    accuracy_with,
+    all_heads,
+    answers_with,
+    cka,
+    form_batches,
+    form_data,
+    forms_of,
+    head_costs,
+    head_differences,
+    jensen_shannon,
+    kind_of,
+    looks_of,
+    model_of,
+    rates_of,
+    removal,
+    restore_forms,
+    train_forms,
+    train_two_places,
+    two_places,
+    without_each,
+)
+
+SMALL = {"dim": 32, "steps": 200, "tokens": 200, "count": 1000, "tested": 100, "measured": 2}
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+# Two places
+
+
+def test_the_answer_is_the_letter_at_mark_1_and_then_the_letter_at_mark_2():
+    letters, marks, wanted = two_places(500, 7, 5, generator())
+    assert letters.shape == marks.shape == (500, 7) and set(letters.flatten().tolist()) == set(range(5))
+    for row in range(500):
+        places = [(marks[row] == mark).nonzero().flatten().tolist() for mark in (1, 2)]
+        assert [len(one) for one in places] == [1, 1]
+        assert wanted[row].tolist() == [letters[row, one[0]].item() for one in places]
+    first, second = ((marks == mark).int().argmax(1) for mark in (1, 2))
+    assert 0.4 < (first < second).float().mean() < 0.6
+    with pytest.raises(ValueError, match="got 1"):
+        two_places(3, 1, 5, generator())
+
+
+def right_for_all_four(model, letters, marks, pairs):
+    """For each row and each pair of letters: are aa, ab, ba and bb in the marked places all answered rightly?"""
+    places = torch.stack([(marks == mark).int().argmax(1) for mark in (1, 2)], 1)
+    found = []
+    for one, other in pairs:
+        fine = torch.ones(len(letters), dtype=torch.bool)
+        for wanted in itertools.product((one, other), repeat=2):
+            filled = letters.scatter(1, places, torch.tensor(wanted).expand(len(letters), 2))
+            fine &= (model(filled, marks)[0].argmax(-1) == torch.tensor(wanted)).all(-1)
+        found.append(fine)
+    return torch.stack(found)
+
+
+@torch.no_grad()
+def test_no_parameters_let_one_head_answer_all_four_orders_of_two_letters():
+    letters, marks, _ = two_places(40, 6, 2, generator())
+    three_of_four = 0
+    for seed in range(150):
+        torch.manual_seed(seed)
+        model = TwoPlaces(2, 6, 1, start="random")
+        for parameter in model.parameters():
+            parameter.mul_(3)
+        assert not right_for_all_four(model, letters, marks, [(0, 1)]).any()
+        drawn = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+        right = (model(drawn, torch.tensor([[1, 2]] * 4))[0].argmax(-1) == drawn).all(-1).sum().item()
+        three_of_four = max(three_of_four, right)
+    assert three_of_four == 3  # so the models are not simply all bad
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return {heads: train_two_places(heads, 3) for heads in (1, 2, 8)}
+
+
+def test_one_head_fails_at_the_ordered_pair_and_two_solve_it(pairs):
+    one, two, eight = pairs[1], pairs[2], pairs[8]
+    assert one["chance"] == 1 / 64 and one["guess"] == 1 / 8
+    assert one["accuracy"].max() < 0.6 and two["accuracy"].min() >= 0.99 and eight["accuracy"].min() >= 0.99
+    # One letter of the two it always knows; which one, is up to the seed.
+    assert one["each"].amax(1).min() > 0.95
+    assert one["parameters"] == two["parameters"] == eight["parameters"]
+
+
+def test_each_of_two_heads_found_a_mark_of_its_own(pairs):
+    on_marks = pairs[2]["on_marks"]
+    assert on_marks.shape == (3, 2, 2) and on_marks.amax(-1).min() > 0.8
+    assert (on_marks.argmax(-1).sum(1) == 1).all()
+    shown = pairs[2]
+    assert shown["weights"].shape == (3, 4, 2, 8) and torch.allclose(shown["weights"].sum(-1), torch.ones(3, 4, 2))
+    for seed, row, head in itertools.product(range(3), range(4), range(2)):
+        mark = on_marks[seed, head].argmax() + 1
+        assert shown["marks"][row, shown["weights"][seed, row, head].argmax()] == mark
+    assert torch.equal(shown["answered"], shown["wanted"].expand(3, 4, 2))
+
+
+def test_a_head_whose_weights_may_depend_on_the_letters_finds_a_way_around():
+    assert train_two_places(1, 2, keys="both", steps=300)["accuracy"].min() > 0.8
+
+
+def test_the_same_seed_learns_the_same_in_any_company(pairs):
+    again = train_two_places.__wrapped__(2, [2], steps=20)
+    also = train_two_places.__wrapped__(2, [1, 2], steps=20)
+    assert torch.allclose(again["loss"][:, 0], also["loss"][:, 1], atol=1e-5)
+    assert not torch.allclose(also["loss"][:, 0], also["loss"][:, 1], atol=1e-3)
+    assert torch.equal(train_two_places.__wrapped__(2, [2], steps=20)["loss"], again["loss"])
+
+
+def test_unknown_choices_are_refused():
+    with pytest.raises(ValueError, match="got 'letters'"):
+        TwoPlaces(keys="letters")
+    with pytest.raises(ValueError, match="got 'zero'"):
+        TwoPlaces(start="zero")
+
+
+# How much heads differ
+
+
+def test_the_divergence_is_0_for_equal_maps_and_log_2_for_maps_that_share_no_place():
+    one, other = torch.rand(2, 3, 5, generator=generator()).softmax(-1)
+    assert jensen_shannon(one, one).abs().max() < 1e-6
+    assert torch.allclose(jensen_shannon(one, other), jensen_shannon(other, one))
+    apart = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]])
+    assert jensen_shannon(apart[0], apart[1]).item() == pytest.approx(math.log(2), abs=1e-6)
+    # By hand: half of the weight in common.
+    half = jensen_shannon(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.0, 0.5, 0.5])).item()
+    assert half == pytest.approx(math.log(2) / 2, abs=1e-6)
+
+
+def test_the_alignment_is_1_for_turned_moved_and_scaled_copies_and_small_for_strangers():
+    x, y = torch.randn(2, 2000, 6, generator=generator(), dtype=torch.float64)
+    turn = torch.linalg.qr(torch.randn(6, 6, generator=generator(1), dtype=torch.float64))[0]
+    assert cka(x, 3 * x @ turn + 5).item() == pytest.approx(1, abs=1e-9)
+    assert cka(x, y).item() < 0.02
+    assert 0.3 < cka(x, x + y).item() < 0.8
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@torch.no_grad()
+def test_what_the_heads_add_sums_up_to_what_the_layer_adds(norm):
+    torch.manual_seed(0)
+    encoder = Encoder(2, 12, 3, 20, norm=norm).double()
+    x = torch.randn(2, 5, 12, dtype=torch.float64)
+    looks, (_, weights) = looks_of(encoder, x), encoder(x, need_weights=True)
+    for look, layer, shown in zip(looks, encoder.layers, weights, strict=True):
+        assert torch.allclose(look.weights, shown)
+        assert torch.allclose(look.weights @ _values(layer, x, norm), look.found)
+        source = layer.attention_norm(x) if norm == "pre" else x
+        assert torch.allclose(look.added.sum(1) + layer.attention.mix.bias, layer.attention(source)[0])
+        x = layer(x)[0]
+
+
+def _values(layer, x, norm):
+    return layer.attention.queries_keys_values(layer.attention_norm(x) if norm == "pre" else x)[2]
+
+
+@torch.no_grad()
+def test_heads_that_are_copies_do_not_differ():
+    torch.manual_seed(0)
+    encoder = Encoder(1, 12, 3, norm="pre")
+    heads = encoder.layers[0].attention
+    # Head 1 becomes a copy of head 0; head 2 stays itself.
+    for part in heads.project.weight.chunk(3):
+        part[4:8] = part[0:4]
+    heads.mix.weight[:, 4:8] = heads.mix.weight[:, 0:4]
+    found = head_differences(looks_of(encoder, torch.randn(4, 6, 12))[0])
+    assert all(one.shape == (3,) for one in found.values())  # pairs 01, 02, 12
+    assert found["divergence"][0] < 1e-6 < 1e-3 < found["divergence"][1]
+    assert found["divergence"][1].item() == pytest.approx(found["divergence"][2].item(), rel=1e-4)
+    assert found["cka"][0].item() == pytest.approx(1, abs=1e-5) and found["cka"][1] < 0.9
+    assert found["cosine"][0].item() == pytest.approx(1, abs=1e-5) and found["cosine"][1] < 0.9
+
+
+# The right form
+
+
+def test_the_form_of_a_word_is_what_it_is_linked_to():
+    pair = Pair(("the", "man", "does", "not", "sleep"), ("l'", "homme", "ne", "dort", "pas"),
+                ((0, 0), (1, 1), (2, 3), (3, 2), (3, 4), (4, 3)))  # fmt: skip
+    assert forms_of(pair) == ["l'", "homme", "dort", "ne pas", "dort"]
+    assert [kind_of(word) for word in ("an", "old", "sees", "for", "does", "of", "queen")] == [
+        "article", "adjective", "verb", "verb", "verb", "other", "other"]  # fmt: skip
+
+
+def test_test_sentences_are_new_and_have_only_known_words_and_forms():
+    data = form_data(500, 80)
+    flat = {tuple(row) for tokens, _ in data.train.values() for row in tokens.tolist()}
+    held = [tuple(row) for tokens, _ in data.test.values() for row in tokens.tolist()]
+    assert len(flat) == 500 and len(held) == len(data.pairs) > 40 and not flat & set(held)
+    assert max(data.train) <= 12
+    for pair in data.pairs:
+        tokens, forms = data.test[len(pair.english)]
+        row = tokens.tolist().index(data.words.numbers(pair.english))
+        assert [data.forms[number] for number in forms[row].tolist()] == forms_of(pair)
+    counts = Counter()
+    for tokens, forms in data.train.values():
+        counts.update(zip(tokens.flatten().tolist(), forms.flatten().tolist(), strict=True))
+    the = data.words.numbers(["the"])[0]
+    of_the = {form: count for (word, form), count in counts.items() if word == the}
+    assert data.several[the] and of_the[data.usual[the].item()] == max(of_the.values())
+    assert form_data(500, 80) is form_data(count=500, tested=80)
+
+
+def test_a_batch_has_sentences_of_one_length_and_each_seed_its_own():
+    data = form_data(500, 80)
+    drawn = list(form_batches(data, [3, 8], 6, 100))
+    for tokens, forms in drawn:
+        assert tokens.shape == forms.shape and tokens.size(0) == 2
+        assert tokens.size(1) == 100 // tokens.size(2) and (tokens > 3).all()
+        assert not torch.equal(tokens[0], tokens[1])
+    alone = list(form_batches(data, [8], 6, 100))
+    assert all(torch.equal(one[0][1], own[0][0]) for one, own in zip(drawn, alone, strict=True))
+
+
+@pytest.fixture(scope="module")
+def tagged():
+    return train_forms(4, 2, **SMALL)
+
+
+@torch.no_grad()
+def test_the_accuracy_counts_the_words_with_several_forms_and_no_others():
+    data = form_data(500, 80)
+    torch.manual_seed(1)
+    model = FormTagger(len(data.words), len(data.forms), 2, dim=8)
+    # An answer that half of the time is the word's most frequent form.
+    model.encoder.layers = torch.nn.ModuleList()
+    found, right, usual, words = Counter(), Counter(), Counter(), 0
+    for pair in data.pairs:
+        tokens = torch.tensor([data.words.numbers(pair.english)])
+        said = model(tokens)[0].argmax(-1)[0]
+        for word, form, number in zip(pair.english, forms_of(pair), said.tolist(), strict=True):
+            place = data.words.numbers([word])[0]
+            if data.several[place]:
+                words += 1
+                found[kind_of(word)] += 1
+                right[kind_of(word)] += data.forms[number] == form
+                usual[kind_of(word)] += data.forms[data.usual[place]] == form
+    got = accuracy_with(model, None, data)
+    assert got["words"] == words and list(got["by_kind"]) == list(KINDS)
+    assert got["accuracy"] == pytest.approx(sum(right.values()) / words)
+    assert got["usual"] == pytest.approx(sum(usual.values()) / words)
+    assert got["usual_by_kind"] == pytest.approx({kind: usual[kind] / found[kind] for kind in KINDS})
+    assert got["by_kind"] == pytest.approx({kind: right[kind] / found[kind] for kind in KINDS})
+
+
+def test_the_tagger_learns_and_its_heads_are_looked_at_from_the_start(tagged):
+    assert tagged["at"] == [0, 100, 200] and tagged["divergence"].shape == (3, 2, 2, 6)
+    assert tagged["cka"].shape == tagged["cosine"].shape == (3, 2, 2, 6)
+    assert tagged["accuracy_at"][0].max() < 0.1 and torch.equal(tagged["accuracy_at"][-1], tagged["accuracy"])
+    assert tagged["accuracy"].min() > tagged["usual"] + 0.1
+    assert tagged["divergence"].min() > 0 and tagged["divergence"].max() < math.log(2)
+    assert tagged["loss"].shape == (200, 2) and (tagged["loss"][-10:].mean(0) < tagged["loss"][:10].mean(0) / 2).all()
+
+
+def test_a_kept_tagger_is_restored_as_it_was(tagged):
+    for place in range(2):
+        model, data = restore_forms(tagged, place)
+        found = accuracy_with(model, None, data)
+        assert found["accuracy"] == pytest.approx(tagged["accuracy"][place].item())
+        assert list(found["by_kind"].values()) == pytest.approx(tagged["by_kind"][place].tolist())
+        assert accuracy_with(model, all_heads(model), data) == found
+
+
+def test_removing_a_head_is_what_a_model_without_its_output_does(tagged):
+    model, data = restore_forms(tagged, 1)
+    for layer, head, switches in list(without_each(model))[::3]:
+        assert switches.sum() == 7 and switches[layer, head] == 0
+        cut, _ = restore_forms(tagged, 1)
+        with torch.no_grad():
+            cut.encoder.layers[layer].attention.mix.weight[:, 8 * head : 8 * (head + 1)] = 0
+        expected = accuracy_with(cut, None, data)
+        assert accuracy_with(model, switches, data) == expected
+        assert tagged["removal"]["without"][1, layer, head].item() == pytest.approx(expected["accuracy"])
+        assert tagged["removal"]["by_kind"][1, layer, head].tolist() == pytest.approx(
+            list(expected["by_kind"].values())
+        )
+
+
+def test_the_other_removals_are_what_they_are_called(tagged):
+    model, data = restore_forms(tagged)
+    found = removal(model, data)
+    assert found["nothing"].item() == pytest.approx(accuracy_with(model, [[0] * 4] * 2, data)["accuracy"])
+    assert found["without_layer"][1].item() == pytest.approx(accuracy_with(model, [[1] * 4, [0] * 4], data)["accuracy"])
+    alone = accuracy_with(model, [[False, False, True, False], [True] * 4], data)["accuracy"]
+    assert found["alone"][0, 2].item() == pytest.approx(alone)
+    # Without any head no word knows of another: hardly better than always the same form.
+    assert found["nothing"] < tagged["usual"] + 0.05 < tagged["accuracy"][0]
+
+
+def test_one_sentence_gets_the_answers_that_the_accuracy_counts(tagged):
+    model, data = restore_forms(tagged)
+    off = [[1, 0, 1, 1], [1, 1, 1, 0]]
+    wrong = 0
+    for pair in data.pairs:
+        found = answers_with(model, pair.english, off, data)
+        wrong += sum(
+            several and said != form
+            for said, form, several in zip(found["forms"], forms_of(pair), found["several"], strict=True)
+        )
+    expected = accuracy_with(model, off, data)
+    assert wrong == round((1 - expected["accuracy"]) * expected["words"])
+    assert found["weights"].shape == (2, 4, len(pair.english), len(pair.english))
+    assert torch.allclose(found["weights"].sum(-1), torch.ones(2, 4, len(pair.english)))
+    assert all(0 < sure <= 1 for sure in found["sure"])
+
+
+def test_what_does_not_fit_is_refused_in_words(tagged):
+    model, data = restore_forms(tagged)
+    with pytest.raises(ValueError, match=r"shape \(2, 4\).*got \(4, 2\)"):
+        accuracy_with(model, torch.ones(4, 2), data)
+    with pytest.raises(ValueError, match="zebra"):
+        answers_with(model, ["the", "zebra", "sleeps"], None, data)
+    with pytest.raises(ValueError, match="pass the `data`"):
+        accuracy_with(model, None, form_data(500, 80))
+
+
+def test_a_seed_gives_the_same_tagger_each_time():
+    settings = SMALL | {"steps": 8, "removed": False}
+    first, again, company = (train_forms.__wrapped__(2, seeds, **settings) for seeds in ([1], [1], [0, 1]))
+    assert torch.equal(first["loss"], again["loss"]) and first["removal"] is None
+    assert torch.allclose(first["loss"][:, 0], company["loss"][:, 1], atol=1e-4)
+    assert not torch.allclose(company["loss"][:, 0], company["loss"][:, 1], atol=1e-3)
+
+
+def test_model_of_gives_the_parameters_of_one_seed(tagged):
+    model, data = restore_forms(tagged, 0)
+    other = model_of(FormTagger(len(data.words), len(data.forms), 4, dim=32), tagged["state"], 1)
+    assert torch.equal(other.table.weight, tagged["state"]["table.weight"][1])
+    assert not torch.equal(other.table.weight, model.table.weight)
+
+
+def test_the_rate_rises_stays_and_falls():
+    rates = rates_of(100, 2.0, 0.1)
+    assert rates[0] == pytest.approx(0.2) and rates[9:50] == pytest.approx([2.0] * 41)
+    assert rates[75] == pytest.approx(1.0) and 0 < rates[99] < 0.05
+
+
+# Costs and stored tables
+
+
+def test_more_heads_have_the_same_parameters_and_products_and_more_scores():
+    rows = head_costs((1, 2, 4), dim=16, n=12, batch=3, repeats=2)
+    assert {row["parameters"] for row in rows} == {4 * 16 * 17}
+    assert {row["products"] for row in rows} == {3 * (4 * 12 * 16 * 16 + 2 * 12 * 12 * 16)}
+    assert [row["exponentials"] for row in rows] == [3 * 144, 6 * 144, 12 * 144]
+    assert [row["score_bytes"] for row in rows] == [4 * row["exponentials"] for row in rows]
+    names = {name for name in rows[0] if name.endswith("_seconds")}
+    assert names == {"projections_seconds", "products_seconds", "softmax_seconds", "fused_seconds"}
+    assert all(0 < row[name] < 1 for row in rows for name in names)
+    assert "softmax_ms" in head_cost_table((1, 2), repeats=1, dim=8, n=4, batch=2)[0]
+
+
+def test_the_tables_can_be_measured_small():
+    rows = two_places_table(2, steps=2, batch=4)
+    assert len(rows) == 8 and all(len(row["pairs"]) == 2 and row["solved"] == 0 for row in rows)
+    one, two = heads_table(2, (1, 2), **SMALL | {"steps": 2})
+    assert "divergence" not in one and len(two["divergence"]) == len(two["at"]) == 3
+    assert len(two["lost_by_removing_one"]) == 2 and len(two["lost_by_removing_one"][0][0]) == 2
+    assert one["accuracy"]["least"] == pytest.approx(min(one["accuracies"]), abs=0.1)

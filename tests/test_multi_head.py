@@ -1,0 +1,339 @@
+"""Facts about multi-head attention: three versions of it, and torch's."""
+
+import copy
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.parity import assert_close, assert_same_gradients, backward, scramble
+from utils.models.attention import attention
+from utils.models.multi_head import (
+    ListOfHeads,
+    MultiHeadAttention,
+    head_width,
+    list_of_heads,
+    merge_heads,
+    split_heads,
+)
+from utils.models.self_attention import SelfAttention, causal_mask, padding_mask
+from utils.models.torch_weights import from_torch, to_torch
+from utils.training.self_attention import stacked, together
+
+DTYPES = (torch.float64, torch.float32)
+
+sizes = st.fixed_dictionaries(
+    {
+        "b": st.integers(1, 3),
+        "m": st.integers(1, 6),
+        "n": st.integers(1, 7),
+        "heads": st.integers(1, 4),
+        "width": st.integers(1, 5),
+        "bias": st.booleans(),
+        "seed": st.integers(0, 2**31),
+    }
+)
+masks = st.sampled_from(["no", "shared", "padding", "each"])
+
+
+def layer_and_inputs(b, m, n, heads, width, bias, seed, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    layer = MultiHeadAttention(heads * width, heads, bias)
+    scramble(layer, seed)
+    x, memory = (torch.randn(b, k, heads * width, generator=generator).to(dtype).requires_grad_() for k in (m, n))
+    return layer.to(dtype), x, memory
+
+
+def draw_mask(kind, b, m, n, seed):
+    """A mask in which every token may look somewhere."""
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "no":
+        return None
+    if kind == "padding":
+        return padding_mask(torch.randint(1, n + 1, (b,), generator=generator), n)
+    mask = torch.rand((m, n) if kind == "shared" else (b, m, n), generator=generator) > 0.5
+    mask[..., 0] |= ~mask.any(-1)
+    return mask
+
+
+def torchs_mask(mask, heads):
+    """nn.MultiheadAttention wants True for 'may not look', and a copy for each head."""
+    if mask is None:
+        return {}
+    if mask.dim() == 2:
+        return {"attn_mask": ~mask}
+    if mask.size(1) == 1:
+        return {"key_padding_mask": ~mask.squeeze(1)}
+    return {"attn_mask": ~mask.repeat_interleave(heads, 0)}
+
+
+# Splitting and merging
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes)
+def test_merging_undoes_splitting_and_each_head_gets_neighbouring_components(size):
+    b, n, heads, width = (size[name] for name in ("b", "n", "heads", "width"))
+    x = torch.randn(b, n, heads * width)
+    split = split_heads(x, heads)
+    assert split.shape == (b, heads, n, width)
+    assert torch.equal(merge_heads(split), x)
+    for head in range(heads):
+        assert torch.equal(split[:, head], x[..., head * width : (head + 1) * width])
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_with_a_proposal():
+    for make in (
+        lambda: split_heads(torch.zeros(2, 5, 30), 4),
+        lambda: MultiHeadAttention(30, 4),
+        lambda: ListOfHeads(30, 4),
+    ):
+        with pytest.raises(ValueError, match="expected 4 heads to divide dim 30; try dim 32"):
+            make()
+    with pytest.raises(ValueError, match="expected 0 heads"):
+        head_width(8, 0)
+
+
+# Three versions, one result
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, masks)
+def test_the_list_of_heads_the_reshaped_and_the_fused_version_give_the_same(size, kind):
+    layer, _, x = layer_and_inputs(**size, dtype=torch.float32)
+    mask = draw_mask(kind, size["b"], size["n"], size["n"], size["seed"])
+    listed, of_list = list_of_heads(layer)(x, mask)
+    reshaped, of_reshaped = layer(x, mask=mask, need_weights=True)
+    fused, nothing = layer(x, mask=mask)
+    assert nothing is None
+    assert of_list.shape == of_reshaped.shape == (size["b"], size["heads"], size["n"], size["n"])
+    torch.testing.assert_close(of_list, of_reshaped, rtol=0, atol=1e-6)
+    scale = max(1.0, listed.abs().max().item())
+    torch.testing.assert_close(listed, reshaped, rtol=0, atol=1e-6 * scale)
+    torch.testing.assert_close(fused, reshaped, rtol=0, atol=1e-6 * scale)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes, masks, st.booleans())
+def test_the_gradients_of_the_three_versions_are_the_same(size, kind, cross):
+    layer, x, memory = layer_and_inputs(**size)
+    x = memory if not cross else x
+    mask = draw_mask(kind, size["b"], x.size(1), memory.size(1), size["seed"])
+    versions = [
+        lambda: layer(x, memory if cross else None, mask)[0],
+        lambda: layer(x, memory if cross else None, mask, need_weights=True)[0],
+    ]
+    if not cross:
+        listed = list_of_heads(layer)
+        versions.append(lambda: listed(x, mask)[0])
+    gradients = []
+    for version in versions:
+        x.grad = memory.grad = None
+        backward(version())
+        gradients.append((x.grad, memory.grad))
+    for got in gradients[1:]:
+        for one, other in zip(got, gradients[0], strict=True):
+            assert_close(one, other, "gradient of the input")
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4, 6, 12])
+def test_the_number_of_parameters_does_not_depend_on_the_number_of_heads(heads):
+    for kind in (MultiHeadAttention, ListOfHeads):
+        assert sum(one.numel() for one in kind(12, heads).parameters()) == 4 * 12 * 13
+        assert sum(one.numel() for one in kind(12, heads, bias=False).parameters()) == 4 * 12 * 12
+
+
+def test_one_head_is_lesson_four_and_a_matrix():
+    layer, _, x = layer_and_inputs(2, 3, 5, 1, 6, True, 0)
+    alone = SelfAttention(6, bias=True).double()
+    for linear, weight, bias in zip(
+        (alone.query, alone.key, alone.value), layer.project.weight.chunk(3), layer.project.bias.chunk(3), strict=True
+    ):
+        linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    found, weights = alone(x)
+    output, looked = layer(x, need_weights=True)
+    torch.testing.assert_close(layer.mix(found), output)
+    torch.testing.assert_close(weights, looked.squeeze(1))
+
+
+def test_the_scale_is_the_root_of_the_heads_width_and_not_of_the_model():
+    layer, _, x = layer_and_inputs(2, 3, 5, 3, 4, True, 1)
+    query, key, value = layer.queries_keys_values(x)
+    _, weights = layer(x, need_weights=True)
+    torch.testing.assert_close(weights, (query @ key.transpose(-2, -1) / 4**0.5).softmax(-1))
+    torch.testing.assert_close(weights, attention(query, key, value)[1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes, masks)
+def test_the_weights_are_those_that_made_the_output(size, kind):
+    layer, x, memory = layer_and_inputs(**size)
+    output, weights = layer(
+        x, memory, draw_mask(kind, size["b"], size["m"], size["n"], size["seed"]), need_weights=True
+    )
+    assert output.shape == x.shape and weights.shape == (size["b"], size["heads"], size["m"], size["n"])
+    torch.testing.assert_close(layer.mix(merge_heads(weights @ layer.keys_values(memory)[1])), output)
+
+
+# Equal to torch's
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, masks, st.booleans(), st.booleans(), st.sampled_from(DTYPES))
+def test_it_equals_torchs_forward_and_backward(size, kind, cross, need_weights, dtype):
+    ours, x, memory = layer_and_inputs(**size, dtype=dtype)
+    if not cross:
+        x = memory
+    dim, heads = ours.dim, ours.heads
+    theirs = to_torch(ours, nn.MultiheadAttention(dim, heads, bias=size["bias"], batch_first=True, dtype=dtype))
+    mask = draw_mask(kind, size["b"], x.size(1), memory.size(1), size["seed"])
+    results = []
+    for run in (
+        lambda: ours(x, memory if cross else None, mask, need_weights),
+        lambda: theirs(
+            x, memory, memory, need_weights=need_weights, average_attn_weights=False, **torchs_mask(mask, heads)
+        ),
+    ):
+        x.grad = memory.grad = None
+        output, weights = run()
+        backward(output)
+        results.append((output, weights, x.grad, memory.grad))
+    (output, weights, *gradients), (their_output, their_weights, *their_gradients) = results
+    assert_close(output, their_output, "output")
+    if need_weights:
+        assert_close(weights, their_weights, "weights")
+    for one, other in zip(gradients, their_gradients, strict=True):
+        assert_close(one, other, "gradient of the input")
+    assert_same_gradients(ours, theirs)
+
+
+def test_the_parameters_come_back_from_torch_as_they_went():
+    ours, x, _ = layer_and_inputs(2, 4, 5, 3, 2, True, 5)
+    theirs = to_torch(ours, nn.MultiheadAttention(6, 3, batch_first=True, dtype=torch.float64))
+    back = from_torch(theirs, MultiHeadAttention(6, 3).double())
+    for one, other in zip(ours.parameters(), back.parameters(), strict=True):
+        assert torch.equal(one, other) and one is not other
+    assert torch.equal(ours(x)[0], back(x)[0])
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_copied():
+    ours = MultiHeadAttention(6, 3)
+    before = nn.MultiheadAttention(6, 2)
+    kept = [one.clone() for one in before.parameters()]
+    with pytest.raises(ValueError, match="same heads on both sides, got 3 here and 2"):
+        to_torch(ours, before)
+    assert all(torch.equal(one, other) for one, other in zip(before.parameters(), kept, strict=True))
+    with pytest.raises(ValueError, match="same bias"):
+        to_torch(ours, nn.MultiheadAttention(6, 3, bias=False))
+    with pytest.raises(ValueError, match=r"expected parameters of one shape, got \(18, 6\) and \(27, 9\)"):
+        to_torch(ours, nn.MultiheadAttention(9, 3))
+    with pytest.raises(
+        TypeError, match="MultiHeadAttention and nn.MultiheadAttention.*got MultiHeadAttention and Linear"
+    ):
+        to_torch(ours, nn.Linear(6, 6))
+
+
+# Masks
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes, st.booleans())
+def test_a_token_that_may_look_nowhere_gets_the_mixing_bias_alone_and_finite_gradients(size, need_weights):
+    layer, x, memory = layer_and_inputs(**size)
+    mask = torch.ones(size["b"], size["m"], size["n"], dtype=torch.bool)
+    mask[:, 0] = False
+    output, weights = layer(x, memory, mask, need_weights)
+    backward(output)
+    alone = torch.zeros_like(output[:, 0]) if layer.mix.bias is None else layer.mix.bias.expand_as(output[:, 0])
+    torch.testing.assert_close(output[:, 0], alone, rtol=0, atol=1e-12)
+    if need_weights:
+        assert (weights[:, :, 0] == 0).all()
+    assert (x.grad[:, 0] == 0).all()
+    assert all(one.grad.isfinite().all() for one in (x, memory, *layer.parameters()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes, st.booleans())
+def test_a_masked_token_has_no_influence_on_any_other(size, need_weights):
+    layer, x, memory = layer_and_inputs(**size)
+    mask = padding_mask(torch.full((size["b"],), size["n"] - 1), size["n"])
+    before, _ = layer(x, memory, mask, need_weights)
+    with torch.no_grad():
+        memory[:, -1] = 1e6
+    after, _ = layer(x, memory, mask, need_weights)
+    assert torch.equal(before, after)
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes, st.booleans())
+def test_no_gradient_comes_from_the_future(size, need_weights):
+    layer, x, _ = layer_and_inputs(**size)
+    m = x.size(1)
+    for place in range(m):
+        output, _ = layer(x, mask=causal_mask(m), need_weights=need_weights)
+        (gradient,) = torch.autograd.grad(output[:, place].square().sum(), x)
+        assert (gradient[:, place + 1 :] == 0).all()
+    assert (gradient.abs().sum(-1) > 0).all()
+
+
+def test_a_mask_of_real_tokens_without_an_axis_for_the_queries_is_refused_with_the_remedy():
+    layer, x, memory = layer_and_inputs(2, 4, 5, 3, 2, True, 0)
+    for shape in [(2, 5), (2, 3, 4, 5), (2, 4, 4), (5,)]:
+        with pytest.raises(ValueError, match=r"expected a mask of shape \(4, 5\).*unsqueeze\(1\)"):
+            layer(x, memory, torch.ones(shape, dtype=torch.bool))
+    with pytest.raises(TypeError, match="True means 'may look'"):
+        layer(x, memory, torch.ones(4, 5))
+
+
+# Switching heads off
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_head_that_is_switched_off_leaves_nothing_of_itself(need_weights):
+    layer, x, memory = layer_and_inputs(2, 4, 5, 3, 2, True, 7)
+    output, _ = layer(x, memory, need_weights=need_weights)
+    for head in range(3):
+        on = torch.ones(3)
+        on[head] = 0
+        deaf = copy.deepcopy(layer)  # its mixing matrix has nothing in the columns of this head
+        with torch.no_grad():
+            deaf.mix.weight[:, 2 * head : 2 * head + 2] = 0
+        without, _ = layer(x, memory, need_weights=need_weights, heads_on=on)
+        torch.testing.assert_close(without, deaf(x, memory, need_weights=need_weights)[0])
+        assert torch.equal(layer(x, memory, need_weights=need_weights, heads_on=on.bool())[0], without)
+        assert not torch.allclose(without, output)
+    everything, _ = layer(x, memory, need_weights=need_weights, heads_on=torch.ones(3))
+    assert torch.equal(everything, output)
+
+
+def test_the_order_of_the_heads_does_not_matter_if_the_mixing_matrix_follows():
+    layer, x, _ = layer_and_inputs(2, 4, 5, 3, 2, True, 8)
+    order = torch.tensor([2, 0, 1])
+    other = MultiHeadAttention(6, 3).double()
+    with torch.no_grad():
+        other.project.weight.copy_(layer.project.weight.view(3, 3, 2, 6)[:, order].reshape(18, 6))
+        other.project.bias.copy_(layer.project.bias.view(3, 3, 2)[:, order].reshape(18))
+        other.mix.weight.copy_(layer.mix.weight.view(6, 3, 2)[:, order].reshape(6, 6))
+        other.mix.bias.copy_(layer.mix.bias)
+    (one, looked), (two, looked_too) = layer(x, need_weights=True), other(x, need_weights=True)
+    torch.testing.assert_close(one, two)
+    torch.testing.assert_close(looked[:, order], looked_too)
+
+
+# Many seeds at once
+
+
+def test_seeds_trained_together_learn_what_each_learns_alone():
+    seeds, x, mask = [3, 4, 5, 6], torch.randn(4, 2, 5, 6), padding_mask(torch.tensor([4, 5]), 5)
+    model, parameters = stacked(lambda: MultiHeadAttention(6, 3), seeds)
+    output = together(model, parameters, x, mask=mask, need_weights=True)
+    gradients = torch.autograd.grad(output.square().sum(), list(parameters.values()))
+    for number, seed in enumerate(seeds):
+        alone, _ = stacked(lambda: MultiHeadAttention(6, 3), [seed])
+        own, _ = alone(x[number], mask=mask)
+        torch.testing.assert_close(output[number], own)
+        own.square().sum().backward()
+        for name, gradient in zip(parameters, gradients, strict=True):
+            torch.testing.assert_close(gradient[number], alone.get_parameter(name).grad)

@@ -1,0 +1,439 @@
+"""Facts about the decoder, the whole Transformer and its key-value cache."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.benchmarks.transformer_speed import training_speed
+from tests.parity import assert_close, assert_same_gradients, backward, scramble
+from utils.models.positions import sinusoidal_positions
+from utils.models.self_attention import causal_mask, padding_mask
+from utils.models.torch_weights import from_torch, parameter_pairs, to_torch
+from utils.models.transformer import Decoder, DecoderLayer, Transformer, WordVectors
+from utils.training.self_attention import stacked, together
+
+DTYPES = (torch.float64, torch.float32)
+ORDERS = ("pre", "post")
+PAD = 0
+
+sizes = st.fixed_dictionaries(
+    {
+        "b": st.integers(1, 3),
+        "n": st.integers(1, 6),
+        "m": st.integers(1, 5),
+        "heads": st.integers(1, 3),
+        "half": st.integers(1, 2),  # of a head's width; sinusoids come in pairs
+        "hidden": st.integers(1, 9),
+        "layers": st.integers(1, 2),
+        "seed": st.integers(0, 2**31),
+    }
+)
+
+
+def model_of(heads=3, half=2, hidden=7, layers=2, norm="pre", dtype=torch.float64, seed=0, **options):
+    options = {"dropout": 0.0, **options}
+    model = Transformer(11, 13, 2 * half * heads, heads, hidden, layers, norm=norm, **options)
+    scramble(model, seed)
+    return model.to(dtype)
+
+
+def draw_words(b, n, m, seed=0):
+    """Source (b, n) with its mask and target (b, m): 0 is padding, and every sentence has at least one word."""
+    generator = torch.Generator().manual_seed(seed)
+    source = torch.randint(1, 11, (b, n), generator=generator)
+    real = padding_mask(torch.randint(1, n + 1, (b,), generator=generator), n).squeeze(1)
+    return source.masked_fill(~real, PAD), real, torch.randint(1, 13, (b, m), generator=generator)
+
+
+def torchs_model(dim, heads, hidden, layers, norm, dtype, activation="relu"):
+    model = nn.Transformer(
+        dim,
+        heads,
+        layers,
+        layers,
+        hidden,
+        dropout=0.0,
+        activation=activation,
+        batch_first=True,
+        norm_first=norm == "pre",
+        dtype=dtype,
+    )
+    model.encoder.enable_nested_tensor = False
+    return model
+
+
+# Equal to torch's
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes,
+    st.sampled_from(ORDERS),
+    st.sampled_from(["relu", "gelu"]),
+    st.sampled_from(["no", "causal", "padding", "all"]),
+    st.sampled_from(DTYPES),
+)
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_the_two_stacks_equal_nn_transformer_forward_and_backward(size, norm, activation, masked, dtype):
+    heads, half, hidden, layers = (size[name] for name in ("heads", "half", "hidden", "layers"))
+    b, n, m, dim = size["b"], size["n"], size["m"], 2 * half * heads
+    ours = model_of(heads, half, hidden, layers, norm, dtype, size["seed"], activation=activation, final_norm=True)
+    theirs = to_torch(ours, torchs_model(dim, heads, hidden, layers, norm, dtype, activation))
+
+    generator = torch.Generator().manual_seed(size["seed"])
+    source, target = (torch.randn(b, k, dim, generator=generator).to(dtype).requires_grad_() for k in (n, m))
+    real, real_target = (padding_mask(torch.randint(1, k + 1, (b,), generator=generator), k).squeeze(1) for k in (n, m))
+    among, across = (torch.rand(k, n, generator=generator) > 0.5 for k in (n, m))
+    among[:, 0] = across[:, 0] = True  # a row that may look nowhere is NaN in torch
+    causal = causal_mask(m)
+    own, memory_mask, back = {
+        "no": (None, None, None),
+        "causal": (None, None, causal),
+        "padding": (real.unsqueeze(1), real.unsqueeze(1), real_target.unsqueeze(1)),
+        "all": (real.unsqueeze(1) & among, real.unsqueeze(1) & across, real_target.unsqueeze(1) & causal),
+    }[masked]
+    their_masks = {}
+    if masked in ("padding", "all"):
+        their_masks |= {
+            "src_key_padding_mask": ~real,
+            "memory_key_padding_mask": ~real,
+            "tgt_key_padding_mask": ~real_target,
+        }
+    if masked in ("causal", "all"):
+        their_masks["tgt_mask"] = ~causal
+    if masked == "all":
+        their_masks |= {"src_mask": ~among, "memory_mask": ~across}
+
+    results = []
+    for run in (
+        lambda: ours.decoder(target, ours.encoder(source, own)[0], back, memory_mask)[0],
+        lambda: theirs(source, target, **their_masks),
+    ):
+        source.grad = target.grad = None
+        output = run()[real_target]
+        backward(output)
+        results.append((output, source.grad, target.grad))
+    for what, got, want in zip(("output", "gradient of the source", "gradient of the target"), *results, strict=True):
+        assert_close(got, want, what)
+    pairs = list(parameter_pairs(ours, theirs))
+    in_stacks = [*ours.encoder.parameters(), *ours.decoder.parameters()]
+    assert len(pairs) == len(in_stacks) == len(list(theirs.parameters()))
+    for mine, other in pairs:
+        assert_close(mine.grad, other.grad, f"gradient of a parameter {tuple(mine.shape)}")
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.sampled_from(ORDERS), st.booleans(), st.sampled_from(DTYPES))
+def test_the_decoder_equals_torchs_with_and_without_a_final_norm(size, norm, final_norm, dtype):
+    heads, dim, hidden, layers = size["heads"], 2 * size["half"] * size["heads"], size["hidden"], size["layers"]
+    ours = Decoder(layers, dim, heads, hidden, norm=norm, final_norm=final_norm)
+    scramble(ours, size["seed"])
+    layer = nn.TransformerDecoderLayer(
+        dim, heads, hidden, dropout=0.0, batch_first=True, norm_first=norm == "pre", dtype=dtype
+    )
+    final = nn.LayerNorm(dim, dtype=dtype) if final_norm else None
+    theirs = to_torch(ours.to(dtype), nn.TransformerDecoder(layer, layers, final))
+    generator = torch.Generator().manual_seed(size["seed"])
+    memory, x = (torch.randn(size["b"], k, dim, generator=generator).to(dtype) for k in (size["n"], size["m"]))
+    mask = causal_mask(size["m"])
+    outputs = ours(x, memory, mask)[0], theirs(x, memory, tgt_mask=~mask)
+    assert_close(*outputs, "output")
+    for output in outputs:
+        backward(output)
+    assert_same_gradients(ours, theirs)
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_the_stacks_come_back_from_torch_as_they_went_and_the_tables_stay(norm):
+    ours = model_of(norm=norm, final_norm=True)
+    theirs = to_torch(ours, torchs_model(12, 3, 7, 2, norm, torch.float64))
+    other = model_of(norm=norm, final_norm=True, seed=1)
+    table = other.target_vectors.table.weight.clone()
+    back = from_torch(theirs, other)
+    for one, two in zip(parameter_pairs(ours, theirs), parameter_pairs(back, theirs), strict=True):
+        assert torch.equal(one[0], two[0])
+    assert torch.equal(back.target_vectors.table.weight, table)
+    with pytest.raises(ValueError, match="same final norm"):
+        to_torch(model_of(norm=norm, final_norm=False), theirs)
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+def test_the_decoder_layer_is_the_formula_of_its_norm_order(norm):
+    layer = DecoderLayer(12, 3, 7, norm=norm).double()
+    scramble(layer, 2)
+    layer, x, memory, mask = (
+        layer.double(),
+        torch.randn(2, 4, 12).double(),
+        torch.randn(2, 5, 12).double(),
+        causal_mask(4),
+    )
+    if norm == "pre":
+        y = x + layer.self_attention(layer.self_norm(x), mask=mask)[0]
+        z = y + layer.cross_attention(layer.cross_norm(y), memory)[0]
+        want = z + layer.feed_forward(layer.feed_forward_norm(z))
+    else:
+        y = layer.self_norm(x + layer.self_attention(x, mask=mask)[0])
+        z = layer.cross_norm(y + layer.cross_attention(y, memory)[0])
+        want = layer.feed_forward_norm(z + layer.feed_forward(z))
+    torch.testing.assert_close(layer(x, memory, mask)[0], want)
+
+
+# The whole model
+
+
+def test_the_model_is_its_parts_one_after_the_other():
+    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
+    memory = model.encode(source, real)
+    logits = model.decode(target, memory, real)
+    assert memory.shape == (2, 5, 12) and logits.shape == (2, 4, 13)
+    vectors = model.source_vectors.table(source) * 12**0.5 + sinusoidal_positions(5, 12)
+    torch.testing.assert_close(memory, model.encoder(vectors, real.unsqueeze(1))[0])
+    x = model.target_vectors.table(target) * 12**0.5 + sinusoidal_positions(4, 12)
+    x, _, _ = model.decoder(x, memory, causal_mask(4), real.unsqueeze(1))
+    torch.testing.assert_close(logits, x @ model.output.weight.T)
+    assert torch.equal(model(source, real, target)[0], logits)
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.sampled_from(ORDERS))
+def test_the_weights_of_all_three_attentions_come_out_and_change_nothing(size, norm):
+    b, n, m, heads, layers = (size[name] for name in ("b", "n", "m", "heads", "layers"))
+    model = model_of(heads, size["half"], size["hidden"], layers, norm, seed=size["seed"])
+    source, real, target = draw_words(b, n, m, size["seed"])
+    logits, looks = model(source, real, target, need_weights=True)
+    fused, nothing = model(source, real, target)
+    assert nothing is None
+    torch.testing.assert_close(logits, fused)
+    for weights, shape in zip(looks, [(n, n), (m, m), (m, n)], strict=True):
+        assert [one.shape for one in weights] == [(b, heads, *shape)] * layers
+        for one in weights:
+            torch.testing.assert_close(one.sum(-1), torch.ones_like(one[..., 0]))
+    assert all((one.masked_select(~real[:, None, None]) == 0).all() for one in (*looks.encoder, *looks.cross))
+    assert all((one.triu(1) == 0).all() for one in looks.decoder)
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.sampled_from(ORDERS), st.booleans())
+def test_no_gradient_comes_from_the_future(size, norm, need_weights):
+    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
+    source, real, target = draw_words(size["b"], size["n"], size["m"], size["seed"])
+    vectors = []
+    model.target_vectors.register_forward_hook(lambda module, given, output: vectors.append(output))
+    for place in range(size["m"]):
+        logits, _ = model(source, real, target, need_weights)
+        (gradient,) = torch.autograd.grad(logits[:, place].square().sum(), vectors[-1])
+        assert (gradient[:, place + 1 :] == 0).all()
+    assert (gradient.abs().sum(-1) > 0).all()  # the last word hears of all before it
+
+
+def test_words_that_come_later_change_no_logit_before_them():
+    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
+    other = target.clone()
+    other[:, 2:] = 1 + other[:, 2:] % 12
+    before, after = (model(source, real, words)[0] for words in (target, other))
+    assert torch.equal(before[:, :2], after[:, :2])
+    assert not torch.isclose(before[:, 2:], after[:, 2:]).all(-1).any()
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+@pytest.mark.parametrize("tied", ["none", "output"])
+def test_gradients_reach_every_parameter(norm, tied):
+    model = model_of(norm=norm, tied=tied)
+    source = torch.arange(11).repeat(2, 1)
+    target = torch.stack([torch.arange(13), torch.arange(13).flip(0)])
+    backward(model(source, None, target)[0])
+    for name, parameter in model.named_parameters():
+        gradient = parameter.grad
+        if name.endswith("project.bias"):
+            # A number added to every key moves all scores of a query alike: the softmax does not see it.
+            query, key, value = gradient.chunk(3)
+            assert key.abs().max() < 1e-9
+            gradient = torch.cat([query, value])
+        if name.endswith("table.weight"):
+            assert (gradient.abs().sum(-1) > 0).all(), name  # every word
+        assert (gradient.abs() > 1e-12).any(), name
+
+
+def test_tied_tables_are_one_and_gather_the_gradients_of_all_their_uses():
+    words = {"none": 3, "output": 2, "all": 1}
+    for tied, tables in words.items():
+        model = Transformer(13, 13, 12, 3, norm="pre", tied=tied, dropout=0.0)
+        found = {id(one.weight) for one in (model.source_vectors.table, model.target_vectors.table, model.output)}
+        assert len(found) == tables
+        assert sum(one.shape == (13, 12) for one in model.parameters()) == tables
+    one, two = model_of(tied="output"), model_of(tied="none")
+    two.load_state_dict(one.state_dict())
+    source, real, target = draw_words(2, 5, 4)
+    for model in (one, two):
+        backward(model(source, real, target)[0])
+    torch.testing.assert_close(one.output.weight.grad, two.output.weight.grad + two.target_vectors.table.weight.grad)
+    with pytest.raises(ValueError, match="got 11 source and 13 target words; try tied='output'"):
+        model_of(tied="all")
+    with pytest.raises(ValueError, match="expected tied of none, output, all, got 'both'"):
+        model_of(tied="both")
+
+
+def test_fresh_vectors_are_as_large_as_the_positions_and_the_positions_never_end():
+    vectors = WordVectors(500, 64)
+    assert (vectors.table.weight * 8).std().item() == pytest.approx(1.0, abs=0.02)
+    words = torch.randint(500, (2, 9))
+    for start in (0, 3, 250, 1000):
+        want = vectors.table(words) * 8 + sinusoidal_positions(9, 64, start=start)
+        torch.testing.assert_close(vectors(words, start), want)
+    assert "positions" not in vectors.state_dict()
+
+
+def test_dropout_acts_in_training_alone():
+    model, (source, real, target) = model_of(dropout=0.3), draw_words(2, 5, 4)
+    first, second = (model(source, real, target)[0] for _ in range(2))
+    assert not torch.allclose(first, second)
+    model.eval()
+    first, second = (model(source, real, target)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+# Padding and small sizes
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.sampled_from(ORDERS), st.integers(1, 3))
+def test_padding_never_changes_a_logit_a_loss_or_a_gradient(size, norm, more):
+    b, n, m = size["b"], size["n"], size["m"]
+    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
+    source, real, target = draw_words(b, n, m, size["seed"])
+    answers = torch.randint(1, 13, (b, m), generator=torch.Generator().manual_seed(size["seed"]))
+
+    def loss_and_gradients(source, real, target, answers):
+        model.zero_grad()
+        logits, _ = model(source, real, target)
+        loss = F.cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=PAD)
+        loss.backward()
+        return [logits[:, :m], loss, *(one.grad for one in model.parameters())]
+
+    plain = loss_and_gradients(source, real, target, answers)
+    longer = loss_and_gradients(
+        F.pad(source, (0, more), value=PAD),
+        F.pad(real, (0, more)),
+        F.pad(target, (0, more), value=PAD),
+        F.pad(answers, (0, more), value=PAD),
+    )
+    for got, want in zip(longer, plain, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
+    other = source.masked_fill(~real, 7)
+    assert torch.equal(model(other, real, target)[0], model(source, real, target)[0])
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+def test_a_sentence_comes_out_the_same_alone_and_in_company(norm):
+    model, (source, real, target) = model_of(norm=norm), draw_words(3, 6, 4)
+    together_, _ = model(source, real, target)
+    for row in range(3):
+        length = int(real[row].sum())
+        alone, _ = model(source[row : row + 1, :length], None, target[row : row + 1])
+        torch.testing.assert_close(alone[0], together_[row])
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_source_of_padding_alone_says_nothing_and_breaks_nothing(norm, need_weights):
+    model, (source, real, target) = model_of(norm=norm), draw_words(2, 5, 4)
+    real[0] = False
+    logits, looks = model(source, real, target, need_weights)
+    backward(logits)
+    assert logits.isfinite().all()
+    assert all(one.grad.isfinite().all() for one in model.parameters())
+    other = source.clone()
+    other[0] = 9
+    assert torch.equal(model(other, real, target, need_weights)[0], logits)
+    if need_weights:
+        assert all((one[0] == 0).all() for one in (*looks.encoder, *looks.cross))
+
+
+@pytest.mark.parametrize("norm", ORDERS)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_one_sentence_of_one_word_translated_by_one_word(norm, need_weights):
+    model = model_of(norm=norm)
+    logits, _ = model(torch.tensor([[3]]), torch.tensor([[True]]), torch.tensor([[1]]), need_weights)
+    assert logits.shape == (1, 1, 13) and logits.isfinite().all()
+
+
+def test_a_mask_that_is_not_one_of_words_is_refused():
+    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
+    with pytest.raises(ValueError, match=r"expected a mask \(b, n\).*got shape \(2, 1, 5\)"):
+        model(source, real.unsqueeze(1), target)
+
+
+# The cache
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.sampled_from(ORDERS), st.booleans())
+def test_steps_with_the_cache_equal_one_pass_over_all_words(size, norm, need_weights):
+    b, n, m = size["b"], size["n"], size["m"]
+    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
+    source, real, target = draw_words(b, n, m, size["seed"])
+    with torch.no_grad():
+        logits, looks = model(source, real, target, need_weights=True)
+        cache = model.remember(model.encode(source, real), room=m)
+        for place in range(m):
+            got, cross = model.step(target[:, place], cache, real, need_weights)
+            torch.testing.assert_close(got, logits[:, place], rtol=1e-10, atol=1e-10)
+            assert (cross is None) == (not need_weights)
+            for one, all_at_once in zip(cross or [], looks.cross if need_weights else [], strict=True):
+                torch.testing.assert_close(one, all_at_once[:, :, place])
+
+
+def test_the_cache_takes_several_words_at_once_and_says_when_it_is_full():
+    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
+    with torch.no_grad():
+        memory = model.encode(source, real)
+        whole, _, _ = model.decoder(model.target_vectors(target), memory, causal_mask(4), real.unsqueeze(1))
+        cache = model.remember(memory, room=4)
+        model.decoder(model.target_vectors(target[:, :1]), None, None, real.unsqueeze(1), cache=cache)
+        rest = model.target_vectors(target[:, 1:], start=1)
+        got, _, _ = model.decoder(rest, None, causal_mask(4)[1:], real.unsqueeze(1), cache=cache)
+        torch.testing.assert_close(got, whole[:, 1:])
+        with pytest.raises(ValueError, match="expected at most 4 words, got 5; make the cache with more room"):
+            model.step(target[:, 0], cache, real)
+
+
+def test_a_row_of_the_cache_goes_on_from_another():
+    model, (source, real, _) = model_of(), draw_words(1, 5, 4)
+    source, real = source.repeat(3, 1), real.repeat(3, 1)  # three translations of one sentence
+    begun, rows, last = torch.tensor([[1, 4], [1, 5], [1, 6]]), torch.tensor([2, 0, 0]), torch.tensor([7, 8, 9])
+    with torch.no_grad():
+        memory = model.encode(source, real)
+        cache = model.remember(memory, room=3)
+        for word in begun.unbind(1):
+            model.step(word, cache, real)
+        for layer in cache:
+            layer.continue_from(rows)
+        got, _ = model.step(last, cache, real)
+        want = model.decode(torch.cat([begun[rows], last[:, None]], 1), memory, real)[:, -1]
+    torch.testing.assert_close(got, want)
+
+
+# Many seeds at once
+
+
+def test_seeds_run_together_as_each_runs_alone():
+    def make():
+        return Transformer(11, 13, 12, 3, 7, norm="pre", dropout=0.0)
+
+    seeds, (source, real, target) = [3, 4, 5], draw_words(2, 5, 4)
+    model, parameters = stacked(make, seeds)
+    shared = [one.expand(3, *one.shape) for one in (source, real, target)]
+    logits = together(model, parameters, *shared, need_weights=True)
+    for number, seed in enumerate(seeds):
+        alone, _ = stacked(make, [seed])
+        torch.testing.assert_close(logits[number], alone(source, real, target)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_the_speed_benchmark_trains_both_sides():
+    rows = training_speed(shapes=((2, 5), (3, 4)), dim=8, heads=2, hidden=12, layers=1, rounds=1)
+    assert len(rows) == 8 and all(row["speed"] > 0 for row in rows)

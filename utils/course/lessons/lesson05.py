@@ -1,0 +1,2000 @@
+"""Lesson 05: its exercises with the mistakes that people make in them, and its guess-first questions."""
+
+import inspect
+import math
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.exercises import Exercise, register
+from utils.course.quiz import Quiz, register_quiz
+from utils.models import attend, attention
+from utils.models import encoder as reference_encoder
+from utils.models import multi_head as reference_heads
+from utils.models.multi_head import merge_heads, split_heads
+from utils.models.self_attention import causal_mask
+from utils.training import heads as reference_looks
+
+
+def normal(generator, *shape):
+    return torch.randn(*shape, generator=generator)
+
+
+def some_looks(generator, *shape):
+    """A mask in which each row may look at something, and some rows not at everything."""
+    mask = torch.rand(*shape, generator=generator) < 0.6
+    somewhere = torch.randint(shape[-1], shape[:-1], generator=generator)
+    return mask | (torch.arange(shape[-1]) == somewhere.unsqueeze(-1))
+
+
+def nowhere_somewhere(generator, b, n):
+    """A mask (b, n, n) in which one row may look nowhere, and one everywhere."""
+    mask = some_looks(generator, b, n, n)
+    mask[b - 1, 1] = False
+    mask[0, 0] = True
+    return mask
+
+
+# ---------------------------------------------------------------------------------------------- 5.1 a list of heads
+def list_of_heads(x, maps, W_O, mask=None):
+    """x (b, n, d), maps (heads, 3, d, d_k), W_O (heads * d_k, d) to output (b, n, d) and weights (b, heads, n, n)."""
+    looks = [attention(x @ W_Q, x @ W_K, x @ W_V, mask) for W_Q, W_K, W_V in maps]
+    found = torch.cat([output for output, _ in looks], -1)  # (b, n, heads * d_k)
+    return found @ W_O, torch.stack([weights for _, weights in looks], 1)
+
+
+def list_with(
+    project=lambda x, head: [x @ W for W in head],
+    scale=lambda x, maps: maps.size(-1) ** -0.5,
+    look=attend,
+    chosen=lambda maps: maps,
+    join=lambda outputs: torch.cat(outputs, -1),
+    mix=lambda found, W_O: found @ W_O,
+    stack=lambda weights: torch.stack(weights, 1),
+    results=lambda output, weights, x: (output, weights),
+):
+    """The list of heads as the reference does it, with parts that can be replaced by wrong ones."""
+
+    def wrong(x, maps, W_O, mask=None):
+        outputs, weights = [], []
+        for head in chosen(maps):
+            query, key, value = project(x, head)
+            found, looked = look(query @ key.transpose(-2, -1) * scale(x, maps), value, mask)
+            outputs.append(found)
+            weights.append(looked)
+        return results(mix(join(outputs), W_O), stack(weights), x)
+
+    return wrong
+
+
+def list_cases(generator):
+    def one(b, n, d, heads, d_k, mask=None, note=""):
+        maps = normal(generator, heads, 3, d, d_k)
+        return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
+
+    words = torch.arange(5) < torch.tensor([[3], [5]])
+    return [
+        one(2, 5, 6, 3, 2, note="no mask"),
+        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
+        one(2, 3, 4, 3, 5, causal_mask(3), note="one mask for all sentences"),
+        one(2, 5, 7, 4, 3, words.unsqueeze(1), note="a mask (b, 1, n)"),
+        one(2, 3, 4, 1, 4, note="one head"),
+        one(2, 1, 6, 3, 2, note="one token"),
+        one(3, 4, 3, 3, 1, note="heads of width 1"),
+    ]
+
+
+def chained(x, maps, W_O, mask=None):
+    """`x` is overwritten in the loop."""
+    outputs, weights = [], []
+    for W_Q, W_K, W_V in maps:
+        x, looked = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
+        outputs.append(x)
+        weights.append(looked)
+    return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
+
+
+def masked_late(scores, value, mask=None):
+    weights = scores.softmax(-1) if mask is None else scores.softmax(-1) * mask
+    return weights @ value, weights
+
+
+def masked_with(filler):
+    """A look in which hidden scores become `filler`, whatever the row."""
+
+    def look(scores, value, mask=None):
+        weights = (scores if mask is None else scores.masked_fill(~mask, filler)).softmax(-1)
+        return weights @ value, weights
+
+    return look
+
+
+HIDES = "The mask is turned round: True already means 'may look', in `attention` as well."
+LOOKS = [
+    (
+        lambda scores, value, mask=None: attend(scores, value),
+        "The mask has no effect: every head gets it, hand it on to `attention`.",
+    ),
+    (lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask), HIDES),
+    (
+        masked_with(float("-inf")),
+        "A token that may look nowhere got NaN, 0 divided by 0: it must get zeros. Pass the mask to `attention`, which takes "
+        "care of such rows.",
+    ),
+    (
+        masked_with(-1e9),
+        "A token that may look nowhere got the average of all: it must get zeros. Pass the mask to `attention`, which takes "
+        "care of such rows.",
+    ),
+    (
+        masked_late,
+        "The mask came after the softmax, so the weights of a row no longer add up to 1: it belongs before. Pass it to "
+        "`attention`.",
+    ),
+    (
+        lambda scores, value, mask=None: (scores.softmax(-2) @ value, scores.softmax(-2)),
+        "The columns add up to 1, not the rows, and the mask has no effect: the softmax runs over the keys, the last axis. "
+        "`attention` does it.",
+    ),
+]
+
+register(
+    Exercise(
+        id="5.1",
+        title="a list of heads",
+        level="medium",
+        minutes=12,
+        reference=list_of_heads,
+        cases=list_cases,
+        gradient=True,
+        tolerance=1e-3,
+        output_names=("output", "weights"),
+        mistakes=[
+            Mistake(
+                list_with(mix=lambda found, W_O: found),
+                "The output matrix was forgotten: what the heads found stands side by side, and `@ W_O` mixes it.",
+            ),
+            Mistake(
+                list_with(scale=lambda x, maps: x.size(-1) ** -0.5),
+                "The scores were divided by the root of d, the width of the tokens: a score of a head adds up d_k products, so "
+                "it is the root of the head's width. `attention` takes it by itself.",
+            ),
+            Mistake(
+                list_with(scale=lambda x, maps: (len(maps) * maps.size(-1)) ** -0.5),
+                "The scores were divided by the root of the width of all heads together: each head has its own scores, of d_k "
+                "products each. `attention` takes the root of d_k by itself.",
+            ),
+            Mistake(
+                list_with(scale=lambda x, maps: 1.0),
+                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
+            ),
+            Mistake(
+                list_with(scale=lambda x, maps: 1 / maps.size(-1)),
+                "The scores were divided by the head's width, which is the root twice: `attention` divides by the root already.",
+            ),
+            Mistake(
+                list_with(join=sum),
+                "The heads were added up, and what they found apart is one mixture again: `torch.cat(..., -1)` keeps it side by "
+                "side, as wide as `W_O` is high.",
+            ),
+            Mistake(
+                list_with(join=lambda outputs: torch.cat(outputs, -2)),
+                "The heads were put one below the other, as if they were more tokens or sentences: side by side, `torch.cat(..., -1)`. "
+                "(Without the -1 it takes the first axis.)",
+            ),
+            Mistake(
+                list_with(join=lambda outputs: torch.stack(outputs, -1).flatten(-2)),
+                "The components of the heads are shuffled together: all of head 1 comes first, then head 2; "
+                "`torch.cat(..., -1)`.",
+            ),
+            Mistake(
+                list_with(join=lambda outputs: torch.stack(outputs, 1)),
+                "The heads were stacked on an axis of their own, and `W_O` wants them side by side: `torch.cat(..., -1)`.",
+            ),
+            Mistake(
+                list_with(mix=lambda found, W_O: found @ W_O.T),
+                "`W_O` is turned: tokens are rows, so it is `found @ W_O`.",
+            ),
+            Mistake(
+                list_with(mix=lambda found, W_O: torch.relu(found @ W_O)),
+                "There is a ReLU behind the output matrix: mixing is linear, the output may be negative.",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: torch.stack(weights)),
+                "The weights have the heads in front of the batch: `torch.stack(..., 1)` gives (b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: torch.stack(weights, 1).mean(1)),
+                "The weights were averaged over the heads: then one cannot see any more who looked where. Stack them, "
+                "(b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: torch.stack(weights, -1)),
+                "The weights have the heads at the end: `torch.stack(..., 1)` gives (b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: torch.cat(weights, -1)),
+                "The weights of the heads stand in one row, which adds up to more than 1: stack them, (b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: weights[-1]),
+                "Only the last head's weights came back: stack those of all heads, (b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(stack=lambda weights: weights),
+                "The weights came back as a list: `torch.stack(..., 1)` makes one tensor (b, heads, n, n).",
+            ),
+            Mistake(
+                list_with(chosen=lambda maps: maps[:1].expand_as(maps)),
+                "All heads used the maps of the first: each has three of its own, let the loop run over `maps`.",
+            ),
+            Mistake(
+                list_with(project=lambda x, head: (x @ head[1], x @ head[0], x @ head[2])),
+                "Queries and keys are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
+            ),
+            Mistake(
+                list_with(project=lambda x, head: (x @ head[0], x @ head[2], x @ head[1])),
+                "Keys and values are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
+            ),
+            Mistake(
+                list_with(results=lambda output, weights, x: (weights, output)),
+                "The two results are swapped: the output comes first, then the weights.",
+            ),
+            Mistake(
+                list_with(results=lambda output, weights, x: (x + output, weights)),
+                "x was added to the output: that sum belongs to the block around this layer.",
+            ),
+            *(Mistake(list_with(look=look), message) for look, message in LOOKS),
+            Mistake(
+                chained,
+                "The second head read what the first had found: `x` was overwritten in the loop. All heads read the same x.",
+            ),
+        ],
+        hints=[
+            "One head is lesson 04's layer: `attention(x @ W_Q, x @ W_K, x @ W_V, mask)`, with narrow maps.",
+            "`for W_Q, W_K, W_V in maps` goes through the heads; keep the outputs in one list and the weights in another.",
+            "`torch.cat(outputs, -1) @ W_O` mixes what was found; `torch.stack(weights, 1)` has the heads second.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.2 split
+def split_cases(generator):
+    def one(b, n, heads, d_k, note=""):
+        return Case((normal(generator, b, n, heads * d_k), heads), note=note)
+
+    return [
+        one(2, 5, 3, 4),
+        one(3, 4, 2, 5),
+        one(2, 3, 4, 2),
+        one(2, 4, 1, 3, note="one head"),
+        one(2, 1, 3, 2, note="one token"),
+        one(1, 4, 3, 2, note="one sentence"),
+        one(3, 3, 3, 3, note="all sizes equal"),
+        one(2, 3, 4, 1, note="heads of width 1"),
+    ]
+
+
+def split_to(change):
+    """A split by `change(x, b, n, heads, d_k)`."""
+
+    def wrong(x, heads):
+        b, n, d = x.shape
+        return change(x, b, n, heads, d // heads)
+
+    return wrong
+
+
+register(
+    Exercise(
+        id="5.2",
+        title="split into heads",
+        level="easy",
+        minutes=6,
+        reference=split_heads,
+        cases=split_cases,
+        gradient=True,
+        mistakes=[
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, heads, n, d_k)),
+                "The shape is right, the contents are not: `view(b, heads, n, d_k)` cuts the sentence in pieces instead of each "
+                "token's vector, so a head gets some tokens whole and others not at all. First (b, n, heads, d_k), then "
+                "`transpose(1, 2)`.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k)),
+                "The vectors are cut rightly, but the heads stand behind the tokens: `transpose(1, 2)` puts them in front, or "
+                "attention would compare the heads of one token instead of the tokens of one head.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).permute(0, 3, 1, 2)),
+                "The components were dealt out one by one, like cards: a head gets neighbours, the first head the first d / heads "
+                "components. `view(b, n, heads, d_k)` keeps them together.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).transpose(1, 2)),
+                "`heads` was taken for the width of a head: there are `heads` heads, each d / heads wide.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.transpose(1, 2).reshape(b, heads, n, d_k)),
+                "The transpose came before the cut, so tokens and components are mixed up: first `view(b, n, heads, d_k)`, then "
+                "`transpose(1, 2)`.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(0, 2, 3, 1)),
+                "Within a head, width and tokens are swapped: the tokens are the rows, (b, heads, n, d_k).",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(2, 0, 1, 3)),
+                "The heads came first: the batch stays in front, (b, heads, n, d_k).",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flatten(0, 1)),
+                "Batch and heads are one axis now: keep them apart, (b, heads, n, d_k). `attention` takes any number of axes in "
+                "front.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.chunk(heads, -1)),
+                "The pieces are right, but they come one by one: `torch.stack(pieces, 1)` makes one tensor of them.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: torch.stack(x.chunk(heads, -1), -1)),
+                "The heads stand at the end: they come second, (b, heads, n, d_k).",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.unsqueeze(1).repeat(1, heads, 1, 1)),
+                "Every head got the whole vector: it gets d / heads components, so that all heads together are as wide as one "
+                "was.",
+            ),
+            Mistake(
+                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flip(1)),
+                "The heads are in the wrong order: head 1 gets the first components.",
+            ),
+        ],
+        hints=[
+            "`b, n, d = x.shape`, and a head is `d // heads` wide.",
+            "`x.view(b, n, heads, d // heads)` cuts each token's vector in pieces and leaves the tokens where they are.",
+            "Now the axes are (b, n, heads, d_k): `transpose(1, 2)` swaps tokens and heads.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.3 merge
+def merge_cases(generator):
+    def one(b, heads, n, d_k, note=""):
+        return Case((normal(generator, b, heads, n, d_k),), note=note)
+
+    return [
+        one(2, 3, 5, 4),
+        one(3, 2, 4, 5),
+        one(2, 4, 3, 2),
+        one(2, 1, 4, 3, note="one head"),
+        one(2, 3, 1, 2, note="one token"),
+        one(1, 3, 4, 2, note="one sentence"),
+        one(3, 3, 3, 3, note="all sizes equal"),
+        one(2, 4, 3, 1, note="heads of width 1"),
+    ]
+
+
+def merge_to(change):
+    """A merge by `change(x, b, heads, n, d_k)`."""
+    return lambda x: change(x, *x.shape)
+
+
+def the_way_back(answer, generator):
+    x, heads = split_cases(generator)[0].args
+    if not torch.equal(answer(split_heads(x, heads)), x):
+        raise Wrong("`merge_heads(split_heads(x, heads))` is not x again: merging is the way back, step by step.")
+
+
+register(
+    Exercise(
+        id="5.3",
+        title="merge the heads",
+        level="easy",
+        minutes=5,
+        reference=merge_heads,
+        cases=merge_cases,
+        gradient=True,
+        properties=[the_way_back],
+        mistakes=[
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.reshape(b, n, heads * d_k)),
+                "The shape is right, the contents are not: without `transpose(1, 2)` first, a row holds several tokens of one "
+                "head instead of all heads of one token.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.flatten(1, 2)),
+                "The heads stand one below the other, (b, heads * n, d_k): put them side by side, (b, n, heads * d_k).",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2)),
+                "Tokens and heads are in the right order, (b, n, heads, d_k), but still two axes: `flatten(2)` makes one of the "
+                "last two.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).view(b, n, heads * d_k)),
+                "`view` cannot do it: after a transpose the numbers no longer lie in this order in memory. `reshape` and "
+                "`flatten` copy them when they must; so does `.contiguous()` before `view`.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.permute(0, 2, 3, 1).flatten(2)),
+                "The components of the heads are shuffled together like cards: all of head 1 comes first, then all of head 2.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.sum(1)),
+                "The heads were added up: then nobody can tell what came from which. Put them side by side.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.mean(1)),
+                "The heads were averaged: then nobody can tell what came from which. Put them side by side.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.transpose(2, 3).reshape(b, n, heads * d_k)),
+                "The wrong axes were swapped: tokens and heads change places, `transpose(1, 2)`.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flip(2).flatten(2)),
+                "The heads are in the wrong order: head 1 comes first.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flatten(1)),
+                "All tokens ended in one axis: only heads and components become one, `flatten(2)`.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(1))),
+                "The heads were put below each other along the batch: along the last axis, `torch.cat(..., -1)`.",
+            ),
+            Mistake(
+                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(0), -1)),
+                "The loop ran over the sentences: the heads are axis 1, `x.unbind(1)`.",
+            ),
+        ],
+        hints=[
+            "The way back: where `split_heads` cut and then swapped, swap and then join.",
+            "`transpose(1, 2)` gives (b, n, heads, d_k).",
+            "`flatten(2)` makes one axis of the last two. (`view` would refuse: after a transpose it cannot.)",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.4 multi-head attention
+class MultiHeadAttention(reference_heads.MultiHeadAttention):
+    """The reference as the lesson calls it: the tokens look at each other, and the weights always come along."""
+
+    def forward(self, x, mask=None):
+        """x (b, n, dim), mask (n, n), (b, 1, n) or (b, n, n), to output (b, n, dim) and weights (b, heads, n, n)."""
+        return super().forward(x, mask=mask, need_weights=True)
+
+
+def expect_a_module(answer, name, *sizes, **options):
+    """The answer's module, built."""
+    if not inspect.isclass(answer):
+        raise Wrong(f"Expected a class, got {a_thing(answer)}: put the line `class {name}(nn.Module):` back.")
+    built = answer(*sizes, **options)
+    if not isinstance(built, nn.Module):
+        raise Wrong(f"The class is no module: put the line `class {name}(nn.Module):` back.")
+    return built
+
+
+@cache
+def parameter_shapes(module, *sizes, **options):
+    return {name: tuple(parameter.shape) for name, parameter in module(*sizes, **options).named_parameters()}
+
+
+def besides(built, expected):
+    """What a saved copy of the module would hold besides the expected names, in words; "" if nothing.
+
+    Also a second name of one tensor, and a buffer: a later load would ask for it.
+    """
+    return ", ".join(f"`{name}`" for name in built.state_dict() if name not in expected)
+
+
+def with_given_parameters(built, shapes, seed):
+    """The module with the same random parameters whoever wrote it; for a given `__init__`."""
+    numbers, given = torch.Generator().manual_seed(seed), dict(built.named_parameters())
+    for name, shape in shapes.items():
+        if name not in given or tuple(given[name].shape) != shape:
+            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `forward` is yours to write.")
+    extra = besides(built, shapes)
+    if extra:
+        raise Wrong(
+            f"The layer has parameters or buffers besides those that `__init__` made: {extra}. Put its lines back, only "
+            "`forward` is yours to write."
+        )
+    for name, shape in shapes.items():
+        given[name].data.copy_(0.7 * normal(numbers, *shape))
+    return built
+
+
+def run_multi_head(answer, seed, heads, x, mask=None):
+    """Build the layer and call it, without a second argument where there is no mask."""
+    dim = x.size(-1)
+    built = expect_a_module(answer, "MultiHeadAttention", dim, heads)
+    layer = with_given_parameters(built, parameter_shapes(MultiHeadAttention, dim, heads), seed).to(x.dtype)
+    return layer(x) if mask is None else layer(x, mask)
+
+
+def multi_head_cases(generator):
+    def one(b, n, heads, d_k, mask=None, note=""):
+        seed = int(torch.randint(10_000, (), generator=generator))
+        return Case((seed, heads, normal(generator, b, n, heads * d_k), mask), note=note)
+
+    words = torch.arange(5) < torch.tensor([[3], [5]])
+    return [
+        one(2, 5, 3, 2, note="no mask"),
+        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
+        one(2, 4, 3, 3, causal_mask(4), note="one mask (n, n) for all sentences"),
+        one(2, 5, 4, 2, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sentences as heads"),
+        one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
+        one(2, 1, 3, 2, note="one token"),
+        one(2, 3, 1, 4, note="one head"),
+    ]
+
+
+class HeadsWith(reference_heads.MultiHeadAttention):
+    """The layer with parts that can be replaced by wrong ones."""
+
+    def cut(self, x):
+        return split_heads(x, self.heads)
+
+    def projected(self, x):
+        return [self.cut(part) for part in self.project(x).chunk(3, -1)]
+
+    def scale(self, x, query):
+        return query.size(-1) ** -0.5
+
+    def widened(self, mask):
+        return mask.unsqueeze(1) if mask.dim() == 3 else mask
+
+    def see(self, scores, value, mask):
+        return attend(scores, value, mask)
+
+    def join(self, found):
+        return merge_heads(found)
+
+    def mixed(self, found):
+        return self.mix(found)
+
+    def results(self, output, weights, x):
+        return output, weights
+
+    def forward(self, x, mask=None):
+        query, key, value = self.projected(x)
+        mask = None if mask is None else self.widened(mask)
+        found, weights = self.see(query @ key.transpose(-2, -1) * self.scale(x, query), value, mask)
+        return self.results(self.mixed(self.join(found)), weights, x)
+
+
+def heads_with(**parts):
+    return type("MultiHeadAttention", (HeadsWith,), parts)
+
+
+def cut_by_reshape(self, x):
+    b, n, d = x.shape
+    return x.reshape(b, self.heads, n, d // self.heads)
+
+
+def heads_behind_tokens(self, x):
+    b, n, d = x.shape
+    return x.reshape(b, n, self.heads, d // self.heads)
+
+
+def joined_by_reshape(self, found):
+    b, heads, n, d_k = found.shape
+    return found.reshape(b, n, heads * d_k)
+
+
+def in_turn(*places):
+    """The three parts in another order."""
+
+    def projected(self, x):
+        parts = [self.cut(part) for part in self.project(x).chunk(3, -1)]
+        return [parts[place] for place in places]
+
+    return projected
+
+
+def method(look):
+    return lambda self, scores, value, mask: look(scores, value, mask)
+
+
+def heads_before_parts(self, x):
+    return split_heads(self.project(x), self.heads).chunk(3, -1)
+
+
+def attention_between_heads(self, x, mask=None):
+    """Split without a transpose: the heads of each token look at each other, and no token sees another."""
+    query, key, value = (heads_behind_tokens(self, part) for part in self.project(x).chunk(3, -1))
+    found, weights = attention(query, key, value)
+    return self.mix(found.flatten(2)), weights
+
+
+def one_wide_head(self, x, mask=None):
+    query, key, value = self.project(x).chunk(3, -1)
+    found, weights = attention(query, key, value, mask)
+    return self.mix(found), weights
+
+
+def one_wide_head_with_an_axis(self, x, mask=None):
+    output, weights = one_wide_head(self, x, mask)
+    return output, weights.unsqueeze(1)
+
+
+NOT_SPLIT = "There is only one head, as wide as the model: `split_heads` cuts queries, keys and values into `self.heads` pieces."
+
+register(
+    Exercise(
+        id="5.4",
+        title="multi-head attention",
+        level="hard",
+        minutes=15,
+        reference=MultiHeadAttention,
+        cases=multi_head_cases,
+        call=run_multi_head,
+        methods=("forward",),
+        gradient=True,
+        output_names=("output", "weights"),
+        tolerance=1e-3,
+        mistakes=[
+            Mistake(
+                heads_with(mixed=lambda self, found: found),
+                "The output matrix was forgotten: `self.mix` comes last, or the heads' findings never meet.",
+            ),
+            Mistake(
+                heads_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
+                "The scores were divided by the root of `dim`: each head's scores add up dim / heads products, so it is the root "
+                "of the head's width. `attention` takes it by itself, from queries that are split.",
+            ),
+            Mistake(
+                heads_with(scale=lambda self, x, query: 1.0),
+                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
+            ),
+            Mistake(
+                heads_with(scale=lambda self, x, query: 1 / query.size(-1)),
+                "The scores were divided by the head's width, which is the root twice: `attention` divides by the root already.",
+            ),
+            Mistake(
+                heads_with(scale=lambda self, x, query: self.heads**-0.5),
+                "The scores were divided by the root of the number of heads: it is the width of a head that counts.",
+            ),
+            Mistake(
+                heads_with(widened=lambda self, mask: mask),
+                "A mask (b, n, n) met scores (b, heads, n, n) without an axis for the heads, so its sentences were taken for heads: "
+                "`mask.unsqueeze(1)` makes it (b, 1, n, n), the same for every head.",
+            ),
+            Mistake(
+                heads_with(widened=lambda self, mask: mask.unsqueeze(1)),
+                "Masks (b, n, n) get their axis for the heads, but so did a mask (n, n), which became (n, 1, n) and lost its rows: "
+                "it fits as it is. Ask for `mask.dim() == 3`.",
+            ),
+            Mistake(
+                heads_with(cut=cut_by_reshape),
+                "Queries, keys and values were split by a reshape without `transpose(1, 2)`, so a head holds pieces of several "
+                "tokens: use `split_heads`.",
+            ),
+            Mistake(
+                heads_with(cut=cut_by_reshape, join=joined_by_reshape),
+                "Split and merge are both a bare reshape: the shapes fit, but heads and tokens are mixed up. Use `split_heads` and "
+                "`merge_heads`.",
+            ),
+            Mistake(
+                heads_with(join=joined_by_reshape),
+                "The heads were merged by a reshape without `transpose(1, 2)`, so a row holds several tokens of one head: use "
+                "`merge_heads`.",
+            ),
+            Mistake(
+                heads_with(forward=attention_between_heads),
+                "The heads of one token looked at each other, and no token saw another: the heads must stand in front of the "
+                "tokens, (b, heads, n, d_k), as `split_heads` puts them.",
+            ),
+            Mistake(
+                heads_with(projected=heads_before_parts),
+                "The heads were cut before queries, keys and values were taken apart: `self.project(x)` holds three blocks of "
+                "`dim`, first `.chunk(3, -1)`, then `split_heads` on each.",
+            ),
+            Mistake(
+                heads_with(join=lambda self, found: found),
+                "The heads were not merged: what `attention` found is (b, heads, n, d_k), and `self.mix` wants (b, n, dim). "
+                "`merge_heads` comes in between.",
+            ),
+            Mistake(
+                heads_with(projected=lambda self, x: [split_heads(self.project(x), self.heads)] * 3),
+                "Queries, keys and values are all three of `self.project(x)` at once, 3 dim wide: take it apart first, "
+                "`.chunk(3, -1)`.",
+            ),
+            Mistake(heads_with(forward=one_wide_head), NOT_SPLIT),
+            Mistake(heads_with(forward=one_wide_head_with_an_axis), NOT_SPLIT),
+            Mistake(
+                heads_with(projected=in_turn(1, 0, 2)),
+                "Queries and keys are swapped: `self.project(x)` holds queries, keys, values, in this order.",
+            ),
+            Mistake(
+                heads_with(projected=in_turn(0, 2, 1)),
+                "Keys and values are swapped: `self.project(x)` holds queries, keys, values, in this order.",
+            ),
+            Mistake(
+                heads_with(join=lambda self, found: found.sum(1).repeat(1, 1, self.heads)),
+                "The heads were added up: then what they found apart is one mixture again. `merge_heads` puts them side by side.",
+            ),
+            Mistake(
+                heads_with(mixed=lambda self, found: torch.relu(self.mix(found))),
+                "There is a ReLU behind the mixing: this layer's last step is linear, the output may be negative.",
+            ),
+            Mistake(
+                heads_with(results=lambda self, output, weights, x: (output, weights.mean(1))),
+                "The weights were averaged over the heads, as torch's own layer does unless told otherwise: return all of them, "
+                "(b, heads, n, n).",
+            ),
+            Mistake(
+                heads_with(results=lambda self, output, weights, x: output),
+                "Only the output came back: return output and weights, both.",
+            ),
+            Mistake(
+                heads_with(results=lambda self, output, weights, x: (weights, output)),
+                "The two results are swapped: the output comes first, then the weights.",
+            ),
+            Mistake(
+                heads_with(results=lambda self, output, weights, x: (x + output, weights)),
+                "x was added to the output: that sum belongs to the block around this layer.",
+            ),
+            *(Mistake(heads_with(see=method(look)), message) for look, message in LOOKS),
+        ],
+        hints=[
+            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim); `split_heads` each of them.",
+            "`attention` works on any number of axes in front. A mask (b, n, n) needs one more: `mask.unsqueeze(1)`, if "
+            "`mask.dim() == 3`.",
+            "What it found is (b, heads, n, d_k): `self.mix(merge_heads(found))`, and return the weights beside it.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.5 divergence
+def jensen_shannon(p, q):
+    """p and q (..., n) to (...): the reference, with the lesson's names of its arguments."""
+    return reference_looks.jensen_shannon(p, q)
+
+
+def divergence_cases(generator):
+    def shares(*shape):
+        return (1.5 * normal(generator, *shape)).softmax(-1)
+
+    def holes(*shape):
+        """Shares with zeros, as a mask leaves them."""
+        open_ = some_looks(generator, *shape)
+        return normal(generator, *shape).masked_fill(~open_, float("-inf")).softmax(-1)
+
+    same = shares(2, 5)
+    apart = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    heads = shares(2, 3, 4, 5)
+    return [
+        Case((shares(4), shares(4)), note="two distributions"),
+        Case((shares(3, 5), shares(3, 5))),
+        Case((holes(2, 4, 6), holes(2, 4, 6)), note="some weights are 0"),
+        Case((same, same.clone()), note="p and q are the same"),
+        Case((apart, apart.flip(-1)), note="nothing in common"),
+        Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
+    ]
+
+
+def kl(p, q):
+    """The Kullback-Leibler divergence; infinite where p has something that q has not."""
+    return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)
+
+
+def to_the_middle(p, q, join=lambda first, second: (first + second) / 2):
+    middle = (p + q) / 2
+    return join(kl(p, middle), kl(q, middle))
+
+
+def naive_kl(p, q):
+    """0 times log 0 is NaN."""
+    return (p * (p / q).log()).sum(-1)
+
+
+def naive(p, q):
+    return (naive_kl(p, (p + q) / 2) + naive_kl(q, (p + q) / 2)) / 2
+
+
+def by_kl_div(p, q):
+    """Right, but for places that are 0 in both: the logarithm of the middle is infinite there."""
+    p, q = torch.broadcast_tensors(p, q)
+    log_middle = ((p + q) / 2).log()
+    return sum(F.kl_div(log_middle, one, reduction="none").sum(-1) for one in (p, q)) / 2
+
+
+def naive_entropy(p):
+    return -(p * p.log()).sum(-1)
+
+
+ZERO_TIMES_LOG = (
+    "Where a weight is 0 the result is NaN: 0 times log 0 counts as 0 here, as `torch.xlogy(p, p)` has it. Masked weights are "
+    "often 0."
+)
+NO_MIDDLE = "p was compared with q directly, which is infinite where only one of them is 0: compare each with the middle, (p + q) / 2."
+
+
+def both_ways_round(answer, generator):
+    for case in divergence_cases(generator)[:3]:
+        p, q = case.args
+        if not torch.allclose(answer(p, q), answer(q, p), atol=1e-5, equal_nan=True):
+            raise Wrong(
+                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ: both count alike, each against their middle."
+            )
+
+
+def never_negative(answer, generator):
+    for case in divergence_cases(generator):
+        found = answer(*case.args)
+        if (found < -1e-4).any() or (found > math.log(2) + 1e-4).any():
+            raise Wrong(
+                "It leaves the range from 0 (the same) to log 2 (nothing in common): sum over the last axis, take the mean of the two "
+                "parts, and the natural logarithm."
+            )
+
+
+register(
+    Exercise(
+        id="5.5",
+        title="how far apart two heads look",
+        level="medium",
+        minutes=10,
+        reference=jensen_shannon,
+        cases=divergence_cases,
+        properties=[never_negative, both_ways_round],
+        mistakes=[
+            Mistake(kl, NO_MIDDLE),
+            Mistake(lambda p, q: naive_kl(p, q), NO_MIDDLE),
+            Mistake(
+                lambda p, q: (kl(p, q) + kl(q, p)) / 2,
+                "Both directions were averaged, but p and q still meet directly, which is infinite where only one of them is 0: "
+                "compare each with their middle, (p + q) / 2.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q, lambda first, second: first),
+                "Only p was compared with the middle: take the mean of both, or p and q would not count alike.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q, lambda first, second: first + second),
+                "The half is missing: it is the mean of the two parts, at most log 2.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q) / math.log(2),
+                "That is in bits, at most 1: take the natural logarithm, and nothing in common is log 2, about 0.69.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q).clamp(min=0).sqrt(),
+                "That is the root, the Jensen-Shannon distance: leave the root away.",
+            ),
+            Mistake(naive, ZERO_TIMES_LOG),
+            Mistake(by_kl_div, ZERO_TIMES_LOG),
+            Mistake(
+                lambda p, q: naive_entropy((p + q) / 2) - (naive_entropy(p) + naive_entropy(q)) / 2,
+                ZERO_TIMES_LOG,
+            ),
+            Mistake(
+                lambda p, q: (kl((p + q) / 2, p) + kl((p + q) / 2, q)) / 2,
+                "The two sides are swapped: the weights in the sum are p and q, not those of the middle. (`F.kl_div` takes its "
+                "arguments in the other order.)",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q) / p.size(-1),
+                "That is the mean over the last axis: a divergence is the sum over all keys.",
+            ),
+            Mistake(
+                lambda p, q: (kl(p, p + q) + kl(q, p + q)) / 2,
+                "The middle is (p + q) / 2: without the half it adds up to 2 and is no distribution.",
+            ),
+            Mistake(
+                lambda p, q: -to_the_middle(p, q),
+                "The sign is wrong: a divergence is never below 0.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q).sum(),
+                "There is one number for everything: sum over the last axis only, and keep those in front.",
+            ),
+            Mistake(
+                lambda p, q: to_the_middle(p, q).mean(),
+                "There is one mean for everything: sum over the last axis only, and keep those in front.",
+            ),
+            Mistake(
+                lambda p, q: (p - q).abs().sum(-1) / 2,
+                "That is half the sum of the differences, another distance: take the logarithms, against the middle.",
+            ),
+            Mistake(
+                lambda p, q: 1 - torch.cosine_similarity(p, q, -1),
+                "That is 1 minus the cosine, another distance: take the logarithms, against the middle.",
+            ),
+        ],
+        hints=[
+            "`middle = (p + q) / 2` is 0 only where both are.",
+            "Σ p log(p / middle) is `(torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)`; `xlogy(0, 0)` is 0.",
+            "The same for q, then the mean of the two: at most log 2, about 0.69.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.6 remove a head
+def mix_heads(found, W_O, gates):
+    """found (b, heads, n, d_k), W_O (heads * d_k, d), gates (heads,) to (b, n, d); a gate of 0 removes its head."""
+    return merge_heads(found * gates.view(-1, 1, 1)) @ W_O
+
+
+def gate_cases(generator):
+    def one(b, heads, n, d_k, d, gates, note=""):
+        found, W_O = normal(generator, b, heads, n, d_k), normal(generator, heads * d_k, d)
+        return Case((found, W_O, torch.tensor(gates)), note=note)
+
+    return [
+        one(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
+        one(3, 2, 4, 5, 7, [1.0, 1.0], note="all heads stay"),
+        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="one head left"),
+        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="every head removed"),
+        one(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="gates between 0 and 1"),
+        one(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
+        one(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
+    ]
+
+
+def mixed(change, at_the_end=lambda output, gates: output):
+    """Mixing with what was found changed by `change(found, gates)`."""
+
+    def wrong(found, W_O, gates):
+        return at_the_end(merge_heads(change(found, gates)) @ W_O, gates)
+
+    return wrong
+
+
+def gated(found, gates):
+    return found * gates.view(-1, 1, 1)
+
+
+def gates_in_turn(found, W_O, gates):
+    return (merge_heads(found) * gates.repeat(found.size(-1))) @ W_O
+
+
+def heads_cut_out(merge):
+    """Only those that stay are merged. If none does, ways to merge differ in what they raise."""
+    return lambda found, W_O, gates: merge(found[:, gates != 0]) @ W_O
+
+
+def rows_cut_out(found, W_O, gates):
+    stays = gates != 0
+    return merge_heads(found[:, stays]) @ W_O[stays.repeat_interleave(found.size(-1))]
+
+
+CUT_OUT = (
+    "The removed heads were cut out, and now there are fewer columns than `W_O` has rows: multiply by the gate, so that "
+    "zeros stay in their place."
+)
+ROWS_OR_NOT = (
+    "A gate between 0 and 1 has no effect: multiply the head by its gate instead of asking only whether it is 0."
+)
+
+register(
+    Exercise(
+        id="5.6",
+        title="remove a head",
+        level="easy",
+        minutes=7,
+        reference=mix_heads,
+        cases=gate_cases,
+        gradient=True,
+        tolerance=1e-3,
+        mistakes=[
+            Mistake(
+                mixed(lambda found, gates: found),
+                "The gates have no effect: multiply what each head found by its gate, before the heads are merged.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: found * (1 - gates).view(-1, 1, 1)),
+                "The gates are turned round: 1 lets the head through, 0 removes it.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: found * gates),
+                "`found * gates` lines the gates up with the last axis, the components: heads are axis 1, so the gates need "
+                "shape (heads, 1, 1).",
+            ),
+            Mistake(
+                mixed(lambda found, gates: found * gates.unsqueeze(-1)),
+                "The gates are lined up with the tokens: heads are axis 1, so the gates need shape (heads, 1, 1), with two axes of "
+                "length 1 behind.",
+            ),
+            Mistake(
+                lambda found, W_O, gates: (found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O,
+                "The heads stand one below the other when they reach `W_O`: merge them first, `merge_heads`.",
+            ),
+            Mistake(
+                lambda found, W_O, gates: gated(found, gates).reshape(len(found), found.size(2), -1) @ W_O,
+                "A `reshape` without `transpose(1, 2)` mixes tokens and heads: `merge_heads` joins the heads of each token.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: found, lambda output, gates: output * gates),
+                "The gates came after the mixing, where no component belongs to a head any more: multiply before `merge_heads`.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: gated(found, gates * len(gates) / gates.sum())),
+                "The heads that stay were made larger to make up for those removed, as dropout would: here a removed head is just "
+                "missing.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: gated(found, gates / gates.sum())),
+                "The gates were divided by their sum: they are no weights, a gate of 1 leaves its head as it is.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: gated(found, gates.softmax(0))),
+                "A softmax was taken over the gates: they are no scores, a gate of 1 leaves its head as it is.",
+            ),
+            Mistake(heads_cut_out(merge_heads), CUT_OUT),
+            Mistake(heads_cut_out(lambda found: torch.cat(found.unbind(1), -1)), CUT_OUT),
+            Mistake(rows_cut_out, ROWS_OR_NOT),
+            Mistake(mixed(lambda found, gates: gated(found, (gates != 0).to(found.dtype))), ROWS_OR_NOT),
+            Mistake(mixed(lambda found, gates: gated(found, (gates == 1).to(found.dtype))), ROWS_OR_NOT),
+            Mistake(
+                gates_in_turn,
+                "`repeat` goes g0 g1 g2 g0 g1 g2, but the merged heads lie one after the other: g0 g0 g1 g1 g2 g2, which is "
+                "`repeat_interleave`.",
+            ),
+            Mistake(
+                lambda found, W_O, gates: merge_heads(gated(found, gates)),
+                "The output matrix was forgotten: merge the heads, then `@ W_O`.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: gated(found, gates**2)),
+                "The gates came in twice, so one half became one quarter: multiply what was found, or the rows of `W_O`, not both.",
+            ),
+            Mistake(
+                mixed(lambda found, gates: gated(found, gates).sum(1, keepdim=True)),
+                "The heads were added up before the mixing: `W_O` wants them side by side, `merge_heads`.",
+            ),
+        ],
+        hints=[
+            "Heads are axis 1 of `found`, so the gates must have shape (heads, 1, 1) to be multiplied with it.",
+            "`gates.view(-1, 1, 1)` has it, `gates[:, None, None]` too.",
+            "Then as always: `merge_heads`, and `@ W_O`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.7 layer normalisation
+def a_learned_vector(built, name, start, dim):
+    """The module's gain or shift, or what is wrong with it."""
+    found, words = getattr(built, name, None), "ones" if start else "zeros"
+    make = f"`self.{name} = nn.Parameter(torch.{words}(dim))`"
+    if not isinstance(found, nn.Parameter):
+        if isinstance(found, torch.Tensor):
+            raise Wrong(f"`self.{name}` is a plain tensor, which no optimiser would find and train: {make}.")
+        raise Wrong(f"`self.{name}` is {'missing' if found is None else a_thing(found)}: `__init__` makes it, {make}.")
+    if tuple(found.shape) != (dim,):
+        raise Wrong(f"`self.{name}` has shape {tuple(found.shape)}: one number for each feature, {make}.")
+    if not torch.equal(found.data, torch.full((dim,), start)):
+        raise Wrong(f"`self.{name}` must begin with {words}, so that at first the norm is all that happens: {make}.")
+    return found
+
+
+def run_layer_norm(answer, seed, x, eps=None):
+    """Build the norm, look at its parameters, give it others and call it."""
+    dim = x.size(-1)
+    built = expect_a_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
+    gain, shift = a_learned_vector(built, "gain", 1.0, dim), a_learned_vector(built, "shift", 0.0, dim)
+    extra = besides(built, ("gain", "shift"))
+    if extra:
+        raise Wrong(
+            f"The layer has parameters or buffers besides gain and shift: {extra}. These two are all that it keeps; eps is a "
+            "plain number, `self.eps = eps`, and `forward` does the rest by hand."
+        )
+    numbers = torch.Generator().manual_seed(seed)
+    for parameter in (gain, shift):
+        parameter.data.copy_(normal(numbers, dim))
+    return built.to(x.dtype)(x)
+
+
+def norm_cases(generator):
+    def one(*shape, centre=0.5, spread=2.0, eps=None, note=""):
+        seed = int(torch.randint(10_000, (), generator=generator))
+        return Case((seed, centre + spread * normal(generator, *shape), eps), note=note)
+
+    flat = one(2, 3, 4, spread=0.0, note="all features of a token are equal")
+    return [
+        one(2, 4, 3),
+        one(3, 2, 5),
+        one(5, 6, note="one sentence without a batch axis"),
+        one(2, 1, 4, note="one token"),
+        one(4, 4, 4, note="all sizes equal"),
+        one(2, 3, 5, spread=0.003, note="features that hardly differ"),
+        one(2, 4, 3, eps=0.5, note="eps=0.5"),
+        one(2, 3, 6, centre=400.0, note="far from zero"),
+        flat,
+    ]
+
+
+def centre_of(x):
+    return x - x.mean(-1, keepdim=True)
+
+
+def variance_of(x):
+    return x.var(-1, keepdim=True, correction=0)
+
+
+def norm_with(normed=None, finish=lambda self, y: y * self.gain + self.shift):
+    """A norm by `normed(x, eps)`, with a gain and a shift that can go wrong as well."""
+
+    class LayerNorm(reference_encoder.LayerNorm):
+        def forward(self, x):
+            plain = centre_of(x) / (variance_of(x) + self.eps).sqrt() if normed is None else normed(x, self.eps)
+            return finish(self, plain)
+
+    return LayerNorm
+
+
+def over(*axes):
+    """The right formula over other axes."""
+
+    def normed(x, eps):
+        variance = x.var(axes, keepdim=True, correction=0)
+        return (x - x.mean(axes, keepdim=True)) / (variance + eps).sqrt()
+
+    return normed
+
+
+def over_everything(x, eps):
+    return (x - x.mean()) / (x.var(correction=0) + eps).sqrt()
+
+
+def without_keepdim(x, eps):
+    return (x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt()
+
+
+def with_a_fixed_eps(eps):
+    return lambda x, _: centre_of(x) / (variance_of(x) + eps).sqrt()
+
+
+def by_squares(x, eps):
+    """The mean of the squares minus the square of the mean: far from zero two large numbers cancel."""
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + eps).sqrt()
+
+
+class WithoutSuper(nn.Module):
+    def __init__(self, dim, eps=1e-5):
+        self.gain = nn.Parameter(torch.ones(dim))
+
+
+FIXED_EPS = "The argument `eps` has no effect: keep it in `__init__`, `self.eps = eps`, and use it in `forward`."
+
+
+def tokens_do_not_meet(answer, generator):
+    seed, x, _ = norm_cases(generator)[0].args
+    changed = x.clone()
+    changed[:, 1] += torch.arange(x.size(-1)) - 1.0
+    before, after = answer(seed, x), answer(seed, changed)
+    if not torch.allclose(before[:, 2:], after[:, 2:], atol=1e-5):
+        raise Wrong(
+            "A change of one token changed another: mean and variance are taken over the features of each token alone, the last "
+            "axis."
+        )
+
+
+register(
+    Exercise(
+        id="5.7",
+        title="layer normalisation",
+        level="medium",
+        minutes=10,
+        reference=reference_encoder.LayerNorm,
+        cases=norm_cases,
+        call=run_layer_norm,
+        methods=("__init__", "forward"),
+        gradient=True,
+        tolerance=1e-3,
+        properties=[tokens_do_not_meet],
+        mistakes=[
+            Mistake(
+                norm_with(over(-2)),
+                "Mean and variance ran over the positions: each token is normalised on its own, over its features, the last axis.",
+            ),
+            Mistake(
+                norm_with(over(0)),
+                "Mean and variance ran over the batch, as batch normalisation does: each token is normalised on its own, over its "
+                "features, the last axis.",
+            ),
+            Mistake(
+                norm_with(over(-2, -1)),
+                "Mean and variance ran over a whole sentence: each token has its own, over its features alone, the last axis.",
+            ),
+            Mistake(
+                norm_with(over_everything),
+                "There is one mean and one variance for everything: each token has its own, over the last axis, "
+                "`mean(-1, keepdim=True)`.",
+            ),
+            Mistake(
+                norm_with(without_keepdim),
+                "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`, and the variance alike.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / (variance_of(x) + eps)),
+                "It was divided by the variance: divide by its root, the deviation.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / (x.var(-1, keepdim=True) + eps).sqrt()),
+                "The variance was divided by dim - 1, as torch's `var` and `std` do unless told otherwise: here it is the plain "
+                "mean of the squares, `correction=0`.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / (variance_of(x).sqrt() + eps)),
+                "eps stands outside of the root: add it to the variance, then take the root.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / (x.std(-1, keepdim=True) + eps)),
+                "Two things at once, both from `x.std(...) + eps`: torch's `std` divides by dim - 1, and eps stands outside of the "
+                "root. Take `var` with `correction=0`, add eps, then the root.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / variance_of(x).sqrt()),
+                "Where all features are equal, 0 was divided by 0: eps is missing, add it to the variance.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()),
+                "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 08): subtract it first.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: x / (variance_of(x) + eps).sqrt()),
+                "The mean was not subtracted: the features must have mean 0 before they are divided.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x)),
+                "Only the mean was subtracted: divide by the deviation, too.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) * (variance_of(x) + eps).sqrt()),
+                "It was multiplied by the deviation: divide by it.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: centre_of(x) / (centre_of(x).square().sum(-1, keepdim=True) + eps).sqrt()),
+                "It was divided by the length of the vector: the variance is the mean of the squares, not their sum.",
+            ),
+            Mistake(
+                norm_with(finish=lambda self, y: y), "Gain and shift have no effect: `... * self.gain + self.shift`."
+            ),
+            Mistake(
+                norm_with(finish=lambda self, y: y + self.shift), "The gain has no effect: multiply by `self.gain`."
+            ),
+            Mistake(norm_with(finish=lambda self, y: y * self.gain), "The shift has no effect: add `self.shift`."),
+            Mistake(
+                norm_with(finish=lambda self, y: y * self.shift + self.gain),
+                "Gain and shift are swapped: multiply by `self.gain`, add `self.shift`.",
+            ),
+            Mistake(
+                norm_with(finish=lambda self, y: (y + self.shift) * self.gain),
+                "The shift came before the gain: multiply by `self.gain` first, then add `self.shift`.",
+            ),
+            Mistake(
+                norm_with(lambda x, eps: 1 + centre_of(x) / (variance_of(x) + eps).sqrt()),
+                "The features have mean 1 before gain and shift: they must have mean 0 and deviation 1.",
+            ),
+            Mistake(norm_with(with_a_fixed_eps(1e-5)), FIXED_EPS),
+            Mistake(norm_with(with_a_fixed_eps(1e-6)), FIXED_EPS),
+            Mistake(
+                norm_with(by_squares),
+                "Far from zero the variance is off: the mean of the squares minus the square of the mean is the difference of two "
+                "large numbers. Subtract the mean first, then square.",
+            ),
+            Mistake(
+                WithoutSuper,
+                "The first line of `__init__` is missing: `super().__init__()`, before the parameters are made.",
+            ),
+        ],
+        hints=[
+            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and the shift with zeros.",
+            "`x.mean(-1, keepdim=True)` is the mean of each token's features; `keepdim` leaves an axis of length 1, so that it can be "
+            "subtracted.",
+            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the root, divide; then gain and shift.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.8 the residual
+def residual(x, layer, norm, order):
+    """x and what `layer` makes of it: norm inside the branch ("pre") or after the sum ("post")."""
+    return x + layer(norm(x)) if order == "pre" else norm(x + layer(x))
+
+
+def residual_cases(generator):
+    def one(b, n, d, order, note=""):
+        W, mixing, gain, shift = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
+
+        def layer(x):
+            return mixing.to(x.dtype) @ torch.tanh(x @ W.to(x.dtype))
+
+        def norm(x):
+            return F.layer_norm(x, (d,), gain.to(x.dtype), shift.to(x.dtype))
+
+        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=note)
+
+    return [
+        one(2, 4, 3, "pre", note="pre-norm"),
+        one(3, 2, 5, "post", note="post-norm"),
+        one(2, 5, 4, "post", note="post-norm"),
+        one(3, 4, 6, "pre", note="pre-norm"),
+        one(2, 1, 3, "pre", note="pre-norm, one token"),
+        one(1, 3, 2, "post", note="post-norm, one sentence"),
+    ]
+
+
+def orders(pre=lambda x, layer, norm: x + layer(norm(x)), post=lambda x, layer, norm: norm(x + layer(x))):
+    """Both orders, either of which can be replaced by a wrong one."""
+    return lambda x, layer, norm, order: (pre if order == "pre" else post)(x, layer, norm)
+
+
+def sums_before(x, layer, norm):
+    return x + layer(norm(x))
+
+
+def sums_after(x, layer, norm):
+    return norm(x + layer(x))
+
+
+def norm_on_the_branch(x, layer, norm):
+    return x + norm(layer(x))
+
+
+def the_way_past_stays_free(answer, generator):
+    """A branch that says nothing: pre-norm hands x on as it is."""
+    x, _, norm, _ = residual_cases(generator)[0].args
+    if not torch.allclose(answer(x, torch.zeros_like, norm, "pre"), x, atol=1e-5):
+        raise Wrong(
+            'With a layer that returns zeros and order "pre", x must come out as it went in: `x + layer(norm(x))`.'
+        )
+
+
+register(
+    Exercise(
+        id="5.8",
+        title="a residual branch, in two orders",
+        level="easy",
+        minutes=6,
+        reference=residual,
+        cases=residual_cases,
+        gradient=True,
+        tolerance=1e-3,
+        properties=[the_way_past_stays_free],
+        mistakes=[
+            Mistake(
+                orders(sums_after, sums_before),
+                'The two orders are swapped: "pre" has the norm inside the branch, before the layer; "post" after the sum.',
+            ),
+            Mistake(
+                orders(post=sums_before),
+                'The order has no effect, it is always "pre": with "post" the norm comes after the sum, `norm(x + layer(x))`.',
+            ),
+            Mistake(
+                orders(pre=sums_after),
+                'The order has no effect, it is always "post": with "pre" the norm stands inside the branch, '
+                "`x + layer(norm(x))`.",
+            ),
+            Mistake(
+                orders(post=norm_on_the_branch),
+                "Post-norm took the norm of what the layer returned, before the sum: it comes after the sum, and x goes through it "
+                "as well, `norm(x + layer(x))`.",
+            ),
+            Mistake(
+                orders(pre=norm_on_the_branch),
+                "Pre-norm took the norm of what the layer returned: it stands in front of the layer, `x + layer(norm(x))`.",
+            ),
+            Mistake(
+                orders(pre=norm_on_the_branch, post=norm_on_the_branch),
+                'The norm stands between the layer and the sum, in both orders: "pre" is in front of the layer, "post" after the '
+                "sum.",
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: norm(x) + layer(norm(x))),
+                "Pre-norm added the normalised x: the way past the layer stays free, it is x itself that is added.",
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: norm(x + layer(norm(x)))),
+                "Pre-norm has a second norm after the sum: with it the way past the layer is not free any more.",
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: norm(x + layer(norm(x)))),
+                "Post-norm has a second norm in front of the layer: there is one, after the sum.",
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: layer(norm(x)), post=lambda x, layer, norm: norm(layer(x))),
+                "x itself is gone: what the layer returned is added to x, in both orders.",
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: layer(norm(x))),
+                'With "pre" the sum is missing: `x + layer(norm(x))`.',
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: norm(layer(x))),
+                'With "post" the sum is missing: `norm(x + layer(x))`.',
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: x + layer(x)),
+                'With "post" the norm is missing: `norm(x + layer(x))`.',
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: x + layer(x)),
+                'With "pre" the norm is missing: `x + layer(norm(x))`.',
+            ),
+            Mistake(
+                orders(pre=lambda x, layer, norm: x + layer(x), post=lambda x, layer, norm: x + layer(x)),
+                "The norm is missing in both orders.",
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: norm(x) + layer(x)),
+                "Post-norm took the norm of x alone: first the sum, then the norm of it.",
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: norm(x) + norm(layer(x))),
+                "Post-norm took two norms and then the sum: first the sum, then one norm of it.",
+            ),
+            Mistake(
+                orders(post=lambda x, layer, norm: x + norm(x + layer(x))),
+                "Post-norm added x once more after the norm: the norm of the sum is all.",
+            ),
+        ],
+        hints=[
+            "Both orders add what the layer returned to x. They differ in where the norm stands.",
+            "Pre-norm: x + layer(norm(x)). The way from x to the output past the layer touches nothing.",
+            "Post-norm: norm(x + layer(x)). Everything goes through the norm.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.9 the encoder layer
+class EncoderLayer(reference_encoder.EncoderLayer):
+    """The reference as the lesson calls it: the weights always come along."""
+
+    def forward(self, x, mask=None):
+        """x (b, n, dim), mask as in `MultiHeadAttention`, to x (b, n, dim) and weights (b, heads, n, n)."""
+        return super().forward(x, mask, need_weights=True)
+
+
+def run_encoder_layer(answer, seed, norm, heads, hidden, x, mask=None):
+    """Build the layer and call it, without a second argument where there is no mask."""
+    dim = x.size(-1)
+    built = expect_a_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
+    shapes = parameter_shapes(EncoderLayer, dim, heads, hidden, norm=norm)
+    layer = with_given_parameters(built, shapes, seed).to(x.dtype)
+    return layer(x) if mask is None else layer(x, mask)
+
+
+def encoder_cases(generator):
+    def one(b, n, heads, d_k, hidden, norm, mask=None, note=""):
+        seed = int(torch.randint(10_000, (), generator=generator))
+        x = 0.5 + 2 * normal(generator, b, n, heads * d_k)
+        return Case((seed, norm, heads, hidden, x, mask), note=f"{norm}-norm{note and ', '}{note}")
+
+    words = torch.arange(5) < torch.tensor([[3], [5]])
+    return [
+        one(2, 4, 3, 2, 5, "pre"),
+        one(3, 5, 2, 2, 7, "post"),
+        one(2, 5, 4, 2, 6, "post", words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
+        one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
+        one(2, 1, 2, 3, 4, "post", note="one token"),
+    ]
+
+
+def pre_norm(x, look, think, first, second):
+    x = x + look(first(x))
+    return x + think(second(x))
+
+
+def post_norm(x, look, think, first, second):
+    x = first(x + look(x))
+    return second(x + think(x))
+
+
+def layer_with(
+    pre=pre_norm, post=post_norm, seen=lambda mask: mask, results=lambda output, weights, found: (output, weights)
+):
+    """The layer with parts that can be replaced by wrong ones; `seen` is the mask that attention gets."""
+
+    def forward(self, x, mask=None):
+        looked = []
+
+        def look(x):
+            found, weights = self.attention(x, mask=seen(mask), need_weights=True)
+            looked.append((found, weights))
+            return found
+
+        arrange = pre if self.norm == "pre" else post
+        output = arrange(x, look, self.feed_forward, self.attention_norm, self.feed_forward_norm)
+        found, weights = looked[-1]
+        return results(output, weights, found)
+
+    return type("EncoderLayer", (reference_encoder.EncoderLayer,), {"forward": forward})
+
+
+def in_each(message, pre=pre_norm, post=post_norm):
+    """One mistake made in both orders, in one, or in the other: three models, one message."""
+    pairs = dict.fromkeys([(pre, post), (pre, post_norm), (pre_norm, post)])
+    return [Mistake(layer_with(*pair), message) for pair in pairs if pair != (pre_norm, post_norm)]
+
+
+def pre_with(first_sum=True, second_sum=True, norms=(0, 1), asks=lambda before, after: after, last=lambda x, second: x):
+    """Pre-norm with sums left out, other norms, or a feed-forward net that reads something else."""
+
+    def arrange(x, look, think, *both):
+        found = look(both[norms[0]](x))
+        after = x + found if first_sum else found
+        made = think(both[norms[1]](asks(x, after)))
+        return last(after + made if second_sum else made, both[1])
+
+    return arrange
+
+
+def post_with(first_sum=True, second_sum=True, norms=(0, 1)):
+    """Post-norm with sums left out or other norms."""
+
+    def arrange(x, look, think, *both):
+        found = look(x)
+        x = both[norms[0]](x + found if first_sum else found)
+        made = think(x)
+        return both[norms[1]](x + made if second_sum else made)
+
+    return arrange
+
+
+def pre_that_keeps_the_norm(x, look, think, first, second):
+    x = first(x)
+    x = x + look(x)
+    x = second(x)
+    return x + think(x)
+
+
+def pre_that_keeps_the_first_norm(x, look, think, first, second):
+    x = first(x)
+    x = x + look(x)
+    return x + think(second(x))
+
+
+def pre_that_keeps_the_second_norm(x, look, think, first, second):
+    x = second(x + look(first(x)))
+    return x + think(x)
+
+
+def without_norms(x, look, think, first, second):
+    x = x + look(x)
+    return x + think(x)
+
+
+def pre_with_the_first_x(x, look, think, first, second):
+    return x + think(second(x + look(first(x))))
+
+
+def post_with_the_first_x(x, look, think, first, second):
+    return second(x + think(first(x + look(x))))
+
+
+def post_inside(x, look, think, first, second):
+    x = x + first(look(x))
+    return x + second(think(x))
+
+
+def post_with_one_norm(x, look, think, first, second):
+    x = x + look(x)
+    return second(x + think(x))
+
+
+def post_side_by_side(x, look, think, first, second):
+    return second(first(x + look(x)) + think(x))
+
+
+def thinks_first(x, look, think, first, second):
+    x = x + think(second(x))
+    return x + look(first(x))
+
+
+def thinks_first_then_norm(x, look, think, first, second):
+    x = second(x + think(x))
+    return first(x + look(x))
+
+
+def pre_without_second_norm(x, look, think, first, second):
+    x = x + look(first(x))
+    return x + think(x)
+
+
+def pre_without_first_norm(x, look, think, first, second):
+    x = x + look(x)
+    return x + think(second(x))
+
+
+REPLACED = (
+    "Pre-norm replaced x by its norm, so the way past the layer is not free any more: normalise what goes into the layer, and "
+    "add to x itself."
+)
+
+
+def no_influence_from_hidden_tokens(answer, generator):
+    """By gradient: a token that hears nobody but itself does not change with the others."""
+    for norm in ("pre", "post"):
+        seed, _, heads, hidden, x, mask = encoder_cases(generator)[4].args
+        x = x.clone().requires_grad_()
+        output, _ = answer(seed, norm, heads, hidden, x, mask)
+        (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
+        if gradient[:, 2:].abs().max() > 0:
+            raise Wrong(
+                "With a causal mask, later tokens still influence token 1: hand the mask on to `self.attention`, and let nothing else "
+                "run over the tokens."
+            )
+
+
+register(
+    Exercise(
+        id="5.9",
+        title="the encoder layer",
+        level="hard",
+        minutes=15,
+        reference=EncoderLayer,
+        cases=encoder_cases,
+        call=run_encoder_layer,
+        methods=("forward",),
+        gradient=True,
+        output_names=("output", "weights"),
+        tolerance=1e-3,
+        properties=[no_influence_from_hidden_tokens],
+        mistakes=[
+            Mistake(
+                layer_with(post_norm, pre_norm),
+                'The two orders are swapped: "pre" has the norm inside each branch, "post" after each sum.',
+            ),
+            Mistake(
+                layer_with(post=pre_norm),
+                'It is pre-norm whatever `self.norm` says: with "post" each norm comes after its sum.',
+            ),
+            Mistake(
+                layer_with(pre=post_norm),
+                'It is post-norm whatever `self.norm` says: with "pre" each norm stands in front of its layer, inside the branch.',
+            ),
+            *in_each(
+                "The attention has no residual sum: what it found is added to x.",
+                pre_with(first_sum=False),
+                post_with(first_sum=False),
+            ),
+            *in_each(
+                "The feed-forward layer has no residual sum: what it made is added to what went in.",
+                pre_with(second_sum=False),
+                post_with(second_sum=False),
+            ),
+            *in_each(
+                "There is no residual sum at all: both layers add to what went into them.",
+                pre_with(False, False),
+                post_with(False, False),
+            ),
+            *in_each(
+                "The norm of the attention was used for the feed-forward layer, too: each has its own, "
+                "`self.feed_forward_norm`.",
+                pre_with(norms=(0, 0)),
+                post_with(norms=(0, 0)),
+            ),
+            *in_each(
+                "The two norms are swapped: `self.attention_norm` belongs to the attention, `self.feed_forward_norm` to the "
+                "feed-forward layer.",
+                pre_with(norms=(1, 0)),
+                post_with(norms=(1, 0)),
+            ),
+            *in_each(
+                "The last sum went back to the x that came in, so what attention found is not in it: add to the x after the "
+                "attention.",
+                pre_with_the_first_x,
+                post_with_the_first_x,
+            ),
+            *in_each(
+                "The feed-forward layer worked on the x that came in: it comes after the attention and works on its sum.",
+                pre_with(asks=lambda before, after: before),
+                post_side_by_side,
+            ),
+            *in_each(
+                "The feed-forward layer came first: the attention does, then each token works on what it found.",
+                thinks_first,
+                thinks_first_then_norm,
+            ),
+            *in_each(
+                "There is no norm at all in one of the orders or in both: each of the two layers has its own.",
+                without_norms,
+                without_norms,
+            ),
+            Mistake(layer_with(pre=pre_that_keeps_the_norm), REPLACED),
+            Mistake(layer_with(pre=pre_that_keeps_the_first_norm), REPLACED),
+            Mistake(layer_with(pre=pre_that_keeps_the_second_norm), REPLACED),
+            Mistake(
+                layer_with(pre=pre_with(last=lambda x, second: second(x))),
+                "Pre-norm ends with one more norm: the layer ends with the sum. (A stack of pre-norm layers has one norm behind the "
+                "last.)",
+            ),
+            Mistake(
+                layer_with(pre=pre_without_second_norm),
+                "Pre-norm: the feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
+            ),
+            Mistake(
+                layer_with(pre=pre_without_first_norm),
+                "Pre-norm: the attention lacks its norm, `self.attention_norm`, in front.",
+            ),
+            Mistake(
+                layer_with(post=post_inside),
+                "Post-norm took the norm of what a layer returned, before the sum: it comes after the sum, and x goes through it "
+                "as well.",
+            ),
+            Mistake(
+                layer_with(post=post_with_one_norm),
+                "Post-norm: the first norm is missing, there is one after each of the two sums.",
+            ),
+            Mistake(
+                layer_with(seen=lambda mask: None),
+                "The mask has no effect: hand it on, `self.attention(..., mask)`.",
+            ),
+            Mistake(
+                layer_with(seen=lambda mask: None if mask is None else ~mask),
+                "The mask is turned round: True already means 'may look', hand it on as it is.",
+            ),
+            Mistake(
+                layer_with(pre=lambda x, look, think, first, second: x + look(first(x))),
+                'With "pre" the feed-forward layer is missing: after the attention, a branch of its own.',
+            ),
+            Mistake(
+                layer_with(post=lambda x, look, think, first, second: first(x + look(x))),
+                'With "post" the feed-forward layer is missing: after the attention, a branch of its own.',
+            ),
+            Mistake(
+                layer_with(
+                    pre=lambda x, look, think, first, second: x + look(first(x)),
+                    post=lambda x, look, think, first, second: first(x + look(x)),
+                ),
+                "The feed-forward layer is missing in both orders: after the attention, a branch of its own.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, weights, found: output),
+                "Only the output came back: return it with the weights of the attention, both.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, weights, found: (weights, output)),
+                "The two results are swapped: the output comes first, then the weights.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, weights, found: (output, found)),
+                "The second result is what the attention found: return its weights, (b, heads, n, n).",
+            ),
+            Mistake(
+                layer_with(results=lambda output, weights, found: (output, weights.mean(1))),
+                "The weights were averaged over the heads: return all of them, (b, heads, n, n).",
+            ),
+        ],
+        hints=[
+            "`found, weights = self.attention(..., mask)`; keep the weights for the end.",
+            "Pre-norm, two lines: `x = x + found`, where the attention got `self.attention_norm(x)`; then x plus the feed-forward layer "
+            "of `self.feed_forward_norm(x)`.",
+            "Post-norm, two lines: `x = self.attention_norm(x + found)`; then `self.feed_forward_norm` of x plus the feed-forward layer "
+            "of x.",
+            "`residual` of 5.8 takes any function of x: a small function inside `forward` can call `self.attention` and remember "
+            "the weights.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- guess first
+register_quiz(
+    Quiz(
+        id="5.a",
+        question="One head gives weight ½ to each of two tokens, whose values are v and w. The answer to the task is the pair "
+        "(v, w), in this order. What can the layers after it do?",
+        options=[
+            (
+                "Read both values off the output, since nothing is lost.",
+                "The output is (v + w) / 2, and w + v gives the same: which was which is gone.",
+            ),
+            (
+                "Recover both values and their order, once they are deep enough.",
+                "Two inputs, (v, w) and (w, v), give one and the same vector: no later layer can tell them apart.",
+            ),
+            (
+                "Tell at best which two values were found, not their order.",
+                "The average of v and w is the average of w and v.",
+            ),
+            ("Nothing, as equal weights make the values cancel to 0.", "The output is the average of the two values."),
+        ],
+        right=2,
+        explanation="A second head needs no weights shared out: one looks here, one there, and their findings lie side by side.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.b",
+        question="A blog post builds 12 heads of width 64 in a model of width 768 and divides each head's scores by √768, "
+        "'because the model is 768 wide'. What happens?",
+        options=[
+            (
+                "The scores come out 3.5 times too small, the weights too even.",
+                "27.7 instead of 8: at the start every token looks at nearly everything alike.",
+            ),
+            (
+                "The scores come out 3.5 times too large, and the softmax saturates.",
+                "Dividing by more makes them smaller.",
+            ),
+            (
+                "Nothing: √768 is the right root, as queries are made from 768 features.",
+                "A score of a head adds up 64 products, so its spread is √64 = 8; √768 is 27.7.",
+            ),
+            (
+                "The program stops, as the shapes of scores and root do not fit.",
+                "A number fits everywhere; that is why nobody notices.",
+            ),
+        ],
+        right=0,
+        explanation="The root of the head's width, d_k = 64: so 8. `attention` takes the width of the queries it is given, and those "
+        "are split.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.c",
+        question="After the heads come two things: they are laid side by side and multiplied by the output matrix. What does the "
+        "matrix add?",
+        options=[
+            (
+                "A non-linear step between the heads and the next layer.",
+                "A matrix is linear, whatever stands around it. The non-linear step of the block is the feed-forward layer.",
+            ),
+            (
+                "An average: every head has the same say in the output.",
+                "It could be one, but it learns how much of each head goes where.",
+            ),
+            (
+                "Nothing: laying the heads side by side has mixed them already.",
+                "Side by side is not mixed: the first d / h components come from head 1 alone.",
+            ),
+            (
+                "A mixture: every output component may draw on every head.",
+                "Without it, component i would only ever hear from one head.",
+            ),
+        ],
+        right=3,
+        explanation="The same thing said otherwise: each head has its own rows of the matrix, and the output is the sum of what each "
+        "head adds. That is why one can be removed.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.d",
+        question="The width stays 64, and one head becomes eight. 'That costs nothing.' What really grows eightfold?",
+        options=[
+            (
+                "The number of parameters in the three maps and the output matrix.",
+                "Eight maps to width 8 are one map to width 64, cut in pieces: the number stays.",
+            ),
+            (
+                "The multiplications in QKᵀ and in the product of weights and values.",
+                "Eight products with 8 terms each are 64 terms, as before.",
+            ),
+            (
+                "The scores and weights to store and to put through the softmax.",
+                "Eight tables of n × n instead of one, whatever the width of a head.",
+            ),
+            (
+                "Nothing at all: the same work is cut into eight smaller pieces.",
+                "Eight heads have eight tables of scores, each n by n, each with its softmax.",
+            ),
+        ],
+        right=2,
+        explanation="The matrix products stay, and the softmax and the memory for scores grow. The figure below measures both.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.e",
+        question="'Each head learns something different.' What makes sure of that?",
+        options=[
+            (
+                "The loss: heads that look alike are punished.",
+                "The loss asks for right answers; it does not look at heads.",
+            ),
+            (
+                "Nothing: they only begin at different random places.",
+                "What comes of it must be measured. Two heads that begin alike, with equal rows of the output matrix, get equal "
+                "gradients and stay alike for ever.",
+            ),
+            (
+                "The softmax: the heads compete with each other for every token.",
+                "Each head has a softmax of its own; within it tokens compete, not heads.",
+            ),
+            (
+                "The output matrix: it is orthogonal and keeps them apart.",
+                "It begins as random numbers and becomes whatever training makes of it.",
+            ),
+        ],
+        right=1,
+        explanation="So measure: how far apart they look, before and after training, and what is lost when one is removed.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.f",
+        question="A stack of 16 layers is to learn the identity, the simplest task there is. Which stack begins nearest to it?",
+        options=[
+            (
+                "The one with residual sums: a branch that says nothing leaves x as it is.",
+                "Then the identity needs nothing but small branches.",
+            ),
+            (
+                "The one without residual sums: there is no second way that it has to unlearn.",
+                "Each layer would have to learn the identity first, and errors multiply 16 times.",
+            ),
+            (
+                "Both alike: they have the same parameters, drawn from the same numbers.",
+                "The same parameters stand for different functions: layer(x) and x + layer(x).",
+            ),
+        ],
+        right=0,
+        explanation="The gradient has the same way past the layers: it reaches the first of them without being multiplied 16 times.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.g",
+        question="Layer normalisation, before gain and shift. What is true of its output?",
+        options=[
+            (
+                "Each token's features have mean 1 and deviation 1.",
+                "Often said ('unit mean'); it is mean 0 and deviation 1.",
+            ),
+            (
+                "Each feature has mean 0 and deviation 1 over the positions.",
+                "Then a token would change with its neighbours. Each token is normalised on its own.",
+            ),
+            (
+                "Each token's features were divided by their variance.",
+                "By its root: divided by the variance, features twice as large would come out half as large.",
+            ),
+            (
+                "Each token's features have mean 0 and deviation 1.",
+                "Minus the mean, divided by the deviation, the root of the variance.",
+            ),
+        ],
+        right=3,
+        explanation="Over features, per token: so it does the same in a batch of one, in a short sentence and while decoding.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.h",
+        question="'The norm comes before the residual sum.' Where does it really stand?",
+        options=[
+            (
+                "Between the layer and the sum in both orders, x + norm(layer(x)).",
+                "Neither of the two usual orders is this one.",
+            ),
+            (
+                "Pre-norm: x + layer(norm(x)). Post-norm: norm(x + layer(x)).",
+                "Pre-norm has it inside the branch, and x itself passes untouched; post-norm has it after the sum, and everything "
+                "goes through it.",
+            ),
+            (
+                "Pre-norm: norm(x) + layer(norm(x)). Post-norm: norm(x + layer(x)).",
+                "In pre-norm it is x itself that is added, or there would be no free way through the stack.",
+            ),
+            (
+                "It makes no difference, as a norm only rescales what comes in.",
+                "It decides whether a gradient reaches the first layer without passing a norm. The curves below show what that means.",
+            ),
+        ],
+        right=1,
+        explanation="One switch, `norm`, and never a silent choice: the first Transformer was post-norm, most later models are pre-norm.",
+    )
+)

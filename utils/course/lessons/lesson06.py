@@ -1,0 +1,2583 @@
+"""Lesson 06: its exercises with the mistakes that people make in them, and its guess-first questions."""
+
+import inspect
+import math
+from functools import cache
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+
+from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.exercises import Exercise, register
+from utils.course.lessons.lesson05 import expect_a_module, masked_late, masked_with, normal, parameter_shapes
+from utils.course.quiz import Quiz, register_quiz
+from utils.models import attend, attention
+from utils.models import transformer as reference
+from utils.models.encoder import Encoder, LayerNorm
+from utils.models.self_attention import causal_mask
+from utils.training.transformer import paper_rate
+
+
+def whole(generator, high, *shape, low=0):
+    return torch.randint(low, high, shape, generator=generator)
+
+
+def up_to(lengths, n):
+    """(b, n) bool: True at the first `lengths` words of each sentence."""
+    return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
+
+
+def stays_in_float32(cases):
+    """What comes out goes into layers of float32, which refuse anything else."""
+
+    def holds(answer, generator):
+        results = answer(*cases(generator)[0].args)
+        for result in results if isinstance(results, tuple | list) else (results,):
+            if result.is_floating_point() and result.dtype != torch.float32:
+                kind = f"{result.dtype}".removeprefix("torch.")
+                raise Wrong(
+                    f"From inputs in float32 came {kind}: stay in the dtype of the inputs, or the next layer refuses it."
+                )
+
+    return holds
+
+
+def words_are_long(cases):
+    """Word numbers are compared with others, looked up and scored: all of that wants long."""
+
+    def holds(answer, generator):
+        results = answer(*cases(generator)[0].args)
+        for result in results if isinstance(results, tuple | list) else (results,):
+            if not result.is_floating_point() and result.dtype != torch.long:
+                kind = f"{result.dtype}".removeprefix("torch.")
+                raise Wrong(f"The words have dtype {kind}: word numbers are long (int64), or later steps refuse them.")
+
+    return holds
+
+
+# ---------------------------------------------------------------------------------------------- 6.1 word vectors
+def word_vectors(words, table, positions, start=0):
+    """words (b, n), table (V, d), positions (longest, d) to (b, n, d); `start` is the position of the first word."""
+    n, d = words.size(1), table.size(1)
+    return table[words] * math.sqrt(d) + positions[start : start + n]
+
+
+def vector_cases(generator):
+    def one(b, n, words, d, longest, start=0, note=""):
+        args = whole(generator, words, b, n), normal(generator, words, d), normal(generator, longest, d)
+        return Case((*args, start) if start else args, note=note)
+
+    return [
+        one(2, 3, 7, 4, 9, note="two sentences"),
+        one(3, 5, 11, 6, 8, start=2, note="the first word stands at position 2"),
+        one(2, 1, 5, 3, 7, start=5, note="one word, at position 5"),
+        one(4, 4, 6, 5, 4, note="as many positions as words"),
+        one(3, 3, 3, 3, 3, note="all sizes equal"),
+        one(1, 2, 6, 4, 5, start=3, note="one sentence, up to the last position"),
+    ]
+
+
+def the_positions(words, positions, start):
+    return positions[start : start + words.size(1)]
+
+
+def vectors_with(
+    scale=lambda words, table: table.size(1) ** 0.5,
+    where=the_positions,
+    join=lambda vectors, positions, root: vectors * root + positions,
+):
+    """The vectors as the reference makes them, with parts that can be replaced by wrong ones."""
+
+    def wrong(words, table, positions, start=0):
+        return join(table[words], where(words, positions, start), scale(words, table))
+
+    return wrong
+
+
+def every_position(words, positions, start):
+    """All of the table, which fits only where it is as long as the sentence."""
+    return positions
+
+
+ALL_POSITIONS = (
+    "The whole table of positions was added: only the rows of this sentence, `positions[start : start + n]`."
+)
+
+register(
+    Exercise(
+        id="6.1",
+        title="word vectors with positions",
+        level="easy",
+        minutes=6,
+        reference=word_vectors,
+        cases=vector_cases,
+        gradient=True,
+        properties=[stays_in_float32(vector_cases)],
+        mistakes=[
+            Mistake(
+                vectors_with(scale=lambda words, table: 1.0),
+                "The word vectors were not scaled: times the root of d, or the positions drown them.",
+            ),
+            Mistake(
+                vectors_with(scale=lambda words, table: table.size(1)),
+                "The word vectors were multiplied by d: it is the root of d.",
+            ),
+            Mistake(
+                vectors_with(scale=lambda words, table: table.size(1) ** -0.5),
+                "The word vectors were divided by the root of d: here they are multiplied by it.",
+            ),
+            Mistake(
+                vectors_with(scale=lambda words, table: table.size(0) ** 0.5),
+                "That is the root of the number of words in the table: the root of d, the width, `table.size(1)`.",
+            ),
+            Mistake(
+                vectors_with(scale=lambda words, table: words.size(1) ** 0.5),
+                "That is the root of the sentence's length: the root of d, the width, `table.size(1)`.",
+            ),
+            Mistake(
+                vectors_with(join=lambda vectors, positions, root: (vectors + positions) * root),
+                "The positions were scaled, too: only the word vectors are, before the sum.",
+            ),
+            Mistake(
+                vectors_with(join=lambda vectors, positions, root: vectors + positions * root),
+                "The positions were scaled instead of the word vectors.",
+            ),
+            Mistake(
+                vectors_with(join=lambda vectors, positions, root: vectors * root),
+                "The positions are missing: without them attention cannot tell the order of the words.",
+            ),
+            Mistake(
+                vectors_with(join=lambda vectors, positions, root: vectors * root * positions),
+                "Words and positions were multiplied: add them.",
+            ),
+            Mistake(
+                vectors_with(
+                    join=lambda vectors, positions, root: torch.cat([vectors * root, positions.expand_as(vectors)], -1)
+                ),
+                "Words and positions stand side by side, 2 d wide: add them, and the width stays d.",
+            ),
+            Mistake(
+                vectors_with(where=lambda words, positions, start: positions[: words.size(1)]),
+                "`start` has no effect: the first word stands at position `start`. When words come one at a time, each would get "
+                "position 0.",
+            ),
+            Mistake(
+                vectors_with(where=lambda words, positions, start: positions[start : words.size(1)]),
+                "The slice ends too early: it begins at `start`, so it ends at `start + n`.",
+            ),
+            Mistake(
+                vectors_with(where=lambda words, positions, start: positions[start]),
+                "All words got one and the same position: word i stands at position `start + i`.",
+            ),
+            Mistake(
+                vectors_with(where=lambda words, positions, start: positions[words]),
+                "The positions were looked up by word: they go by place, whatever the word.",
+            ),
+            Mistake(
+                vectors_with(
+                    where=lambda words, positions, start: positions[start : start + words.size(0)].unsqueeze(1)
+                ),
+                "The positions count the sentences: they count the words in each, axis 1.",
+            ),
+            Mistake(vectors_with(where=every_position), ALL_POSITIONS),
+            Mistake(vectors_with(where=lambda words, positions, start: positions[start:]), ALL_POSITIONS),
+            Mistake(
+                vectors_with(where=lambda words, positions, start: positions[start + 1 : start + 1 + words.size(1)]),
+                "The positions are one too far: the first word stands at `start`, not at `start + 1`.",
+            ),
+        ],
+        hints=[
+            "`table[words]` looks up a row for each word: (b, n, d). Its width is `table.size(1)`.",
+            "Times the root of d first; the positions are added as they are.",
+            "`positions[start : start + n]` is (n, d), and the sum spreads it over the sentences.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.2 cross-attention
+def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
+    """x (b, m, d), memory (b, n, d), maps (d, d_k), mask (b, n) to output (b, m, d_k) and weights (b, m, n)."""
+    mask = None if mask is None else mask.unsqueeze(1)
+    return attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)
+
+
+def cross_cases(generator):
+    def one(b, m, n, d, d_k, mask=None, note=""):
+        maps = (normal(generator, d, d_k) for _ in range(3))
+        args = normal(generator, b, m, d), normal(generator, b, n, d), *maps
+        return Case(args if mask is None else (*args, mask), note=note)
+
+    return [
+        one(2, 3, 5, 4, 6, note="no mask"),
+        one(2, 4, 5, 3, 2, up_to((3, 5), 5), note="padding behind a sentence"),
+        one(3, 2, 4, 5, 3, up_to((4, 0, 2), 4), note="a source that is all padding"),
+        one(3, 3, 4, 2, 5, up_to((2, 4, 3), 4), note="as many target words as sentences"),
+        one(2, 4, 4, 3, 3, up_to((4, 2), 4), note="as many target as source words"),
+        one(4, 1, 3, 2, 4, up_to((1, 3, 2, 3), 3), note="one target word"),
+    ]
+
+
+def cross_with(
+    sides=lambda x, memory: (x, memory, memory),
+    maps=lambda W_Q, W_K, W_V: (W_Q, W_K, W_V),
+    scale=lambda query, key: query.size(-1) ** -0.5,
+    widened=lambda mask: mask.unsqueeze(1),
+    look=attend,
+    results=lambda output, weights: (output, weights),
+):
+    """Cross-attention as the reference does it, with parts that can be replaced by wrong ones."""
+
+    def wrong(x, memory, W_Q, W_K, W_V, mask=None):
+        query, key, value = (side @ W for side, W in zip(sides(x, memory), maps(W_Q, W_K, W_V), strict=True))
+        scores = query @ key.transpose(-2, -1) * scale(query, key)
+        return results(*look(scores, value, None if mask is None else widened(mask)))
+
+    return wrong
+
+
+def without_value_map(x, memory, W_Q, W_K, W_V, mask=None):
+    return attention(x @ W_Q, memory @ W_K, memory, None if mask is None else mask.unsqueeze(1))
+
+
+def without_key_map(x, memory, W_Q, W_K, W_V, mask=None):
+    """Queries of width d_k against the memory itself: fits only where d_k is d."""
+    return attention(x @ W_Q, memory, memory @ W_V, None if mask is None else mask.unsqueeze(1))
+
+
+def over_the_queries(scores, value, mask=None):
+    hidden = scores if mask is None else scores.masked_fill(~mask, -1e30)
+    weights = hidden.softmax(-2)
+    return weights @ value, weights
+
+
+def also_causal(scores, value, mask=None):
+    causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+    return attend(scores, value, causal if mask is None else causal & mask)
+
+
+ASKS_ITSELF = "The words looked at each other, and the source was never asked: queries come from x, keys and values from `memory`."
+
+register(
+    Exercise(
+        id="6.2",
+        title="cross-attention",
+        level="easy",
+        minutes=6,
+        reference=cross_attention,
+        cases=cross_cases,
+        gradient=True,
+        output_names=("output", "weights"),
+        tolerance=1e-3,
+        properties=[stays_in_float32(cross_cases)],
+        mistakes=[
+            Mistake(
+                cross_with(sides=lambda x, memory: (memory, x, x)),
+                "The roles are swapped: the words being written ask, so queries come from x, keys and values from `memory`.",
+            ),
+            Mistake(cross_with(sides=lambda x, memory: (x, x, x)), ASKS_ITSELF),
+            Mistake(
+                cross_with(sides=lambda x, memory: (x, x, x), widened=lambda mask: None),
+                ASKS_ITSELF,
+            ),
+            Mistake(
+                cross_with(sides=lambda x, memory: (memory, memory, memory)),
+                "The source words looked at each other, as in the encoder: queries come from x.",
+            ),
+            Mistake(
+                cross_with(sides=lambda x, memory: (x, x, memory)),
+                "The keys come from x: what is looked up is the source, so keys and values both come from `memory`.",
+            ),
+            Mistake(
+                cross_with(sides=lambda x, memory: (x, memory, x)),
+                "The values come from x: the words look at the source and fetch from it, `memory @ W_V`.",
+            ),
+            Mistake(
+                cross_with(sides=lambda x, memory: (memory, memory, x)),
+                "Queries and values are on the wrong sides: queries come from x, keys and values from `memory`.",
+            ),
+            Mistake(
+                cross_with(look=lambda scores, value, mask=None: attend(scores, value)),
+                "The mask has no effect, so the words look at padding: hand it on to `attention`, as (b, 1, n).",
+            ),
+            Mistake(
+                cross_with(widened=lambda mask: ~mask.unsqueeze(1)),
+                "The mask is turned round: True already means 'may look', in `attention` as well.",
+            ),
+            Mistake(
+                cross_with(widened=lambda mask: mask),
+                "A mask (b, n) met scores (b, m, n) without an axis for the target words, so its sentences were taken for words: "
+                "`mask.unsqueeze(1)` makes it (b, 1, n).",
+            ),
+            Mistake(
+                cross_with(widened=lambda mask: mask.unsqueeze(2)),
+                "The mask hides target words: `unsqueeze(2)` puts source words where those that look are. They are looked at: "
+                "(b, 1, n), `unsqueeze(1)`.",
+            ),
+            Mistake(
+                cross_with(look=also_causal),
+                "There is a causal mask on the source: all of it is known before the first word is written, so every word may look "
+                "everywhere in it.",
+            ),
+            Mistake(
+                cross_with(look=masked_late),
+                "The mask came after the softmax, so the weights no longer sum to 1: hand it on to `attention`.",
+            ),
+            Mistake(
+                cross_with(look=masked_with(float("-inf"))),
+                "Where the whole source is padding the result is NaN, 0 divided by 0: it must be 0. `attention` takes care of it.",
+            ),
+            Mistake(
+                cross_with(look=masked_with(-1e9)),
+                "Where the whole source is padding the result is the average of the padding: it must be 0. `attention` takes care "
+                "of it.",
+            ),
+            Mistake(
+                cross_with(look=over_the_queries),
+                "The softmax ran over the target words: it runs over the source words, the last axis of the scores.",
+            ),
+            Mistake(
+                cross_with(scale=lambda query, key: 1.0),
+                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
+            ),
+            Mistake(
+                cross_with(maps=lambda W_Q, W_K, W_V: (W_K, W_Q, W_V)),
+                "`W_Q` and `W_K` are swapped: queries are `x @ W_Q`, keys `memory @ W_K`.",
+            ),
+            Mistake(
+                cross_with(maps=lambda W_Q, W_K, W_V: (W_Q, W_V, W_K)),
+                "`W_K` and `W_V` are swapped: keys are `memory @ W_K`, values `memory @ W_V`.",
+            ),
+            Mistake(
+                without_value_map,
+                "The values are the memory itself: they have a map of their own, `memory @ W_V`.",
+            ),
+            Mistake(
+                without_key_map,
+                "The keys are the memory itself: they have a map of their own, `memory @ W_K`.",
+            ),
+            Mistake(
+                cross_with(results=lambda output, weights: output),
+                "Only the output came back: return output and weights, both.",
+            ),
+            Mistake(
+                cross_with(results=lambda output, weights: (weights, output)),
+                "The two results are swapped: the output comes first, then the weights.",
+            ),
+        ],
+        hints=[
+            "A search in a database: who asks gives the queries, what is searched gives keys and values.",
+            "`x @ W_Q`, `memory @ W_K` and `memory @ W_V` go into `attention`.",
+            "Its mask is (b, m, n) or spreads to it: `mask.unsqueeze(1)` makes (b, 1, n) of (b, n). There may be none.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.3 the decoder layer
+class DecoderLayer(reference.DecoderLayer):
+    """The reference as the lesson calls it: pre-norm, and the weights always come along."""
+
+    def __init__(self, dim, heads, hidden):
+        super().__init__(dim, heads, hidden, norm="pre")
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        """x (b, m, dim), memory (b, n, dim) to x (b, m, dim), weights (b, heads, m, m) and (b, heads, m, n)."""
+        return super().forward(x, memory, mask, memory_mask, need_weights=True)
+
+
+@cache
+def of_the_course(kind, *sizes):
+    """A module of the course's own, built once: many models of mistakes are tried on every answer."""
+    return kind(*sizes)
+
+
+def with_parameters(answer, course, name, sizes, seed, yours):
+    """The answer's module with the same random parameters whoever wrote it; for a given `__init__`."""
+    is_ours = "is_ours" in vars(answer) if inspect.isclass(answer) else False
+    built = of_the_course(answer, *sizes) if is_ours else expect_a_module(answer, name, *sizes)
+    shapes, given = parameter_shapes(course, *sizes), dict(built.named_parameters())
+    sizes_of = [math.prod(shape) for shape in shapes.values()]
+    numbers = 0.7 * normal(torch.Generator().manual_seed(seed), sum(sizes_of))
+    for (part, shape), values in zip(shapes.items(), numbers.split(sizes_of), strict=True):
+        if part not in given or tuple(given[part].shape) != shape:
+            raise Wrong(f"`{part}` is not as `__init__` made it: put its lines back, only {yours} to write.")
+        given[part].data.copy_(values.view(shape))
+    return built
+
+
+def run_decoder_layer(answer, seed, heads, hidden, x, memory, mask=None, memory_mask=None):
+    """Build the layer and call it, without masks where there are none."""
+    sizes = x.size(-1), heads, hidden
+    layer = with_parameters(answer, DecoderLayer, "DecoderLayer", sizes, seed, "`forward` is yours").to(x.dtype)
+    return layer(x, memory) if mask is None and memory_mask is None else layer(x, memory, mask, memory_mask)
+
+
+def layer_cases(generator):
+    def one(b, m, n, heads, d_k, hidden, mask=None, words=None, note=""):
+        seed, dim = int(whole(generator, 10_000)), heads * d_k
+        x, memory = 0.5 + 2 * normal(generator, b, m, dim), 1.5 * normal(generator, b, n, dim) - 0.5
+        memory_mask = None if words is None else up_to(words, n).unsqueeze(1)
+        return Case((seed, heads, hidden, x, memory, mask, memory_mask), note=note)
+
+    return [
+        one(2, 4, 5, 3, 2, 7, note="no masks"),
+        one(2, 4, 5, 2, 3, 8, causal_mask(4), (3, 5), note="a causal mask, and padding in the source"),
+        one(3, 4, 4, 2, 2, 5, causal_mask(4), (4, 1, 2), note="as many target as source words"),
+        one(3, 3, 2, 2, 4, 6, causal_mask(3), note="a causal mask only"),
+        one(2, 3, 4, 3, 2, 5, words=(2, 0), note="a source that is all padding"),
+        one(2, 1, 3, 2, 3, 4, causal_mask(1), (3, 2), note="one target word"),
+    ]
+
+
+def three_branches(x, look_back, look_across, think, norms):
+    x = x + look_back(norms[0](x))
+    x = x + look_across(norms[1](x))
+    return x + think(norms[2](x))
+
+
+def layer_with(
+    branches=three_branches,
+    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, mask=mask, need_weights=True),
+    across=lambda layer, x, memory, mask, memory_mask: layer.cross_attention(x, memory, memory_mask, need_weights=True),
+    results=lambda output, own, cross: (output, own, cross),
+):
+    """The layer with parts that can be replaced by wrong ones."""
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        seen = {}
+
+        def look_back(x):
+            found, seen["own"] = back(self, x, memory, mask, memory_mask)
+            return found
+
+        def look_across(x):
+            found, seen["cross"] = across(self, x, memory, mask, memory_mask)
+            return found
+
+        norms = self.self_norm, self.cross_norm, self.feed_forward_norm
+        output = branches(x, look_back, look_across, self.feed_forward, norms)
+        return results(output, seen.get("own"), seen.get("cross"))
+
+    return type("DecoderLayer", (DecoderLayer,), {"forward": forward, "is_ours": True})
+
+
+def branches_with(sums=(True, True, True), norms=(0, 1, 2), order="bat"):
+    """Branches without some sums, with other norms (None for none), or in another order: back, across, think."""
+
+    def branches(x, look_back, look_across, think, all_norms):
+        parts = {"b": (look_back, 0), "a": (look_across, 1), "t": (think, 2)}
+        for letter in order:
+            part, number = parts[letter]
+            found = part(x if norms[number] is None else all_norms[norms[number]](x))
+            x = x + found if sums[number] else found
+        return x
+
+    return branches
+
+
+def from_the_first_x(x, look_back, look_across, think, norms):
+    """All three work on what came in."""
+    return x + look_back(norms[0](x)) + look_across(norms[1](x)) + think(norms[2](x))
+
+
+def cross_from_the_first_x(x, look_back, look_across, think, norms):
+    y = x + look_back(norms[0](x))
+    y = y + look_across(norms[1](x))
+    return y + think(norms[2](y))
+
+
+def replaced_by_the_norm(x, look_back, look_across, think, norms):
+    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
+        x = norm(x)
+        x = x + part(x)
+    return x
+
+
+def post_norm(x, look_back, look_across, think, norms):
+    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
+        x = norm(x + part(x))
+    return x
+
+
+def norm_of_the_branch(x, look_back, look_across, think, norms):
+    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
+        x = x + norm(part(x))
+    return x
+
+
+def one_more_norm(x, look_back, look_across, think, norms):
+    return norms[2](three_branches(x, look_back, look_across, think, norms))
+
+
+def across_to(key_from=lambda x, memory: memory, mask_from=lambda mask, memory_mask: memory_mask, query=None):
+    def across(layer, x, memory, mask, memory_mask):
+        asks = x if query is None else query(x, memory)
+        return layer.cross_attention(asks, key_from(x, memory), mask_from(mask, memory_mask), need_weights=True)
+
+    return across
+
+
+def back_with(mask_from):
+    def back(layer, x, memory, mask, memory_mask):
+        return layer.self_attention(x, mask=mask_from(mask, memory_mask), need_weights=True)
+
+    return back
+
+
+def turned(mask):
+    return None if mask is None else ~mask
+
+
+def normed_memory(layer, x, memory, mask, memory_mask):
+    return layer.cross_attention(x, layer.cross_norm(memory), memory_mask, need_weights=True)
+
+
+GIVEN_THE_MEMORY = (
+    "`self.self_attention` was given the memory: there the words look at each other, without a second argument but with "
+    "`mask=mask`."
+)
+OTHER_LAYER = (
+    "uses the other's parameters: `self.self_attention` looks at the words, `self.cross_attention` at the source."
+)
+
+
+def no_influence_from_later_words(answer, generator):
+    """By gradient: with a causal mask a word does not change with those behind it."""
+    seed, heads, hidden, x, memory, mask, memory_mask = layer_cases(generator)[1].args
+    x = x.clone().requires_grad_()
+    output, _, _ = answer(seed, heads, hidden, x, memory, mask, memory_mask)
+    (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
+    if gradient[:, 2:].abs().max() > 0:
+        raise Wrong(
+            "With a causal mask, later words still influence word 1: hand `mask` on to `self.self_attention`, and let nothing "
+            "else run over the words."
+        )
+
+
+register(
+    Exercise(
+        id="6.3",
+        title="the decoder layer",
+        level="hard",
+        minutes=15,
+        reference=DecoderLayer,
+        cases=layer_cases,
+        call=run_decoder_layer,
+        methods=("forward",),
+        gradient=True,
+        output_names=("x", "weights among the words", "weights over the source"),
+        tolerance=1e-3,
+        properties=[no_influence_from_later_words, stays_in_float32(layer_cases)],
+        mistakes=[
+            # Who looks at whom
+            Mistake(
+                layer_with(across=across_to(key_from=lambda x, memory: None)),
+                "`self.cross_attention` got no memory, so the words looked at each other once more: keys and values come from "
+                "`memory`, its second argument.",
+            ),
+            Mistake(
+                layer_with(across=across_to(key_from=lambda x, memory: None, mask_from=lambda mask, memory_mask: None)),
+                "`self.cross_attention` got neither the memory nor its mask: `self.cross_attention(..., memory, memory_mask)`.",
+            ),
+            Mistake(
+                layer_with(across=across_to(lambda x, memory: x, query=lambda x, memory: memory)),
+                "The roles in cross-attention are swapped: the words ask, so what they are comes first and `memory` second.",
+            ),
+            Mistake(
+                layer_with(
+                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, mask, True)
+                ),
+                GIVEN_THE_MEMORY,
+            ),
+            Mistake(
+                layer_with(
+                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, memory_mask, True)
+                ),
+                GIVEN_THE_MEMORY,
+            ),
+            Mistake(
+                layer_with(
+                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, mask, need_weights=True)
+                ),
+                "`self.self_attention` got the mask as its second argument, where the vectors to look at are expected: name it, "
+                "`mask=mask`.",
+            ),
+            Mistake(
+                layer_with(
+                    across=lambda layer, x, memory, mask, memory_mask: layer.self_attention(
+                        x, memory, memory_mask, need_weights=True
+                    )
+                ),
+                "Cross-attention " + OTHER_LAYER,
+            ),
+            Mistake(
+                layer_with(
+                    back=lambda layer, x, memory, mask, memory_mask: layer.cross_attention(
+                        x, mask=mask, need_weights=True
+                    )
+                ),
+                "Self-attention " + OTHER_LAYER,
+            ),
+            Mistake(
+                layer_with(across=normed_memory),
+                "The memory was normalised as well: `self.cross_norm` is for x. The encoder has normalised its output already.",
+            ),
+            # Masks
+            Mistake(
+                layer_with(back=back_with(lambda mask, memory_mask: None)),
+                "The causal mask has no effect: hand it on, `self.self_attention(..., mask=mask)`. As it is, a word sees those that "
+                "it is to guess.",
+            ),
+            Mistake(
+                layer_with(back=back_with(lambda mask, memory_mask: memory_mask)),
+                "Self-attention got the mask of the source: the words look at each other there, `mask=mask`.",
+            ),
+            Mistake(
+                layer_with(
+                    back=back_with(lambda mask, memory_mask: memory_mask),
+                    across=across_to(mask_from=lambda mask, memory_mask: mask),
+                ),
+                "The two masks are swapped: `mask` is for the words among each other, `memory_mask` for the source.",
+            ),
+            Mistake(
+                layer_with(across=across_to(mask_from=lambda mask, memory_mask: None)),
+                "`memory_mask` has no effect, so the words look at padding in the source: it is the third argument of "
+                "`self.cross_attention`.",
+            ),
+            Mistake(
+                layer_with(
+                    back=back_with(lambda mask, memory_mask: None),
+                    across=across_to(mask_from=lambda mask, memory_mask: None),
+                ),
+                "Neither mask has any effect: `mask` goes to self-attention, `memory_mask` to cross-attention.",
+            ),
+            Mistake(
+                layer_with(across=across_to(mask_from=lambda mask, memory_mask: mask)),
+                "Cross-attention got the causal mask: the source is known as a whole, and its mask is `memory_mask`.",
+            ),
+            Mistake(
+                layer_with(back=back_with(lambda mask, memory_mask: None if mask is None else mask.T)),
+                "The causal mask is transposed, so each word sees only itself and those behind it: row i says whom word i may look "
+                "at. Hand it on as it is.",
+            ),
+            Mistake(
+                layer_with(back=back_with(lambda mask, memory_mask: turned(mask))),
+                "The causal mask is turned round: True already means 'may look', hand it on as it is.",
+            ),
+            Mistake(
+                layer_with(across=across_to(mask_from=lambda mask, memory_mask: turned(memory_mask))),
+                "`memory_mask` is turned round: True already means 'may look', hand it on as it is.",
+            ),
+            # Sums and norms
+            Mistake(
+                layer_with(branches_with(sums=(False, True, True))),
+                "Self-attention has no residual sum: what it found is added to x.",
+            ),
+            Mistake(
+                layer_with(branches_with(sums=(True, False, True))),
+                "Cross-attention has no residual sum, so the words forget themselves: what it found is added to x.",
+            ),
+            Mistake(
+                layer_with(branches_with(sums=(True, True, False))),
+                "The feed-forward layer has no residual sum: what it made is added to x.",
+            ),
+            Mistake(
+                layer_with(branches_with(sums=(False, False, False))),
+                "There is no residual sum at all: each of the three adds to what went in.",
+            ),
+            Mistake(
+                layer_with(post_norm),
+                "That is post-norm, the norm of each sum: here it is pre-norm, `x + part(norm(x))`.",
+            ),
+            Mistake(
+                layer_with(norm_of_the_branch),
+                "The norms stand between each part and its sum: pre-norm has them in front of the part, `x + part(norm(x))`.",
+            ),
+            Mistake(
+                layer_with(replaced_by_the_norm),
+                "x was replaced by its norm, so the way past the layer is not free any more: normalise what goes into each part, and "
+                "add to x itself.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(None, None, None))),
+                "There is no norm at all: each of the three parts has its own in front.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(0, None, 2))),
+                "Cross-attention lacks its norm, `self.cross_norm`, in front.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(None, 1, 2))),
+                "Self-attention lacks its norm, `self.self_norm`, in front.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(0, 1, None))),
+                "The feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(0, 0, 0))),
+                "`self.self_norm` was used for all three: each has its own.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(0, 0, 2))),
+                "`self.self_norm` was used for cross-attention, too: it has its own, `self.cross_norm`.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(1, 0, 2))),
+                "`self.self_norm` and `self.cross_norm` are swapped.",
+            ),
+            Mistake(
+                layer_with(branches_with(norms=(0, 1, 1))),
+                "`self.cross_norm` was used for the feed-forward layer, too: it has its own, `self.feed_forward_norm`.",
+            ),
+            Mistake(
+                layer_with(one_more_norm),
+                "There is one more norm at the end: the layer ends with a sum. (A stack of pre-norm layers has one norm behind the "
+                "last.)",
+            ),
+            # The order of the parts
+            Mistake(
+                layer_with(branches_with(order="abt")),
+                "Cross-attention came first: the words look at each other, then at the source.",
+            ),
+            Mistake(
+                layer_with(branches_with(order="bta")),
+                "The feed-forward layer came before cross-attention: it is the last of the three.",
+            ),
+            Mistake(
+                layer_with(from_the_first_x),
+                "All three worked on the x that came in: each works on the sum that the one before it left.",
+            ),
+            Mistake(
+                layer_with(cross_from_the_first_x),
+                "Cross-attention asked with the x that came in: its queries come from the sum after self-attention.",
+            ),
+            Mistake(
+                layer_with(branches_with(order="ba")),
+                "The feed-forward layer is missing: it is the last of the three, a branch of its own.",
+            ),
+            Mistake(
+                layer_with(branches_with(order="bt")),
+                "Cross-attention is missing: after self-attention the words look at the source.",
+            ),
+            # What comes back
+            Mistake(
+                layer_with(results=lambda output, own, cross: output),
+                "Only x came back: return it with both weights, three results.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, own, cross: (output, cross)),
+                "Only the weights over the source came back: return x, the weights among the words, and those over the source.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, own, cross: (output, cross, own)),
+                "The two weights are swapped: those among the words come first, then those over the source.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, own, cross: (output, None, None)),
+                "Both weights are None: the attention returns them if asked, `need_weights=True`.",
+            ),
+        ],
+        hints=[
+            "Three branches, each x + part(norm(x)): self-attention, cross-attention, feed-forward.",
+            "`found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)`, then `x = x + found`.",
+            "`self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)`: the words ask, the memory answers. "
+            "Then the feed-forward layer. Return x and both weights.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.4 encode and decode
+class Decoder(nn.Module):
+    """Pre-norm layers and a last norm; the weights are dropped."""
+
+    def __init__(self, layers, dim, heads, hidden):
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden) for _ in range(layers))
+        self.final_norm = LayerNorm(dim)
+
+    def forward(self, x, memory, mask=None, memory_mask=None):
+        for layer in self.layers:
+            x, _, _ = layer(x, memory, mask, memory_mask)
+        return self.final_norm(x)
+
+
+class Transformer(nn.Module):
+    """The model as the lesson builds it: pre-norm, no dropout, one table for target words and output."""
+
+    def __init__(self, source_words, target_words, dim, heads, hidden, layers):
+        super().__init__()
+        self.source_vectors = reference.WordVectors(source_words, dim)
+        self.target_vectors = reference.WordVectors(target_words, dim)
+        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre")
+        self.decoder = Decoder(layers, dim, heads, hidden)
+        self.output = nn.Linear(dim, target_words, bias=False)
+        self.output.weight = self.target_vectors.table.weight
+
+    def encode(self, source, source_mask):
+        """source (b, n), source_mask (b, n) True at the words, to memory (b, n, dim)."""
+        memory, _ = self.encoder(self.source_vectors(source), source_mask.unsqueeze(1))
+        return memory
+
+    def decode(self, target, memory, source_mask):
+        """target (b, m), from the start token on, to logits (b, m, target_words) for the word after each."""
+        x = self.target_vectors(target)
+        return self.output(self.decoder(x, memory, causal_mask(target.size(1)), source_mask.unsqueeze(1)))
+
+
+def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden, layers, source, source_mask, target):
+    """Build the model, encode, decode: memory and logits."""
+    sizes = source_words, target_words, dim, heads, hidden, layers
+    model = with_parameters(answer, Transformer, "Transformer", sizes, seed, "`encode` and `decode` are yours")
+    memory = model.encode(source, source_mask)
+    if isinstance(memory, tuple | list):
+        raise Wrong(
+            f"`encode` returned {a_thing(memory)}: `self.encoder` gives the vectors and the weights, and the memory is the vectors "
+            "alone."
+        )
+    if memory is None:
+        raise Wrong("`encode` returned nothing: it ends with `return`.")
+    return memory, model.decode(target, memory, source_mask)
+
+
+def transformer_cases(generator):
+    def one(m, n, lengths, note="", source_words=9, target_words=7, dim=6, heads=3, hidden=8, layers=1):
+        b, seed = len(lengths), int(whole(generator, 10_000))
+        source, mask = whole(generator, source_words, b, n), up_to(lengths, n)
+        target = whole(generator, target_words, b, m)
+        return Case((seed, source_words, target_words, dim, heads, hidden, layers, source, mask, target), note=note)
+
+    return [
+        one(4, 5, (3, 5), note="padding behind one source", layers=2),
+        one(3, 3, (2, 3, 1), note="as many target as source words", dim=4, heads=2),
+        one(3, 4, (4, 4), note="no padding"),
+        one(1, 3, (2, 3, 3), note="one target word", source_words=5, target_words=11),
+        one(5, 2, (2,), note="one sentence", dim=8, heads=2, hidden=5),
+    ]
+
+
+def transformer_with(
+    encode_mask=lambda mask: mask.unsqueeze(1),
+    source_table=lambda self: self.source_vectors,
+    target_table=lambda self: self.target_vectors,
+    causal=lambda target: causal_mask(target.size(1)),
+    memory_mask=lambda mask: mask.unsqueeze(1),
+    looked_at=lambda self, x, memory: memory,
+    last=lambda self, x: self.output(x),
+    encoded=lambda self, vectors, mask: self.encoder(vectors, mask)[0],
+    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, mask, memory_mask),
+):
+    """The model with parts that can be replaced by wrong ones."""
+
+    def encode(self, source, source_mask):
+        return encoded(self, source_table(self)(source), encode_mask(source_mask))
+
+    def decode(self, target, memory, source_mask):
+        x = target_table(self)(target)
+        x = decoded(self, x, looked_at(self, x, memory), causal(target), memory_mask(source_mask))
+        return last(self, x)
+
+    return type("Transformer", (Transformer,), {"encode": encode, "decode": decode, "is_ours": True})
+
+
+def plain_vectors(table):
+    """A table without scale and positions."""
+    return lambda self: getattr(self, table).table
+
+
+def later_words_are_hidden(answer, generator):
+    args = transformer_cases(generator)[0].args
+    target, words = args[-1], args[2]
+    _, before = answer(*args)
+    other = torch.cat([target[:, :-1], (target[:, -1:] + 1) % words], 1)
+    _, after = answer(*args[:-1], other)
+    if not torch.allclose(before[:, :-1], after[:, :-1], atol=1e-4):
+        raise Wrong(
+            "The last target word changes the logits of those before it: the mask among the words is `causal_mask(m)`."
+        )
+
+
+def padding_is_hidden(answer, generator):
+    args = transformer_cases(generator)[0].args
+    source, mask, words = args[-3], args[-2], args[1]
+    memory, before = answer(*args)
+    other, after = answer(*args[:-3], torch.where(mask, source, (source + 1) % words), *args[-2:])
+    if not torch.allclose(memory[mask], other[mask], atol=1e-4):
+        raise Wrong(
+            "Another word in the padding changes the memory of the words: `encode` hands the mask on as (b, 1, n)."
+        )
+    if not torch.allclose(before, after, atol=1e-4):
+        raise Wrong(
+            "Another word in the padding of the source changes the logits: `decode` hands the mask on as (b, 1, n)."
+        )
+
+
+def it_can_be_trained(answer, generator):
+    for result, name in zip(answer(*transformer_cases(generator)[0].args), ("encode", "decode"), strict=True):
+        if not result.requires_grad:
+            raise Wrong(
+                f"The values are right, but no gradient flows back from `{name}`: `detach`, `.data` or `torch.no_grad` cut it."
+            )
+
+
+NEITHER_MASK = "`source_mask` is used nowhere: both `encode` and `decode` hand it on, as (b, 1, n)."
+NOT_WIDENED = (
+    "needs the mask as (b, 1, n), the same for everybody who looks: `source_mask.unsqueeze(1)`. As (b, n) its sentences would "
+    "be taken for words."
+)
+
+register(
+    Exercise(
+        id="6.4",
+        title="encode and decode",
+        level="medium",
+        minutes=12,
+        reference=Transformer,
+        cases=transformer_cases,
+        call=run_transformer,
+        methods=("encode", "decode"),
+        output_names=("memory", "logits"),
+        tolerance=1e-3,
+        properties=[later_words_are_hidden, padding_is_hidden, it_can_be_trained, stays_in_float32(transformer_cases)],
+        mistakes=[
+            Mistake(
+                transformer_with(causal=lambda target: None),
+                "`decode` lets each word see those behind it, which it is to guess: `causal_mask(m)` goes to `self.decoder`.",
+            ),
+            Mistake(
+                transformer_with(causal=lambda target: causal_mask(target.size(1)).T),
+                "The causal mask is transposed: row i says whom word i may look at, `causal_mask(m)` as it is.",
+            ),
+            Mistake(
+                transformer_with(causal=lambda target: causal_mask(target.size(1)).tril(-1)),
+                "The words cannot see themselves: the diagonal of the causal mask is True.",
+            ),
+            Mistake(
+                transformer_with(causal=lambda target: causal_mask(target.size(0))),
+                "The causal mask is as large as the batch: it is (m, m), m = `target.size(1)`.",
+            ),
+            Mistake(transformer_with(encode_mask=lambda mask: None, memory_mask=lambda mask: None), NEITHER_MASK),
+            Mistake(
+                transformer_with(encode_mask=lambda mask: None),
+                "`encode` does not use `source_mask`, so the words look at padding: hand it to `self.encoder`.",
+            ),
+            Mistake(
+                transformer_with(memory_mask=lambda mask: None),
+                "`decode` does not use `source_mask`, so the target words look at the source's padding: it is the fourth argument "
+                "of `self.decoder`.",
+            ),
+            Mistake(transformer_with(encode_mask=lambda mask: mask), "`self.encoder` " + NOT_WIDENED),
+            Mistake(transformer_with(memory_mask=lambda mask: mask), "`self.decoder` " + NOT_WIDENED),
+            Mistake(
+                transformer_with(encode_mask=lambda mask: mask, memory_mask=lambda mask: mask),
+                "Encoder and decoder " + NOT_WIDENED.replace("needs", "need"),
+            ),
+            Mistake(
+                transformer_with(encode_mask=lambda mask: ~mask.unsqueeze(1)),
+                "In `encode` the mask is turned round: True is a word that may be looked at.",
+            ),
+            Mistake(
+                transformer_with(memory_mask=lambda mask: ~mask.unsqueeze(1)),
+                "In `decode` the source's mask is turned round: True is a word that may be looked at.",
+            ),
+            Mistake(
+                transformer_with(
+                    causal=lambda target: None,
+                    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask),
+                ),
+                "The source's mask stands where the words' mask belongs: `self.decoder(x, memory, mask, memory_mask)`, the causal "
+                "one first.",
+            ),
+            Mistake(
+                transformer_with(
+                    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask, mask)
+                ),
+                "The two masks are swapped: `self.decoder(x, memory, mask, memory_mask)`, the causal one first.",
+            ),
+            Mistake(
+                transformer_with(causal=lambda target: None, memory_mask=lambda mask: None),
+                "`decode` uses no mask: the causal mask for the words, and `source_mask` as (b, 1, n) for the memory.",
+            ),
+            Mistake(
+                transformer_with(last=lambda self, x: x),
+                "`decode` returned vectors: `self.output` makes logits of them, one for each target word.",
+            ),
+            Mistake(
+                transformer_with(last=lambda self, x: self.output(x).softmax(-1)),
+                "`decode` returned probabilities: logits are wanted, the loss takes its own softmax.",
+            ),
+            Mistake(
+                transformer_with(last=lambda self, x: self.output(x).log_softmax(-1)),
+                "`decode` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
+            ),
+            Mistake(
+                transformer_with(last=lambda self, x: self.output(x[:, -1])),
+                "Only the last word's logits came back: in training all positions are asked at once, (b, m, target_words).",
+            ),
+            Mistake(
+                transformer_with(target_table=lambda self: self.source_vectors),
+                "The target words were looked up among the source's vectors: `self.target_vectors`.",
+            ),
+            Mistake(
+                transformer_with(source_table=lambda self: self.target_vectors),
+                "The source words were looked up among the target's vectors: `self.source_vectors`.",
+            ),
+            Mistake(
+                transformer_with(source_table=plain_vectors("source_vectors")),
+                "`encode` took the bare table, without scale and positions: call `self.source_vectors(source)`.",
+            ),
+            Mistake(
+                transformer_with(target_table=plain_vectors("target_vectors")),
+                "`decode` took the bare table, without scale and positions: call `self.target_vectors(target)`.",
+            ),
+            Mistake(
+                transformer_with(
+                    source_table=plain_vectors("source_vectors"), target_table=plain_vectors("target_vectors")
+                ),
+                "The bare tables were used, without scale and positions: call `self.source_vectors(source)` and "
+                "`self.target_vectors(target)`.",
+            ),
+            Mistake(
+                transformer_with(encoded=lambda self, vectors, mask: self.encoder(vectors, mask)),
+                "`encode` returned a tuple of 2: `self.encoder` gives the vectors and the weights, and the memory is the vectors "
+                "alone.",
+            ),
+            Mistake(
+                transformer_with(encoded=lambda self, vectors, mask: vectors),
+                "`encode` returned the word vectors themselves: they go through `self.encoder`.",
+            ),
+            Mistake(
+                transformer_with(looked_at=lambda self, x, memory: x),
+                "The decoder was given its own words to look at: its second argument is `memory`.",
+            ),
+        ],
+        hints=[
+            "`encode`: word vectors, then `self.encoder`, which returns vectors and weights. Its mask says who may be looked at: "
+            "`source_mask.unsqueeze(1)`.",
+            "`decode`: word vectors, then `self.decoder(x, memory, mask, memory_mask)`, then `self.output`.",
+            "`mask` is `causal_mask(m)` with m = `target.size(1)`; `memory_mask` is the source's, again as (b, 1, n).",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.5 shifted targets
+def shifted_targets(sentences, start, end, padding=0):
+    """What the decoder reads and what it should say, both (b, m): `start` in front, `end` behind, then padding."""
+    read = [torch.tensor([start, *words]) for words in sentences]
+    said = [torch.tensor([*words, end]) for words in sentences]
+    return tuple(pad_sequence(rows, batch_first=True, padding_value=padding) for rows in (read, said))
+
+
+def shift_cases(generator):
+    def one(lengths, start=1, end=2, padding=None, note=""):
+        lowest = max(start, end, padding or 0) + 1
+        sentences = [whole(generator, 30, length, low=lowest).tolist() for length in lengths]
+        kwargs = {} if padding is None else {"padding": padding}
+        return Case((sentences, start, end), kwargs, note=note)
+
+    return [
+        one((2, 4, 3), note="three sentences"),
+        one((5, 1), note="a sentence of one word"),
+        one((3, 3), note="equally long"),
+        one((2, 5, 1, 3), start=7, end=4, padding=9, note="other numbers for start, end and padding"),
+        one((3, 0, 2), note="a sentence without words"),
+        one((4,), note="one sentence"),
+    ]
+
+
+def rows_of(rows, padding):
+    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=padding)
+
+
+def shifted_with(
+    read=lambda words, start, end, padding: [start, *words],
+    said=lambda words, start, end, padding: [*words, end],
+    filled=rows_of,
+    results=lambda target_in, target_out: (target_in, target_out),
+):
+    """The two tensors with parts that can be replaced by wrong ones."""
+
+    def wrong(sentences, start, end, padding=0):
+        pair = (filled([make(words, start, end, padding) for words in sentences], padding) for make in (read, said))
+        return results(*pair)
+
+    return wrong
+
+
+def cut_after_padding(sentences, start, end, padding=0):
+    """start, words, end in one tensor; then all but the last column, and all but the first."""
+    both = rows_of([[start, *words, end] for words in sentences], padding)
+    return both[:, :-1], both[:, 1:]
+
+
+def end_behind_padding(sentences, start, end, padding=0):
+    words = rows_of(sentences, padding)
+    b = len(sentences)
+    return (
+        torch.cat([torch.full((b, 1), start), words], 1),
+        torch.cat([words, torch.full((b, 1), end)], 1),
+    )
+
+
+def padded_in_front(rows, padding):
+    longest = max(map(len, rows))
+    return torch.tensor([[padding] * (longest - len(row)) + row for row in rows])
+
+
+def plainly(words, start, end, padding):
+    return list(words)
+
+
+END_IS_READ = (
+    "In `target_in` shorter sentences have an end token: it is said, never read, since nothing comes after it. `[start, *words]` "
+    "first, padding after."
+)
+NOT_SHIFTED = (
+    "`target_in` and `target_out` are the same, so each position is asked for the word that it has just read: `start` in front of "
+    "the one, `end` behind the other."
+)
+
+register(
+    Exercise(
+        id="6.5",
+        title="shifted targets",
+        level="easy",
+        minutes=6,
+        reference=shifted_targets,
+        cases=shift_cases,
+        output_names=("target_in", "target_out"),
+        properties=[words_are_long(shift_cases)],
+        mistakes=[
+            Mistake(
+                shifted_with(
+                    lambda words, start, end, padding: [start, *words, end],
+                    lambda words, start, end, padding: [start, *words, end],
+                ),
+                NOT_SHIFTED,
+            ),
+            Mistake(shifted_with(plainly, plainly), NOT_SHIFTED),
+            Mistake(
+                shifted_with(read=plainly),
+                "The start token is missing in `target_in`: without it nothing is read before the first word.",
+            ),
+            Mistake(
+                shifted_with(read=lambda words, start, end, padding: [end, *words]),
+                "`target_in` starts on the end token, as some systems do: here the decoder has its own, `start`.",
+            ),
+            Mistake(
+                shifted_with(said=plainly),
+                "The end token is missing in `target_out`: without it the model never learns to stop.",
+            ),
+            Mistake(
+                shifted_with(said=lambda words, start, end, padding: [*words, padding]),
+                "At the end of `target_out` stands padding: it is the end token that must be said there, or the model never learns "
+                "to stop.",
+            ),
+            Mistake(
+                shifted_with(lambda words, start, end, padding: [start, *words[:-1]], plainly),
+                "It is shifted, but the end token is missing in `target_out`: behind the last word comes `end`.",
+            ),
+            Mistake(
+                shifted_with(
+                    lambda words, start, end, padding: [start, *words, end],
+                    lambda words, start, end, padding: [*words, end, padding],
+                ),
+                "The end token is read as well: `target_in` is `[start, *words]`. Behind the end there is nothing to guess.",
+            ),
+            Mistake(
+                shifted_with(lambda words, start, end, padding: [start, *words, end]),
+                "`target_in` has both tokens and is one longer than `target_out`: `[start, *words]` against `[*words, end]`.",
+            ),
+            Mistake(
+                shifted_with(said=lambda words, start, end, padding: [start, *words, end]),
+                "`target_out` has both tokens and is one longer than `target_in`: the start token is read, never said.",
+            ),
+            Mistake(cut_after_padding, END_IS_READ),
+            Mistake(
+                end_behind_padding,
+                "The end token stands behind the padding: it comes right behind the last word, so add it before you pad.",
+            ),
+            Mistake(
+                shifted_with(results=lambda target_in, target_out: (target_out, target_in)),
+                "The two results are swapped: first what is read, `target_in`, then what is said, `target_out`.",
+            ),
+            Mistake(
+                shifted_with(
+                    lambda words, start, end, padding: [*words, start], lambda words, start, end, padding: [end, *words]
+                ),
+                "The tokens are at the wrong ends: `start` in front of `target_in`, `end` behind `target_out`.",
+            ),
+            Mistake(
+                shifted_with(said=lambda words, start, end, padding: [end, *words]),
+                "In `target_out` the end token stands in front: it comes behind the last word.",
+            ),
+            Mistake(
+                shifted_with(filled=padded_in_front),
+                "The padding stands in front: it comes behind, so that word i of every sentence is in column i.",
+            ),
+            Mistake(
+                shifted_with(filled=lambda rows, padding: rows_of(rows, 0)),
+                "The padding is always 0: use the argument `padding`.",
+            ),
+            Mistake(
+                shifted_with(filled=lambda rows, padding: rows_of(rows, padding).T),
+                "The places come first: the batch does, (b, m). `pad_sequence` needs `batch_first=True`.",
+            ),
+            Mistake(
+                lambda sentences, start, end, padding=0: shifted_targets(sentences, 1, 2, padding),
+                "Start and end token are numbers in your code: use the arguments `start` and `end`.",
+            ),
+            Mistake(
+                shifted_with(filled=lambda rows, padding: rows),
+                "Those are lists of different lengths: pad them to one tensor, (b, m).",
+            ),
+            Mistake(
+                shifted_with(filled=lambda rows, padding: rows_of([row[: min(map(len, rows))] for row in rows], 0)),
+                "The sentences were cut to the shortest: the others are padded to the longest.",
+            ),
+        ],
+        hints=[
+            "What is read at each place is the word before: `[start, *words]`. What is said there: `[*words, end]`.",
+            "Both are one longer than the sentence. Pad after the tokens are in.",
+            "`pad_sequence` takes a list of tensors, `batch_first=True` and `padding_value=padding`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.6 the smoothed loss
+def smoothed_loss(logits, targets, smoothing, padding=0):
+    """Cross-entropy with 1 - smoothing on the target and smoothing shared by all words; the mean over the real targets."""
+    log_probability = logits.log_softmax(-1)
+    of_target = log_probability.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    losses = -(1 - smoothing) * of_target - smoothing * log_probability.mean(-1)
+    return losses[targets != padding].mean()
+
+
+def smooth_cases(generator):
+    def one(lengths, m, words, smoothing, padding=None, note=""):
+        number = 0 if padding is None else padding
+        targets = whole(generator, words - 1, len(lengths), m)
+        targets = targets + (targets >= number)  # no word has the number of padding
+        targets = targets.masked_fill(~up_to(lengths, m), number)
+        kwargs = {} if padding is None else {"padding": padding}
+        return Case((2 * normal(generator, len(lengths), m, words), targets, smoothing), kwargs, note=note)
+
+    large = one((2, 4), 4, 5, 0.2, note="large logits")
+    logits, targets, _ = large.args
+    logits[0, 1, targets[0, 1]] = -150.0  # so improbable that its probability is 0 in float32
+    return [
+        one((3, 5), 5, 6, 0.1, note="padding behind a sentence"),
+        one((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the number 2"),
+        one((4, 4), 4, 7, 0.2, note="no padding"),
+        one((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
+        one((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
+        large,
+    ]
+
+
+def spread_evenly(log_p, true, smoothing, padding):
+    return -(1 - smoothing) * true - smoothing * log_p.mean(-1)
+
+
+def of_the_real(losses, real):
+    return losses[real].mean()
+
+
+def smooth_with(logs=lambda logits: logits.log_softmax(-1), shares=spread_evenly, mean=of_the_real, skip=None):
+    """The loss with parts that can be replaced by wrong ones; `skip` is what is taken for padding."""
+
+    def wrong(logits, targets, smoothing, padding=0):
+        log_p = logs(logits)
+        true = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+        return mean(shares(log_p, true, smoothing, padding), targets != (padding if skip is None else skip))
+
+    return wrong
+
+
+def shared_by_others(log_p, true, smoothing, padding):
+    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / (log_p.size(-1) - 1)
+
+
+def shared_without_padding(log_p, true, smoothing, padding):
+    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)
+
+
+def shared_by_others_without_padding(log_p, true, smoothing, padding):
+    rest = log_p.sum(-1) - true - log_p[..., padding]
+    return -(1 - smoothing) * true - smoothing * rest / (log_p.size(-1) - 2)
+
+
+def the_target_loses_a_share(log_p, true, smoothing, padding):
+    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / log_p.size(-1)
+
+
+def smoothed_inside_the_logarithm(log_p, true, smoothing, padding):
+    return -((1 - smoothing) * true.exp() + smoothing / log_p.size(-1)).log()
+
+
+def smoothing_counts_padding(logits, targets, smoothing, padding=0):
+    log_p = logits.log_softmax(-1)
+    of_target = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -(1 - smoothing) * of_target[targets != padding].mean() - smoothing * log_p.mean()
+
+
+def words_by_reshape(logits, targets, smoothing, padding=0):
+    b, m, words = logits.shape
+    return (
+        F.cross_entropy(
+            logits.reshape(b, words, m), targets, label_smoothing=smoothing, ignore_index=padding, reduction="sum"
+        )
+        / (targets != padding).sum()
+    )
+
+
+OF_EACH_SENTENCE = (
+    "That is the mean of the sentences' means, in which a word of a short sentence counts for more: take one mean over all real "
+    "words."
+)
+TOO_MUCH = "The shares do not add up to 1"
+
+register(
+    Exercise(
+        id="6.6",
+        title="the loss with label smoothing",
+        level="medium",
+        minutes=12,
+        reference=smoothed_loss,
+        cases=smooth_cases,
+        gradient=True,
+        tolerance=1e-3,
+        properties=[stays_in_float32(smooth_cases)],
+        mistakes=[
+            # Padding
+            Mistake(
+                smooth_with(mean=lambda losses, real: losses.mean()),
+                "Padding counts as a target: take the losses only where `targets != padding`.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: (losses * real).mean()),
+                "The sum is right, but it was divided by all positions: padding was set to 0 and still counts. Divide by the number "
+                "of real words.",
+            ),
+            Mistake(
+                smoothing_counts_padding,
+                "The smoothing is counted at padding, too: both parts of the loss only where `targets != padding`.",
+            ),
+            Mistake(
+                smooth_with(skip=0),
+                "The targets with number 0 were left out: padding may have another number, use the argument `padding`.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: losses[~real].mean()),
+                "That is the loss of the padding: the real words are where `targets != padding`.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()),
+                OF_EACH_SENTENCE,
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: losses[real].sum()),
+                "That is the sum: divide by the number of real words, or long batches weigh more.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: (losses * real).sum() / len(real)),
+                "Divided by the number of sentences: divide by the number of real words.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: losses * real),
+                "There is a loss for each position: take the mean over the real words, one number.",
+            ),
+            Mistake(
+                smooth_with(mean=lambda losses, real: losses[real]),
+                "There is a loss for each real word: take their mean, one number.",
+            ),
+            # Shares
+            Mistake(
+                smooth_with(shares=lambda log_p, true, smoothing, padding: -true),
+                "`smoothing` has no effect: the target gets 1 - smoothing, and all words share the rest.",
+            ),
+            Mistake(
+                smooth_with(shares=shared_by_others),
+                "The smoothing was shared by the other words only: here all of them share it, the target as well, `smoothing / V` "
+                "each.",
+            ),
+            Mistake(
+                smooth_with(shares=shared_without_padding),
+                "The number of padding got no share of the smoothing: a fine idea, but here all V words share it, as in torch.",
+            ),
+            Mistake(
+                smooth_with(shares=shared_by_others_without_padding),
+                "Target and padding got no share of the smoothing, as in some codes: here all V words share it, `smoothing / V` "
+                "each, as in torch.",
+            ),
+            Mistake(
+                smooth_with(shares=the_target_loses_a_share),
+                f"{TOO_MUCH} but to 1 - smoothing / V: the target gets 1 - smoothing and, like all words, `smoothing / V`.",
+            ),
+            Mistake(
+                smooth_with(shares=lambda log_p, true, smoothing, padding: -true - smoothing * log_p.mean(-1)),
+                f"{TOO_MUCH} but to 1 + smoothing: the target gets only 1 - smoothing before the rest is shared.",
+            ),
+            Mistake(
+                smooth_with(
+                    shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true - smoothing * log_p.sum(-1)
+                ),
+                f"{TOO_MUCH}: every word got all of `smoothing`. They share it, `smoothing / V` each: the mean of the "
+                "log-probabilities.",
+            ),
+            Mistake(
+                smooth_with(
+                    shares=lambda log_p, true, smoothing, padding: -smoothing * true - (1 - smoothing) * log_p.mean(-1)
+                ),
+                "The two shares are swapped: the target gets 1 - smoothing, all words together get smoothing.",
+            ),
+            Mistake(
+                smooth_with(shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true),
+                "The second part is missing: all words share `smoothing`, so its mean log-probability is in the loss as well.",
+            ),
+            Mistake(
+                smooth_with(shares=smoothed_inside_the_logarithm),
+                "The model's probabilities were smoothed: it is the target that is smoothed, and the logarithms are averaged with "
+                "its shares.",
+            ),
+            # Logarithms
+            Mistake(
+                smooth_with(shares=lambda *parts: -spread_evenly(*parts)),
+                "The sign is wrong: the loss is minus the mean log-probability, never below 0.",
+            ),
+            Mistake(
+                smooth_with(logs=lambda logits: logits),
+                "The softmax is missing: `log_softmax` makes log-probabilities of logits.",
+            ),
+            Mistake(
+                smooth_with(logs=lambda logits: logits.softmax(-1).log_softmax(-1)),
+                "The softmax was taken twice: `F.cross_entropy` and `log_softmax` want logits.",
+            ),
+            Mistake(
+                smooth_with(logs=lambda logits: logits.softmax(-1)),
+                "The logarithm is missing: those are the probabilities. `log_softmax` gives their logarithms.",
+            ),
+            Mistake(
+                smooth_with(logs=lambda logits: logits.softmax(-1).log()),
+                "With large logits a probability is 0 and its logarithm infinite: `log_softmax` never leaves the logarithms.",
+            ),
+            Mistake(
+                smooth_with(logs=lambda logits: logits.log_softmax(1)),
+                "The softmax ran over the positions: it runs over the words, the last axis of the logits.",
+            ),
+            Mistake(
+                words_by_reshape,
+                "`reshape` mixed positions and words up: `transpose(1, 2)` turns axes.",
+            ),
+        ],
+        hints=[
+            "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` takes each target's.",
+            "A word's loss is minus (1 - smoothing) times the target's log-probability, minus smoothing times the mean of all V.",
+            "`losses[targets != padding].mean()`. (`F.cross_entropy` has `label_smoothing` and `ignore_index`, and gives the same.)",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.7 the schedule
+def rate_cases(generator):
+    def one(dim, warmup, *steps):
+        return [Case((step, dim, warmup)) for step in steps]
+
+    warmup = int(whole(generator, 900, low=300))
+    return [
+        *one(128, 400, 1, 100, 400, 401, 1600, 100_000),
+        *one(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
+        *one(int(whole(generator, 9, low=4)), 1, 1, 5),
+    ]
+
+
+def rate_with(formula):
+    return lambda step, dim, warmup: formula(float(step), float(dim), float(warmup))
+
+
+def rises_then_falls(answer, generator):
+    rates = [answer(step, 128, 50) for step in range(1, 200)]
+    if max(range(199), key=rates.__getitem__) != 49:
+        raise Wrong("The rate is not highest at step `warmup`: there step^-0.5 and step · warmup^-1.5 are equal.")
+
+
+register(
+    Exercise(
+        id="6.7",
+        title="the warm-up schedule",
+        level="easy",
+        minutes=5,
+        reference=paper_rate,
+        cases=rate_cases,
+        properties=[rises_then_falls],
+        mistakes=[
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * max(step**-0.5, step * warmup**-1.5)),
+                "That is the larger of the two: the smaller one, `min`. Else the rate begins high and grows without end.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5)),
+                "The factor dim^-0.5 is missing: wide models get smaller steps.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**0.5 * min(step**-0.5, step * warmup**-1.5)),
+                "It was multiplied by the root of dim: divide by it, `dim**-0.5`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5) / dim),
+                "It was divided by dim: divide by its root, `dim**-0.5`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * step**-0.5),
+                "There is no warm-up: it begins at its highest. For the first steps take step · warmup^-1.5, if that is smaller.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * step * warmup**-1.5),
+                "It rises without end: after the warm-up take step^-0.5, which is smaller.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: min(dim**-0.5 * step**-0.5, step * warmup**-1.5)),
+                "dim^-0.5 belongs to one part only here: it is a factor of the whole, in front of `min`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step * warmup**-0.5)),
+                "The power of warmup is wrong: -1.5, so that both parts meet at step `warmup`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5)),
+                "The second part does not rise: it is warmup^-1.5 times the step.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step / warmup)),
+                "The second part is step / warmup, which goes up to 1: it is step · warmup^-1.5, so that both parts meet at step "
+                "`warmup`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)),
+                "The steps are counted from 1 already: no `step + 1`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**0.5, step * warmup**-1.5)),
+                "The power of step lost its sign: step^-0.5 falls.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(1 / step, step * warmup**-1.5)),
+                "It falls with 1 / step: it falls with the root, step^-0.5.",
+            ),
+        ],
+        hints=[
+            "x to the power -0.5 is `x**-0.5`.",
+            "Two curves, one falling, step^-0.5, one rising, step · warmup^-1.5: the rate is the lower one, `min`.",
+            "Times dim^-0.5.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.8 greedy decoding
+class Writer:
+    """A model with `encode` and `decode` that says what is planned.
+
+    The first word of a source is the number of its sentence, plus 4. What comes next hangs on all words so far: other words
+    read lead elsewhere. Whoever calls it in a wrong way is told so.
+    """
+
+    def __init__(self, generator, lengths, words, start, end, limit):
+        b, longest = len(lengths), max(*lengths, limit) + 2
+        self.lengths, self.start, self.end, self.limit = torch.tensor(lengths), start, end, limit
+        self.others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        self.factors = whole(generator, 97, longest, low=1)
+        self.noise = normal(generator, b, longest, words)
+        self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
+
+    def __repr__(self):
+        return f"a model that ends after {', '.join(map(str, self.lengths.tolist()))} words"
+
+    def eval(self):
+        return self
+
+    def encode(self, source, source_mask):
+        if not isinstance(source_mask, torch.Tensor) or source_mask.shape != source.shape:
+            raise Wrong(
+                f"`encode` got {a_thing(source_mask)} as its mask: `model.encode(source, source_mask)`, as they came, (b, n)."
+            )
+        self.encoded += len(source)
+        if self.encoded > len(self.lengths):
+            raise Wrong(
+                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change."
+            )
+        number = (source[:, :1] - 4).expand_as(source)
+        return torch.stack([number, source * source_mask, torch.arange(source.size(1)).expand_as(source)], -1).float()
+
+    def decode(self, target, memory, source_mask):
+        self._expect_words(target)
+        b, m = target.shape
+        if not isinstance(memory, torch.Tensor) or memory.dim() != 3 or memory.shape[::2] != (b, 3):
+            raise Wrong(
+                f"`decode` got {a_thing(memory)} as the memory of {b} sentences: what `model.encode` returned, (b, n, dim)."
+            )
+        if not isinstance(source_mask, torch.Tensor) or source_mask.shape != memory.shape[:2]:
+            raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask: hand on `source_mask` as it came, (b, n).")
+        sentence, place = memory[:, 0, 0].long(), torch.arange(m)
+        heard = (target * self.factors[:m]).cumsum(1) + sentence.unsqueeze(1)
+        said = self.others[heard % len(self.others)]
+        said = said.masked_fill(place == self.lengths[sentence].unsqueeze(1) - 1, self.end)
+        return self.noise[sentence][:, :m].scatter(2, said.unsqueeze(2), 6.0) - 7.0
+
+    def _expect_words(self, target):
+        self.calls += 1
+        if self.calls > self.most or (
+            isinstance(target, torch.Tensor) and target.dim() == 2 and target.size(1) > len(self.factors)
+        ):
+            raise Wrong(
+                "It does not stop: it is over when every sentence has said `end`, and at `limit` words whatever happened."
+            )
+        if not isinstance(target, torch.Tensor) or target.dim() != 2 or target.is_floating_point():
+            raise Wrong(
+                f"`decode` got {a_thing(target)} as the words so far: whole numbers (b, m), first of all, "
+                "`model.decode(words, memory, source_mask)`."
+            )
+        if (target[:, 0] != self.start).any():
+            raise Wrong(
+                "`decode` got words that do not begin with the start token: hand over all words so far, `start` in front. It "
+                "remembers nothing."
+            )
+
+
+def greedy_decode(model, source, source_mask, start, end, limit):
+    """The likeliest words (b, m), 0 behind the end token."""
+    memory = model.encode(source, source_mask)
+    words = torch.full((len(source), 1), start)
+    going = torch.ones(len(source), dtype=torch.bool)
+    while going.any() and words.size(1) <= limit:
+        logits = model.decode(words, memory, source_mask)[:, -1]
+        word = logits.argmax(-1).masked_fill(~going, 0)
+        words = torch.cat([words, word.unsqueeze(1)], 1)
+        going = going & (word != end)
+    return words[:, 1:]
+
+
+def greedy_cases(generator):
+    def one(lengths, limit, n, words=9, start=1, end=2, note=""):
+        b = len(lengths)
+        source = whole(generator, 4 + b, b, n, low=4)
+        source[:, 0] = torch.arange(b) + 4
+        mask = up_to(whole(generator, n + 1, b, low=1).tolist(), n)
+        return Case((Writer(generator, lengths, words, start, end, limit), source, mask, start, end, limit), note=note)
+
+    return [
+        one((3, 5), 8, 4, note="two sentences end before the limit"),
+        one((2, 9, 4), 6, 5, note="one sentence does not end"),
+        one((5, 2, 3), 9, 4, words=8, start=6, end=4, note="another start and another end token"),
+        one((9, 8, 7), 1, 2, note="one word is allowed"),
+        one((1, 3, 2, 4, 2), 4, 5, words=6, start=2, end=1, note="the longest just fits"),
+        one((4,), 7, 3, note="one sentence"),
+    ]
+
+
+def greedy_with(
+    take=lambda logits: logits[:, -1].argmax(-1),
+    fill=lambda word, going, end: word.masked_fill(~going, 0),
+    goes_on=lambda going: going.any(),
+    read=lambda words: words,
+    most=lambda limit: limit,
+    result=lambda words: words[:, 1:],
+    begin=lambda start, end: start,
+    encode_again=False,
+):
+    """Decode as the reference does, with parts that can be replaced by wrong ones."""
+
+    def wrong(model, source, source_mask, start, end, limit):
+        memory = model.encode(source, source_mask)
+        words = torch.full((len(source), 1), begin(start, end))
+        going = torch.ones(len(source), dtype=torch.bool)
+        while goes_on(going) and words.size(1) <= most(limit):
+            memory = model.encode(source, source_mask) if encode_again else memory
+            word = fill(take(model.decode(read(words), memory, source_mask)), going, end)
+            words = torch.cat([words, word.unsqueeze(1)], 1)
+            going = going & (word != end)
+        return result(words)
+
+    return wrong
+
+
+def asks_too_late(model, source, source_mask, start, end, limit):
+    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
+    going = torch.ones(len(source), dtype=torch.bool)
+    while going.any() and words.size(1) <= limit:
+        going = going & (words[:, -1] != end)
+        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1).masked_fill(~going, 0)
+        words = torch.cat([words, word.unsqueeze(1)], 1)
+    return words[:, 1:]
+
+
+def all_at_the_same_step(model, source, source_mask, start, end, limit):
+    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
+    while words.size(1) <= limit and (words.size(1) == 1 or not (words[:, -1] == end).all()):
+        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1)
+        words = torch.cat([words, word.unsqueeze(1)], 1)
+    return words[:, 1:]
+
+
+A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
+
+
+def without_the_end_token(model, source, source_mask, start, end, limit):
+    words = greedy_decode(model, source, source_mask, start, end, limit)
+    return words.masked_fill(words == end, 0)
+
+
+register(
+    Exercise(
+        id="6.8",
+        title="greedy decoding",
+        level="medium",
+        minutes=10,
+        reference=greedy_decode,
+        cases=greedy_cases,
+        properties=[words_are_long(greedy_cases)],
+        mistakes=[
+            Mistake(
+                greedy_with(encode_again=True),
+                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change.",
+            ),
+            Mistake(
+                greedy_with(result=lambda words: words),
+                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
+            ),
+            Mistake(
+                greedy_with(result=lambda words: words, most=lambda limit: limit - 1),
+                "The start token is among the words, and even counts as one: it is only read. Cut it off at the end, and leave room "
+                "for `limit` words without it.",
+            ),
+            Mistake(
+                greedy_with(most=lambda limit: limit - 1),
+                A_WORD_IS_MISSING,
+            ),
+            Mistake(
+                greedy_with(most=lambda limit: 10**6),
+                "It goes on until the last sentence has ended, which may be never: stop at `limit` words whatever happened.",
+            ),
+            Mistake(
+                greedy_with(most=lambda limit: limit + 1),
+                "There is a word too many: stop at `limit` words. The start token does not count.",
+            ),
+            Mistake(
+                greedy_with(take=lambda logits: logits[:, 0].argmax(-1)),
+                "The next word was read off the first position: the last one has heard all words, `[:, -1]`.",
+            ),
+            Mistake(
+                greedy_with(take=lambda logits: logits[:, -1].argmin(-1)),
+                "Those are the least likely words: take the argmax.",
+            ),
+            Mistake(
+                greedy_with(take=lambda logits: logits[:, -1].argmax(0)),
+                "The argmax ran over the sentences: it runs over the words, the last axis of the logits.",
+            ),
+            Mistake(
+                greedy_with(take=lambda logits: logits.argmax(-1)),
+                "The words of all positions were taken: only the one after the last word is new, `[:, -1]`.",
+            ),
+            Mistake(
+                greedy_with(fill=lambda word, going, end: word),
+                "A sentence went on behind its end token while others were not done: fill with 0 there.",
+            ),
+            Mistake(
+                greedy_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
+                "The end token is repeated behind the end: padding is 0.",
+            ),
+            Mistake(
+                greedy_with(goes_on=lambda going: True),
+                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
+            ),
+            Mistake(
+                greedy_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
+                "The end token changes nothing: behind it stands 0, and when all sentences have ended it is over.",
+            ),
+            Mistake(
+                greedy_with(goes_on=lambda going: going.all()),
+                "It stopped when the first sentence had ended: go on until all of them have.",
+            ),
+            Mistake(
+                asks_too_late,
+                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
+            ),
+            Mistake(
+                all_at_the_same_step,
+                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
+            ),
+            Mistake(
+                without_the_end_token,
+                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
+            ),
+            Mistake(
+                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, end, limit).T,
+                "The words have the places first: the batch comes first, (b, m).",
+            ),
+            Mistake(
+                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, 2, limit),
+                "The end token is a number in your code: use the argument `end`.",
+            ),
+        ],
+        hints=[
+            "Encode once. Begin with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
+            "In the loop: `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next word. Its argmax, 0 where a "
+            "sentence has ended, goes behind the words: `torch.cat`.",
+            "`while going.any() and words.size(1) <= limit`; after each word `going = going & (word != end)`. Return `words[:, 1:]`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.9 the cache
+def cached_step(x, keys, values, W_Q, W_K, W_V):
+    """The newest word x (b, 1, d) looks at all words so far; keys and values (b, t, d_k) of those before it are kept.
+
+    Returns output (b, 1, d_k), keys and values (b, t + 1, d_k).
+    """
+    keys, values = torch.cat([keys, x @ W_K], 1), torch.cat([values, x @ W_V], 1)
+    output, _ = attention(x @ W_Q, keys, values)
+    return output, keys, values
+
+
+def cache_cases(generator):
+    def one(b, t, d, d_k, note=""):
+        kept = (normal(generator, b, t, d_k) for _ in range(2))
+        return Case((normal(generator, b, 1, d), *kept, *(normal(generator, d, d_k) for _ in range(3))), note=note)
+
+    return [
+        one(2, 3, 4, 5, note="three words are kept"),
+        one(3, 2, 6, 4, note="two words are kept"),
+        one(2, 0, 3, 4, note="the first word: nothing is kept yet"),
+        one(3, 3, 3, 3, note="all sizes equal"),
+        one(4, 1, 2, 5, note="one word is kept"),
+        one(1, 4, 3, 2, note="one sentence"),
+    ]
+
+
+def behind(kept, new):
+    return torch.cat([kept, new], 1)
+
+
+def cache_with(
+    keep_key=behind,
+    keep_value=behind,
+    new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_V),
+    look=attention,
+    seen=lambda kept, grown: grown,
+    results=lambda output, old, grown: (output, *grown),
+):
+    """The step with parts that can be replaced by wrong ones; `seen` are the keys and values that are looked at."""
+
+    def wrong(x, keys, values, W_Q, W_K, W_V):
+        query, key, value = new(x, W_Q, W_K, W_V)
+        grown = keep_key(keys, key), keep_value(values, value)
+        output, _ = look(query, *seen((keys, values), grown))
+        return results(output, (keys, values), grown)
+
+    return wrong
+
+
+def the_last_replaced(kept, new):
+    return torch.cat([kept[:, :-1], new], 1)
+
+
+def masked_by_place(query, key, value):
+    """A causal mask whose first row is taken for the newest word: it sees the first word only."""
+    mask = causal_mask(key.size(1))[:1]
+    return attention(query, key, value, mask)
+
+
+def step_by_step_is_all_at_once(answer, generator):
+    b, m, d, d_k = 2, 5, 4, 3
+    x, maps = normal(generator, b, m, d), [normal(generator, d, d_k) for _ in range(3)]
+    keys = values = torch.zeros(b, 0, d_k)
+    found = []
+    for place in range(m):
+        output, keys, values = answer(x[:, place : place + 1], keys, values, *maps)
+        found.append(output)
+    query, key, value = (x @ W for W in maps)
+    wanted, _ = attention(query, key, value, causal_mask(m))
+    if not torch.allclose(torch.cat(found, 1), wanted, atol=1e-4):
+        raise Wrong(
+            "Word by word it gives something else than all words at once with a causal mask: each word looks at itself and at all "
+            "that were kept before it."
+        )
+
+
+OVERWRITTEN = "was overwritten by the new one: put it behind those that are kept, `torch.cat([..., new], 1)`."
+
+register(
+    Exercise(
+        id="6.9",
+        title="a step with the key-value cache",
+        level="medium",
+        minutes=8,
+        reference=cached_step,
+        cases=cache_cases,
+        gradient=True,
+        output_names=("output", "keys", "values"),
+        tolerance=1e-3,
+        properties=[stays_in_float32(cache_cases), step_by_step_is_all_at_once],
+        mistakes=[
+            Mistake(
+                cache_with(keep_key=lambda kept, new: new, keep_value=lambda kept, new: new),
+                "What was kept " + OVERWRITTEN + " As it is, the word sees only itself.",
+            ),
+            Mistake(cache_with(keep_key=lambda kept, new: new), "The keys: what was kept " + OVERWRITTEN),
+            Mistake(cache_with(keep_value=lambda kept, new: new), "The values: what was kept " + OVERWRITTEN),
+            Mistake(
+                cache_with(the_last_replaced, the_last_replaced),
+                "The last word kept was replaced by the new one: it comes behind, so t becomes t + 1.",
+            ),
+            Mistake(
+                cache_with(seen=lambda kept, grown: kept),
+                "The newest word does not see itself: put its key and value behind the others before it looks.",
+            ),
+            Mistake(
+                cache_with(results=lambda output, old, grown: (output, *old)),
+                "The keys and values that came back are the old ones: return them with the new word's behind, or nothing is ever "
+                "kept.",
+            ),
+            Mistake(
+                cache_with(seen=lambda kept, grown: kept, results=lambda output, old, grown: (output, *old)),
+                "The new word's key and value were never kept: put them behind the others, look, and return all of them.",
+            ),
+            Mistake(
+                cache_with(lambda kept, new: torch.cat([new, kept], 1), lambda kept, new: torch.cat([new, kept], 1)),
+                "The new word was put in front: it comes behind those before it, place by place.",
+            ),
+            Mistake(
+                cache_with(lambda kept, new: torch.cat([kept, new], 0), lambda kept, new: torch.cat([kept, new], 0)),
+                "The new word was put behind the sentences, axis 0: words are axis 1.",
+            ),
+            Mistake(
+                cache_with(lambda kept, new: torch.cat([kept, new], -1), lambda kept, new: torch.cat([kept, new], -1)),
+                "The new word was put behind the features, the last axis: words are axis 1.",
+            ),
+            Mistake(
+                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_V, x @ W_K)),
+                "`W_K` and `W_V` are swapped for the new word: its key is `x @ W_K`, its value `x @ W_V`.",
+            ),
+            Mistake(
+                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_K, x @ W_Q, x @ W_V)),
+                "`W_Q` and `W_K` are swapped: the word asks with `x @ W_Q`, and is found by `x @ W_K`.",
+            ),
+            Mistake(
+                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_K)),
+                "The new value is the key: it has a map of its own, `x @ W_V`.",
+            ),
+            Mistake(
+                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x, x)),
+                "The word itself was kept: key and value are, `x @ W_K` and `x @ W_V`.",
+            ),
+            Mistake(
+                cache_with(new=lambda x, W_Q, W_K, W_V: (x, x @ W_K, x @ W_V)),
+                "The query is x itself: it has a map of its own, `x @ W_Q`.",
+            ),
+            Mistake(
+                cache_with(look=lambda query, key, value: attention(query, key, value, scale=1)),
+                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
+            ),
+            Mistake(
+                cache_with(look=masked_by_place),
+                "The mask's first row was used, which sees one word only: the newest word may look at all of them, so it needs no "
+                "mask.",
+            ),
+            Mistake(
+                cache_with(look=lambda query, key, value: attention(query, key, value, causal_mask(key.size(1)))),
+                "A causal mask spread the one query over all words: there is one word to look, the newest, and nothing lies behind "
+                "it. No mask.",
+            ),
+            Mistake(
+                cache_with(results=lambda output, old, grown: output),
+                "Only the output came back: return keys and values as well, the next step needs them.",
+            ),
+            Mistake(
+                cache_with(results=lambda output, old, grown: (output, grown)),
+                "Keys and values came back as one pair: return three results, output, keys, values.",
+            ),
+            Mistake(
+                cache_with(results=lambda output, old, grown: (output, grown[1], grown[0])),
+                "Keys and values are swapped in the results: output, keys, values.",
+            ),
+            Mistake(
+                cache_with(results=lambda output, old, grown: (output.squeeze(1), *grown)),
+                "The output lost its axis of length 1: it is a sentence of one word, (b, 1, d_k).",
+            ),
+        ],
+        hints=[
+            "Only the newest word is new: its key `x @ W_K` and its value `x @ W_V` go behind those that are kept, "
+            "`torch.cat([keys, ...], 1)`.",
+            "Then its query looks at all of them: `attention(x @ W_Q, keys, values)`.",
+            "No mask: nothing lies behind the newest word. Return output, keys, values.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.10 beam search
+class NextWords:
+    """Log-probabilities (k, words) of the word after each of k beginnings (k, m). Padding and the start token hardly occur.
+
+    They hang on all words so far. After `last` words all sentences end; with `early` the second best ends at once. Whoever calls
+    it in a wrong way is told so.
+    """
+
+    def __init__(self, generator, words, start, end, limit, width, last=None, early=False):
+        self.table = 2 * normal(generator, 211, words)
+        self.table[:, end] += 0.5
+        self.table[:, [0, start]] = -30.0
+        self.start, self.end, self.limit, self.last, self.early = start, end, limit, last, early
+        self.calls, self.most = 0, 2 * (limit + 2) * (width + 1)
+
+    def __repr__(self):
+        return f"a model with {self.table.size(1)} words"
+
+    def __call__(self, words):
+        self.calls += 1
+        if not isinstance(words, torch.Tensor) or words.dim() != 2 or words.is_floating_point():
+            raise Wrong(f"`next_words` got {a_thing(words)}: it reads whole numbers (k, m), a row for each beginning.")
+        if self.calls > self.most or words.size(1) > 2 * self.limit + 9:
+            raise Wrong(
+                "It does not stop: it is over when all beginnings have ended, and at `limit` words whatever happened."
+            )
+        if (words[:, 0] != self.start).any():
+            raise Wrong(
+                "`next_words` got words that do not begin with the start token: hand over all words so far, `start` in front."
+            )
+        heard = torch.zeros(len(words), dtype=torch.long)
+        for word in words.unbind(1):
+            heard = (31 * heard + word + 7) % len(self.table)
+        logits = self.table[heard]
+        if self.early and words.size(1) == 1:
+            logits[:, self.end] = -30.0
+            logits[:, self.end] = logits.max(1).values - 0.1
+        if self.last is not None and words.size(1) >= self.last:
+            logits[:, self.end] += 40.0
+        return logits.log_softmax(-1)
+
+
+def beam_search(next_words, start, end, limit, width):
+    """The `width` best sentences (width, m), 0 behind the end token, and their log-probabilities (width,), best first."""
+    words, total, ended = torch.full((1, 1), start), torch.zeros(1), torch.zeros(1, dtype=torch.bool)
+    while not ended.all() and words.size(1) <= limit:
+        step = next_words(words).masked_fill(ended.unsqueeze(1), float("-inf"))
+        step[:, 0] = step[:, 0].masked_fill(ended, 0.0)  # what has ended goes on with padding, for nothing
+        total, place = (total.unsqueeze(1) + step).flatten().topk(width)
+        parent, word = place // step.size(1), place % step.size(1)
+        words = torch.cat([words[parent], word.unsqueeze(1)], 1)
+        ended = ended[parent] | (word == end)
+    return words[:, 1:], total
+
+
+def beam_cases(generator):
+    def one(words, limit, width, start=1, end=2, note="", **plan):
+        model = NextWords(generator, words, start, end, limit, width, **plan)
+        return Case((model, start, end, limit, width), note=note)
+
+    return [
+        one(8, 8, 3, last=5, note="a beam of 3"),
+        one(7, 8, 4, early=True, note="a beam of 4"),
+        one(9, 5, 2, start=5, end=3, note="another start and another end token"),
+        one(8, 9, 4, start=3, end=6, note="room for 9 words"),
+        one(10, 3, 5, start=2, end=1, note="a short limit"),
+        one(9, 7, 5, last=4, early=True, note="a beam of 5"),
+        one(8, 7, 1, note="a beam of 1, which is greedy"),
+        one(7, 1, 3, note="one word is allowed"),
+    ]
+
+
+def padding_for_nothing(step, ended, end):
+    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
+    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
+    return step
+
+
+def best_of_all(total, step, width, words):
+    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
+    return total, place // step.size(1), place % step.size(1)
+
+
+def one_beginning(width):
+    return torch.zeros(1)
+
+
+def copies_of_one(width):
+    """As many rows as the beam is wide, of which only the first can be chosen from."""
+    return torch.tensor([0.0] + [float("-inf")] * (width - 1))
+
+
+def beam_with(
+    begin=one_beginning,
+    on=padding_for_nothing,
+    choose=best_of_all,
+    carried=lambda words, parent: words[parent],
+    who_ended=lambda ended, parent, word, end: ended[parent] | (word == end),
+    goes_on=lambda ended: not ended.all(),
+    most=lambda limit: limit,
+    results=lambda words, total, end: (words[:, 1:], total),
+):
+    """Beam search as the reference does it, with parts that can be replaced by wrong ones."""
+
+    def wrong(next_words, start, end, limit, width):
+        total = begin(width)
+        words = torch.full((len(total), 1), start)
+        ended = torch.zeros(len(total), dtype=torch.bool)
+        while goes_on(ended) and words.size(1) <= most(limit):
+            total, parent, word = choose(total, on(next_words(words), ended, end), width, words)
+            words = torch.cat([carried(words, parent), word.unsqueeze(1)], 1)
+            ended = who_ended(ended, parent, word, end)
+        return results(words, total, end)
+
+    return wrong
+
+
+def one_child_each(total, step, width, words):
+    """The best `width` words after the start; from then on the best word of each beginning."""
+    if words.size(1) == 1:
+        return best_of_all(total, step, width, words)
+    best, word = step.max(1)
+    total, order = (total + best).sort(descending=True)
+    return total, order, word[order]
+
+
+def one_child_each_as_they_stand(total, step, width, words):
+    if words.size(1) == 1:
+        return best_of_all(total, step, width, words)
+    best, word = step.max(1)
+    return total + best, torch.arange(len(words)), word
+
+
+def by_the_last_word(total, step, width, words):
+    return best_of_all(torch.zeros_like(total), step, width, words)
+
+
+def chosen_by_the_last_word(total, step, width, words):
+    _, parent, word = best_of_all(torch.zeros_like(total), step, width, words)
+    return total[parent] + step[parent, word], parent, word
+
+
+def swapped_back(total, step, width, words):
+    """Word and parent mixed up; the remainder keeps them in range."""
+    total, parent, word = best_of_all(total, step, width, words)
+    return total, word % len(words), parent
+
+
+def divided_by_the_beam(total, step, width, words):
+    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
+    return total, place // width, place % width
+
+
+def worst_of_all(total, step, width, words):
+    finite = (total.unsqueeze(1) + step).flatten()
+    total, place = finite.topk(width, largest=False)
+    return total, place // step.size(1), place % step.size(1)
+
+
+def all_children(total, step, width, words):
+    """The best `width` of each beginning, all of them kept."""
+    best, word = step.topk(width)
+    parent = torch.arange(len(words)).unsqueeze(1).expand_as(word)
+    total, order = (total.unsqueeze(1) + best).flatten().sort(descending=True)
+    return total, parent.flatten()[order], word.flatten()[order]
+
+
+def running_mean(total, step, width, words):
+    """The mean over the words so far, those behind an end counted as well."""
+    m = words.size(1)
+    return best_of_all(total * (m - 1) / m, step / m, width, words)
+
+
+def end_for_nothing(step, ended, end):
+    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
+    step[:, end] = step[:, end].masked_fill(ended, 0.0)
+    return step
+
+
+def mean_per_word(words, total, end):
+    words = words[:, 1:]
+    return words, total / (words != 0).sum(1)
+
+
+def no_two_sentences_are_the_same(answer, generator):
+    words, _ = answer(*beam_cases(generator)[0].args)
+    if len(words.unique(dim=0)) < len(words):
+        raise Wrong("The beam holds the same sentence more than once: each kept beginning must differ from the others.")
+
+
+def totals_are_what_the_model_says(answer, generator):
+    """Add up the log-probabilities of the words that came back."""
+    args = beam_cases(generator)[0].args
+    model, start, end, limit, width = args
+    words, total = answer(*args)
+    for row, said in zip(words.tolist(), total.tolist(), strict=True):
+        row = row[: row.index(end) + 1] if end in row else row
+        model.calls = 0
+        added = sum(float(model(torch.tensor([[start, *row[:place]]]))[0, word]) for place, word in enumerate(row))
+        if abs(added - said) > 1e-3:
+            raise Wrong(
+                f"A sentence came back with {said:.3f}, but the log-probabilities of its words add up to {added:.3f}: words and "
+                "totals belong to different beginnings. Take both from the parent, `words[parent]`."
+            )
+
+
+WIDE_COPIES = "The beam began with several copies of the same beginning, so it holds the same sentence more than once: begin with one row."
+ONE_CHILD = (
+    "Each beginning kept only its best word: the best `width` of all continuations stay, several of one beginning and none of "
+    "another. `flatten` first, then `topk`."
+)
+NOT_CARRIED = "The words were not reordered: a new word belongs behind its parent, `words[parent]`."
+GREW_ON = (
+    "A sentence that had ended went on growing: its only way on is 0, which costs nothing. Set its log-probabilities to minus "
+    "infinity, and the one of 0 to 0."
+)
+
+register(
+    Exercise(
+        id="6.10",
+        title="beam search",
+        level="hard",
+        minutes=20,
+        reference=beam_search,
+        cases=beam_cases,
+        output_names=("words", "total"),
+        tolerance=1e-3,
+        properties=[
+            no_two_sentences_are_the_same,
+            totals_are_what_the_model_says,
+            words_are_long(beam_cases),
+            stays_in_float32(beam_cases),
+        ],
+        mistakes=[
+            Mistake(beam_with(begin=torch.zeros), WIDE_COPIES),
+            Mistake(beam_with(choose=one_child_each), ONE_CHILD),
+            Mistake(beam_with(choose=one_child_each_as_they_stand), ONE_CHILD),
+            Mistake(
+                beam_with(choose=by_the_last_word),
+                "Only the newest word counts: add the total of the beginning, `total.unsqueeze(1) + step`.",
+            ),
+            Mistake(
+                beam_with(choose=chosen_by_the_last_word),
+                "The totals are added up, but the choice goes by the newest word alone: `topk` of the sums.",
+            ),
+            Mistake(
+                beam_with(choose=all_children),
+                "The best words of each beginning were all kept, and the beam grows: `topk(width)` over all of them together.",
+            ),
+            Mistake(
+                beam_with(choose=worst_of_all),
+                "Those are the least likely: `topk` of the sums as they are, the largest.",
+            ),
+            Mistake(
+                beam_with(choose=divided_by_the_beam),
+                "A place in the flattened sums was divided by `width`: a row has as many places as there are words, `step.size(1)`.",
+            ),
+            Mistake(
+                beam_with(choose=swapped_back),
+                "Parent and word are mixed up: in the flattened sums `place // V` is the row, `place % V` the word.",
+            ),
+            Mistake(
+                beam_with(choose=running_mean),
+                "The log-probabilities were averaged: those of a sentence are added up.",
+            ),
+            Mistake(
+                beam_with(results=mean_per_word),
+                "Those are means per word: return the totals, the sums.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (words[:, 1:], total.exp())),
+                "Those are probabilities, products of many small numbers: return the log-probabilities, the sums.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (words[:, 1:], -total)),
+                "The totals have the wrong sign: log-probabilities are not above 0.",
+            ),
+            # What has ended
+            Mistake(beam_with(on=lambda step, ended, end: step), GREW_ON),
+            Mistake(
+                beam_with(on=lambda step, ended, end: step, who_ended=lambda ended, parent, word, end: word == end),
+                GREW_ON,
+            ),
+            Mistake(
+                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), float("-inf"))),
+                "A sentence that has ended drops out of the beam: it keeps its place with its total, since the padding behind it costs "
+                "nothing, `step[:, 0]` is 0 there.",
+            ),
+            Mistake(
+                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), 0.0)),
+                "A sentence that has ended goes on with every word for nothing: with 0 alone, all others are minus infinity.",
+            ),
+            Mistake(
+                beam_with(on=end_for_nothing),
+                "The end token is repeated behind the end: padding is 0.",
+            ),
+            Mistake(
+                beam_with(who_ended=lambda ended, parent, word, end: ended | (word == end)),
+                "Who has ended was not reordered: it goes with the parent, `ended[parent] | (word == end)`.",
+            ),
+            Mistake(
+                beam_with(who_ended=lambda ended, parent, word, end: word == end),
+                "Who ended before was forgotten: `ended[parent] | (word == end)`.",
+            ),
+            Mistake(beam_with(carried=lambda words, parent: words), NOT_CARRIED),
+            Mistake(beam_with(begin=copies_of_one, carried=lambda words, parent: words), NOT_CARRIED),
+            # When to stop, and what to return
+            Mistake(
+                beam_with(goes_on=lambda ended: not ended.any()),
+                "It stopped when one sentence had ended: go on until all in the beam have.",
+            ),
+            Mistake(
+                beam_with(goes_on=lambda ended: not ended[0]),
+                "It stopped when the best had ended. True, nothing can overtake it, but the others are asked for as well: go on until "
+                "all have ended.",
+            ),
+            Mistake(
+                beam_with(goes_on=lambda ended: True),
+                "It went on to the limit although all had ended: stop as soon as all in the beam have.",
+            ),
+            Mistake(beam_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            Mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            Mistake(
+                beam_with(most=lambda limit: 10**6),
+                "It goes on until all have ended, which may be never: stop at `limit` words whatever happened.",
+            ),
+            Mistake(
+                beam_with(most=lambda limit: limit + 1),
+                "There is a word too many: stop at `limit` words. The start token does not count.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (words, total)),
+                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (words[:, 1:].masked_fill(words[:, 1:] == end, 0), total)),
+                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (total, words[:, 1:])),
+                "The two results are swapped: the words come first, then the totals.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: (words[0, 1:], total[0])),
+                "Only the best sentence came back: return all `width` of them, best first.",
+            ),
+            Mistake(
+                beam_with(results=lambda words, total, end: words[:, 1:]),
+                "Only the words came back: return words and totals, both.",
+            ),
+            Mistake(
+                lambda next_words, start, end, limit, width: beam_search(next_words, start, 2, limit, width),
+                "The end token is a number in your code: use the argument `end`.",
+            ),
+            Mistake(
+                lambda next_words, start, end, limit, width: beam_search(next_words, start, end, limit, 1),
+                "`width` has no effect, that is greedy decoding: `topk(width)`.",
+            ),
+        ],
+        hints=[
+            "Begin with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nobody `ended`. In a loop: `step = "
+            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the totals of all continuations.",
+            "`.flatten().topk(width)` gives totals and places: `place // V` is the parent, `place % V` the word. Words and who has ended "
+            "go with the parent: `words[parent]`, `ended[parent]`.",
+            "Before that, for rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then put 0 into "
+            "`step[:, 0]` where `ended`. Stop when all have ended, or at `limit` words.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- guess first
+register_quiz(
+    Quiz(
+        id="6.a",
+        question="What does the encoder hand to the decoder?",
+        options=[
+            (
+                "Its attention matrices.",
+                "They say who looked at whom in the source, and stay in the encoder. The decoder makes its own weights.",
+            ),
+            (
+                "One vector, the last.",
+                "That was the bottleneck of lesson 03. Here every source word stays within reach.",
+            ),
+            (
+                "Its output vectors, one for each source word.",
+                "Each decoder layer makes keys and values from them, with maps of its own.",
+            ),
+            (
+                "The keys and values of its last layer.",
+                "Those served the encoder. Each decoder layer has its own maps to keys and values.",
+            ),
+        ],
+        right=2,
+        explanation="(b, n, dim) and nothing else. The queries come from the decoder's words, so the weights of cross-attention are made "
+        "there, (b, heads, m, n).",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.b",
+        question="A batch has padding behind its shorter sources and behind its shorter targets. Which masks does the model need, if "
+        "padding is left out of the loss?",
+        options=[
+            (
+                "The causal mask in all three attentions.",
+                "The source is known as a whole: neither the encoder nor cross-attention hides later source words.",
+            ),
+            (
+                "The causal mask among the target words; the source's padding mask in the encoder and in cross-attention.",
+                "Padding behind the target lies in everybody's future: the causal mask hides it from all real words.",
+            ),
+            (
+                "The source's padding mask everywhere.",
+                "Among the target words it would hide the wrong places, and the words to be guessed would be seen.",
+            ),
+            (
+                "None at all: training makes the model ignore what it should not see.",
+                "A model that sees the answer learns to copy it.",
+            ),
+        ],
+        right=1,
+        explanation="Three attentions, two kinds of mask. What padding itself makes of what it sees is computed and never used.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.c",
+        question="The well-known picture of the Transformer has a box 'Add & Norm' behind every part. The model of this lesson is pre-norm. Where are its norms?",
+        options=[
+            (
+                "Between each part and its sum, x + norm(part(x)).",
+                "Neither of the two usual orders is this one.",
+            ),
+            (
+                "In front of each part, inside the branch, and one more behind the last layer.",
+                "x + part(norm(x)): the sums themselves are never normalised on the way, so one norm ends the stack.",
+            ),
+            (
+                "Behind each sum: a norm is a norm.",
+                "That is the picture, post-norm: norm(x + part(x)).",
+            ),
+            (
+                "Only once, at the entrance of the stack.",
+                "Each of the three parts of a layer has a norm of its own.",
+            ),
+        ],
+        right=1,
+        explanation="Post-norm: after the sum. Pre-norm: inside the branch. One switch, and never a silent choice.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.d",
+        question="'The decoder starts on the end token.' Is that so?",
+        options=[
+            (
+                "Yes: it must know where the sentence ends.",
+                "It says the end token itself, when it is done. What it starts on is another matter.",
+            ),
+            (
+                "No: it starts on the first source word.",
+                "The source reaches it through cross-attention only.",
+            ),
+            (
+                "No: at first it reads nothing.",
+                "Without a word there is no query, and nobody to look at the source.",
+            ),
+            (
+                "In some systems. Here it has a start token of its own.",
+                "Any fixed token will do, as long as training and generation use the same one.",
+            ),
+        ],
+        right=3,
+        explanation="A convention: what matters is that the targets are shifted by one, so that every word is asked for before it is read.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.e",
+        question="In training, one pass through the decoder handles all 20 words of a target. How many passes does it take to write a "
+        "translation of 20 words?",
+        options=[
+            (
+                "One: attention looks at everything at once.",
+                "In training all words that are read are known. Here word 7 is read only once it has been written.",
+            ),
+            (
+                "20, one after the other.",
+                "What is read at each step is what the step before has said. Sentences of a batch still run side by side.",
+            ),
+            (
+                "One, if the causal mask is left away.",
+                "The mask is not the reason: the words are not there yet.",
+            ),
+            (
+                "20, but all at the same time.",
+                "Step 8 waits for the word of step 7.",
+            ),
+        ],
+        right=1,
+        explanation="The Transformer trains in parallel, but it writes in sequence, like any recurrent net. What can be saved is work within "
+        "a step.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.f",
+        question="19 words are written. What must a decoder layer compute in its self-attention for the 20th step, if it has kept what it can?",
+        options=[
+            (
+                "Queries, keys and values of all words: the new word changes them.",
+                "The causal mask hides it from all words before it: their vectors stay as they were, in every layer.",
+            ),
+            (
+                "Only the new word's query.",
+                "Its key and value too: the words to come will look at it.",
+            ),
+            (
+                "Query, key and value of the newest word; it then looks at all keys that are kept.",
+                "One row of scores instead of 20.",
+            ),
+            (
+                "Nothing: the output of step 19 is kept.",
+                "That output answered another query, word 19's.",
+            ),
+        ],
+        right=2,
+        explanation="The key-value cache: the same numbers, less work. The source's keys and values are made once and serve every step.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.g",
+        question="A beam of width 4 against greedy decoding, with the same model. What is certain?",
+        options=[
+            (
+                "The beam finds the most probable sentence of all.",
+                "Only a search through all sentences does: the best one may begin so badly that it leaves the beam.",
+            ),
+            (
+                "Its sentence is never less probable than the greedy one.",
+                "Usually not, but it may be: the greedy beginning can be pushed out by four that look better and turn out worse.",
+            ),
+            (
+                "Its translation is better.",
+                "More probable is not better: wide beams like short sentences, since every word costs.",
+            ),
+            (
+                "None of these.",
+                "It costs about four times the work and usually finds a more probable sentence. The rest is to be measured.",
+            ),
+        ],
+        right=3,
+        explanation="Against the love of short sentences the total is divided by a power of the length: 0 leaves it, 1 compares means.",
+    )
+)

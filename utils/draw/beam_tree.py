@@ -1,0 +1,422 @@
+"""The tree of a beam search: what was kept at each step, what was dropped, and the way to the best sentence."""
+
+import anywidget
+import traitlets
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path as Curve
+
+from utils.draw.figures import TITLE, signed, title_lines, write_title
+from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.stage import STATIC, script, sentence_of
+from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, as_array, canvas, checked_alt, figure_png
+from utils.draw.text import inches, shortened
+
+MOST_WIDTH, MOST_STEPS, MOST_SENTENCES = 8, 40, 20
+LONGEST = 16  # letters of a word in the tree; the sentence below has all of them
+FIELDS = ("parent", "word", "log_probability", "score", "kept", "ended")
+CARRIED = "ended"  # stands on a node that had ended before and competes on
+
+
+def beam_tree(respond, sentences, *, widths=(1, 2, 3, 4), width=None, sentence=0, title="", alt=None):
+    """The tree that a beam search grew, for a sentence and a width to choose; point at a node to read what it stands for.
+
+    respond(sentence, width) is a pure function and returns a dict with "tree", one list of nodes (parent, word,
+    log_probability, score, kept, ended) for each step, the kept ones first, best first, and if you like "note", a line to
+    stand under the tree. parent counts in the list of the step before, -1 is the start; word is a string, or None for
+    a sentence that had ended and competes on. sentences: 1 to 20 strings. width: the first of the widths to show.
+    """
+    return BeamTree(respond, sentences, widths, width, sentence, title, alt)
+
+
+class BeamTree(ThreeForms, anywidget.AnyWidget):
+    """What `beam_tree` returns. `sentence` (a place), `width` and `chosen` (a node or -1) follow the reader."""
+
+    _esm = script("beam.js")
+    _css = STATIC / "beam.css"
+    title = traitlets.Unicode("").tag(sync=True)
+    sentences = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    widths = traitlets.List(traitlets.Int()).tag(sync=True)
+    sentence = traitlets.Int(0).tag(sync=True)
+    width = traitlets.Int(1).tag(sync=True)
+    chosen = traitlets.Int(-1).tag(sync=True)
+    answer = traitlets.Dict().tag(sync=True)
+    error = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, respond, sentences, widths=(1, 2, 3, 4), width=None, sentence=0, title="", alt=None):
+        self._respond = respond
+        self._opening = None if alt is None else checked_alt(alt)
+        self._known = {}  # (sentence, width): its tree and its note
+        sentences, widths = checked_sentences(sentences), checked_widths(widths)
+        width = widths[-1] if width is None else width
+        check_wish(sentences, widths, sentence, width)
+        # The first answer goes with the widget: a page that drew it before its answer came would have nothing to draw.
+        answer = {**self._answer(sentences[sentence], sentence, width), "count": 1}
+        super().__init__(title=title, sentences=sentences, widths=widths, sentence=sentence, width=width, answer=answer)
+        self.add_class("course-widget")
+        self.add_class("course-beamtree")
+        self.observe(self._follow, names=["sentence", "width"])
+
+    def tree(self):
+        """The nodes on view, as `checked_tree` gives them."""
+        return self._known[self.answer["sentence"], self.answer["width"]][0]
+
+    def alt_text(self):
+        now = self.answer
+        opening = self._opening or self.title
+        return beam_words(self.tree(), self.sentences[now["sentence"]], now["width"], opening, now["note"])
+
+    def static(self):
+        alt = self.alt_text()
+        title = (
+            f"{self.title}, width {self.answer['width']}" if self.title else f"a beam of width {self.answer['width']}"
+        )
+        return picture_bundle(figure_png(beam_picture(self.tree(), title), alt), alt)
+
+    @traitlets.validate("sentence")
+    def _valid_sentence(self, proposal):
+        check_wish(self.sentences, self.widths, proposal.value, self.width)
+        return proposal.value
+
+    @traitlets.validate("width")
+    def _valid_width(self, proposal):
+        check_wish(self.sentences, self.widths, self.sentence, proposal.value)
+        return proposal.value
+
+    def _answer(self, words, sentence, width):
+        if (sentence, width) not in self._known:
+            self._known[sentence, width] = answer_of(self._respond, words, width)
+        tree, note = self._known[sentence, width]
+        return {"sentence": sentence, "width": width, "note": note, **page_of(tree), "text": best_words(tree)}
+
+    def _follow(self, _):
+        count = self.answer["count"] + 1
+        try:
+            answer = self._answer(self.sentences[self.sentence], self.sentence, self.width)
+        except Exception as error:
+            with self.hold_sync():
+                self.error = sentence_of(error).replace("This picture could not be drawn", "There is no tree for this")
+                self.answer = {**self.answer, "count": count}
+            raise
+        with self.hold_sync():
+            self.error, self.chosen = "", -1
+            self.answer = {**answer, "count": count}
+
+
+# Checks
+
+
+def checked_sentences(sentences):
+    if isinstance(sentences, str):
+        raise TypeError(f"expected a list of sentences, got the string {sentences!r}; try [{sentences!r}]")
+    sentences = [str(sentence) for sentence in sentences]
+    if not 1 <= len(sentences) <= MOST_SENTENCES:
+        raise ValueError(f"expected 1 to {MOST_SENTENCES} sentences to choose from, got {len(sentences)}")
+    return sentences
+
+
+def checked_widths(widths):
+    widths = [int(width) for width in widths]
+    if not widths or not all(1 <= width <= MOST_WIDTH for width in widths) or len(set(widths)) < len(widths):
+        raise ValueError(f"expected different widths from 1 to {MOST_WIDTH}, got {widths}")
+    return widths
+
+
+def check_wish(sentences, widths, sentence, width):
+    if not 0 <= sentence < len(sentences):
+        raise ValueError(f"there are {len(sentences)} sentences, counted from 0, got {sentence}")
+    if width not in widths:
+        raise ValueError(f"expected a width among {widths}, got {width}")
+
+
+def answer_of(respond, sentence, width):
+    """(tree, note) that `respond` gives, checked."""
+    answer = respond(sentence, width)
+    if not isinstance(answer, dict) or "tree" not in answer or set(answer) - {"tree", "note"}:
+        got = sorted(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
+        raise TypeError(f'respond must return a dict with "tree" and perhaps "note", got {got}')
+    return checked_tree(answer["tree"]), str(answer.get("note") or "")
+
+
+def checked_tree(tree):
+    """Steps of dicts with the six fields, and besides "words", the beginning that a node stands for, and "best".
+
+    "best" is True on the way to the best sentence, the first node of the last step.
+    """
+    tree = [list(step) for step in tree]
+    if not 1 <= len(tree) <= MOST_STEPS or not all(tree):
+        raise ValueError(f"expected 1 to {MOST_STEPS} steps with nodes in each, got {[len(step) for step in tree]}")
+    checked = []
+    for number, step in enumerate(tree):
+        before = checked[-1] if checked else None
+        checked.append([_checked_node(node, before, number) for node in step])
+        order = [node["kept"] for node in checked[-1]]
+        if order != sorted(order, reverse=True) or not order[0]:
+            raise ValueError(f"expected the kept nodes of step {number + 1} before those that were dropped")
+    place = 0
+    for step in reversed(checked):
+        step[place]["best"] = True
+        place = step[place]["parent"]
+    return checked
+
+
+def _checked_node(node, before, number):
+    if not isinstance(node, dict):
+        if len(node) != len(FIELDS):
+            raise ValueError(f"expected nodes ({', '.join(FIELDS)}), got {len(node)} parts in step {number + 1}")
+        node = dict(zip(FIELDS, node, strict=True))
+    missing = set(FIELDS) - set(node)
+    if missing:
+        raise ValueError(f"a node of step {number + 1} has no {', '.join(sorted(missing))}")
+    parent, word = int(node["parent"]), node["word"]
+    if not isinstance(word, str) and word is not None:
+        raise TypeError(f"expected the word of a node as a string, got {word!r}: look it up in the vocabulary")
+    if before is None and parent != -1:
+        raise ValueError(f"a node of the first step comes from the start, -1, got the parent {parent}")
+    if before is not None and not (0 <= parent < len(before) and before[parent]["kept"]):
+        raise ValueError(f"a node of step {number + 1} has the parent {parent}, which was not kept in step {number}")
+    log_probability, score = as_array([node["log_probability"], node["score"]], "the numbers of a node").tolist()
+    begun = [] if before is None else before[parent]["words"]
+    return {
+        "parent": parent,
+        "word": word,
+        "log_probability": log_probability,
+        "score": score,
+        "kept": bool(node["kept"]),
+        "ended": bool(node["ended"]),
+        "words": begun + ([] if word is None else [word]),
+        "best": False,
+    }
+
+
+# Words
+
+
+def node_words(tree, step, place):
+    """What one node stands for, in a sentence."""
+    node = tree[step][place]
+    kept = [other for other in tree[step] if other["kept"]]
+    fate = (
+        f"kept, number {place + 1} of {len(kept)}"
+        if node["kept"]
+        else f"dropped, number {place + 1} of {len(tree[step])}"
+    )
+    end = "; it had ended before" if node["word"] is None else "; it ends here" if node["ended"] else ""
+    return (
+        f"Step {step + 1}: “{' '.join(node['words'])}”, log-probability {signed(node['log_probability'])}, score "
+        f"{signed(node['score'])}; {fate}{end}."
+    )
+
+
+def best_words(tree):
+    """The best sentence with its numbers, and how many beginnings were kept and dropped."""
+    best = tree[-1][0]
+    kept = sum(node["kept"] for step in tree for node in step)
+    dropped = sum(len(step) for step in tree) - kept
+    return (
+        f"Best after {len(tree)} steps: “{' '.join(best['words'])}”, log-probability {signed(best['log_probability'])}, "
+        f"score {signed(best['score'])}. {kept} beginnings were kept, {dropped} dropped."
+    )
+
+
+def beam_words(tree, sentence, width, opening="", note=""):
+    """The text form: the sentence, the best translation, and the others that were kept to the end."""
+    opening = opening.rstrip(".!? ") + "." if opening else ""
+    rest = [node for node in tree[-1][1:] if node["kept"]]
+    others = "; ".join(f"“{' '.join(node['words'])}” {signed(node['score'])}" for node in rest)
+    parts = [opening, f"Beam of width {width} on “{sentence}”.", best_words(tree)]
+    parts += [f"Kept besides, with their scores: {others}."] if others else []
+    return " ".join(part for part in [*parts, note] if part)
+
+
+def face_of(node):
+    """(word, score) as they stand on a node."""
+    return (CARRIED if node["word"] is None else shortened(visible(node["word"]), LONGEST)), signed(node["score"])
+
+
+def visible(word):
+    return word if word.strip() else f"“{word}”"
+
+
+def shown_of(step, dropped):
+    """The places of those nodes of a step that are drawn: all kept ones, and so many of the dropped."""
+    kept = sum(node["kept"] for node in step)
+    return range(min(len(step), kept + dropped))
+
+
+# The page
+
+PIXELS = 96 * 1.06  # of an inch of text: the page's letters are about as wide as these
+ROW, TALL, BETWEEN, OVER = 40, 31, 52, 30  # pixels
+
+
+def page_of(tree):
+    """Boxes with their places in pixels, for the page: nodes, headings of the columns, and how many are left out."""
+    width = sum(node["kept"] for node in tree[-1])
+    nodes = [{"step": -1, "x": 4, "y": OVER, "wide": 62, "word": "start", "score": "", "kind": "start", "parent": -1,
+              "best": True, "said": "The start: nothing is written yet.", "mark": ""}]  # fmt: skip
+    numbers, left, headings, more = {(-1, -1): 0}, 4 + 62 + BETWEEN, [], []
+    for number, step in enumerate(tree):
+        places = shown_of(step, max(width, 2))
+        faces = [face_of(step[place]) for place in places]
+        wide = round(max(inches(word, 12) + inches(score, 10.5) for word, score in faces) * PIXELS + 34)
+        headings.append({"x": left, "text": f"step {number + 1}"})
+        for row, (place, (word, score)) in enumerate(zip(places, faces, strict=True)):
+            node = step[place]
+            numbers[number, place] = len(nodes)
+            nodes.append(
+                {
+                    "step": number,
+                    "x": left,
+                    "y": OVER + ROW * row + (0 if node["kept"] else 12),
+                    "wide": wide,
+                    "word": word,
+                    "score": score,
+                    "kind": "dropped" if not node["kept"] else "ended" if node["ended"] else "kept",
+                    "parent": numbers[number - 1, node["parent"]],
+                    "best": node["best"],
+                    "said": node_words(tree, number, place),
+                }
+            )
+        if len(step) > len(places):
+            more.append({"x": left, "y": OVER + ROW * len(places) + 26, "text": f"+ {len(step) - len(places)} dropped"})
+        left += wide + BETWEEN
+    high = max(OVER + ROW * (len(shown_of(step, max(width, 2))) + 1) for step in tree)
+    return {"nodes": nodes, "headings": headings, "more": more, "size": [left - BETWEEN + 6, high]}
+
+
+# The static picture, in inches from its upper left corner
+
+WIDEST, TALLEST = 12.4, 8.9
+STEP_ROW, BOX, AWAY, HEADING = 0.38, 0.3, 0.42, 0.34
+WORD = 13  # points of the words; the scores are smaller
+KINDS = {  # face, edge, ink
+    "kept": ("#DCEBF5", BLUE, "black"),
+    "ended": ("#DDF1EA", GREEN, "black"),
+    "dropped": ("white", "#BDBDBD", GREY),
+    "start": ("white", "#444444", "black"),
+}
+
+
+def beam_picture(tree, title=""):
+    """The tree from left to right: kept nodes above, dropped ones grey below them, the best way in red.
+
+    tree: as in `beam_tree`. A tree too wide for a slide goes on in a second band, which begins with the last kept nodes
+    of the first; if it is too tall as well, fewer dropped nodes are drawn, and at last the first steps alone.
+    """
+    tree = tree if isinstance(tree[0][0], dict) and "words" in tree[0][0] else checked_tree(tree)
+    most = max(sum(node["kept"] for node in step) for step in tree)
+    for dropped in (*range(max(most, 2), -1, -1),):
+        bands = _bands(tree, dropped)
+        heights = [_band_height(tree, band, dropped) for band in bands]
+        room = TALLEST - 0.35 - 0.3 * title_lines(title, WIDEST) - 0.45
+        if sum(heights) <= room:
+            break
+    fits = len(bands)
+    while sum(heights[:fits]) > room:
+        fits -= 1
+    bands, heights, left_out = bands[:fits], heights[:fits], sum(len(band["steps"]) for band in bands[fits:])
+    width = max(max(band["width"] for band in bands), 7.4, min(WIDEST, inches(title, TITLE, "bold") + 0.4))
+    top = 0.35 + 0.3 * title_lines(title, width)
+    figure, axes = canvas(width, top + sum(heights) + 0.45, margins=(0, 0, 0, 0))
+    axes.set(xlim=(0, width), ylim=(top + sum(heights) + 0.45, 0))
+    axes.axis("off")
+    for band, height in zip(bands, heights, strict=True):
+        _draw_band(axes, tree, band, top, dropped)
+        top += height
+    _key(axes, top + 0.15, left_out)
+    write_title(figure, title)
+    return figure
+
+
+def _column_width(step, places):
+    """The width of a column of nodes, from the longest of them."""
+    faces = [face_of(step[place]) for place in places]
+    return max(inches(word, WORD) + inches(score, SMALL) for word, score in faces) + 0.34
+
+
+def _bands(tree, dropped):
+    """Steps put into bands that fit a slide; each has the x of its columns, the first is where it comes from."""
+    bands, left = [], None
+    for number, step in enumerate(tree):
+        wide = _column_width(step, shown_of(step, dropped))
+        if left is None or left + AWAY + wide > WIDEST - 0.15:
+            before = tree[number - 1] if number else None
+            first = 0.75 if before is None else _column_width(before, shown_of(before, 0))
+            bands.append({"from": number - 1, "first": first, "steps": [], "width": 0.0})
+            left = 0.15 + first
+        bands[-1]["steps"].append((number, left + AWAY, wide))
+        left += AWAY + wide
+        bands[-1]["width"] = left + 0.15
+    return bands
+
+
+def _band_height(tree, band, dropped):
+    rows = [len(shown_of(tree[number], dropped)) for number, _, _ in band["steps"]]
+    hidden = any(len(tree[number]) > count for (number, _, _), count in zip(band["steps"], rows, strict=True))
+    return HEADING + max(rows) * STEP_ROW + 0.1 + (0.3 if hidden else 0.1)
+
+
+def _draw_band(axes, tree, band, top, dropped):
+    y_of = [top + HEADING + STEP_ROW * (row + 0.5) for row in range(64)]
+    ends = {}  # (step, place): the right middle of its box
+    if band["from"] < 0:
+        _node(axes, 0.15, y_of[0], band["first"], "start", "", "start", True)
+        ends[-1, -1] = (0.15 + band["first"], y_of[0])
+    else:
+        step = tree[band["from"]]
+        _text(axes, 0.15, top + 0.14, f"step {band['from'] + 1}", SMALL, GREY)
+        for place in shown_of(step, 0):
+            _node(
+                axes, 0.15, y_of[place], band["first"], *face_of(step[place]), kind_of(step[place]), step[place]["best"]
+            )
+            ends[band["from"], place] = (0.15 + band["first"], y_of[place])
+    for number, x, wide in band["steps"]:
+        step = tree[number]
+        places = shown_of(step, dropped)
+        _text(axes, x, top + 0.14, f"step {number + 1}", SMALL, GREY)
+        for place in places:
+            node, y = step[place], y_of[place] + (0 if step[place]["kept"] else 0.08)
+            _edge(axes, ends[number - 1, node["parent"]], (x, y), kind_of(node), node["best"])
+            _node(axes, x, y, wide, *face_of(node), kind_of(node), node["best"])
+            ends[number, place] = (x + wide, y)
+        if len(step) > len(places):
+            _text(axes, x, y_of[len(places)] + 0.02, f"+ {len(step) - len(places)} dropped", 11, GREY)
+
+
+def kind_of(node):
+    return "dropped" if not node["kept"] else "ended" if node["ended"] else "kept"
+
+
+def _text(axes, x, y, text, size, shade="black", ha="left", **look):
+    return axes.text(x, y, text, fontsize=size, color=shade, ha=ha, va="center", parse_math=False, **look)
+
+
+def _node(axes, x, y, wide, word, score, kind, best):
+    face, edge, ink = KINDS[kind]
+    shape = "round,pad=0,rounding_size=0.06"
+    look = {"facecolor": face, "edgecolor": RED if best else edge, "linewidth": 2.8 if best else 1.4, "zorder": 3}
+    axes.add_patch(FancyBboxPatch((x, y - BOX / 2), wide, BOX, boxstyle=shape, **look))
+    if not score:
+        _text(axes, x + wide / 2, y, word, WORD, ink, "center", zorder=4)
+        return
+    _text(axes, x + 0.09, y, word, WORD, ink, zorder=4, style="italic" if word == CARRIED else "normal")
+    _text(axes, x + wide - 0.08, y, score, SMALL, ink, "right", zorder=4)
+
+
+def _edge(axes, start, end, kind, best):
+    (x0, y0), (x1, y1) = start, end
+    bend = (x0 + x1) / 2
+    curve = Curve([(x0, y0), (bend, y0), (bend, y1), (x1, y1)], [Curve.MOVETO, *[Curve.CURVE4] * 3])
+    shade, line = (RED, 3.2) if best else ("#C4C4C4", 1.1) if kind == "dropped" else (BLUE, 1.8)
+    axes.add_patch(PathPatch(curve, fill=False, edgecolor=shade, linewidth=line, zorder=2 if best else 1))
+
+
+def _key(axes, y, left_out):
+    x = 0.15
+    for words, kind, best in (("kept", "kept", False), ("has ended", "ended", False), ("dropped", "dropped", False),
+                              ("way to the best", "kept", True)):  # fmt: skip
+        _node(axes, x, y + 0.02, 0.3, "", "", kind, best)
+        _text(axes, x + 0.38, y + 0.02, words, SMALL)
+        x += 0.38 + inches(words, SMALL) + 0.3
+    note = f"{left_out} steps more do not fit" if left_out else "number: score"
+    _text(axes, x, y + 0.02, note, SMALL, GREY)

@@ -1,0 +1,197 @@
+"""A sentence in the reader's own words, and its translation word by word: rivals and looks at each step."""
+
+import ipywidgets
+import numpy as np
+
+from utils.draw.attention_view import spoken
+from utils.draw.forms import ThreeForms, close
+from utils.draw.lesson03 import checked_choices, decoding_step, percent, whole_rows
+from utils.draw.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
+from utils.draw.stepper import Walk
+from utils.draw.style import checked_alt, figure_png
+
+KEYS = ("source", "target", "choices", "weights")  # what `respond` must give; "sentence" may come besides
+LONGEST = 400  # letters of a sentence: more could not be typed by hand
+
+
+def translate_watch(respond, start, *, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
+    """Type a sentence, press Enter or the button, and step through its translation.
+
+    respond(text) is a pure function and returns a dict with "source", the n words that were read, "target", the m words
+    that were written, one after the other, "choices", for each of these a list of up to five (word, probability),
+    likeliest first, and "weights" (layers, heads, m, n), where each word looked; perhaps "sentence", the translation
+    as one line. If it raises ValueError, that is told to the reader (a word nobody knows, too long a sentence) and
+    what was shown stays. start: the first sentence. layer, head: whose weights are shown at first, -1 for the mean.
+    """
+    return TranslateWatch(respond, start, layer, head, title, label, alt)
+
+
+class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
+    """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` gave; `translate(text)` asks again."""
+
+    def __init__(self, respond, start, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
+        self._respond, self._title = respond, title
+        self._opening = None if alt is None else checked_alt(alt)
+        self.answer = answer_of(respond, checked_text(start))
+        self.shown = self.answer["text"]  # the sentence that the picture belongs to
+        layers, heads = self.answer["weights"].shape[:2]
+        row = self.walk(len(self.answer["target"]))
+        self._slider.description = "word"
+        self._text = ipywidgets.Text(
+            value=self.shown,
+            description=label,
+            continuous_update=False,
+            style={"description_width": "initial"},
+            layout={"width": "min(44em, 76%)"},
+        )
+        self._button = ipywidgets.Button(description="Translate", tooltip="Translate the sentence")
+        self._layer = choice("layer", layer_choices(layers), layer)
+        self._head = choice("head", head_choices(heads), head)
+        self._show()
+        self._text.observe(lambda _: self.translate(self._text.value), names="value")
+        # A click takes the keyboard from the text field, which sends a new sentence by itself.
+        self._button.on_click(lambda _: self.translate(self._text.value))
+        for menu in (self._layer, self._head):
+            menu.observe(lambda _: self._show(), names="value")
+        first = ipywidgets.HBox([self._text, self._button], layout={"align_items": "center"})
+        menus = [menu for menu, count in ((self._layer, layers), (self._head, heads)) if count > 1]
+        second = [ipywidgets.HBox(menus)] if menus else []
+        super().__init__(children=[first, row, *second, self._stage])
+        self.add_class("course-widget")
+        self.add_class("course-translate")
+
+    def translate(self, text):
+        """Show the translation of another sentence, from its first word on."""
+        state = {"sentence": text, "step": self.index, "layer": self._layer.value, "head": self._head.value}
+        if text == self.shown and not self._stage.error:
+            return
+        try:
+            answer = answer_of(self._respond, checked_text(text), self.answer["weights"].shape[:2])
+        except ReaderError as error:
+            self._stage.tell(str(error), state)
+            return
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        self.answer, self.shown = answer, text
+        self.start_again(len(answer["target"]))
+        self._show()
+
+    def look_at(self, layer=MEAN, head=MEAN):
+        """Show the weights of another layer or head, counted from 0, or -1 for the mean."""
+        chosen_map(self.answer["weights"], layer, head)
+        self._layer.value, self._head.value = layer, head
+
+    def _show(self):
+        place = (self.index, self._layer.value, self._head.value)
+        state = dict(zip(("step", "layer", "head"), place, strict=True)) | {"sentence": self.shown}
+        try:
+            alt = watch_words(self.answer, *place, self._opening or self._title)
+            figure = watch_picture(self.answer, *place, self._title)
+            png = figure_png(figure, alt)
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        close(figure)
+        self._stage.present(png, alt, state, text=f"{self.shown} → {self.answer['sentence']}")
+
+
+class ReaderError(ValueError):
+    """What is wrong with a sentence, told to the person who typed it."""
+
+
+# Checks
+
+
+def choice(name, options, start):
+    if start == MEAN and len(options) == 1:  # the mean of one is that one
+        start = 0
+    if start not in options.values():
+        raise ValueError(f"expected {name} among {list(options.values())}, got {start}")
+    width = {"layout": {"width": "16em"}, "style": {"description_width": "4em"}}
+    return ipywidgets.Dropdown(options=list(options.items()), value=start, description=name, **width)
+
+
+def checked_text(text):
+    if not isinstance(text, str):
+        raise TypeError(f"expected a sentence as a string, got {type(text).__name__}")
+    if not text.strip():
+        raise ReaderError("The sentence is empty: write some words and press Enter.")
+    if len(text) > LONGEST:
+        raise ReaderError(f"The sentence has {len(text)} letters, more than {LONGEST}: write a shorter one.")
+    return text
+
+
+def answer_of(respond, text, shape=None):
+    """What `respond` gives for a sentence, checked; shape: the (layers, heads) that it must have."""
+    try:
+        answer = respond(text)
+    except ValueError as error:
+        raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be translated.") from error
+    if not isinstance(answer, dict) or set(KEYS) - set(answer) or set(answer) - {*KEYS, "sentence"}:
+        got = sorted(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
+        raise TypeError(f"respond must return a dict with {', '.join(KEYS)} and perhaps sentence, got {got}")
+    source, target = ([str(word) for word in answer[side]] for side in ("source", "target"))
+    weights = checked_cross(answer["weights"], len(target), len(source), shape)
+    choices = [checked_choices(one) for one in answer["choices"]]
+    if len(choices) != len(target):
+        raise TypeError(f"expected choices for each of {len(target)} words of the target, got {len(choices)}")
+    for place, (word, ((first, _), *_)) in enumerate(zip(target, answer["choices"], strict=True)):
+        if word != str(first):
+            raise TypeError(f"word {place + 1} of the target is {word!r}, but the likeliest choice there is {first!r}")
+    sentence = str(answer.get("sentence", "")) or " ".join(target)
+    return {
+        "text": text,
+        "source": source,
+        "target": target,
+        "choices": choices,
+        "weights": weights,
+        "sentence": sentence,
+    }
+
+
+def checked_cross(weights, targets, sources, shape=None):
+    """Weights (layers, heads, m, n) whose rows sum to 1; TypeError, since the reader can do nothing about them."""
+    try:
+        weights = whole_rows(weights)
+    except ValueError as error:
+        raise TypeError(f"the weights that respond gave are not right: {error}") from error
+    if weights.ndim != 4 or weights.shape[2:] != (targets, sources) or not targets:
+        raise TypeError(
+            f"expected weights (layers, heads, {targets} target words, {sources} source words), got the shape {weights.shape}"
+        )
+    if shape is not None and weights.shape[:2] != tuple(shape):
+        raise TypeError(
+            f"expected weights of {shape[0]} layers and {shape[1]} heads as before, got {weights.shape[:2]}"
+        )
+    return weights
+
+
+# One step, as a picture and in words
+
+
+def watch_picture(answer, step, layer=MEAN, head=MEAN, title=""):
+    """One step: bars over the source for the weights, the words written before it, the likeliest words now."""
+    row = chosen_map(answer["weights"], layer, head)[step]
+    which = map_name(*answer["weights"].shape[:2], layer, head)
+    head_line = f"word {step + 1} of {len(answer['target'])}: {answer['target'][step]} ({which})"
+    opening = f"{title}, {head_line}" if title else head_line
+    return decoding_step(answer["source"], row / row.sum(), answer["target"][:step], answer["choices"][step], opening)
+
+
+def watch_words(answer, step, layer=MEAN, head=MEAN, opening=""):
+    """The same step in words: what is said, how sure, and where it looks."""
+    row = chosen_map(answer["weights"], layer, head)[step]
+    names = spoken(answer["source"])
+    order = np.argsort(-row, kind="stable")[:3]
+    looks = ", ".join(f"{names[place]} {row[place]:.2f}" for place in order if row[place] >= 0.005)
+    rivals = ", ".join(f"{word} {percent(chance)}" for word, chance in answer["choices"][step])
+    said = " ".join(answer["target"][:step]) or "nothing yet"
+    parts = [
+        opening.rstrip(".!? ") + "." if opening else "",
+        f"“{' '.join(answer['source'])}” becomes “{answer['sentence']}”.",
+        f"Word {step + 1} of {len(answer['target'])}; said so far: {said}.",
+        f"Likeliest now: {rivals}.",
+        f"It looks most at {looks} ({map_name(*answer['weights'].shape[:2], layer, head)}).",
+    ]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,310 @@
+"""Training the Transformer on the translation pairs, and the recipe's parts one by one.
+
+Scored on the same held-out pairs as the recurrent models, by the same functions: see `utils.training.translation`.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from utils.data.phrases import Pair
+from utils.data.tokens import END, PAD, SPECIAL, START, Batch, TokenVocabulary, as_batch
+from utils.models.decoding import greedy_decode
+from utils.models.transformer import Looks, Transformer
+from utils.training.keep import kept
+from utils.training.metrics import alignment_error
+from utils.training.translation import TOGETHER, TRAINING_PAIRS, Trained, measurements, pairs_and_words, rate_at, train
+
+STEPS, WIDTH, HIDDEN, LAYERS, WORDS = 2800, 96, 256, 3, 384  # words: of the target in a batch
+RATE, WARMUP = 2.5e-3, 0.05
+# What a lesson has time for, as arguments of `train_transformer`: a layer less in both stacks, fewer steps.
+LESSON = {"steps": 1600, "layers": 2, "rate": 3e-3, "test": 500}
+SCHEDULES = ("cosine", "paper")
+BETAS = (0.9, 0.98)  # the paper's: the scale of a step follows the gradients faster than with 0.999
+CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the alignment
+
+
+# The recipe
+
+
+def paper_rate(step: int, dim: int, warmup: int) -> float:
+    """The learning rate of step 1, 2, ... in Vaswani et al. (2017): up in a straight line for `warmup` steps, then down as one
+    over the root of the step."""
+    if step < 1:
+        raise ValueError(f"expected steps counted from 1, got {step}")
+    return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def schedule(name: str, steps: int, rate: float, warmup: float, dim: int) -> Callable[[int], float]:
+    """From the step, counted from 0, to the learning rate. warmup: the share of the steps in which it rises, 0 for none.
+
+    "cosine": up to `rate`, then down to 0 along half a cosine. "paper": `paper_rate`, which knows no highest rate, only the
+    width and the length of the warm-up.
+    """
+    if name == "cosine":
+        return lambda step: rate_at(step, steps, rate, warmup)
+    if name == "paper":
+        return lambda step: paper_rate(step + 1, dim, max(1, round(warmup * steps)))
+    raise ValueError(f"expected a schedule of {', '.join(SCHEDULES)}, got {name!r}")
+
+
+def groups_of_words(pairs: Sequence[Pair], words: int, generator: torch.Generator) -> list[list[int]]:
+    """Places of pairs of like length, as many as fill `words` target words with padding and end tokens counted.
+
+    So there are many short sentences in a batch or few long ones, and every step costs about the same. Random order.
+    """
+    order = torch.randperm(len(pairs), generator=generator).tolist()
+    order.sort(key=lambda one: (len(pairs[one].french), len(pairs[one].english)))
+    groups = [[]]
+    for one in order:
+        if groups[-1] and (len(groups[-1]) + 1) * (len(pairs[one].french) + 1) > words:
+            groups.append([])
+        groups[-1].append(one)
+    return [groups[one] for one in torch.randperm(len(groups), generator=generator).tolist()]
+
+
+def endless_words(
+    pairs: Sequence[Pair], english: TokenVocabulary, french: TokenVocabulary, words: int, seed: int
+) -> Iterator[Batch]:
+    """Batches of about `words` target words, epoch after epoch, each time in another order."""
+    generator = torch.Generator().manual_seed(10_000 + seed)
+    while True:
+        for group in groups_of_words(pairs, words, generator):
+            yield as_batch([pairs[one] for one in group], english, french)
+
+
+@kept
+def train_transformer(
+    seed: int = 0,
+    *,
+    steps: int = STEPS,
+    dim: int = WIDTH,
+    heads: int = 4,
+    hidden: int = HIDDEN,
+    layers: int = LAYERS,
+    norm: str = "pre",
+    dropout: float = 0.0,
+    tied: str = "none",
+    words: int = WORDS,
+    rate: float = RATE,
+    warmup: float = WARMUP,
+    rates: str = "cosine",
+    smoothing: float = 0.0,
+    pairs: int = TRAINING_PAIRS,
+    test: int | None = None,
+) -> dict:
+    """Train one Transformer and score it on held-out pairs (the first `test` of them, or all).
+
+    words: of the target in a batch; rates, rate and warmup: see `schedule`. Returns what `train_translation` does, and "shown",
+    the layer and head whose cross-attention serves as the alignment, with the errors on validation pairs that decided it.
+    """
+    data, english, french = pairs_and_words(pairs)
+    settings = {
+        "source_words": len(english),
+        "target_words": len(french),
+        "dim": dim,
+        "heads": heads,
+        "hidden": hidden,
+        "layers": layers,
+        "norm": norm,
+        "dropout": dropout,
+        "tied": tied,
+    }
+    start = time.perf_counter()
+    model, loss = fit(
+        settings,
+        endless_words(data.train, english, french, words, seed),
+        steps,
+        schedule(rates, steps, rate, warmup, dim),
+        smoothing,
+        seed,
+    )
+    seconds = time.perf_counter() - start
+    errors = alignment_errors(TrainedTransformer(model, english, french), data.validation[:CHOOSING_PAIRS])
+    shown = best_aligned(errors)
+    return {
+        "kind": "transformer",
+        "seed": seed,
+        **measurements(TrainedTransformer(model, english, french, shown), data, test),
+        "shown": {"layer": shown.layer, "head": shown.head, "errors": errors},
+        "loss": loss,
+        "seconds": seconds,
+        "settings": settings,
+        "pairs": pairs,
+    }
+
+
+def fit(
+    settings: dict, stream: Iterator[Batch], steps: int, rate: Callable[[int], float], smoothing: float, seed: int
+) -> tuple[Transformer, Tensor]:
+    """A trained `Transformer(**settings)` and its losses (steps,). The seed is for the first parameters and for dropout."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Transformer(**settings)
+        return model, train(model, stream, steps, rate, smoothing=smoothing, betas=BETAS)
+
+
+@kept
+def first_losses(
+    warmup: float,
+    seed: int = 0,
+    *,
+    norm: str = "post",
+    steps: int = 250,
+    dim: int = WIDTH,
+    heads: int = 4,
+    hidden: int = HIDDEN,
+    layers: int = 2,
+    words: int = WORDS,
+    rate: float = 3e-3,
+    pairs: int = TRAINING_PAIRS,
+) -> Tensor:
+    """The losses (steps,) of a short training with this share of warm-up, to compare with another share, or another norm order.
+
+    With the same seed the first parameters and the batches are the same. The rate falls to 0 within these steps, so the last
+    losses are what each reached, not where it happened to be.
+    """
+    data, english, french = pairs_and_words(pairs)
+    sizes = {
+        "dim": dim,
+        "heads": heads,
+        "hidden": hidden,
+        "layers": layers,
+        "norm": norm,
+        "dropout": 0.0,
+        "tied": "none",
+    }
+    stream = endless_words(data.train, english, french, words, seed)
+    rates = schedule("cosine", steps, rate, warmup, dim)
+    return fit({"source_words": len(english), "target_words": len(french), **sizes}, stream, steps, rates, 0.0, seed)[1]
+
+
+def restore_transformer(result: dict) -> "TrainedTransformer":
+    """The model of a result of `train_transformer`, ready to translate."""
+    model = Transformer(**result["settings"])
+    model.load_state_dict(result["state"])
+    shown = HeadChoice(result["shown"]["layer"], result["shown"]["head"])
+    return TrainedTransformer(model, *pairs_and_words(result["pairs"])[1:], shown)
+
+
+# A trained model
+
+
+class HeadChoice(NamedTuple):
+    """One attention of a stack: a layer and a head, both from 0; no head means the mean of that layer's heads."""
+
+    layer: int
+    head: int | None = None
+
+    def of(self, weights: Sequence[Tensor]) -> Tensor:
+        """Each layer's (b, heads, ...) to (b, ...)."""
+        layer = weights[self.layer]
+        return layer.mean(1) if self.head is None else layer[:, self.head]
+
+
+@dataclass
+class TrainedTransformer(Trained):
+    """A trained Transformer with its words: a `Translator`. `shown`: the cross-attention that it shows as its weights."""
+
+    shown: HeadChoice = HeadChoice(-1)
+
+    def __post_init__(self):
+        self.model.eval()  # nothing is dropped any more
+
+    def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor]:
+        marks = {"start": START, "end": END, "padding": PAD}
+        found = greedy_decode(self.model, batch.source, batch.source_mask, limit=limit, need_weights=True, **marks)
+        return found.words, self.shown.of(found.cross)
+
+    def _look(self, batch: Batch) -> Tensor:
+        return self.shown.of(self.looks(batch).cross)
+
+    def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        cache = self.model.remember(self.model.encode(batch.source, batch.source_mask), limit)
+
+        def step(word: Tensor) -> tuple[Tensor, Tensor]:
+            logits, cross = self.model.step(word, cache, batch.source_mask, need_weights=True)
+            return logits, self.shown.of(cross)
+
+        return step
+
+    @torch.no_grad()
+    def looks(self, batch: Batch) -> Looks:
+        """Every attention of the model, with the gold translations given."""
+        return self.model(batch.source, batch.source_mask, batch.target_in, need_weights=True)[1]
+
+
+class Reading(NamedTuple):
+    """One pair as the model reads it, with all its attentions, and nothing of padding.
+
+    source: the n tokens that the encoder reads, END last; read: the m tokens that the decoder reads, START first; said: the
+    m tokens that it is to say next. looks: for each layer (heads, n, n), (heads, m, m) and (heads, m, n).
+    """
+
+    source: tuple[str, ...]
+    read: tuple[str, ...]
+    said: tuple[str, ...]
+    looks: Looks
+
+
+def readings(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[Reading]:
+    """Each pair with the gold translation given."""
+    found: list[Reading | None] = [None] * len(pairs)
+    order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
+    for start in range(0, len(order), TOGETHER):
+        chosen = order[start : start + TOGETHER]
+        looks = trained.looks(as_batch([pairs[place] for place in chosen], trained.english, trained.french))
+        for row, place in enumerate(chosen):
+            english, french = pairs[place].english, pairs[place].french
+            n, m = len(english) + 1, len(french) + 1
+            found[place] = Reading(
+                (*english, SPECIAL[END]),
+                (SPECIAL[START], *french),
+                (*french, SPECIAL[END]),
+                Looks(
+                    [layer[row, :, :n, :n].clone() for layer in looks.encoder],
+                    [layer[row, :, :m, :m].clone() for layer in looks.decoder],
+                    [layer[row, :, :m, :n].clone() for layer in looks.cross],
+                ),
+            )
+    return found
+
+
+def alignment_errors(trained: TrainedTransformer, pairs: Sequence[Pair]) -> Tensor:
+    """Alignment error (layers, heads + 1) of each cross-attention head on these pairs; the last column is the heads' mean."""
+    crosses = [torch.stack(reading.looks.cross) for reading in readings(trained, pairs)]  # (layers, heads, m, n) each
+    crosses = [torch.cat([one, one.mean(1, keepdim=True)], 1) for one in crosses]
+    layers, columns = crosses[0].shape[:2]
+    return torch.tensor(
+        [
+            [alignment_error([one[layer, column] for one in crosses], pairs) for column in range(columns)]
+            for layer in range(layers)
+        ]
+    )
+
+
+def best_aligned(errors: Tensor) -> HeadChoice:
+    """Where the smallest error of `alignment_errors` is. Decide this on other pairs than those it is then judged by."""
+    layer, column = divmod(int(errors.argmin()), errors.size(1))
+    return HeadChoice(layer, column if column < errors.size(1) - 1 else None)
+
+
+@torch.no_grad()
+def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
+    """Over all words of the gold translations, each with those before it given: the share named rightly, the mean probability
+    of the likeliest word, and the mean probability of the right one. A model that knows what it knows has the first two equal."""
+    right, likeliest, told = [], [], []
+    for start in range(0, len(pairs), TOGETHER):
+        batch = as_batch(pairs[start : start + TOGETHER], trained.english, trained.french)
+        chances = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
+        words = batch.target_out[batch.target_mask]
+        best = chances.max(-1)
+        right.append((best.indices == words).float())
+        likeliest.append(best.values)
+        told.append(chances.gather(1, words[:, None]).squeeze(1))
+    names = ("accuracy", "confidence", "right_word")
+    return {name: torch.cat(one).mean().item() for name, one in zip(names, (right, likeliest, told), strict=True)}
