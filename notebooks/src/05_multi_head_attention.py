@@ -264,13 +264,13 @@ show(
         },
         "the softmax and the memory of the weights grow with the heads",
     ),
-    alt="The time of the softmax and the memory of the weights grow with the number of heads; the matrix products hardly do.",
+    alt="The time of the softmax and the memory of the weights grow with the number of heads; those of the projections stay.",
 )
 assert len({row["parameters"] for row in costs}) == 1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Whatever the number of heads $h$: $4 d (d + 1)$ parameters, biases counted, and $4 n d^2 + 2 n^2 d$ multiplications for $n$ tokens. But $h n^2$ exponentials, and
-# as many weights to store. The fused kernel never stores them.
+# as many weights to store. The products inside the heads stay equal in number, but narrow ones are slower. The fused kernel never stores the weights.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Do heads differ?
