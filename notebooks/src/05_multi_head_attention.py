@@ -267,6 +267,7 @@ show(
     alt="The time of the softmax and the memory of the weights grow with the number of heads; those of the projections stay.",
 )
 assert len({row["parameters"] for row in costs}) == 1
+print(f"parameters with 1, 2, 4, 8 or 16 heads: {costs[0]['parameters']:,}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Whatever the number of heads $h$: $4 d (d + 1)$ parameters, biases counted, and $4 n d^2 + 2 n^2 d$ multiplications for $n$ tokens. But $h n^2$ exponentials, and
