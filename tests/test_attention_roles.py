@@ -11,6 +11,7 @@ from utils.data.phrases import Pair, sentences
 from utils.models.transformer import Looks, Transformer
 from utils.training import attention_roles
 from utils.training.attention_roles import (
+    accuracy_without_links,
     agreement_accuracy,
     agreement_heads,
     agreement_shares,
@@ -153,19 +154,80 @@ def test_the_best_head_is_that_of_the_largest_share():
     assert best_head(torch.tensor([[0.1, 0.2, 0.3], [0.2, 0.7, 0.1]])) == HeadChoice(1, 1)
 
 
-def test_agreement_accuracy_counts_the_adjectives_alone(cases, untrained, monkeypatch):
-    """A model that is right about three of four adjectives and about nothing else."""
+class Needy:
+    """A model that names the adjective rightly as long as its place may look at one other, and names word 0 otherwise."""
+
+    def __init__(self, trained, cases, needs):
+        self.trained, self.cases, self.needs, self.masks = trained, cases, needs, {}
+
+    def source_vectors(self, words):
+        return words
+
+    target_vectors = source_vectors
+
+    def encoder(self, x, mask):
+        self.masks["encoder"] = mask
+        return x, None
+
+    def decoder(self, x, memory, mask, memory_mask):
+        self.masks |= {"decoder": mask, "cross": memory_mask}
+        return torch.arange(len(x))[:, None].expand(x.shape), None, None  # each place knows its row
+
+    def output(self, rows):
+        logits = torch.zeros(len(rows), len(self.trained.french))
+        for row, case in enumerate(self.cases):
+            name, looks = self.needs(case)
+            if all(self.masks[name][row, place, at] for place, at in looks):
+                word = case.pair.french[case.french(case.adjective)]
+                logits[row, self.trained.french.numbers([word])[0]] = 1.0
+        return logits
+
+
+NEEDS = {
+    "said": lambda case: ("decoder", [(case.french(case.adjective), case.french(case.noun))]),
+    "read": lambda case: ("decoder", [(case.french(case.adjective), case.french(case.noun) + 1)]),
+    "encoder": lambda case: ("encoder", [(case.adjective, case.noun)]),
+    "cross": lambda case: ("cross", [(case.french(case.adjective), case.noun)]),
+}
+
+
+@pytest.mark.parametrize("needed", NEEDS)
+def test_a_look_that_the_model_needs_is_the_one_that_is_missed(cases, untrained, needed):
+    few = cases[:8]
+    model = TrainedTransformer.__new__(TrainedTransformer)
+    model.model, model.english, model.french = Needy(untrained, few, NEEDS[needed]), untrained.english, untrained.french
+    shares = accuracy_without_links(model, few)
+    assert shares == {name: float(name != needed) for name in ("nothing", *NEEDS)}
+    assert agreement_accuracy(model, few) == 1.0
+
+
+def test_agreement_accuracy_counts_the_adjectives_alone(cases, untrained):
+    """A model that is right about three of four adjectives."""
     few = cases[:4]
+    model = TrainedTransformer.__new__(TrainedTransformer)
+    needs = {id(case): ("decoder", []) for case in few[:3]} | {id(few[3]): ("decoder", [(0, 1)])}  # nobody looks ahead
+    model.model = Needy(untrained, few, lambda case: needs[id(case)])
+    model.english, model.french = untrained.english, untrained.french
+    assert agreement_accuracy(model, few) == 0.75
 
-    def says(source, mask, target):
-        logits = torch.zeros(*target.shape, len(untrained.french))
-        for row, case in enumerate(few[:3]):
-            place = case.french(case.adjective)
-            logits[row, place, untrained.french.numbers([case.pair.french[place]])[0]] = 1.0
-        return logits, None
 
-    monkeypatch.setattr(untrained.model, "forward", says)
-    assert agreement_accuracy(untrained, few) == 0.75
+def test_a_noun_hidden_in_the_encoder_still_sees_itself_and_padding_stays_hidden(cases, untrained):
+    few = cases[:8]
+    model = TrainedTransformer.__new__(TrainedTransformer)
+    model.model, model.english, model.french = (
+        Needy(untrained, few, NEEDS["encoder"]),
+        untrained.english,
+        untrained.french,
+    )
+    masks = []
+    model.model.encoder = lambda x, mask: (masks.append(mask), model.model.masks.update(encoder=mask)) and (x, None)
+    accuracy_without_links(model, few)
+    usual, hidden = masks[0], masks[3]
+    for row, case in enumerate(few):
+        words = len(case.pair.english) + 1
+        assert not usual[row, :, words:].any() and usual[row, :, :words].all()
+        assert hidden[row, case.noun, case.noun] and hidden[row, :, case.noun].sum() == 1
+        assert torch.equal(hidden[row, case.noun], usual[row, case.noun])
 
 
 # Negation

@@ -385,6 +385,49 @@ def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
     assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
 
 
+def test_a_mistake_that_the_cases_do_not_bring_out_is_never_blamed():
+    """Within the tolerance of the answer and of the reference, which are further apart."""
+    nearly = [Mistake(lambda scores: softmax(scores) * (1 + 0.9e-4), "never")]
+    exercise = Exercise("99.24", "softmax", "easy", 1, softmax, softmax_cases, nearly)
+    assert verdict(nearly[0].wrong, exercise) == ""
+    assert "wrong values" in verdict(lambda scores: softmax(scores) * (1 + 1.7e-4), exercise)
+
+
+def test_the_closest_mistake_is_told_and_of_equally_close_ones_the_first():
+    def product(a, b):
+        return a @ b.T
+
+    def cases(generator):  # the shapes of the wrong product do not fit in the first
+        return [
+            Case((torch.randn(2, 3, generator=generator), torch.randn(rows, 3, generator=generator))) for rows in (4, 3)
+        ]
+
+    alike, same, same_too = (
+        Mistake(lambda a, b: torch.einsum("ij,jk->ik", a, b), "an error in other words"),
+        Mistake(lambda a, b: a @ b, "the same error"),
+        Mistake(lambda a, b: torch.matmul(a, b), "the same error, once more"),
+    )
+    for mistakes in ([alike, same, same_too], [same, alike, same_too]):
+        exercise = Exercise("99.25", "product", "easy", 1, product, cases, mistakes)
+        assert verdict(lambda a, b: a.mm(b), exercise) == "the same error"
+    exercise.mistakes = [same_too, same]
+    assert verdict(lambda a, b: a.mm(b), exercise) == "the same error, once more"
+
+
+def test_a_mistake_that_one_case_rules_out_is_not_tried_on_the_others():
+    calls = []
+
+    def counted(answer):
+        return lambda scores: calls.append(scores.shape) or answer(scores)
+
+    ruled_out = Mistake(counted(lambda scores: softmax(scores) * 3), "three times")
+    found = Mistake(lambda scores: softmax(scores) * 2, "twice")
+    after = Mistake(counted(lambda scores: softmax(scores) * 2), "twice, once more")
+    exercise = Exercise("99.26", "softmax", "easy", 1, softmax, softmax_cases, [ruled_out, found, after])
+    assert verdict(lambda scores: softmax(scores) + softmax(scores), exercise) == "twice"
+    assert len(calls) == 1
+
+
 def test_a_mistake_counts_only_if_it_explains_every_case():
     assert verdict(lambda scores: torch.softmax(scores, 0) if scores.ndim == 2 else softmax(scores)).startswith(
         "The result has wrong values"

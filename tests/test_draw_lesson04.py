@@ -1,18 +1,19 @@
 """Facts about the figures of lesson 04: no browser, no kernel."""
 
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 import pytest
 import torch
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 
-from tests.test_draw_figures import cut_texts, drawn_texts, is_on_screen
-from utils.draw import lesson03, style
+from tests.picture_rules import broken_rules, words_in_boxes
+from tests.test_draw_figures import drawn_texts
 from utils.draw import lesson04 as lesson
+from utils.draw import style
+from utils.draw.parts import LOOKS
 
 
 def words(text):
@@ -127,32 +128,8 @@ def line_of(axes, shade, marker):
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_no_text_is_cut_at_the_edge_of_a_figure(name):
-    assert cut_texts(drawn(name)[0]) == []
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_text_is_large_enough_to_be_projected(name):
-    small = {text.get_text(): text.get_fontsize() for text in drawn_texts(drawn(name)[0]) if text.get_fontsize() < 11}
-    assert small == {}
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_figure_fits_a_slide(name):
-    width, height = drawn(name)[0].get_size_inches()
-    assert width <= 12.5 and height <= 9
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_no_two_texts_lie_over_each_other(name):
-    texts = [text for text in drawn_texts(drawn(name)[0]) if is_on_screen(text)]
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-    over = [
-        (one, other)
-        for (one, a), (other, b) in combinations(boxes, 2)
-        if min(a.x1, b.x1) - max(a.x0, b.x0) > 2 and min(a.y1, b.y1) - max(a.y0, b.y0) > 4
-    ]
-    assert over == []
+def test_every_figure_keeps_to_the_rules_for_pictures(name):
+    assert broken_rules(drawn(name)[0]) == []
 
 
 @pytest.mark.parametrize("name", ["controllers", "d_k 1024", "masks"])
@@ -162,17 +139,8 @@ def test_every_figure_gives_the_same_bytes_twice(name):
 
 @pytest.mark.parametrize("name", ["controllers", "controllers, seven", "contexts", "contexts of one word"])
 def test_the_words_in_the_boxes_stay_in_the_boxes(name):
-    figure = drawn(name)[0]
-    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
-    inside = 0
-    for text in drawn_texts(figure):
-        extent = text.get_window_extent()
-        middle = ((extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2)
-        for box in boxes:
-            if box.contains(*middle):
-                assert box.x0 + 3 < extent.x0 and extent.x1 < box.x1 - 3, text.get_text()
-                inside += 1
-    assert inside >= 5
+    inside, sticking_out = words_in_boxes(drawn(name)[0])
+    assert inside >= 5 and sticking_out == []
 
 
 # Controllers
@@ -302,7 +270,7 @@ def test_every_seed_has_a_mark_and_chance_has_a_line():
 
 def test_the_line_is_the_median_and_the_band_reaches_from_seed_to_seed():
     axes = drawn("lengths")[0].axes[0]
-    shade, marker, _ = lesson03.LOOKS[1]
+    shade, marker, _ = LOOKS[1]
     assert np.allclose(line_of(axes, shade, marker).get_ydata(), np.median(CURVES["sinusoidal"], 1))
     band = next(one for one in axes.collections if to_hex(one.get_facecolor()[0]) == shade.lower())
     corners = band.get_paths()[0].vertices

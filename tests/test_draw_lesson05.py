@@ -7,13 +7,13 @@ import pytest
 import torch
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
+from matplotlib.patches import Circle, Rectangle
 
-from tests.picture_rules import broken_rules
+from tests.picture_rules import broken_rules, words_in_boxes
 from tests.test_draw_figures import drawn_texts
 from utils.draw import lesson05 as lesson
 from utils.draw import style
-from utils.draw.lesson03 import LOOKS
+from utils.draw.parts import LOOKS
 
 WORDS = ["the", "cat", "that", "slept", "was", "black"]
 WIDE = "mmmmmmmmmmmmmmmmmmmmmmmmmmmm"
@@ -150,17 +150,8 @@ def test_every_figure_gives_the_same_bytes_twice(name):
 
 @pytest.mark.parametrize("name", ["heads", "heads, back", "heads, eight", "block", "block, wide", "paths"])
 def test_the_words_in_the_boxes_stay_in_the_boxes(name):
-    figure = drawn(name)[0]
-    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
-    inside = 0
-    for text in drawn_texts(figure):
-        extent = text.get_window_extent()
-        middle = ((extent.x0 + extent.x1) / 2, (extent.y0 + extent.y1) / 2)
-        for box in boxes:
-            if box.contains(*middle):
-                assert box.x0 + 3 < extent.x0 and extent.x1 < box.x1 - 3, text.get_text()
-                inside += 1
-    assert inside >= 8
+    inside, sticking_out = words_in_boxes(drawn(name)[0])
+    assert inside >= 8 and sticking_out == []
 
 
 # One softmax, two places

@@ -1,6 +1,7 @@
 """Facts about the figures of lesson 06: no browser, no kernel."""
 
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,13 +14,14 @@ from tests.picture_rules import broken_rules
 from tests.test_draw_figures import drawn_texts
 from utils.draw import lesson06 as lesson
 from utils.draw import style
-from utils.draw.lesson03 import LOOKS
+from utils.draw.parts import LOOKS
 
 SOURCE = ["the", "black", "cats", "do", "not", "sleep"]
 TARGET = ["les", "chats", "noirs", "ne", "dorment", "pas"]
 LINKS = [(0, 0), (2, 1), (1, 2), (3, 3), (4, 3), (5, 4), (4, 5)]
 STEPS = np.arange(1, 4001, 20.0)
 LENGTHS = [8, 16, 32, 64, 128]
+CHANCES = np.linspace(0.02, 0.999, 980)
 FOURTEEN = [f"word{number}" for number in range(14)]
 
 
@@ -35,6 +37,17 @@ def causal_map(count):
 
 def warm_up(dim, steps):
     return dim**-0.5 * np.minimum(STEPS**-0.5, STEPS * steps**-1.5)
+
+
+def schedules_of(count):
+    return lesson.schedules(
+        STEPS, {f"warm-up of {up}": warm_up(96, up) for up in (200, 1000, 3990)[:count]}, "up, then down"
+    )
+
+
+def smoothed_loss(s, words=230):
+    """Cross-entropy against the smoothed target; what the target word leaves is shared evenly."""
+    return -(1 - s + s / words) * np.log(CHANCES) - s * (1 - 1 / words) * np.log((1 - CHANCES) / (words - 1))
 
 
 def diagram(title="t", **options):
@@ -65,6 +78,7 @@ WRITTEN = [
     ("greedy", ended(["les", "chats", "dort"]), [0.99, 0.9, 0.51, 0.4], False),
     ("beam of 4", ended(["les", "chats", "dorment"]), [0.99, 0.9, 0.48, 0.999], True),
 ]
+SMOOTHED = {"s = 0": smoothed_loss(0), "s = 0.1": smoothed_loss(0.1)}
 EXAMPLES = {
     "diagram": lambda: diagram("the encoder reads once, the decoder looks back at it in every layer"),
     "diagram, post": lambda: diagram(norm="post"),
@@ -79,12 +93,24 @@ EXAMPLES = {
     "schedules": lambda: lesson.schedules(
         STEPS, {f"width {dim}, warm-up {up}": warm_up(dim, up) for dim in (128, 512) for up in (200, 2000)}, "warm-up"
     ),
+    **{f"schedules, {count}": lambda count=count: schedules_of(count) for count in (1, 2, 3)},
+    "schedules, all the same": lambda: lesson.schedules(STEPS, {f"warm-up {name}": warm_up(96, 400) for name in "abcd"}, "t"),
+    "schedules, long names": lambda: lesson.schedules(STEPS, {f"{up} steps " * 9: warm_up(96, up) for up in (9, 3990)}, "t"),
     "schedule, level": lambda: lesson.schedules([100, 200], {"level": [0, 0]}, "t " * 60),
     "smoothing": lambda: lesson.label_smoothing(
         TARGET, np.eye(6)[1], np.full(6, 0.1 / 230) + 0.9 * np.eye(6)[1], "a tenth for all", others=224
     ),
     "smoothing, one": lambda: lesson.label_smoothing(["$"], [1.0], [1.0], "t " * 60),
     "smoothing, twelve": lambda: lesson.label_smoothing(FOURTEEN[:12], np.eye(12)[0], np.full(12, 1 / 12), "twelve"),
+    "smoothing, many words": lambda: lesson.label_smoothing(
+        ["a", "b"], [1, 0], [0.99 + 0.01 / 37000, 0.01 / 37000], "many", others=36998
+    ),
+    "confidence": lambda: lesson.loss_and_confidence(CHANCES, SMOOTHED, "too sure costs"),
+    "confidence, one": lambda: lesson.loss_and_confidence([0.5, 1.0], {"s = 0": [0.69, 0.0]}, "t " * 60),
+    "confidence, level": lambda: lesson.loss_and_confidence([0.5, 0.6], {"none": [0, 0]}, "t"),
+    "confidence, four": lambda: lesson.loss_and_confidence(
+        CHANCES, {f"s = {s}": smoothed_loss(s) for s in (0, 0.05, 0.1, 0.3)}, "four"
+    ),
     "training": lambda: lesson.training_panels(range(5), CURVES, "the loss falls first"),
     "training, one": lambda: lesson.training_panels([0, 1], {"loss": {"a": [0, 0]}}, "t " * 60, "seconds"),
     "splits": lambda: lesson.ladder_splits(ROWS, ["held out", "longest quarter", "longer"], "the ladder closes"),
@@ -94,6 +120,7 @@ EXAMPLES = {
     ),
     "cache": lambda: lesson.cache_speed(LENGTHS, np.array(LENGTHS) ** 2 / 900, np.array(LENGTHS) / 300, "the cache"),
     "cache, slower": lambda: lesson.cache_speed([1, 2], [1e-4, 2e-4], [2e-4, 3e-4], "t " * 60),
+    "three, read and said": lambda: three(title="rows say what follows", said=[*TARGET[1:], "<end>"]),
     "three": lambda: three(ended(SOURCE), ["<start>", *TARGET], "three looks", names=["layer 2, head 1", "b", "c"]),
     "three, one": lambda: three(["$"], ["b"], "t " * 60),
     "three, fourteen": lambda: three(FOURTEEN, FOURTEEN, "fourteen"),
@@ -150,6 +177,24 @@ def test_the_diagram_has_a_shape_at_every_arrow_and_the_weights_of_every_attenti
     assert words.count("96 → 384 → 96") == 2 and {"encoder: 2 ×", "decoder: 2 ×"} <= set(words)
 
 
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_encoder_hands_over_its_memory_and_keys_and_values_are_made_in_the_cross_attention(norm):
+    figure = diagram(norm=norm, final_norm=True)
+    style.figure_png(figure, "a")
+    (made,) = [text for text in drawn_texts(figure) if "keys" in text.get_text() or "values" in text.get_text()]
+    (weights,) = [text for text in drawn_texts(figure) if text.get_text() == "weights (b, 3, m, n)"]
+    (box,) = [
+        patch.get_window_extent() for patch in figure.axes[0].patches
+        if isinstance(patch, FancyBboxPatch) and to_hex(patch.get_edgecolor()) == style.RED.lower()
+    ]  # fmt: skip
+    for text in (made, weights):
+        extent = text.get_window_extent()
+        assert box.x0 < extent.x0 < extent.x1 < box.x1 and box.y0 < extent.y0 < extent.y1 < box.y1
+    assert made.get_text() == "keys, values: made in here" and "queries" in words_of(figure)
+    boxes = [patch.get_window_extent() for patch in figure.axes[0].patches if isinstance(patch, FancyBboxPatch)]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
 @pytest.mark.parametrize(
     ("norm", "final", "count"), [("pre", None, 7), ("post", None, 5), ("pre", False, 5), ("post", True, 7)]
 )
@@ -187,9 +232,18 @@ def test_tables_that_are_one_are_joined_by_a_broken_line(tied, lines):
 
 def test_what_must_be_said_is_what_is_read_one_place_later():
     words = words_of(lesson.shifted_targets(["cat"], ["le", "chat"], "t"))
-    # Each in its two rows of boxes, beside its row of the triangle, and behind the row that must say it.
-    assert {word: words.count(word) for word in ("le", "chat", "<start>")} == {"le": 4, "chat": 4, "<start>": 2}
+    # Each in its two rows of boxes, beside its row of the triangle, over its column, and behind the row that must say it.
+    assert {word: words.count(word) for word in ("le", "chat", "<start>")} == {"le": 5, "chat": 5, "<start>": 3}
     assert words.count("<end>") == 3  # the source's too
+
+
+def test_every_column_of_the_triangle_has_the_word_that_is_read_there():
+    figure = lesson.shifted_targets(["cat"], ["le", "chat"], "t", padding=1)
+    top = max(cell.get_y() + cell.get_height() for cell in bars_of(figure.axes[0]))
+    over = [text for text in drawn_texts(figure) if top < text.get_position()[1] < top + 0.4][1:]
+    assert [text.get_text() for text in over] == ["<start>", "le", "chat", "<pad>"]
+    columns = [cell.get_x() + cell.get_width() / 2 for cell in bars_of(figure.axes[0])[:4]]
+    assert [text.get_position()[0] for text in over] == pytest.approx(columns)
 
 
 def test_the_triangle_lets_each_place_look_at_itself_and_back():
@@ -217,19 +271,112 @@ def test_each_schedule_has_a_mark_at_its_peak():
         assert f"peak {1000 * one.max():.3g} / 1000" in " ".join(words_of(figure))
 
 
+def label_and_mark(figure, name, look):
+    """The extents in inches of a curve's label and the place of its mark."""
+    axes = figure.axes[0]
+    (label,) = [text for text in drawn_texts(figure) if text.get_text().startswith(name)]
+    (mark,) = [
+        line for line in axes.lines
+        if (line.get_color(), line.get_marker()) == look[:2] and line.get_markersize() == 10
+    ]  # fmt: skip
+    return label.get_window_extent(), axes.transData.transform(np.column_stack(mark.get_data()))[0]
+
+
+@pytest.mark.parametrize("name", ["schedules, 1", "schedules, 2", "schedules, 3"])
+def test_each_schedule_is_named_beside_its_own_peak_and_over_no_curve(name):
+    figure = drawn(name)[0]
+    curves = [line for line in figure.axes[0].lines if len(line.get_xdata()) == len(STEPS)]
+    marks = []
+    for up, look in zip((200, 1000, 3990)[: len(curves)], LOOKS, strict=False):
+        extent, mark = label_and_mark(figure, f"warm-up of {up}\npeak", look)
+        marks.append((extent, mark))
+        near = np.clip(mark, extent.min, extent.max)
+        assert np.linalg.norm(near - mark) < 0.4 * style.DPI
+        assert not extent.contains(*mark)
+        assert not any(
+            line.get_path().transformed(line.get_transform()).intersects_bbox(extent, False) for line in curves
+        )
+    assert len(marks) == len(curves)
+
+
+@pytest.mark.parametrize("name", ["schedules", "confidence", "confidence, four"])
+def test_no_label_lies_on_a_curve_where_there_is_room(name):
+    axes = drawn(name)[0].axes[0]
+    curves = [line for line in axes.lines if len(line.get_xdata()) > 2]
+    assert len(axes.texts) == len(curves)
+    for text in axes.texts:
+        extent = text.get_window_extent()
+        crossed = [line.get_path().transformed(line.get_transform()).intersects_bbox(extent, False) for line in curves]
+        assert not any(crossed), text.get_text()
+        leads = [line for line in axes.lines if line.get_linewidth() == 1]
+        inner = extent.padded(-2)
+        through = [line.get_path().transformed(line.get_transform()).intersects_bbox(inner, False) for line in leads]
+        assert not any(through), text.get_text()
+
+
+def test_a_label_that_stands_far_from_its_mark_has_a_line_to_it():
+    figure = lesson.schedules(STEPS, {f"warm-up {name}": warm_up(96, 400) for name in "abcd"}, "t")
+    style.figure_png(figure, "a")
+    leads = [line for line in figure.axes[0].lines if line.get_linewidth() == 1]
+    assert 1 <= len(leads) <= 3  # one has its place beside the peak that all four share
+    assert not [line for line in drawn("schedules, 2")[0].axes[0].lines if line.get_linewidth() == 1]
+
+
 def test_smoothed_bars_are_as_long_as_the_target_says():
     smooth = [0.02, 0.94, 0.04]
     figure = lesson.label_smoothing(list("abc"), [0, 1, 0], smooth, "t", others=7)
     for axes, values in zip(figure.axes, ([0, 1, 0], smooth), strict=True):
         assert [bar.get_width() for bar in bars_of(axes)] == pytest.approx(values)
     assert {"and 7 words more", "0.940", "0.020", "1"} <= set(words_of(figure))
-    assert [lesson._small_number(value) for value in (0, 1, 0.25, 0.00042, 1e-7)] == [
-        "0",
-        "1",
-        "0.250",
-        "0.00042",
-        "1.0e-07",
-    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "others", "said"),
+    [
+        ([1, 0], 5, ["1", "0", "0 each"]),
+        ([1, 0], 0, ["1", "0"]),
+        # s = 0.1 of 286 words: the right one has 1 - s + s / V.
+        ([0.9 + 0.1 / 286, 0.1 / 286], 284, ["0.90035", "0.00035", "0.00035 each"]),
+        ([0.5, 0.25], 1, ["0.500", "0.250", "0.250 each"]),
+        ([0.9 + 0.1 / 37000, 0.1 / 37000], 36998, ["0.9000027", "0.0000027", "0.0000027 each"]),
+        ([1 - 1e-9, 1e-9], 3, ["1.0000000", "1.0e-09", "0 each"]),
+    ],
+)
+def test_the_numbers_of_a_target_have_decimals_enough_and_the_others_share_what_is_left(values, others, said):
+    assert lesson._bar_numbers(np.array(values), others) == said
+
+
+def test_the_row_of_the_other_words_says_what_each_of_them_gets():
+    left, right = drawn("smoothing")[0].axes
+    for axes, said in ((left, "0 each"), (right, "0.00043 each")):
+        (row,) = [text for text in axes.texts if "each" in text.get_text()]
+        assert row.get_text() == said and row.get_position()[1] == len(TARGET)
+
+
+# Loss and confidence
+
+
+def test_the_lowest_point_of_each_loss_is_marked_and_said():
+    figure = drawn("confidence")[0]
+    words = words_of(figure)
+    for values, (shade, marker, _) in zip(SMOOTHED.values(), LOOKS, strict=False):
+        lines = [line for line in figure.axes[0].lines if line.get_color() == shade]
+        (mark,) = [line for line in lines if line.get_marker() == marker]
+        (curve,) = [line for line in lines if len(line.get_xdata()) == len(CHANCES)]
+        assert np.allclose(curve.get_ydata(), values)
+        assert (mark.get_xdata()[0], mark.get_ydata()[0]) == (CHANCES[values.argmin()], values.min())
+    # The smoothed target itself is where its loss is lowest: 1 - s + s / V.
+    assert CHANCES[SMOOTHED["s = 0.1"].argmin()] == pytest.approx(0.9 + 0.1 / 230, abs=0.001)
+    said = " | ".join(words).replace("\n", ": ")
+    assert (
+        f"s = 0.1: lowest {SMOOTHED['s = 0.1'].min():.2f} at 0.9" in said
+        and "s = 0: still falling, 0.00 at 0.999" in said
+    )
+
+
+def test_a_loss_that_ends_at_certainty_has_its_minimum_there():
+    said = " | ".join(words_of(drawn("confidence, one")[0])).replace("\n", ": ")
+    assert "s = 0: lowest 0.00 at 1" in said and "falling" not in said
 
 
 def test_a_name_has_the_same_look_in_every_training_panel_and_panels_may_have_their_own_x():
@@ -334,8 +481,17 @@ def test_the_menus_of_layers_and_heads_work_in_an_explorer():
     widget = draw.explore(picture, "Where it looks.", layer=lesson.layer_choices(2), head=lesson.head_choices(4))
     assert widget.parameters == {"layer": -1, "head": -1}
     first = widget.static()
+    assert widget.alt_text() == "Where it looks. Now: layer mean of all, head mean of all."
     widget.set(layer=1, head=3)
+    assert widget.alt_text() == "Where it looks. Now: layer 2, head 4."
     assert widget.static() != first and lesson.layer_choices(1) == {"1": 0}
+
+
+def test_a_menu_can_start_elsewhere_than_at_the_mean():
+    assert list(lesson.head_choices(3, start=1).items()) == [("2", 1), ("mean of all", lesson.MEAN), ("1", 0), ("3", 2)]
+    assert lesson.layer_choices(1, start=0) == {"1": 0}
+    with pytest.raises(ValueError, match="0 to 2, or -1"):
+        lesson.layer_choices(3, start=3)
     assert list(lesson.head_choices(3)) == ["mean of all", "1", "2", "3"]
 
 
@@ -370,6 +526,14 @@ REFUSED = [
     (lambda: lesson.label_smoothing(["a"], [0.5, 0.5], [0.5, 0.5], "t"), "each of the 2 numbers, got 1"),
     (lambda: lesson.label_smoothing(FOURTEEN, np.eye(14)[0], np.eye(14)[0], "t"), "at most 12 words"),
     (lambda: lesson.label_smoothing(["a", "b"], [1, 0], [1.0, 0.1], "t"), "sums to 1 at most"),
+    (lambda: lesson.loss_and_confidence([0.5, 0.4], {"a": [1, 1]}, "t"), "rising probabilities"),
+    (lambda: lesson.loss_and_confidence([0.5, 1.1], {"a": [1, 1]}, "t"), "above 0 and up to 1, got 0.5 to 1.1"),
+    (lambda: lesson.loss_and_confidence([0.0, 0.5], {"a": [1, 1]}, "t"), "above 0 and up to 1, got 0 to 0.5"),
+    (lambda: lesson.loss_and_confidence([0.5, 1.0], {"a": [1, np.inf]}, "t"), "losses of a must be finite"),
+    (lambda: lesson.loss_and_confidence([0.5, 0.6], {"a": [1]}, "t"), "a loss of a at each of 2 probabilities, got 1"),
+    (lambda: lesson.loss_and_confidence([0.5, 0.6], {"a": [1, -1]}, "t"), "never negative"),
+    (lambda: lesson.loss_and_confidence([0.5, 0.6], {}, "t"), "no curves"),
+    (lambda: lesson.loss_and_confidence([0.5, 0.6], {name: [1, 1] for name in "abcde"}, "t"), "one to four curves"),
     (lambda: lesson.training_panels([0, 1], {}, "t"), "one to three panels"),
     (lambda: lesson.training_panels([0, 1], {"loss": [1, 2]}, "t"), "expected {name: numbers} for the panel 'loss'"),
     (lambda: lesson.training_panels([0, 1], {"loss": {"a": np.ones((3, 2))}}, "t"), "each of 2 points.*transpose it"),
@@ -384,6 +548,7 @@ REFUSED = [
     (lambda: three([word * 6 for word in FOURTEEN], FOURTEEN), "do not fit a slide"),
     (lambda: three(names=["one"]), "names of maps"),
     (lambda: lesson.three_attentions(SOURCE, TARGET, W[0, 0], W[0, 0], W[0, 0], "t"), "looks ahead"),
+    (lambda: three(said=["une"]), "words that are said"),
     (lambda: lesson.three_attentions(SOURCE, ["a"], W[0, 0], [[1.0]], W[0, 0], "t"), r"cross weights \(1, 6\)"),
     (lambda: lesson.greedy_and_beam([], WRITTEN, "t"), "0 words"),
     (lambda: lesson.greedy_and_beam(SOURCE, [("a", ["b"], [1.0])], "t"), "got 3 parts"),

@@ -63,6 +63,17 @@ def test_every_step_layer_and_head_has_its_own_picture_and_words():
     assert len(pictures) == len(said) == 3 * 3 * 4
 
 
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_it_may_start_at_any_word_and_draws_only_that(step):
+    widget, walked = watch("the cat", step=step), watch("the cat")
+    walked.index = step
+    assert widget.index == step and widget._stage.count == 1 and widget.static() == walked.static()
+    assert (widget._back.disabled, widget._on.disabled) == (step == 0, step == 2)
+    assert f"Word {step + 1} of 3" in widget.alt_text() and widget._stage.state["step"] == step
+    widget.translate("the black cat")
+    assert widget.index == 0 and widget.alt_text().startswith("“the black cat <end>”") and widget._back.disabled
+
+
 def test_buttons_keys_and_slider_walk_through_the_words():
     widget = watch("the cat")
     seen = []
@@ -254,6 +265,9 @@ def test_the_number_of_layers_and_heads_stays():
     [
         ({"start": "green"}, ValueError, "never saw green"),
         ({"start": ["the"]}, TypeError, "as a string, got list"),
+        ({"step": 5}, ValueError, "from 0 to 4, .* 5 words of the translation 'le noir chat dort <end>', got 5"),
+        ({"step": -1}, ValueError, "step from 0 to 4"),
+        ({"step": 1.0}, TypeError, "integer"),
         ({"layer": 2}, ValueError, r"layer among \[-1, 0, 1\], got 2"),
         ({"head": "mean"}, ValueError, "head among"),
         ({"alt": " "}, ValueError, "alt text is empty"),

@@ -124,6 +124,37 @@ def test_alt_text_may_follow_the_parameters():
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"mean of all": -1, "first": 0},
+        [("mean of all", -1), ("first", 0)],
+        {"mean of all": -1, "first": 0} | {str(number): number for number in range(1, 5)},
+        ipywidgets.RadioButtons(options=[("mean of all", -1), ("first", 0)]),
+    ],
+    ids=["dict", "pairs", "menu", "widget"],
+)
+def test_the_alt_text_says_what_the_control_shows_and_the_state_what_it_means(given):
+    seen = []
+    widget = draw.explore(lambda layer, k: seen.append(layer) or bars_at(), "Bars.", layer=given, k=[0.12345, 1.0])
+    assert widget.alt_text() == repr(widget) == "Bars. Now: layer mean of all, k 0.12345."
+    assert widget._stage.state == {"layer": -1, "k": 0.12345} and seen == [-1]
+    widget._controls["layer"].value = 0
+    assert widget.alt_text() == "Bars. Now: layer first, k 0.12345." and seen == [-1, 0]
+    widget._controls["layer"].index = 0  # as the page moves it
+    assert widget.alt_text() == "Bars. Now: layer mean of all, k 0.12345." and seen == [-1, 0, -1]
+    widget.set(layer=0, k=1.0)
+    assert widget.alt_text() == "Bars. Now: layer first, k 1.0."
+
+
+def test_a_choice_of_several_or_of_none_is_said_too():
+    menu = ipywidgets.SelectMultiple(options=[("one", 1), ("two", 2)], value=(1, 2))
+    widget = draw.explore(lambda heads: bars_at(), "Bars.", heads=menu)
+    assert widget.alt_text() == "Bars. Now: heads one, two."
+    menu.value = ()
+    assert widget.alt_text() == "Bars. Now: heads none."
+
+
+@pytest.mark.parametrize(
     ("given", "kind", "value"),
     [
         ((0, 9, 1, 3), ipywidgets.IntSlider, 3),
@@ -132,6 +163,8 @@ def test_alt_text_may_follow_the_parameters():
         (["a", "b"], ipywidgets.ToggleButtons, "a"),
         (list("abcdef"), ipywidgets.Dropdown, "a"),
         ({"one": 1, "two": 2}, ipywidgets.ToggleButtons, 1),
+        ([("one", 1), ("two", 2)], ipywidgets.ToggleButtons, 1),
+        ([(1, 2), (3, 4)], ipywidgets.ToggleButtons, (1, 2)),
         (True, ipywidgets.Checkbox, True),
         ("some text", ipywidgets.Text, "some text"),
         ("two\nlines", ipywidgets.Textarea, "two\nlines"),

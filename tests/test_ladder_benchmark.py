@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.benchmarks.translation import ROWS, entry, ladder_table, transformer_rows
+from tests.benchmarks.translation import RECIPES, ROWS, entry, ladder_table, recipe_table, transformer_rows
 from utils.course.results import ranged, stored
 
 
@@ -72,3 +72,23 @@ def test_the_stored_ladder_holds_what_the_course_promises():
     assert min(row["alignment_error"]["median"] for row in looking) <= 10
     assert without["quarters"][0]["exact"] >= 90
     assert without["quarters"][3]["exact"] <= best["quarters"][3]["exact"] - 25
+
+
+def test_a_small_table_of_recipes_has_every_row():
+    sizes = {"steps": 2, "dim": 12, "heads": 3, "hidden": 16, "words": 60, "pairs": 200, "test": 8}
+    rows = recipe_table(1, **sizes)
+    assert [row["name"] for row in rows] == [name for name, _ in RECIPES]
+    assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "a tied table is one table less"
+    assert all(row["steps"] == 2 and 0 < row["words"]["confidence"] < 100 for row in rows)
+
+
+def test_the_stored_transformer_closes_the_ladder():
+    (row,) = stored("transformer_ladder").result
+    assert row["seeds"] >= 3 and row["seconds"]["most"] <= 120
+    assert row["exact"]["median"] >= 99 and row["bleu"]["median"] >= 99
+    assert row["alignment_error"]["most"] <= 15
+
+
+def test_the_lessons_transformer_reaches_what_the_lesson_asserts_with_every_seed():
+    first = stored("transformer_recipe").result[0]
+    assert first["seeds"] >= 3 and first["exact"]["least"] >= 95

@@ -5,8 +5,10 @@ import torch
 
 from utils.data.tokens import SPECIAL, TokenVocabulary
 from utils.models.seq2seq import Seq2Seq
-from utils.training.own_sentence import LONGEST, read_sentence, step_by_step
-from utils.training.translation import Trained, pairs_and_words
+from utils.models.transformer import Transformer
+from utils.training.own_sentence import LONGEST, beginnings, read_sentence, step_by_step, watched
+from utils.training.transformer import TrainedTransformer
+from utils.training.translation import Trained, limit_for, pairs_and_words
 
 WORDS = TokenVocabulary(["the", "king", "queen", "sleeps", "sings"])
 
@@ -66,3 +68,42 @@ def test_too_long_a_sentence_is_told():
     assert len(read_sentence("the king " * (LONGEST // 2), WORDS)) == LONGEST
     with pytest.raises(ValueError, match=f"has {LONGEST + 2} words"):
         read_sentence("the king " * (LONGEST // 2 + 1), WORDS)
+
+
+# With every attention of a Transformer
+
+
+@pytest.fixture(scope="module")
+def transformer():
+    torch.manual_seed(2)
+    _, english, french = pairs_and_words(300)
+    model = Transformer(len(english), len(french), 12, 3, 16, 2, norm="pre", dropout=0.0, tied="none")
+    with torch.no_grad():
+        model.output.weight.mul_(6.0)  # as sure of itself as a trained one
+    return TrainedTransformer(model, english, french)
+
+
+def test_what_is_watched_is_the_translation_with_all_its_looks(transformer):
+    text = "the old king sleeps"
+    seen = watched(transformer, text, rivals=3)
+    (said,) = transformer.translate([text.split()])
+    assert seen["source"] == [*text.split(), SPECIAL[2]]
+    assert [word for word in seen["target"] if word != SPECIAL[2]] == said
+    assert seen["weights"].shape == (2, 3, len(seen["target"]), 5)
+    torch.testing.assert_close(seen["weights"].sum(-1), torch.ones(2, 3, len(seen["target"])))
+    for word, choices in zip(seen["target"], seen["choices"], strict=True):
+        assert len(choices) == 3 and choices[0][0] == word
+        assert [chance for _, chance in choices] == sorted((chance for _, chance in choices), reverse=True)
+    with pytest.raises(ValueError, match="never saw 'xylophone'"):
+        watched(transformer, "the xylophone")
+
+
+def test_the_tree_of_width_one_is_the_greedy_translation(transformer):
+    text = "the old king sleeps"
+    tree = beginnings(transformer, text, 1)["tree"]
+    kept = [next(node for node in step if node.kept).word for step in tree]
+    assert kept == watched(transformer, text)["target"]
+    wide = beginnings(transformer, text, 3)["tree"]
+    assert all(sum(node.kept for node in step) == 3 for step in wide) and len(wide) <= limit_for(4)
+    with pytest.raises(ValueError, match="empty"):
+        beginnings(transformer, "", 2)

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+import torch
 
 from tests.benchmarks import __main__ as bench
 from utils.course import build
-from utils.course.results import RESULTS, Table, store, stored
+from utils.course.results import RESULTS, Stored, Table, store, stored
 
 
 def test_a_stored_result_comes_back_with_machine_and_date(tmp_path):
@@ -14,7 +15,14 @@ def test_a_stored_result_comes_back_with_machine_and_date(tmp_path):
     back = stored("speeds", tmp_path)
     assert back.result == [{"seconds": 1.5}]
     assert back.date in back.label and back.machine in back.label and "Stored" in back.label
+    assert back.threads == torch.get_num_threads()
     assert [file.name for file in tmp_path.iterdir()] == ["speeds.json"]
+
+
+def test_the_label_says_how_many_threads():
+    assert (
+        ", one thread, by" in Stored("a", "m", "d", 1).label and ", 2 threads, by" in Stored("a", "m", "d", 1, 2).label
+    )
 
 
 def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):

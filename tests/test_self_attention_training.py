@@ -25,9 +25,9 @@ from utils.training.self_attention import (
     FIRST,
     SECOND,
     MarkReader,
-    _batches,
     add_or_concatenate,
     all_four,
+    drawn_batches,
     linearity,
     marked_bits,
     order_sequences,
@@ -98,7 +98,7 @@ def test_a_twin_has_the_same_letters_and_the_other_class():
 def test_each_seed_trains_exactly_as_if_it_were_alone():
     def trained(seeds):
         model, parameters = stacked(lambda: SequenceClassifier(8, 2, 8, 12, "rotary", 6).double(), seeds)
-        batches = _batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 5, 16)
+        batches = drawn_batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 5, 16)
         return parameters, train_together(model, parameters, batches, 0.01)
 
     both, losses = trained([4, 9])
@@ -112,7 +112,7 @@ def test_each_seed_trains_exactly_as_if_it_were_alone():
 
 def test_every_seed_and_every_step_has_data_of_its_own_and_a_seed_the_same_data_in_any_company():
     def drawn(seeds):
-        return _batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 3, 16)
+        return drawn_batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 3, 16)
 
     tokens = torch.stack([one[0] for one in drawn([4, 9])])
     assert tokens.shape == (3, 2, 16, 6)

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.parity import same_results
 from utils.data.phrases import Pair
 from utils.data.tokens import END, PAD, SPECIAL, START, as_batch
 from utils.models.transformer import Transformer
@@ -17,12 +18,14 @@ from utils.training.transformer import (
     LESSON,
     HeadChoice,
     TrainedTransformer,
+    accuracy_from_place,
     alignment_errors,
     best_aligned,
     confidence,
     endless_words,
     first_losses,
     fit,
+    greedy_and_beam,
     groups_of_words,
     paper_rate,
     readings,
@@ -34,15 +37,6 @@ from utils.training.translation import limit_for, pairs_and_words, scores, train
 
 PAIRS = 400
 SMALL = {"steps": 3, "dim": 12, "heads": 3, "hidden": 16, "layers": 2, "words": 60, "pairs": PAIRS, "test": 12}
-
-
-def same(first, second):
-    """Equal results, whatever is nested in them; seconds aside."""
-    if isinstance(first, torch.Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first if key != "seconds")
-    return first == second
 
 
 @pytest.fixture(scope="module")
@@ -184,21 +178,31 @@ def test_epochs_differ_and_so_do_seeds(words):
 
 
 def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
-    assert same(small, train_transformer.__wrapped__(**SMALL))
+    assert same_results(small, train_transformer.__wrapped__(**SMALL))
     assert not torch.equal(small["loss"], train_transformer.__wrapped__(1, **SMALL)["loss"])
 
 
 def test_another_seed_starts_from_other_parameters(small, words):
     batch = as_batch(words[0].train[:3], *words[1:])
     first, again, other = (
-        fit(small["settings"], iter([batch]), 1, lambda step: 0.0, 0.0, seed)[1] for seed in (0, 0, 1)
+        fit(small["settings"], iter([batch]), 1, lambda step: 0.0, 0.0, 0.0, seed)[1] for seed in (0, 0, 1)
     )
     assert torch.equal(first, again) and not torch.equal(first, other)
 
 
+def test_decay_shrinks_even_what_no_gradient_reaches(small, words):
+    batch = as_batch(words[0].train[:3], *words[1:])
+    idle = next(number for number in range(4, len(words[1])) if not (batch.source == number).any())
+    rows = [
+        fit(small["settings"], iter([batch]), 1, lambda step: 0.1, 0.0, decay, 0)[0].source_vectors.table.weight[idle]
+        for decay in (0.0, 0.5)
+    ]
+    torch.testing.assert_close(rows[1], rows[0] * (1 - 0.1 * 0.5))
+
+
 def test_a_kept_result_is_the_trained_one(small):
     first, kept = (train_transformer(**SMALL) for _ in range(2))
-    assert same(first, small) and same(kept, small)
+    assert same_results(first, small) and same_results(kept, small)
 
 
 def test_the_state_of_the_global_generator_neither_counts_nor_changes():
@@ -208,7 +212,7 @@ def test_the_state_of_the_global_generator_neither_counts_nor_changes():
         before = torch.random.get_rng_state()
         found.append(train_transformer.__wrapped__(**settings))
         assert torch.equal(torch.random.get_rng_state(), before)
-    assert same(*found)
+    assert same_results(*found)
 
 
 def test_a_result_says_what_was_measured(small):
@@ -264,7 +268,7 @@ def test_a_short_training_differs_in_its_warm_up_alone():
 
 def test_a_restored_model_translates_and_scores_as_the_trained_one_did(small, trained, words):
     measured = scores(trained, words[0].test[:12])
-    assert all(same(small[name], measured[name]) for name in measured)
+    assert all(same_results(small[name], measured[name]) for name in measured)
 
 
 def test_nothing_is_dropped_once_a_model_translates(words):
@@ -355,3 +359,46 @@ def test_confidence_is_counted_over_real_words(trained, words):
             told.append([float(row.argmax() == word), row.max().item(), row[word].item()])
     expected = torch.tensor(told).mean(0).tolist()
     assert list(confidence(trained, pairs).values()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_greedy_and_beam_translate_each_pair_as_they_do_alone(trained, words):
+    # Hardly trained, it may never end; with sources of one length all are cut at the same word.
+    pairs = [pair for pair in words[0].test if len(pair.english) == len(words[0].test[0].english)][:7]
+    assert len(pairs) >= 5
+    rivals = greedy_and_beam(trained, pairs, width=3)
+    assert [one.pair for one in rivals] == list(pairs)
+    assert [list(one.greedy) for one in rivals] == trained.translate([pair.english for pair in pairs])
+    (alone,) = greedy_and_beam(trained, pairs[4:5], width=3)
+    assert alone.beam == rivals[4].beam
+    assert alone.beam_log_probability == pytest.approx(rivals[4].beam_log_probability, abs=1e-3)
+    for one in greedy_and_beam(trained, pairs, width=1):
+        assert one.beam == one.greedy and one.beam_log_probability == pytest.approx(
+            one.greedy_log_probability, abs=1e-3
+        )
+
+
+def test_the_right_translation_is_scored_word_by_word(trained, words):
+    (one,) = greedy_and_beam(trained, words[0].test[2:3], width=2)
+    batch = as_batch([one.pair], *words[1:])
+    logits = trained.model(batch.source, batch.source_mask, batch.target_in)[0][0].log_softmax(-1)
+    by_hand = sum(logits[place, number].item() for place, number in enumerate(batch.target_out[0].tolist()))
+    assert one.right_log_probability == pytest.approx(by_hand, abs=1e-4)
+    several = greedy_and_beam(trained, words[0].test[:5], width=2)
+    assert several[2].right_log_probability == pytest.approx(by_hand, abs=1e-3)  # padding costs nothing
+
+
+def test_sentences_can_be_moved_to_other_places(trained, words):
+    pairs = words[0].test[:20]
+    at_home = accuracy_from_place(trained, pairs, 0)
+    assert at_home == pytest.approx(confidence(trained, pairs)["accuracy"], abs=1e-6)
+    moved = fresh(words, tied="none")
+    moved.load_state_dict(trained.model.state_dict())
+    for vectors in (moved.source_vectors, moved.target_vectors):
+        vectors.positions = vectors.positions[7:]
+    seen = []  # a model that has hardly learned is seldom right at any place: compare what its decoder found
+    hooks = [one.decoder.register_forward_hook(lambda *all: seen.append(all[-1][0])) for one in (trained.model, moved)]
+    accuracy_from_place(trained, pairs, 7)
+    confidence(TrainedTransformer(moved, *words[1:]), pairs)
+    for hook in hooks:
+        hook.remove()
+    torch.testing.assert_close(*seen)

@@ -5,6 +5,7 @@ import inspect
 import pytest
 import torch
 
+from tests.parity import same_results
 from utils.data.phrases import Pair
 from utils.data.tokens import END, PAD, START, as_batch
 from utils.models.seq2seq import Seq2Seq
@@ -33,15 +34,6 @@ from utils.training.translation import (
 
 PAIRS = 400
 SMALL = {"steps": 4, "width": 8, "size": 8, "pairs": PAIRS, "test": 12}
-
-
-def same(first, second):
-    """Equal results, whatever is nested in them; seconds aside."""
-    if isinstance(first, torch.Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first if key != "seconds")
-    return first == second
 
 
 @pytest.fixture(scope="module")
@@ -142,21 +134,21 @@ def test_a_gradient_is_cut_to_the_largest_allowed(words):
 
 
 def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
-    assert same(small, train_translation.__wrapped__("multiplicative", **SMALL))
+    assert same_results(small, train_translation.__wrapped__("multiplicative", **SMALL))
     other = train_translation.__wrapped__("multiplicative", 1, **SMALL)
     assert not torch.equal(small["loss"], other["loss"])
 
 
 def test_a_kept_result_is_the_trained_one(small):
     first, kept = (train_translation("multiplicative", **SMALL) for _ in range(2))
-    assert same(first, small) and same(kept, small)
+    assert same_results(first, small) and same_results(kept, small)
 
 
 def test_the_state_of_the_global_generator_neither_counts_nor_changes(small):
     torch.manual_seed(123)
     before = torch.random.get_rng_state()
     again = train_translation.__wrapped__("multiplicative", **SMALL)
-    assert torch.equal(torch.random.get_rng_state(), before) and same(again, small)
+    assert torch.equal(torch.random.get_rng_state(), before) and same_results(again, small)
 
 
 def test_all_kinds_see_the_same_batches_in_the_same_order(words, monkeypatch):
@@ -218,7 +210,7 @@ def test_without_attention_there_is_no_alignment_error():
 def test_a_restored_model_translates_and_scores_as_the_trained_one_did(small, words):
     restored = restore(small)
     measured = scores(restored, words[0].test[:12])
-    assert all(same(small[name], measured[name]) for name in measured)
+    assert all(same_results(small[name], measured[name]) for name in measured)
 
 
 def test_sentences_come_back_in_the_order_they_were_given(small, words):

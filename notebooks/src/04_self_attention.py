@@ -779,8 +779,10 @@ quiz("4.f")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 costs = layer_costs.layer_costs()
+n, width = costs[0]["path_lengths"][-1], layer_costs.COUNTED_WIDTH
+shortest, longest = layer_costs.LENGTHS[0], layer_costs.LENGTHS[-1]
 Table(
-    ("layer", "multiplications", "counted at n = 33, d = 8", "time grows as"),
+    ("layer", "multiplications", f"counted at n = {n}, d = {width}", "time grows as"),
     [
         (
             row["kind"],
@@ -790,8 +792,8 @@ Table(
         )
         for row in costs
     ],
-    "Computed here, kernel k = 3. Time from 256 to 2,048 tokens of width 64 (dense: 8 to 64). A fixed price per call lowers the exponent; "
-    "a table of scores that outgrows the cache raises it.",
+    f"Computed here, kernel k = {layer_costs.KERNEL}. Time from {shortest:,} to {longest:,} tokens of width 64 (dense: shorter). A fixed "
+    "price per call lowers the exponent; a table of scores that outgrows the cache raises it.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -814,7 +816,7 @@ Table(
         )
         for row in costs
     ],
-    "Computed here at n = 33. Steps: matrix products that wait for each other; three for self-attention (maps, scores, mixture), whatever "
+    f"Computed here at n = {n}. Steps: matrix products that wait for each other; three for self-attention (maps, scores, mixture), whatever "
     "n is. Path: layers or steps between the two ends of the sentence, found by gradient.",
 )
 

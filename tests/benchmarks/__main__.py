@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from tests.benchmarks.attention import attention_costs
+from tests.benchmarks.bert_speed import bert_speed
 from tests.benchmarks.encoder_speed import encoder_layer_speed
 from tests.benchmarks.heads import (
     depth_table,
@@ -25,7 +26,7 @@ from tests.benchmarks.memory import memory_seeds_at_once, memory_table
 from tests.benchmarks.regression import regression_table, seeds_at_once
 from tests.benchmarks.self_attention import language_model_table, order_table
 from tests.benchmarks.transformer_speed import transformer_speed
-from tests.benchmarks.translation import ladder_table, transformer_rows
+from tests.benchmarks.translation import ladder_table, recipe_table, transformer_rows
 from utils.course.results import RESULTS, store
 
 BENCHMARKS: dict[str, Callable] = {
@@ -45,8 +46,13 @@ BENCHMARKS: dict[str, Callable] = {
     "norms": norm_table,
     "encoder_speed": encoder_layer_speed,
     "transformer_ladder": transformer_rows,
+    "transformer_recipe": recipe_table,
     "transformer_speed": transformer_speed,
+    "bert_speed": bert_speed,
 }
+
+# One thread unless it says otherwise here: a second one gains little at these sizes, and loses much beside another process.
+THREADS = {"transformer_ladder": 2, "transformer_speed": 2}
 
 
 def main(given: Sequence[str] | None = None, folder: Path = RESULTS) -> None:
@@ -56,9 +62,9 @@ def main(given: Sequence[str] | None = None, folder: Path = RESULTS) -> None:
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f"expected a name among {', '.join(BENCHMARKS)}, got {name}")
-    torch.set_num_threads(1)
     for name in names:
         print(f"measuring {name} ...", flush=True)
+        torch.set_num_threads(THREADS.get(name, 1))
         start = time.perf_counter()
         store(name, BENCHMARKS[name](), folder)
         print(f"stored after {time.perf_counter() - start:.0f} s", flush=True)

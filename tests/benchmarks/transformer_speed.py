@@ -191,10 +191,5 @@ def _marian(words: int, dim: int, heads: int, hidden: int, layers: int, position
 
 
 def transformer_speed() -> dict:
-    """Everything, on two threads: for the results file."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        return {"training": training_speed(), "cache": cache_speed(), "generate": generate_speed()}
-    finally:
-        torch.set_num_threads(threads)
+    """Everything, for the results file."""
+    return {"training": training_speed(), "cache": cache_speed(), "generate": generate_speed()}

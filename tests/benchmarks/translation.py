@@ -10,7 +10,7 @@ from utils.training.attention_roles import (
     held_out_agreements,
     negation_shares,
 )
-from utils.training.transformer import confidence, restore_transformer, train_transformer
+from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
 from utils.training.translation import MEASURES, pairs_and_words, spread, train_translation
 
 SEEDS = 3
@@ -22,6 +22,18 @@ ROWS: tuple[tuple[str, str, dict], ...] = (
     ("dot attention", "dot", {}),
     ("multiplicative attention", "multiplicative", {}),
     ("additive attention", "additive", {}),
+)
+
+# name of the row, what differs from the Transformer of the lesson
+RECIPES: tuple[tuple[str, dict], ...] = (
+    ("as in the lesson", {}),
+    ("output layer tied to the table of target words", {"tied": "output"}),
+    ("dropout 0.1", {"dropout": 0.1}),
+    ("label smoothing 0.1", {"smoothing": 0.1}),
+    ("no weight decay", {"decay": 0.0}),
+    ("no warm-up", {"warmup": 0.0}),
+    ("post-norm", {"norm": "post"}),
+    ("post-norm, no warm-up", {"norm": "post", "warmup": 0.0}),
 )
 
 
@@ -79,11 +91,32 @@ def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[d
     ]
 
 
+def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
+    """The lesson's Transformer with one part of its recipe changed at a time; `settings` for a smaller run.
+
+    words: the share of words named rightly with those before given, and the mean probability of the word named, in per cent.
+    """
+    table = []
+    for name, changes in rows:
+        results = [train_transformer.__wrapped__(seed, **LESSON | settings | changes) for seed in range(seeds)]
+        scores = entry(name, results)
+        words = [_words(result) for result in results]
+        table.append(
+            {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES[:4])}
+            | {"words": {which: statistics.median(one[which] for one in words) for which in words[0]}}
+        )
+    return table
+
+
+def _words(result: dict) -> dict:
+    found = confidence(restore_transformer(result), pairs_and_words(result["pairs"])[0].test)
+    return _in_per_cent(found, tuple(found))
+
+
 def attention_uses(result: dict, count: int) -> dict:
     """What a trained model's attentions look at on held-out sentences, and how sure it is of its words; all in per cent."""
     trained = restore_transformer(result)
-    test = pairs_and_words(result["pairs"])[0].test
-    negation = negation_shares(trained, test)
+    negation = negation_shares(trained, pairs_and_words(result["pairs"])[0].test)
     shares = ("own", "between", "chance")
     return {
         "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "chance")),
@@ -91,7 +124,7 @@ def attention_uses(result: dict, count: int) -> dict:
         "far_adjectives_right": round(
             100 * agreement_accuracy(trained, held_out_agreements(count, JUDGING, result["pairs"])), 1
         ),
-        "words": _in_per_cent(found := confidence(trained, test), tuple(found)),
+        "words": _words(result),
     }
 
 

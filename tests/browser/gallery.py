@@ -144,12 +144,43 @@ def small_translator():
     return translate, search
 
 
+def small_language():
+    """(respond of `fill_in`, pieces, respond of `next_word`) over a table of pairs of words that nobody has trained."""
+    words = ENGLISH[3:]
+    table = 2 * torch.randn(len(words), len(words), generator=torch.Generator().manual_seed(8))
+
+    def number(word: str) -> int:
+        if word not in words:
+            raise ValueError(f"The model never saw {word!r}. It knows {', '.join(words)}.")
+        return words.index(word)
+
+    def fill(text: str) -> dict:
+        pieces = text.split()
+        blanks = [place for place, piece in enumerate(pieces) if piece == "[MASK]"]
+        numbers = [None if piece == "[MASK]" else number(piece) for piece in pieces]
+        choices = []
+        for place in blanks:
+            before, after = numbers[place - 1] if place else None, ([*numbers, None])[place + 1]
+            scores = sum((table[before] if before is not None else 0, table[:, after] if after is not None else 0))
+            chances, order = (scores + torch.zeros(len(words))).softmax(-1).sort(descending=True, stable=True)
+            best = zip(order.tolist()[:6], chances.tolist()[:6], strict=True)
+            choices.append([(words[one], chance) for one, chance in best])
+        filled = iter([one[0][0] for one in choices])
+        sentence = " ".join(next(filled) if piece == "[MASK]" else piece for piece in pieces)
+        return {"pieces": pieces, "blanks": blanks, "choices": choices, "sentence": sentence}
+
+    def go_on(beginning: str, written: list[int]) -> Tensor:
+        return table[([number(word) for word in beginning.split()] + written)[-1]]
+
+    return fill, [f"▁{word}" for word in words], go_on
+
+
 BEGINNING = """
 import torch
 from tests.browser import gallery
 from utils.course import exercise, quiz
-from utils.draw import attention_view, beam_tree, explore, guess_weights, heads_view, log_range, mask_board, plane
-from utils.draw import removal_board, stepper, translate_watch, weights_bars
+from utils.draw import attention_view, beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board
+from utils.draw import next_word, plane, removal_board, stepper, translate_watch, weights_bars
 from utils.models.attention import attention, softmax
 
 def checked(weights, value, output):
@@ -238,6 +269,13 @@ translate_watch(translate, "the black cat sleeps", title="An untrained translato
 BEAM = """
 beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Beginnings that compete")
 """
+FILL_IN = """
+fill, pieces, go_on = gallery.small_language()
+fill_in(fill, "the old __ sleeps", title="An untrained model fills in")
+"""
+NEXT_WORD = """
+next_word(go_on, pieces, "the old cat", top_k=5, top_p=0.9, title="An untrained model goes on")
+"""
 GUESS = """
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
 """
@@ -249,7 +287,21 @@ def softmax_jacobian(p):
 softmax_jacobian = exercise("1.2").use(softmax_jacobian)
 """
 CELLS = [BEGINNING, EXPLORE, STEPPER, STEPPER_HTML, SELF, CROSS, BLIND, MANY_TOKENS, PLANE]
-CELLS += [MASK, MASK_TWELVE, HEADS_VIEW, HEADS_CROSS, HEADS_MANY, REMOVAL, TRANSLATE, BEAM, GUESS, QUIZ, RESULT]
+CELLS += [
+    MASK,
+    MASK_TWELVE,
+    HEADS_VIEW,
+    HEADS_CROSS,
+    HEADS_MANY,
+    REMOVAL,
+    TRANSLATE,
+    BEAM,
+    FILL_IN,
+    NEXT_WORD,
+    GUESS,
+    QUIZ,
+    RESULT,
+]
 
 
 def write(path: Path) -> Path:

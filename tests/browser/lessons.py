@@ -22,6 +22,8 @@ WIDGET_CALLS = {
     "removal": r"\bremoval_board\(",
     "translate": r"\btranslate_watch\(",
     "beamtree": r"\bbeam_tree\(",
+    "fillin": r"\bfill_in\(",
+    "nextword": r"\bnext_word\(",
     "quiz": r"\bquiz\(",
     "result": r"\bexercise\([^)]*\)\.use\(",
 }

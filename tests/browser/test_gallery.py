@@ -443,6 +443,23 @@ def test_a_word_that_nobody_knows_is_named_and_the_translation_stays(ran):
     assert widget.locator(".course-text").inner_text().startswith("the old cat sleeps → ")
 
 
+def test_the_blanks_and_the_text_are_what_the_model_says(ran):
+    fill, pieces, go_on = gallery.small_language()
+    widget = ran.widget("fillin")
+    field = widget.locator("input[type=text]")
+    act(widget, "two blanks", lambda: (retype(field, "the __ cat [mask]"), press(field, "Enter")))
+    best = [choices[0][0] for choices in fill("the [MASK] cat [MASK]")["choices"]]
+    assert widget.locator(".course-text").inner_text() == f"the {best[0]} cat {best[1]}"
+    writer = ran.widget("nextword")
+    act(writer, "Next", writer.get_by_role("button", name="Next").click)
+    beginning = writer.locator("input[type=text]").input_value()
+    text = writer.locator(".course-text").inner_text()
+    assert text.startswith(f"{beginning} ") and text.removeprefix(f"{beginning} ") in [
+        word.strip("▁") for word in pieces
+    ]
+    act(writer, "Reset", writer.get_by_role("button", name="Reset").click)
+
+
 # By keyboard alone
 
 STOPS = {
@@ -469,6 +486,8 @@ STOPS = {
     ("heads", THREE_BY_FOUR): ["word", "headmap", "button"],  # the map that Enter opens can be closed
     ("removal", 0): ["tile"] + ["button"] * 4,
     ("translate", 0): ["text", "button", "button", "handle", "menu", "menu", "stage"],
+    ("fillin", 0): ["text", "button"],
+    ("nextword", 0): ["text", "handle", "readout", "handle"] + ["handle", "readout"] * 2 + ["button"] * 3 + ["stage"],
     ("beamtree", 0): ["menu"] + ["button"] * 4 + ["node"],
     ("guess", 0): ["handle", "handle", "handle", "button"],
 }
@@ -486,7 +505,12 @@ KEYS = {
     "tile": "Space",
     "node": "End",
 }
-TYPED = {"translate": "the old cats sleep"}  # where a number is no answer
+TYPED = {  # where a number is no answer
+    ("translate", "text"): "the old cats sleep",
+    ("fillin", "text"): "do the __ sleep",
+    ("nextword", "text"): "the old cats",
+    ("nextword", "readout"): "0.4",
+}
 
 
 @pytest.mark.parametrize(("kind", "index"), STOPS, ids=lambda part: str(part))
@@ -503,7 +527,7 @@ def test_tab_reaches_every_control_and_a_key_works_there(ran, kind, index):
         def action():
             if key == "typing":  # a number beside a slider, or a line of text
                 keyboard.press("ControlOrMeta+a")
-                keyboard.type(TYPED.get(kind, "1.5"))
+                keyboard.type(TYPED.get((kind, stop["kind"]), "1.5"))
                 keyboard.press("Enter")
             else:
                 keyboard.press(key)
@@ -511,8 +535,9 @@ def test_tab_reaches_every_control_and_a_key_works_there(ran, kind, index):
         act(widget, f"{kind}: {key} on {stop['kind']} {stop['name']!r}", action)
         pressed.append(stop["kind"])
 
+    controls = widget.locator("select, .noUi-handle, [tabindex='0']")
     press(
-        widget.locator("select, .noUi-handle, [tabindex='0']").first,
+        (controls if controls.count() else widget.locator("input")).first,
         "Home" if kind in ("stepper", "translate") else "Escape",
     )
     settle(widget)
@@ -579,6 +604,7 @@ def test_from_key_press_to_new_picture_in_time(ran):
             ran.widget("removal"), control="[tabindex='0'].course-removal-tile", keys=("Space", "Space")
         ),
         "translation": timed(ran.widget("translate")),
+        "a dial of the next word": timed(ran.widget("nextword")),
         "beam tree": timed(
             ran.widget("beamtree"), control="[tabindex='0'].course-beam-node", keys=("End", "Home"), presses=3
         ),

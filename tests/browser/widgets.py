@@ -5,6 +5,7 @@ is on the screen, `data-state` holds what it shows as JSON, `data-status` is "ok
 """
 
 import json
+import re
 import time
 
 from playwright.sync_api import Locator
@@ -491,6 +492,61 @@ def drive_translate(widget: Locator):
         raise WidgetError("translate: the first sentence has another picture on return")
 
 
+def drive_fill_in(widget: Locator):
+    """One blank more by key, a sentence without a blank, which loses nothing, and back by button to the first picture."""
+    field = widget.locator("input[type=text]")
+    first, sentence = picture_of(widget), field.input_value()
+    act(widget, "fill in: one blank more", lambda: (retype(field, f"{sentence} __"), press(field, "Enter")))
+    settle(widget)
+    shown = picture_of(widget)
+    if shown == first:
+        raise WidgetError("fill in: a sentence with one blank more looks the same")
+    complaint = refuse(widget, field, "no blank at all")
+    if "no blank" not in complaint or picture_of(widget) != shown:
+        raise WidgetError(f"fill in: a sentence without a blank was answered with {complaint!r} and another picture")
+    retype(field, sentence)
+    act(widget, "fill in: Fill in", widget.get_by_role("button", name="Fill in").click)
+    settle(widget)
+    if picture_of(widget) != first:
+        raise WidgetError("fill in: the first sentence has another picture on return")
+
+
+def drive_next_word(widget: Locator):
+    """Pieces by button and by key, every dial, another beginning, an empty one, which loses nothing, and Reset."""
+    field, first = widget.locator("input[type=text]"), picture_of(widget)
+    sentence = field.input_value()
+
+    def written(what, action):
+        now = json.loads(act(widget, f"next word: {what}", action)["state"])
+        settle(widget)
+        return len(now["written"])
+
+    def button(name):
+        return widget.get_by_role("button", name=name, exact=True).click
+
+    many = widget.get_by_role("button", name=re.compile(r"^Write \d+$"))
+    counts = [written("Next", button("Next")), written("right arrow", lambda: press(stage_of(widget), "ArrowRight"))]
+    counts += [written("Back", button("Back")), written("Start again", button("Start again"))]
+    if counts != [1, 2, 1, 0] or picture_of(widget) != first:
+        raise WidgetError(f"next word: Next, right arrow, Back and Start again left {counts} pieces")
+    if written("many", many.click) < 2:
+        raise WidgetError("next word: the button for many pieces wrote less than two")
+    for handle in widget.locator(".noUi-handle").all():
+        act(widget, "next word: a dial", lambda handle=handle: press(handle, arrow(handle)))
+    settle(widget)
+    words = sentence.split()
+    other = " ".join(words[:-1] if len(words) > 1 else words * 2)
+    act(widget, "next word: another beginning", lambda: (retype(field, other), press(field, "Enter")))
+    settle(widget)
+    shown = picture_of(widget)
+    if "empty" not in refuse(widget, field, " ") or picture_of(widget) != shown:
+        raise WidgetError("next word: an empty beginning was not refused, or it changed the picture")
+    act(widget, "next word: Reset", button("Reset"))
+    settle(widget)
+    if picture_of(widget) != first or field.input_value() != sentence:
+        raise WidgetError("next word: Reset did not bring back the first picture and the first beginning")
+
+
 def retype(field: Locator, text: str):
     """Replace a line by keys, as a person does: what a script writes there never counts as a change when it is left."""
     press(field, "ControlOrMeta+a")
@@ -617,6 +673,8 @@ DRIVERS = {
     "removal": drive_removal,
     "translate": drive_translate,
     "beamtree": drive_beam,
+    "fillin": drive_fill_in,
+    "nextword": drive_next_word,
 }
 
 

@@ -164,6 +164,7 @@ def embeddings_to_minus_infinity(X, W_Q, W_K, W_V, mask=None):
 
 MATRICES = Zoo(
     wrong=[
+        (lambda X, W_Q, W_K, W_V, mask=None: attention(W_Q @ X, W_K @ X, W_V @ X, mask), "stand at the left"),
         (lambda X, W_Q, W_K, W_V, mask=None: attention(X @ W_Q, X @ W_K, X @ W_V), "mask has no effect"),
         (lambda X, W_Q, W_K, W_V, mask=None: attention(X @ W_Q, X @ W_K, X @ W_V, mask, 1), "scale is missing"),
         (

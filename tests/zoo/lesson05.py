@@ -91,6 +91,13 @@ LIST = Zoo(
         (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, maps.size(3)), "root twice"),
         (lambda x, maps, W_O, mask=None: collected(sum, x, maps, W_O, mask), "added up"),
         (
+            lambda x, maps, W_O, mask=None: (
+                sum(one_head(x, head, mask)[0] for head in maps),
+                heads_one_by_one(x, maps, W_O, mask)[1],
+            ),
+            "`W_O` was left out",
+        ),
+        (
             lambda x, maps, W_O, mask=None: collected(lambda o: torch.cat(o, 1), x, maps, W_O, mask),
             "one below the other",
         ),

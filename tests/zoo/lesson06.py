@@ -62,6 +62,9 @@ VECTORS = Zoo(
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[start : w.size(1)], "ends too early"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[start], "one and the same position"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p, "whole table of positions"),
+        (lambda w, t, p, start=0: p + t[w] * t.size(1) ** 0.5, "whole table of positions"),
+        (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[start : start + t.size(1)], "d rows long"),
+        (lambda w, t, p, start=0: p[start:][: t.size(1)] + math.sqrt(t.size(1)) * t[w], "d rows long"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[w], "looked up by word"),
         (
             lambda w, t, p, start=0: torch.cat(
@@ -137,6 +140,12 @@ CROSS = Zoo(
         ),
         (cross_without_the_case_of_nowhere, "NaN"),
         (cross_over_queries, "ran over the target words"),
+        (
+            lambda x, s, Q, K, V, mask=None: attention(
+                x @ Q, s @ K, s @ V, None if mask is None else mask[:, None], scale=1 / math.sqrt(x.size(-1))
+            ),
+            "divided by the root of d, the width of x",
+        ),
         (lambda x, s, Q, K, V, mask=None: cross(x, s, K, Q, V, mask), "`W_Q` and `W_K` are swapped"),
         (lambda x, s, Q, K, V, mask=None: cross(x, s, Q, V, K, mask), "`W_K` and `W_V` are swapped"),
         (
@@ -255,6 +264,37 @@ def side_by_side(self, x, memory, mask=None, memory_mask=None):
     return x + first + second + self.feed_forward(self.feed_forward_norm(x)), own, cross
 
 
+def first_norm_in_front(self, x, memory, mask=None, memory_mask=None):
+    found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
+    x = x + found
+    found, cross = self.cross_attention(x, memory, memory_mask, need_weights=True)
+    x = self.cross_norm(x + found)
+    return self.feed_forward_norm(x + self.feed_forward(x)), own, cross
+
+
+def loses_the_first_sum(self, x, memory, mask=None, memory_mask=None):
+    a, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
+    b, cross = self.cross_attention(self.cross_norm(x + a), memory, memory_mask, need_weights=True)
+    h = x + b
+    return h + self.feed_forward(self.feed_forward_norm(h)), own, cross
+
+
+def loses_both_sums(self, x, memory, mask=None, memory_mask=None):
+    a, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
+    h = x + a
+    b, cross = self.cross_attention(self.cross_norm(h), memory, memory_mask, need_weights=True)
+    return x + self.feed_forward(self.feed_forward_norm(h + b)), own, cross
+
+
+def as_in_torch(self, x, memory, mask=None, memory_mask=None):
+    q = self.self_norm(x)
+    found, own = self.self_attention(q, q, q, mask)
+    x = x + found
+    found, cross = self.cross_attention(self.cross_norm(x), memory, memory, memory_mask)
+    x = x + found
+    return x + self.feed_forward(self.feed_forward_norm(x)), own, cross
+
+
 def misspelt(self, x, memory, mask=None, memory_mask=None):
     found, own = self.self_attention(self.norm(x), mask=mask, need_weights=True)
     return found, own, own
@@ -298,6 +338,23 @@ DECODER_LAYER = Zoo(
             layer_of(across=lambda f, x, s, mask, words: f.self_attention(x, s, words, True)),
             "Cross-attention uses the other's parameters",
         ),
+        (layer(as_in_torch), "as torch's own is"),
+        (
+            layer_of(across=lambda f, x, s, mask, words: f.cross_attention(x, s, s, words)),
+            "as torch's own is",
+        ),
+        (
+            layer_of(across=lambda f, x, s, mask, words: f.cross_attention(x, s, s, words, need_weights=True)),
+            "as torch's own is",
+        ),
+        (
+            layer_of(across=lambda f, x, s, mask, words: f.cross_attention(x, s, s, mask=words, need_weights=True)),
+            "as torch's own is",
+        ),
+        (
+            layer_of(back=lambda f, x, s, mask, words: f.self_attention(x, x, x, mask=mask)),
+            "as torch's own is",
+        ),
         (
             layer_of(across=lambda f, x, s, mask, words: f.cross_attention(x, f.cross_norm(s), words, True)),
             "memory was normalised as well",
@@ -309,6 +366,10 @@ DECODER_LAYER = Zoo(
         (
             layer_of(back=lambda f, x, s, mask, words: f.self_attention(x, mask=words, need_weights=True)),
             "Self-attention got the mask of the source",
+        ),
+        (
+            layer_of(back=lambda f, x, s, mask, words: f.self_attention(x, None, causal_mask(x.shape[1]), True)),
+            "causal even where no mask was given",
         ),
         (
             layer_of(
@@ -335,6 +396,9 @@ DECODER_LAYER = Zoo(
         (layer_of(sums=("cross",)), "the words forget themselves"),
         (layer(after_the_sums), "That is post-norm"),
         (layer(norms_replace), "x was replaced by its norm"),
+        (layer(first_norm_in_front), "the other two behind their sums"),
+        (layer(loses_the_first_sum), "What self-attention found is lost"),
+        (layer(loses_both_sums), "What both attentions found is lost"),
         (layer_of(norms=dict.fromkeys(("self", "cross", "think"))), "no norm at all"),
         (
             layer_of(norms={"self": "self_norm", "cross": None, "think": "feed_forward_norm"}),
@@ -349,6 +413,8 @@ DECODER_LAYER = Zoo(
         (layer_of(results=lambda output, own, cross: output), "Only x came back"),
         (layer_of(results=lambda output, own, cross: (output, cross, own)), "two weights are swapped"),
         (layer(weights_not_asked_for), "Both weights are None"),
+        (layer_of(results=lambda output, own, cross: (output, own.mean(1), cross.mean(1))), "averaged over the heads"),
+        (layer_of(results=lambda output, own, cross: (output, own.mean(1), cross)), "Axis 1 is missing"),
         (layer_of(results=lambda output, own, cross: (output.detach(), own, cross)), "no gradient flows back from `x`"),
         (layer_of(results=lambda output, own, cross: (output + 1, own, cross)), "wrong values"),
         (layer(sentence_mean), "later words still influence"),
@@ -417,6 +483,20 @@ class WordByWord(Model):
         return torch.stack(logits, 1)
 
 
+class PaddingLooksNowhere(Model):
+    """Neither look at padding nor let it look: what the memory holds there is never used."""
+
+    def encode(self, source, source_mask):
+        return self.encoder(self.source_vectors(source), source_mask[:, None] & source_mask[:, :, None])[0]
+
+
+class PaddingIsEmpty(Model):
+    """The memory set to 0 at padding."""
+
+    def encode(self, source, source_mask):
+        return super().encode(source, source_mask) * source_mask.unsqueeze(-1)
+
+
 def model(encode=None, decode=None):
     parts = {name: part for name, part in (("encode", encode), ("decode", decode)) if part is not None}
     return type("Transformer", (Model,), parts)
@@ -478,6 +558,9 @@ ENCODE_DECODE = Zoo(
         (encoding(words=lambda s: s), "`self.encoder` needs the mask as (b, 1, n)"),
         (decoding(words=lambda s: s), "`self.decoder` needs the mask as (b, 1, n)"),
         (encoding(words=lambda s: ~s[:, None]), "In `encode` the mask is turned round"),
+        (encoding(words=lambda s: s[:, :, None]), "hides those who look"),
+        (encoding(words=lambda s: causal_mask(s.size(1))), "causal mask in the encoder"),
+        (encoding(words=lambda s: causal_mask(s.size(1)) & s[:, None]), "causal mask in the encoder"),
         (
             model(
                 decode=lambda self, target, memory, mask: self.output(
@@ -516,7 +599,7 @@ ENCODE_DECODE = Zoo(
         (decoding(last=lambda f, x: f.out(x)), "It raised AttributeError"),
         (OneMoreTable, "only `encode` and `decode` are yours"),
     ],
-    right=[Model, FullMasks, WordByWord],
+    right=[Model, FullMasks, WordByWord, PaddingLooksNowhere, PaddingIsEmpty],
 )
 
 
@@ -555,6 +638,13 @@ def append_in_place(sentences, start, end, padding=0):
     for words in sentences:
         words.append(end)
     return target_in, padded(sentences, padding)
+
+
+def insert_in_place(sentences, start, end, padding=0):
+    said = padded([[*s, end] for s in sentences], padding)
+    for words in sentences:
+        words.insert(0, start)
+    return padded(sentences, padding), said
 
 
 def cut_both(sentences, start, end, padding=0):
@@ -602,7 +692,23 @@ SHIFT = Zoo(
             lambda s, start, end, padding=0: ([[start, *words] for words in s], [[*words, end] for words in s]),
             "lists of different lengths",
         ),
-        (append_in_place, "changed its input `sentences`"),
+        (append_in_place, "given lists were changed"),
+        (insert_in_place, "given lists were changed"),
+        (
+            lambda s, start, end, padding=0: (
+                torch.tensor([[start, *words] for words in s]),
+                torch.tensor([[*words, end] for words in s]),
+            ),
+            "pad first",
+        ),
+        (
+            lambda s, start, end, padding=0: (
+                F.pad(torch.tensor(s), (1, 0), value=start),
+                F.pad(torch.tensor(s), (0, 1), value=end),
+            ),
+            "pad first",
+        ),
+        (lambda s, start, end: shifted_by_hand(s, start, end), "Put the first line back"),
         (lambda s, start, end, padding=0: tuple(t.int() for t in shifted_by_hand(s, start, end, padding)), "int32"),
         (lambda s, start, end, padding=0: tuple(t.float() for t in shifted_by_hand(s, start, end, padding)), "float32"),
         (lambda s, start, end, padding=0: shifted_by_hand(s, start, end, padding)[0], "expected a tuple of 2"),
@@ -655,6 +761,20 @@ def annotated(logits, targets, smoothing, padding=0):
     return -(goal * logits.log_softmax(-1)).sum(-1)[targets != padding].mean()
 
 
+def loss_by_divergence(logits, targets, smoothing, padding=0):
+    goal = even(F.one_hot(targets, logits.size(-1)).float(), smoothing)
+    return F.kl_div(logits.log_softmax(-1), goal, reduction="none").sum(-1)[targets != padding].mean()
+
+
+def loss_by_index(pick):
+    def loss(logits, targets, smoothing, padding=0):
+        log_p = F.log_softmax(logits, dim=-1)
+        losses = -(1 - smoothing) * pick(log_p, targets) - smoothing * log_p.mean(-1)
+        return losses[targets != padding].mean()
+
+    return loss
+
+
 def scatter_in_place(logits, targets, smoothing, padding=0):
     logits -= logits.logsumexp(-1, keepdim=True)
     return loss_by_distribution(logits, targets, smoothing, padding)
@@ -684,6 +804,10 @@ LOSS = Zoo(
         (loss_with(lambda hot, s: (1 - s) * hot + s), "every word got all"),
         (loss_with(lambda hot, s: s * hot + (1 - s) / hot.size(-1)), "two shares are swapped"),
         (loss_with(lambda hot, s: (1 - s) * hot), "second part is missing"),
+        (loss_by_divergence, "KL divergence"),
+        (loss_by_index(lambda log_p, t: log_p[:, :, t]), "targets of all positions at every position"),
+        (loss_by_index(lambda log_p, t: log_p[t]), "taken for sentences"),
+        (loss_by_index(lambda log_p, t: log_p[:, t]), "taken for positions"),
         (lambda x, t, s, padding=0: -loss_by_torch(x, t, s, padding), "sign is wrong"),
         (loss_with(even, logs=lambda logits: logits), "softmax is missing"),
         (lambda x, t, s, padding=0: loss_by_torch(x.softmax(-1), t, s, padding), "softmax was taken twice"),
@@ -733,6 +857,8 @@ RATE = Zoo(
         (lambda step, dim, warmup: dim**-0.5 * step * warmup**-1.5, "rises without end"),
         (lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step * warmup**-0.5), "power of warmup is wrong"),
         (lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5), "does not rise"),
+        (lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, (step * warmup) ** -1.5), "taken of step · warmup"),
+        (lambda step, dim, warmup: dim * -0.5 * min(step**-0.5, step * warmup**-1.5), "the rate is below 0"),
         (lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step / warmup), "goes up to 1"),
         (lambda step, dim, warmup: rate_by_cases(step + 1, dim, warmup), "counted from 1"),
         (lambda step, dim, warmup: dim**-0.5 * min(step**0.5, step * warmup**-1.5), "power of step lost its sign"),
@@ -846,6 +972,7 @@ GREEDY = Zoo(
         (greedy_until(lambda ended: bool(ended.all())), "in the same step"),
         (greedy_until(lambda ended: bool(ended.any())), "when the first sentence had ended"),
         (greedy_by(encoding_each_time), "encoded more than once"),
+        (lambda f, s, m, start, end, limit: f(s, m, torch.full((len(s), 1), start)), "The model itself was called"),
         (greedy_by(tail(lambda words: words[:, -1:])), "do not begin with the start token"),
         (greedy_by(tail(lambda words: words[:, -1])), "as the words so far"),
         (greedy_by(seen(lambda logits: logits.flip(1))), "read off the first position"),
@@ -1024,6 +1151,61 @@ def beam_of_candidates(next_words, start, end, limit, width):
     return words[:, 1:], total
 
 
+def beam_that_sets_aside(next_words, start, end, limit, width, enough=False, fill=False, alive_too=True):
+    """Beginnings as lists; what has ended leaves the beam for good. fill: the beam is filled up with the next best."""
+    beam, done = [(0.0, [])], []
+    for _ in range(limit):
+        grown = []
+        for total, words in beam:
+            logs = next_words(torch.tensor([[start, *words]]))[0]
+            grown += [(total + float(log), [*words, word]) for word, log in enumerate(logs)]
+        beam = []
+        for place, (total, words) in enumerate(sorted(grown, key=lambda one: one[0], reverse=True), 1):
+            (done if words[-1] == end else beam).append((total, words))
+            if (len(beam) if fill else place) == width:
+                break
+        if not beam or (enough and len(done) >= width):
+            break
+    found = sorted(done + beam if alive_too or not done else done, key=lambda one: one[0], reverse=True)[:width]
+    words = pad_sequence([torch.tensor(words) for _, words in found], batch_first=True)
+    return words, torch.tensor([total for total, _ in found])
+
+
+def beam_that_shrinks(next_words, start, end, limit, width):
+    words, total, done = torch.tensor([[start]]), torch.tensor([0.0]), []
+    for _ in range(limit):
+        logs = next_words(words)
+        total, place = (total[:, None] + logs).view(-1).topk(width - len(done))
+        words = torch.cat([words[place // logs.size(1)], (place % logs.size(1))[:, None]], 1)
+        going = words[:, -1] != end
+        done += [(float(t), row) for t, row in zip(total[~going], words[~going], strict=True)]
+        words, total = words[going], total[going]
+        if not len(words):
+            break
+    done += [(float(t), row) for t, row in zip(total, words, strict=True)]
+    done.sort(key=lambda one: -one[0])
+    return pad_sequence([row[1:] for _, row in done], True), torch.tensor([total for total, _ in done])
+
+
+def setting_aside(**how):
+    return lambda *args: beam_that_sets_aside(*args, **how)
+
+
+def beam_without_an_end(next_words, start, end, limit, width):
+    words, total = torch.full((1, 1), start), torch.zeros(1)
+    for _ in range(limit):
+        logs = next_words(words)
+        total, place = (total[:, None] + logs).flatten().topk(width)
+        words = torch.cat([words[place // logs.size(1)], (place % logs.size(1))[:, None]], 1)
+    return words[:, 1:], total
+
+
+def zero_at_a_price(logs, ended, end):
+    logs = logs.clone()
+    logs[ended, 1:] = float("-inf")
+    return logs
+
+
 def beam_by(begin=1, on=None, choose=None, carry=True, ended_as=None, stop=None, results=None):
     """A beam search in which parts can be wrong."""
 
@@ -1099,6 +1281,14 @@ BEAM = Zoo(
             beam_by(on=lambda logs, ended, end: logs.masked_fill(ended[:, None], float("-inf"))),
             "drops out of the beam",
         ),
+        (beam_without_an_end, "went on growing"),
+        (beam_by(on=zero_at_a_price), "costs nothing, put 0.0"),
+        (setting_aside(), "were set aside"),
+        (setting_aside(enough=True), "were set aside"),
+        (setting_aside(alive_too=False), "were set aside"),
+        (setting_aside(fill=True), "were set aside"),
+        (beam_that_shrinks, "were set aside"),
+        (setting_aside(fill=True, enough=True, alive_too=False), "were set aside"),
         (
             beam_by(on=lambda logs, ended, end: logs.masked_fill(ended[:, None], 0.0)),
             "with every word for nothing",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
+import numpy.random  # it loads lazily: at first use, that is in every forked child anew
 import torch
 
 from utils.course.isolation import Stopped, error_in_words, is_memory_error, place_in_words, text_of, where
@@ -568,13 +569,31 @@ def _known_mistakes(call, exercise, trials: list[Trial], wanted: list, names: li
     """Raise the message of the mistake that gives what the answer gave; the closest likeness wins."""
     best, best_rank = None, 0
     for mistake in exercise.mistakes:
-        models = [attempt(call, mistake.wrong, trial.case, names, seed) for trial in trials]
-        ranks = [_likeness(trial, model, exercise) for trial, model in zip(trials, models, strict=True)]
-        shows = any(departure(model, want, exercise) for model, want in zip(models, wanted, strict=True))
-        if shows and min(ranks) > best_rank:
-            best, best_rank = mistake, min(ranks)
+        rank = _rank(call, mistake, exercise, trials, wanted, names, seed, above=best_rank)
+        if rank > best_rank:
+            best, best_rank = mistake, rank
+        if best_rank == SAME_VALUE:
+            break  # the first of the closest wins, and nothing is closer
     if best is not None:
         raise Wrong(best.message)
+
+
+def _rank(call, mistake: Mistake, exercise, trials: list[Trial], wanted: list, names, seed: int, above: int) -> int:
+    """The least likeness of answer and mistake over all cases; 0 as soon as one is not `above` the rank to beat.
+
+    Most mistakes are told from the answer by the first case: the others are then not computed.
+    """
+    rank, shows = SAME_VALUE, False
+    for trial, want in zip(trials, wanted, strict=True):
+        model = attempt(call, mistake.wrong, trial.case, names, seed)
+        rank = min(rank, _likeness(trial, model, exercise))
+        if rank <= above:
+            return 0
+        shows = shows or departure(model, want, exercise) is not None
+    return rank if shows else 0  # where these cases do not bring it out, the mistake explains nothing
+
+
+SAME_VALUE = 3  # the closest likeness
 
 
 def _likeness(trial: Trial, model: Trial, exercise) -> int:
@@ -583,7 +602,7 @@ def _likeness(trial: Trial, model: Trial, exercise) -> int:
     Otherwise the type of an error says nothing: a misspelt name and a forgotten line are both an AttributeError.
     """
     if trial.error is None and model.error is None:
-        return 0 if _differ(trial.value, model.value, exercise) else 3
+        return 0 if _differ(trial.value, model.value, exercise) else SAME_VALUE
     if type(trial.error) is not type(model.error) or _is_the_stub(trial.error):
         return 0
     got, known = text_of(trial.error), text_of(model.error)

@@ -40,8 +40,8 @@ def results_tables() -> str:
     )
 
 
-def measured(result, threads: str = "one thread") -> str:
-    return f"Measured on {result.date}, {result.machine}, {threads}, by `make bench`."
+def measured(result) -> str:
+    return f"Measured {result.origin}"
 
 
 def attention_part() -> tuple[str, ...]:
@@ -135,12 +135,12 @@ def ladder_part() -> tuple[str, ...]:
     )
     return (
         f"**Lessons 03 and 06, the ladder of translation models.** English to French, 20,000 training pairs, {first['steps']:,} steps "
-        f"each ({best['steps']:,} for the Transformer), 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One "
+        f"each ({best['steps']:,} on {last.threads} threads for the Transformer), 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One "
         f"link per word allows an alignment error of {first['alignment_floor']} % at best. {measured(ladder)}",
         table(("model", "exact match, %", "BLEU", "alignment error, %", "parameters", "training, s"), rows),
         "Exact match in % by the length of the English sentence; the last column is longer than anything in training.",
         table(("model", *words, "19 to 26 words"), lengths),
-        f"The Transformer of width 128 with 2 + 2 layers, times as fast as another, interleaved in one run on two threads. {measured(speed, 'two threads')}",
+        f"The Transformer of width 128 with 2 + 2 layers, times as fast as another, interleaved in one run. {measured(speed)}",
         table(("what", "against", "times as fast"), steps),
     )
 

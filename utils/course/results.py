@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from utils.course.places import ROOT
 from utils.course.timing import machine
 
@@ -17,16 +19,22 @@ RESULTS = ROOT / "tests" / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Stored:
-    """What one benchmark measured, with machine and date."""
+    """What one benchmark measured, with machine, date and number of torch threads."""
 
     name: str
     machine: str
     date: str
     result: Any
+    threads: int = 1
+
+    @property
+    def origin(self) -> str:
+        threads = "one thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"on {self.date}, {self.machine}, {threads}, by `make bench`."
 
     @property
     def label(self) -> str:
-        return f"Stored, not computed here: measured on {self.date}, {self.machine}, one thread, by `make bench`."
+        return f"Stored, not computed here: measured {self.origin}"
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence]) -> "Table":
         """Rows of text under `head`, with the label below."""
@@ -42,14 +50,19 @@ def stored(name: str, folder: Path = RESULTS) -> Stored:
             f"no stored result '{name}'; there are: {known}. `python -m tests.benchmarks {name}` measures it."
         )
     entry = json.loads(file.read_text(encoding="utf-8"))
-    return Stored(name, entry["machine"], entry["date"], entry["result"])
+    return Stored(name, entry["machine"], entry["date"], entry["result"], entry["threads"])
 
 
 def store(name: str, result: Any, folder: Path = RESULTS) -> Path:
     """Write what was measured just now; an older result stays whole until the new one is."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.json"
-    entry = {"machine": machine(), "date": datetime.date.today().isoformat(), "result": result}
+    entry = {
+        "machine": machine(),
+        "threads": torch.get_num_threads(),
+        "date": datetime.date.today().isoformat(),
+        "result": result,
+    }
     waiting = file.with_suffix(f".{os.getpid()}.part")
     waiting.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     waiting.replace(file)

@@ -32,21 +32,10 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, Tok
 from ziamath.tex import tex2mml
 
 from utils.course import places
-from utils.course.boxes import Box, BoxError, fetch
+from utils.course.box_list import REVEAL
+from utils.course.boxes import BoxError, fetch
 
 COURSE_TITLE = "Attention and the Transformer"
-REVEAL = Box(
-    name="reveal",
-    package="sphinx-revealjs==3.2.1",
-    root="sphinx_revealjs/_static/revealjs",
-    files={
-        "dist/reveal.js": "46538b52db48724192f59bf46f5e851a18e302777c46f4a34c32709d010d6a29",
-        "dist/reveal.css": "68f915a11ebf7203c0446576b7e952ff61c5dd02134a8a226ffaf62ed42136d2",
-        "dist/reset.css": "1aa8e84c9cabcbfe4d95b19879fe48b9c2c5e6d54574cbe679bc22edb9fe12b6",
-        "plugin/notes/notes.js": "df1201d19d03241a2897d39c3d38768177df1cbd4bde06327b321cb83461ae89",
-        "LICENSE": "34014800f4126ac2525e224166f099f26628612e95c41f76d70841b63138c989",
-    },
-)
 ASSETS = Path(__file__).with_name("deck")
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
 SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
@@ -63,6 +52,8 @@ DRAWING = {
     "removal_board",
     "translate_watch",
     "beam_tree",
+    "fill_in",
+    "next_word",
     "quiz",
     "board",
     "lesson",

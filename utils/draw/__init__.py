@@ -7,10 +7,12 @@ from utils.draw.attention_view import AttentionView, attention_view
 from utils.draw.beam_tree import BeamTree, beam_picture, beam_tree
 from utils.draw.explore import Explore, explore, log_range
 from utils.draw.figures import attention_lines, bars, heat_map, weights_bars
+from utils.draw.fill_in import FillIn, fill_in, fill_in_picture
 from utils.draw.forms import ThreeForms, html_bundle, picture_bundle, show
 from utils.draw.guess import GuessWeights, guess_weights
 from utils.draw.heads_view import HeadsView, heads_picture, heads_view
 from utils.draw.mask_board import MaskBoard, mask_board, mask_picture
+from utils.draw.next_word import NextWord, next_word, next_word_picture
 from utils.draw.plane import Plane, plane
 from utils.draw.removal_board import RemovalBoard, removal_board, removal_picture
 from utils.draw.stepper import Stepper, stepper
@@ -26,9 +28,11 @@ __all__ = [
     "AttentionView",
     "BeamTree",
     "Explore",
+    "FillIn",
     "GuessWeights",
     "HeadsView",
     "MaskBoard",
+    "NextWord",
     "Plane",
     "RemovalBoard",
     "Stepper",
@@ -43,6 +47,8 @@ __all__ = [
     "colour",
     "explore",
     "figure_png",
+    "fill_in",
+    "fill_in_picture",
     "guess_weights",
     "heads_picture",
     "heads_view",
@@ -51,6 +57,8 @@ __all__ = [
     "log_range",
     "mask_board",
     "mask_picture",
+    "next_word",
+    "next_word_picture",
     "picture_bundle",
     "plane",
     "removal_board",

@@ -37,10 +37,11 @@ def log_range(low, high, start, steps=60):
 def explore(figure_function, /, alt, *, labels=None, **controls):
     """Show `figure_function(**parameters)` with one control for each parameter.
 
-    A control is (low, high, step, start) or `log_range(...)` for a slider, a list or a dict {label: value} for a
-    choice (the first is the start), True or False for a check box, a string for a text field (one with line ends for a
-    larger one), or any ipywidget with a value. `alt` is a sentence, or a function of the same parameters that gives
-    one. `labels` maps parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
+    A control is (low, high, step, start) or `log_range(...)` for a slider, a list of values, a list of (label, value)
+    or a dict {label: value} for a choice (the first is the start), True or False for a check box, a string for a text
+    field (one with line ends for a larger one), or any ipywidget with a value. `alt` is a sentence, behind which the
+    state of every control is said as the reader sees it, or a function of the same parameters that gives one. `labels`
+    maps parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
     """
     return Explore(figure_function, alt, controls, labels or {})
 
@@ -98,7 +99,8 @@ class Explore(ThreeForms, ipywidgets.VBox):
         parameters = self.parameters
         state = {name: plain(value) for name, value in parameters.items()}
         try:
-            png, alt = render(self._figure_function, self._alt, parameters, self._labels)
+            shown = {name: shown_value(control) for name, control in self._controls.items()}
+            png, alt = render(self._figure_function, self._alt, parameters, self._labels, shown)
         except Exception as error:
             # The person at the slider reads one sentence; the kernel and the tests get the exception itself.
             self._stage.complain(error, state)
@@ -106,16 +108,25 @@ class Explore(ThreeForms, ipywidgets.VBox):
         self._stage.present(png, alt, state)
 
 
-def render(figure_function, alt, parameters, labels=None):
-    """(png, alt text) of one state: the whole widget as a pure function."""
+def render(figure_function, alt, parameters, labels=None, shown=None):
+    """(png, alt text) of one state: the whole widget as a pure function. shown: {name: words} for its values."""
     figure = figure_function(**parameters)
     words = checked_alt(alt(**parameters)) if callable(alt) else checked_alt(alt)
     if not callable(alt) and parameters:
-        values = (f"{(labels or {}).get(name, name)} {said(value)}" for name, value in parameters.items())
+        shown = {name: said(value) for name, value in parameters.items()} | (shown or {})
+        values = (f"{(labels or {}).get(name, name)} {shown[name]}" for name in parameters)
         words = f"{words} Now: {', '.join(values)}."
     png = figure_png(figure, words)
     close(figure)
     return png, words
+
+
+def shown_value(control):
+    """The state of a control as the reader sees it: of a choice its label, which may say more than its value."""
+    label = getattr(control, "label", None)
+    if isinstance(label, tuple):  # a choice of several
+        return ", ".join(label) or "none"
+    return label if isinstance(label, str) else said(control.value)
 
 
 def said(value):
@@ -200,7 +211,12 @@ def log_slider(given, options):
 def choice(name, given, options):
     if not given:
         raise ValueError(f"the control {name!r} has no options to choose from")
-    pairs = list(given.items()) if isinstance(given, dict) else [(str(one), one) for one in given]
+    if isinstance(given, dict):
+        pairs = list(given.items())
+    elif all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in given):
+        pairs = list(given)
+    else:
+        pairs = [(str(one), one) for one in given]
     if len(pairs) <= 4:
         buttons = ipywidgets.ToggleButtons(options=pairs, value=pairs[0][1], **options)
         buttons.style.button_width = "auto"

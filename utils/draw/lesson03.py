@@ -5,30 +5,43 @@ import operator
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.collections import LineCollection
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from utils.draw.figures import TITLE, checked_labels, checked_weights, signed, title_lines, write_title
+from utils.draw.figures import TITLE, checked_labels, checked_weights, signed, write_title
 from utils.draw.lesson02 import message_picture as message
+from utils.draw.parts import (
+    LABEL,
+    LOOKS,
+    PALE_BLUE,
+    PALE_RED,
+    checked_curves,
+    checked_length,
+    draw_arrow,
+    draw_box,
+    lines_canvas,
+    name_ends,
+    percent,
+    sheet,
+    short,
+    ticks_apart,
+    top_of,
+    write,
+)
 from utils.draw.style import (
     BLACK,
     BLUE,
-    BROWN,
     COLOURS,
     FONT,
-    GREEN,
     GREY,
-    ORANGE,
     PALE,
-    PINK,
     RED,
-    SKY,
     SMALL,
     WEIGHTS_MAP,
     as_array,
     canvas,
 )
-from utils.draw.text import inches, shortened
+from utils.draw.text import inches
 
 __all__ = [
     "alignment",
@@ -43,63 +56,7 @@ __all__ = [
     "times",
 ]
 
-# Colour, marker and line of the first thing, the second, ...: three ways to tell them apart. A model that keeps its
-# place in the lists keeps its look from figure to figure.
-LOOKS = (
-    (BLUE, "o", "-"),
-    (RED, "s", "--"),
-    (GREEN, "^", "-."),
-    (ORANGE, "D", ":"),
-    (PINK, "v", "-"),
-    (SKY, "P", "--"),
-    (BROWN, "X", "-."),
-    (GREY, "*", ":"),
-)
-PALE_BLUE, PALE_RED = "#DCEBF5", "#FBE3D6"
-LABEL = SMALL + 1
-LONGEST_WORD = 24  # letters: longer ones are shortened where every word has to fit in a row
 WRITTEN_FROM = 0.05  # smaller weights carry no number: they would only hide the others
-
-
-# Sheets and boxes
-
-
-def sheet(width, height):
-    """A figure with one empty drawing area whose units are inches, (0, 0) at the lower left."""
-    figure, axes = canvas(width, height, margins=(0, 0, 0, 0))
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.axis("off")
-    return figure, axes
-
-
-def top_of(title, width):
-    """The room that a title takes at the top of a figure."""
-    return 0.25 + 0.3 * title_lines(title, width)
-
-
-def short(word):
-    return shortened(str(word), LONGEST_WORD)
-
-
-def _write(axes, x, y, text, size=FONT, ha="center", va="center", **look):
-    # A word may be a dollar sign; it is never a formula.
-    return axes.text(x, y, text, fontsize=size, ha=ha, va=va, parse_math=False, **look)
-
-
-def _box(axes, x, y, width, height, text, face, edge, size=FONT, **look):
-    """A rounded box with a word in it, centred at (x, y)."""
-    left, bottom = x - width / 2, y - height / 2
-    shape = FancyBboxPatch(
-        (left, bottom), width, height, boxstyle="round,pad=0,rounding_size=0.08", facecolor=face, edgecolor=edge,
-        linewidth=1.6,
-    )  # fmt: skip
-    axes.add_patch(shape)
-    _write(axes, x, y, text, size, **look)
-
-
-def _arrow(axes, start, end, shade=GREY):
-    look = {"arrowstyle": "-|>,head_width=0.28,head_length=0.5", "color": shade, "linewidth": 1.8}
-    axes.annotate("", xy=end, xytext=start, arrowprops={**look, "shrinkA": 0, "shrinkB": 0})
 
 
 # Kinds of sequence task
@@ -136,7 +93,7 @@ def sequence_tasks():
     for name, example, row, left, read, said in TASKS:
         _task(axes, left, 0.15 + 2.75 * row, name, example, read, said)
     for place, kind in enumerate(FACES):
-        _box(axes, 7.55 + BOX[0] / 2 + place * PITCH, 5.95, *BOX, kind, *FACES[kind], size=LABEL)
+        draw_box(axes, 7.55 + BOX[0] / 2 + place * PITCH, 5.95, *BOX, kind, *FACES[kind], size=LABEL)
     write_title(figure, "a task is known by what goes in and what comes out")
     return figure
 
@@ -146,83 +103,21 @@ def _task(axes, left, bottom, name, example, read, said):
     centre = [left + BOX[0] / 2 + PITCH * column for column in range(count)]
     height = {kind: bottom + level for kind, level in LEVELS.items()}
     half = BOX[1] / 2
-    _write(axes, left, bottom + 2.42, name, FONT + 1, ha="left", fontweight="bold")
-    _write(axes, left, bottom + 2.12, example, LABEL, ha="left", color=GREY)
+    write(axes, left, bottom + 2.42, name, FONT + 1, ha="left", fontweight="bold")
+    write(axes, left, bottom + 2.12, example, LABEL, ha="left", color=GREY)
     for column, x in enumerate(centre):
-        _box(axes, x, height["state"], *BOX, "", *FACES["state"])
+        draw_box(axes, x, height["state"], *BOX, "", *FACES["state"])
         if column:
-            _arrow(axes, (centre[column - 1] + BOX[0] / 2, height["state"]), (x - BOX[0] / 2, height["state"]))
+            draw_arrow(axes, (centre[column - 1] + BOX[0] / 2, height["state"]), (x - BOX[0] / 2, height["state"]))
         if column in read:
-            _box(axes, x, height["input"], *BOX, read[column], *FACES["input"], size=LABEL)
-            _arrow(axes, (x, height["input"] + half), (x, height["state"] - half))
+            draw_box(axes, x, height["input"], *BOX, read[column], *FACES["input"], size=LABEL)
+            draw_arrow(axes, (x, height["input"] + half), (x, height["state"] - half))
         if column in said:
-            _box(axes, x, height["output"], *BOX, said[column], *FACES["output"], size=LABEL)
-            _arrow(axes, (x, height["state"] + half), (x, height["output"] - half))
+            draw_box(axes, x, height["output"], *BOX, said[column], *FACES["output"], size=LABEL)
+            draw_arrow(axes, (x, height["state"] + half), (x, height["output"] - half))
 
 
 # Lines with their names at the end
-
-
-def _checked_curves(curves, what):
-    """{name: (numbers,)} with at least one number each, and no more curves than there are looks."""
-    if not curves:
-        raise ValueError(f"there are no curves to draw: expected a dict of names and {what}")
-    if len(curves) > len(LOOKS):
-        raise ValueError(f"expected at most {len(LOOKS)} curves, which can still be told apart, got {len(curves)}")
-    checked = {str(name): as_array(values, f"{what} of {name}") for name, values in curves.items()}
-    for name, values in checked.items():
-        if values.ndim != 1 or not len(values):
-            raise ValueError(f"expected {what} of {name} as one row of numbers, got the shape {values.shape}")
-    return checked
-
-
-def _checked_length(values, count, what):
-    if len(values) != count:
-        raise ValueError(f"expected {what} at each of {count} lengths, got {len(values)}")
-
-
-def _lines_canvas(title, labels, height=4.7, left=0.95):
-    """A figure with a margin on the right that is wide enough for the names of the lines."""
-    margin = 0.55 + max(inches(line, LABEL) for label in labels for line in label.split("\n"))
-    width = max(9.5, left + 5.0 + margin)
-    top = top_of(title, width) + 0.1
-    return canvas(width, height + 0.3 * max(0, title_lines(title, width) - 1), margins=(left, margin, 0.7, top))
-
-
-def _spread(heights, gap, high):
-    """The nearest places to `heights` that are `gap` apart and lie between 0 and `high`, in the same order."""
-    order = np.argsort(heights, kind="stable")
-    places = np.array(heights, dtype=float)[order]
-    for _ in range(200):  # neighbours that are too close push each other away
-        places = np.clip(places, 0, high)
-        lack = gap - np.diff(places)
-        if (lack <= 1e-9).all():
-            break
-        for index in np.flatnonzero(lack > 0):
-            push = (gap - (places[index + 1] - places[index])) / 2
-            places[index] -= push
-            places[index + 1] += push
-    spread = np.empty_like(places)
-    spread[order] = places
-    return spread
-
-
-def _name_ends(axes, ends, labels):
-    """Write each name beside the end of its line, apart from the others; a thin line leads to a name that had to move.
-
-    ends: (x, y) in data units, after the limits are set.
-    """
-    width, height = axes.figure.get_size_inches() * np.array(axes.get_position().size)
-    to_inches = axes.transData + axes.transAxes.inverted()
-    points = to_inches.transform(ends) * (width, height)
-    lines = max(label.count("\n") + 1 for label in labels)
-    places = _spread(points[:, 1], 0.04 + 0.22 * lines, height)
-    for (x, y), place, label, (shade, marker, _) in zip(points, places, labels, LOOKS, strict=False):
-        look = {"transform": axes.transAxes, "clip_on": False, "color": shade}
-        axes.plot([x / width, 1 + 0.22 / width], [y / height, place / height], linewidth=1, linestyle="-", **look)
-        axes.plot([1 + 0.22 / width], [place / height], marker, markersize=8, **look)
-        spot = {"transform": axes.transAxes, "linespacing": 1.05}
-        _write(axes, 1 + 0.35 / width, place / height, label, LABEL, ha="left", **spot)
 
 
 def by_length(curves, title, quarters=None, bands=None):
@@ -232,7 +127,7 @@ def by_length(curves, title, quarters=None, bands=None):
     in %, with one number a length each: the spread of that model's line.
     """
     checked = _checked_by_length(curves, bands or {})
-    figure, axes = _lines_canvas(title, list(checked))
+    figure, axes = lines_canvas(title, list(checked))
     for (name, (lengths, exact)), (shade, marker, line) in zip(checked.items(), LOOKS, strict=False):
         axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3)
         if name in (bands or {}):
@@ -244,7 +139,7 @@ def by_length(curves, title, quarters=None, bands=None):
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14, min_n_ticks=1))
     if quarters is not None:
         _draw_quarters(axes, quarters)
-    _name_ends(axes, [(lengths[-1], exact[-1]) for lengths, exact in checked.values()], list(checked))
+    name_ends(axes, [(lengths[-1], exact[-1]) for lengths, exact in checked.values()], list(checked))
     write_title(figure, title)
     return figure
 
@@ -253,13 +148,13 @@ def _checked_by_length(curves, bands):
     for name, curve in curves.items():
         if len(curve) != 2:
             raise ValueError(f"expected two rows, lengths and exact in %, for {name}, got {len(curve)}")
-    lengths = _checked_curves({name: curve[0] for name, curve in curves.items()}, "the lengths")
-    exact = _checked_curves({name: curve[1] for name, curve in curves.items()}, "exact in %")
+    lengths = checked_curves({name: curve[0] for name, curve in curves.items()}, "the lengths")
+    exact = checked_curves({name: curve[1] for name, curve in curves.items()}, "exact in %")
     strangers = [str(name) for name in bands if str(name) not in exact]
     if strangers:
         raise ValueError(f"expected bands for {', '.join(exact)}, got one for {', '.join(strangers)}")
     for name, values in exact.items():
-        _checked_length(values, len(lengths[name]), f"one number of {name}")
+        checked_length(values, len(lengths[name]), f"one number of {name}")
         if (np.diff(lengths[name]) <= 0).any():
             raise ValueError(f"expected the lengths of {name} from short to long, got {lengths[name].tolist()}")
         if values.min() < 0 or values.max() > 100:
@@ -268,8 +163,8 @@ def _checked_by_length(curves, bands):
         if len(band) != 2:
             raise ValueError(f"expected (low, high) as the band of {name}, got {len(band)} rows")
         low, high = (as_array(side, f"the band of {name}") for side in band)
-        _checked_length(low, len(lengths[str(name)]), f"one number of the band of {name}")
-        _checked_length(high, len(lengths[str(name)]), f"one number of the band of {name}")
+        checked_length(low, len(lengths[str(name)]), f"one number of the band of {name}")
+        checked_length(high, len(lengths[str(name)]), f"one number of the band of {name}")
         if (low > high).any():
             raise ValueError(f"expected low below high in the band of {name}: is it (high, low)?")
     return {name: (lengths[name], exact[name]) for name in exact}
@@ -289,7 +184,7 @@ def _draw_quarters(axes, quarters):
         if max(inches(line, SMALL) for line in text.split("\n")) < (right - left) * room - 0.1:
             where = {"transform": axes.get_xaxis_transform(), "color": GREY, "linespacing": 1.05}
             behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
-            _write(axes, (left + right) / 2, 0.03, text, SMALL, va="bottom", bbox=behind, **where)
+            write(axes, (left + right) / 2, 0.03, text, SMALL, va="bottom", bbox=behind, **where)
 
 
 def influence(curves, title):
@@ -297,7 +192,7 @@ def influence(curves, title):
 
     A norm of exactly 0 has no place on such a scale: it is drawn as a hollow mark on the bottom line.
     """
-    checked = _checked_curves(curves, "gradient norms")
+    checked = checked_curves(curves, "gradient norms")
     for name, values in checked.items():
         if values.min() < 0:
             raise ValueError(f"a norm is never negative, but the smallest of {name} is {values.min():g}")
@@ -305,7 +200,7 @@ def influence(curves, title):
     low, high = (seen.min(), seen.max()) if len(seen) else (0.1, 1.0)
     floor = 10.0 ** (np.floor(np.log10(low)) - 1)
     zeros = any((values == 0).any() for values in checked.values())
-    figure, axes = _lines_canvas(title, list(checked))
+    figure, axes = lines_canvas(title, list(checked))
     farthest = max(map(len, checked.values())) - 1
     every = max(1, farthest // 12)  # marks at every place of a long line would be one thick line
     axes.set_yscale("log")
@@ -323,7 +218,7 @@ def influence(curves, title):
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
     axes.yaxis.set_minor_locator(NullLocator())
     ends = [(len(values) - 1, values[-1] or floor) for values in checked.values()]
-    _name_ends(axes, ends, list(checked))
+    name_ends(axes, ends, list(checked))
     write_title(figure, title)
     return figure
 
@@ -338,9 +233,9 @@ def times(lengths, curves, title, fit_from=None):
     lengths = as_array(lengths, "the lengths")
     if lengths.ndim != 1 or len(lengths) < 2 or lengths[0] <= 0 or (np.diff(lengths) <= 0).any():
         raise ValueError(f"a slope takes two or more rising lengths above 0, got {lengths.tolist()}")
-    checked = _checked_curves(curves, "seconds")
+    checked = checked_curves(curves, "seconds")
     for name, values in checked.items():
-        _checked_length(values, len(lengths), f"one time of {name}")
+        checked_length(values, len(lengths), f"one time of {name}")
         if values.min() <= 0:
             raise ValueError(f"expected times above 0, but the shortest of {name} is {values.min():g}")
     unit, factor = ("s", 1) if max(values.max() for values in checked.values()) >= 1 else ("ms", 1000)
@@ -349,7 +244,7 @@ def times(lengths, curves, title, fit_from=None):
         raise ValueError(f"a slope takes two or more lengths, got {long.sum()} from {fit_from} words on")
     slopes = {name: slope(lengths[long], values[long]) for name, values in checked.items()}
     labels = [f"{name}\nslope {signed(one, 1)}" for name, one in slopes.items()]
-    figure, axes = _lines_canvas(title, labels)
+    figure, axes = lines_canvas(title, labels)
     axes.set(xscale="log", yscale="log")
     for values, (shade, marker, line) in zip(checked.values(), LOOKS, strict=False):
         axes.plot(lengths, values * factor, marker=marker, linestyle=line, color=shade)
@@ -360,11 +255,11 @@ def times(lengths, curves, title, fit_from=None):
     axes.set_ylim(every.min() / 1.7, every.max() * 1.7)
     steps = (1.0, 2.0, 5.0) if every.max() < 30 * every.min() else (1.0,)  # two powers of ten may not be in sight
     axes.yaxis.set_major_locator(LogLocator(subs=steps))
-    axes.set_xticks(_apart(lengths, 5.5), minor=False)
+    axes.set_xticks(ticks_apart(lengths, 5.5), minor=False)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    _name_ends(axes, [(lengths[-1], values[-1] * factor) for values in checked.values()], labels)
+    name_ends(axes, [(lengths[-1], values[-1] * factor) for values in checked.values()], labels)
     write_title(figure, title)
     return figure
 
@@ -372,17 +267,6 @@ def times(lengths, curves, title, fit_from=None):
 def slope(lengths, seconds):
     """The exponent p of the power of the length that fits the seconds best, in the sense of least squares of logarithms."""
     return float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
-
-
-def _apart(lengths, width):
-    """Those lengths whose labels have room on a logarithmic axis of this many inches, the longest first."""
-    span = np.log(lengths[-1] / lengths[0])
-    chosen = []
-    for length in lengths[::-1]:
-        room = (inches("0" * len(f"{length:g}"), LABEL) + 0.15) * span / width
-        if not chosen or np.log(chosen[-1] / length) >= room:
-            chosen.append(length)
-    return chosen[::-1]
 
 
 # Convolutions
@@ -411,7 +295,7 @@ def receptive_field(layers, kernel):
     middle, dot = 1.55 + (width - 1.75) / 2, min(13.0, 72 * step * 0.5)
     for layer in range(layers + 1):
         y, seen = bottom + rise * layer, half * (layers - layer)
-        _write(axes, 0.15, y, _layer_name(layer, layers), LABEL, ha="left")
+        write(axes, 0.15, y, _layer_name(layer, layers), LABEL, ha="left")
         shade = BLUE if layer == 0 else RED if layer == layers else GREY
         for near, far, tint in ((0, seen, shade), (seen + 1, edge, PALE)):
             places = [place for place in range(-edge, edge + 1) if near <= abs(place) <= far]
@@ -427,7 +311,7 @@ def receptive_field(layers, kernel):
     ends = [middle + step * (place + side * 0.3) for place, side in ((-reach, -1), (reach, 1))]
     axes.plot(ends, [bottom - 0.3] * 2, color=BLUE, linewidth=3)
     count = f"{field} = {layers} × ({kernel} \N{MINUS SIGN} 1) + 1"
-    _write(axes, middle, bottom - 0.6, count, FONT, color=BLUE, fontweight="bold")
+    write(axes, middle, bottom - 0.6, count, FONT, color=BLUE, fontweight="bold")
     write_title(figure, title)
     return figure
 
@@ -460,7 +344,7 @@ def alignment(source, target, weights, links=(), title=""):
     axes.set_yticks(range(len(target)), target, fontsize=layout["font"])
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        label.set_parse_math(False)  # as in `_write`
+        label.set_parse_math(False)  # as in `write`
     axes.grid(False)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -543,7 +427,7 @@ def _write_weights(axes, weights):
         if weight >= WRITTEN_FROM:
             red, green, blue, _ = shades(weight)
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            _write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if dark else BLACK)
+            write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if dark else BLACK)
 
 
 def _alignment_key(figure, image, layout, with_links):
@@ -653,10 +537,10 @@ def _draw_source(axes, rows, source, weights, y, bar):
     for number, row in enumerate(rows):
         y -= bar + (0.28 if bar else 0) + WORD_ROW
         if number == 0:
-            _write(axes, 0.15, y, "source", LABEL, ha="left", color=GREY)
+            write(axes, 0.15, y, "source", LABEL, ha="left", color=GREY)
         for place, x, width in row:
             most = weights is not None and weights[place] == weights.max()
-            _write(axes, x, y, source[place], FONT, fontweight="bold" if most else "normal")
+            write(axes, x, y, source[place], FONT, fontweight="bold" if most else "normal")
             if weights is not None:
                 _draw_weight(axes, x, y + 0.2, min(width - 0.14, 0.5), bar, weights[place])
     if weights is None:
@@ -664,8 +548,8 @@ def _draw_source(axes, rows, source, weights, y, bar):
         text = "only the last state"
         width = inches(text, FONT) + 0.4
         middle = min(max(x, MARGIN + width / 2), STEP_WIDTH - 0.15 - width / 2)
-        _arrow(axes, (x, y - 0.16), (x, y - 0.5), RED)
-        _box(axes, middle, y - 0.7, width, 0.4, text, PALE_RED, RED)
+        draw_arrow(axes, (x, y - 0.16), (x, y - 0.5), RED)
+        draw_box(axes, middle, y - 0.7, width, 0.4, text, PALE_RED, RED)
 
 
 def _draw_weight(axes, x, base, width, bar, weight):
@@ -673,42 +557,33 @@ def _draw_weight(axes, x, base, width, bar, weight):
     axes.add_patch(Rectangle((x - width / 2, base), width, bar, facecolor="#F0F0F0"))
     axes.add_patch(Rectangle((x - width / 2, base), width, bar * weight, facecolor=COLOURS["weights"]))
     if weight >= WRITTEN_FROM:
-        _write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
+        write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
 
 
 def _draw_said(axes, rows, said, y):
     """The translation so far; the word that the decoder has just read is in a box, at first the start token."""
-    _write(axes, 0.15, y - WORD_ROW / 2, "said so far", LABEL, ha="left", color=GREY)
+    write(axes, 0.15, y - WORD_ROW / 2, "said so far", LABEL, ha="left", color=GREY)
     words = said or [START]
     for number, row in enumerate(rows):
         for place, x, width in row:
             height = y - WORD_ROW * (number + 0.5)
             if place == len(words) - 1:
-                _box(axes, x, height, width - 0.04, 0.36, words[place], PALE_BLUE, BLUE)
+                draw_box(axes, x, height, width - 0.04, 0.36, words[place], PALE_BLUE, BLUE)
             else:
-                _write(axes, x, height, words[place], FONT)
+                write(axes, x, height, words[place], FONT)
 
 
 def _draw_choices(axes, choices, y):
     """A lying bar for each word that may come next; the first, which greedy decoding takes, in the colour of outputs."""
-    _write(axes, 0.15, y - 0.2, "next word", LABEL, ha="left", color=GREY)
+    write(axes, 0.15, y - 0.2, "next word", LABEL, ha="left", color=GREY)
     left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in choices) + 0.15)
     full = STEP_WIDTH - left - 0.9
     for number, (word, chance) in enumerate(choices):
         height, first = y - 0.4 * number - 0.2, number == 0
-        _write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
+        write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
         shade = COLOURS["output"] if first else "#B5B5B5"
         axes.add_patch(Rectangle((left, height - 0.14), full * chance, 0.28, facecolor=shade))
-        _write(axes, left + full * chance + 0.08, height, percent(chance), LABEL, ha="left")
-
-
-def percent(chance):
-    """A probability in whole per cent; a small one is not the same as none, nor a large one as all."""
-    if 0 < chance < 0.005:
-        return "<1 %"
-    if 0.995 <= chance < 0.99995:
-        return ">99 %"
-    return f"{100 * chance:.0f} %"
+        write(axes, left + full * chance + 0.08, height, percent(chance), LABEL, ha="left")
 
 
 # Word vectors
@@ -740,14 +615,14 @@ def neighbours(words, points, groups, title):
         axes.plot(*spots[mine].T, marker, color=shade, markersize=8, markeredgecolor="white", zorder=5)
         height = area[3] - 0.2 - 0.34 * number
         axes.plot([area[2] + 0.2], [height], marker, color=shade, markersize=9)
-        _write(axes, area[2] + 0.36, height, name, LABEL, ha="left")
+        write(axes, area[2] + 0.36, height, name, LABEL, ha="left")
     for word, (x, y), (left, bottom, right, upper) in zip(words, spots, place_labels(words, spots, area), strict=True):
         middle = ((left + right) / 2, (bottom + upper) / 2)
         near = (min(max(x, left), right), min(max(y, bottom), upper))
         if np.hypot(near[0] - x, near[1] - y) > 0.15:  # too far to be read as its own
             axes.plot([x, near[0]], [y, near[1]], color=GREY, linewidth=0.8, zorder=2)
         behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.5}
-        _write(axes, *middle, word, LABEL, zorder=4, bbox=behind)
+        write(axes, *middle, word, LABEL, zorder=4, bbox=behind)
     write_title(figure, title)
     return figure
 
@@ -836,7 +711,7 @@ def ladder_bars(rows, title):
         )
         axes.plot([median], [place], marker, color=shade, markersize=9, clip_on=False, zorder=3)
         spot = {"transform": axes.get_yaxis_transform()}
-        _write(axes, 1 + 0.25 / (width - left - right), place, text, LABEL, ha="left", **spot)
+        write(axes, 1 + 0.25 / (width - left - right), place, text, LABEL, ha="left", **spot)
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.set(xlim=(0, 100), ylim=(len(rows) - 0.5, -0.5), xlabel="exactly right in % (dot: median, line: all seeds)")
     axes.tick_params(axis="y", length=0)

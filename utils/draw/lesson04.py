@@ -8,24 +8,23 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from utils.draw.figures import checked_labels, checked_weights, signed, write_title
-from utils.draw.lesson03 import (
+from utils.draw.lesson03 import alignment, influence, times
+from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
     PALE_RED,
-    _apart,
-    _arrow,
-    _box,
-    _lines_canvas,
-    _name_ends,
-    _write,
-    alignment,
-    influence,
+    draw_arrow,
+    draw_box,
+    key_line,
+    lines_canvas,
+    name_ends,
     percent,
     sheet,
     short,
-    times,
+    ticks_apart,
     top_of,
+    write,
 )
 from utils.draw.style import BLUE, COLOURS, FONT, GREY, PALE, RED, SMALL, as_array, canvas
 from utils.draw.text import inches
@@ -78,13 +77,13 @@ def controllers(tokens):
     title = "from one controller to one for each token"
     figure, axes = sheet(width, 4.6 + top_of(title, width))
     for y, name in ((UPPER, "looks"), (LOWER, "is looked at")):
-        _write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
+        write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
     middle = margin + left_width / 2
     sentences = middle + 0.62 * (np.arange(count) - (count - 1) / 2)
     _look(axes, [middle], sentences, focus=0)
-    _box(axes, middle, UPPER, state, 0.46, "state of the controller", PALE_BLUE, BLUE, fontweight="bold")
+    draw_box(axes, middle, UPPER, state, 0.46, "state of the controller", PALE_BLUE, BLUE, fontweight="bold")
     for place, x in enumerate(sentences):
-        _box(axes, x, LOWER, 0.5, 0.46, str(place + 1), "white", COLOURS["key"])
+        draw_box(axes, x, LOWER, 0.5, 0.46, str(place + 1), "white", COLOURS["key"])
     _panel_words(axes, middle, "one controller for the story", f"{count} sentences", left_count)
     middle = margin + left_width + gap + right_width / 2
     places = middle - row / 2 + np.cumsum(boxes + 0.14) - 0.14 - boxes / 2
@@ -92,8 +91,8 @@ def controllers(tokens):
     _look(axes, places, places, focus)
     for place, (x, box, token) in enumerate(zip(places, boxes, tokens, strict=True)):
         face, weight = (PALE_BLUE, "bold") if place == focus else ("white", "normal")
-        _box(axes, x, UPPER, box, 0.46, token, face, BLUE, fontweight=weight)
-        _box(axes, x, LOWER, box, 0.46, token, "white", COLOURS["key"])
+        draw_box(axes, x, UPPER, box, 0.46, token, face, BLUE, fontweight=weight)
+        draw_box(axes, x, LOWER, box, 0.46, token, "white", COLOURS["key"])
     _panel_words(axes, middle, "one controller for each token", f"the same {count} tokens", right_count)
     divide = margin + left_width + gap / 2
     axes.plot([divide] * 2, [0.2, 4.4], color=PALE, linewidth=1.5)
@@ -111,9 +110,9 @@ def _look(axes, upper, lower, focus):
 
 
 def _panel_words(axes, middle, name, looked_at, scores):
-    _write(axes, middle, 4.35, name, FONT + 1, fontweight="bold")
-    _write(axes, middle, 3.92, scores, LABEL)
-    _write(axes, middle, 0.42, looked_at, LABEL)
+    write(axes, middle, 4.35, name, FONT + 1, fontweight="bold")
+    write(axes, middle, 3.92, scores, LABEL)
+    write(axes, middle, 0.42, looked_at, LABEL)
 
 
 # Why the scores are divided by a root
@@ -157,11 +156,11 @@ def scaling(dims, raw, scaled, third="stuck", title=GROWTH):
         spare = (dims[-1] / dims[0]) ** 0.05
         note = " (hollow: exactly 0)" if key == "median_slope" and not all(map(np.all, curves)) else ""
         panel.set(xlim=(dims[0] / spare, dims[-1] * spare), xlabel="d_k" + note)
-        panel.set_xticks(_apart(dims, 3.0), minor=False)
+        panel.set_xticks(ticks_apart(dims, 3.0), minor=False)
         panel.xaxis.set_minor_locator(NullLocator())
         panel.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
         panel.set_title(name, fontsize=FONT, fontweight="normal", loc="left", pad=10)
-    _key_line(figure, 0.8, top - 0.72, (("as they are", RAW), ("divided by √d_k", SCALED)))
+    key_line(figure, 0.8, top - 0.72, (("as they are", RAW), ("divided by √d_k", SCALED)))
     write_title(figure, title)
     return figure
 
@@ -193,20 +192,6 @@ def _log_panel(panel, curves):
     panel.set_yscale("log")
     panel.set_ylim(low / room, high * 3.5)  # wide enough for at least one power of ten
     panel.yaxis.set_minor_locator(NullLocator())
-
-
-def _key_line(figure, left, down, entries):
-    """Names with their line and marker in a row, `down` inches from the top."""
-    width, height = figure.get_size_inches()
-    axes = figure.add_axes((0, 0, 1, 1), zorder=-1)
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.axis("off")
-    y = height - down
-    for name, (shade, marker, line) in entries:
-        axes.plot([left, left + 0.6], [y, y], linestyle=line, color=shade)
-        axes.plot([left + 0.3], [y], marker, color=shade)
-        _write(axes, left + 0.72, y, name, LABEL, ha="left")
-        left += 0.72 + inches(name, LABEL) + 0.45
 
 
 def dk_picture(scores_raw, scores_scaled, weights_raw, weights_scaled, d_k):
@@ -241,7 +226,7 @@ def dk_picture(scores_raw, scores_scaled, weights_raw, weights_scaled, d_k):
         entropy = f"entropy {entropy_of(mine):.2f} of {np.log(count):.2f} nats"
         panel.set_title(f"{name}\n{entropy}", fontsize=FONT, fontweight="normal", loc="left", pad=8)
         words = f"scores from {signed(row.min(), 1)}\nto {signed(row.max(), 1)}"
-        _write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", color=GREY, transform=panel.transAxes)
+        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", color=GREY, transform=panel.transAxes)
     axes[0].set_ylabel("weight")
     write_title(figure, title)
     return figure
@@ -319,7 +304,7 @@ def position_waves(positions, components, title="each pair of components has a p
         panel.set_yticklabels([signed(-1, 0), "0", "1"])
         panel.grid(True, axis="both")
         spot = {"transform": panel.transAxes}
-        _write(panel, 1 + 0.15 / (10.5 - 0.7 - right), 0.5, f"component {component}", LABEL, ha="left", **spot)
+        write(panel, 1 + 0.15 / (10.5 - 0.7 - right), 0.5, f"component {component}", LABEL, ha="left", **spot)
     axes[-1, 0].set_xlabel("position")
     axes[-1, 0].xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
     write_title(figure, title)
@@ -356,11 +341,11 @@ def offset_products(products, title, rows=None):
         axes.plot(offsets[mine], products[row][mine], marker, color=shade, markersize=8, zorder=4, clip_on=False)
         y = 1 - (0.15 + 0.34 * number) / 3.65
         axes.plot([1 + 0.25 / inside], [y], marker, color=shade, transform=axes.transAxes, clip_on=False)
-        _write(axes, 1 + 0.42 / inside, y, name, LABEL, ha="left", transform=axes.transAxes)
+        write(axes, 1 + 0.42 / inside, y, name, LABEL, ha="left", transform=axes.transAxes)
     axes.set(xlim=(-max(rows) - 0.5, count - 1 - min(rows) + 0.5), xlabel="offset", ylabel="dot product")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=11, min_n_ticks=1))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-    _write(axes, 1 + 0.2 / inside, 0.02, note, LABEL, ha="left", va="bottom", color=GREY, transform=axes.transAxes)
+    write(axes, 1 + 0.2 / inside, 0.02, note, LABEL, ha="left", va="bottom", color=GREY, transform=axes.transAxes)
     write_title(figure, title)
     return figure
 
@@ -412,7 +397,7 @@ def order_bars(rows, chance, title):
         width, top + 0.85 + (0.62 if len(rows) <= 9 else 0.55) * len(rows), margins=(left, right, 0.75, top)
     )
     axes.axvline(chance, color="black", linewidth=2, linestyle=(0, (4, 2)), zorder=1)
-    _write(axes, chance, 1.02, f"chance {chance:g} %", LABEL, va="bottom", transform=axes.get_xaxis_transform())
+    write(axes, chance, 1.02, f"chance {chance:g} %", LABEL, va="bottom", transform=axes.get_xaxis_transform())
     for place, ((_, accuracies), text) in enumerate(zip(rows, numbers, strict=True)):
         shade, marker, _ = LOOKS[place % len(LOOKS)]
         heights = place + np.linspace(-0.3, 0.3, len(accuracies)) if len(accuracies) > 1 else [place]
@@ -420,7 +405,7 @@ def order_bars(rows, chance, title):
         axes.plot([middle] * 2, [place - 0.42, place + 0.42], color=shade, linewidth=4, alpha=0.45, clip_on=False)
         axes.plot(accuracies, heights, marker, color=shade, markersize=7, clip_on=False, zorder=3)
         spot = {"transform": axes.get_yaxis_transform()}
-        _write(axes, 1 + 0.28 / (width - left - right), place, text, LABEL, ha="left", **spot)
+        write(axes, 1 + 0.28 / (width - left - right), place, text, LABEL, ha="left", **spot)
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.set(
         xlim=(0, 100), ylim=(len(rows) - 0.5, -0.5), xlabel="right in % (a mark for each seed, a bar at the median)"
@@ -485,18 +470,16 @@ def extrapolation(lengths, curves, trained_to, title, chance=None):
         axes.axhline(0, color=GREY, linewidth=1.2, zorder=1)
     axes.axvline(trained_to, color="black", linewidth=2, linestyle=(0, (4, 2)), zorder=1)
     above = {"transform": axes.get_xaxis_transform(), "va": "bottom"}
-    _write(axes, trained_to, 1.02, f"trained up to {trained_to:g}", LABEL, **above)
+    write(axes, trained_to, 1.02, f"trained up to {trained_to:g}", LABEL, **above)
     if chance is not None:
         axes.axhline(chance, color=GREY, linewidth=1.5, linestyle=(0, (2, 2)), zorder=1)
         behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
-        _write(
-            axes, lengths[0], chance - 6, f"chance {chance:g} %", SMALL, ha="left", va="top", color=GREY, bbox=behind
-        )
+        write(axes, lengths[0], chance - 6, f"chance {chance:g} %", SMALL, ha="left", va="top", color=GREY, bbox=behind)
     axes.set(xlabel="length in tokens", ylabel="right in %")
-    axes.set_xticks(_apart(lengths, 5.0), minor=False)
+    axes.set_xticks(ticks_apart(lengths, 5.0), minor=False)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    _name_ends(axes, ends, list(checked))
+    name_ends(axes, ends, list(checked))
     write_title(figure, title)
     return figure
 
@@ -543,12 +526,12 @@ def mask_pictures(masks, titles, title="row i may look at the columns with a tic
     tall = max(len(mask) for mask in masks) * cell
     figure, axes = sheet(width, 0.65 + tall + 0.5 + top_of(title, width))
     ceiling = 0.65 + tall
-    _write(axes, 0.62, ceiling - tall / 2, "looks", LABEL, rotation=90, color=GREY)
+    write(axes, 0.62, ceiling - tall / 2, "looks", LABEL, rotation=90, color=GREY)
     for mask, name, panel in zip(masks, titles, panels, strict=True):
         start = left + (panel - mask.shape[1] * cell) / 2
-        _write(axes, left + panel / 2, ceiling + 0.22, name, FONT, fontweight="bold")
+        write(axes, left + panel / 2, ceiling + 0.22, name, FONT, fontweight="bold")
         _draw_mask(axes, mask, start, ceiling, cell)
-        _write(axes, left + panel / 2, ceiling - len(mask) * cell - 0.3, "is looked at", LABEL, color=GREY)
+        write(axes, left + panel / 2, ceiling - len(mask) * cell - 0.3, "is looked at", LABEL, color=GREY)
         left += panel + gap
     write_title(figure, title)
     return figure
@@ -625,7 +608,7 @@ def loss_by_context(losses, counts, title):
     names = ["self-attention", *checked]
     if len(names) > len(LOOKS):
         raise ValueError(f"expected at most {len(LOOKS) - 1} counts beside the model, got {len(checked)}")
-    figure, axes = _lines_canvas(title, names)
+    figure, axes = lines_canvas(title, names)
     places = np.arange(1, len(losses) + 1)
     shade, marker, line = LOOKS[0]
     axes.plot(places, losses, color=shade, marker=marker, linestyle=line, markevery=max(1, len(losses) // 12), zorder=3)
@@ -634,7 +617,7 @@ def loss_by_context(losses, counts, title):
     axes.set(xlim=(0, len(losses) + 1), ylim=(0, 1.05 * max(losses.max(), *checked.values(), 1e-9)))
     axes.set(xlabel="tokens of context", ylabel="held-out loss in nats")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    _name_ends(axes, [(len(losses), value) for value in (losses[-1], *checked.values())], names)
+    name_ends(axes, [(len(losses), value) for value in (losses[-1], *checked.values())], names)
     write_title(figure, title)
     return figure
 
@@ -673,17 +656,17 @@ def two_contexts(first, second, word, similarity_before, similarity_after, title
         for token, wide in zip(sentence, row, strict=True):
             mine = token == short(word)
             face, edge = (PALE_RED, RED) if mine else ("white", PALE)
-            _box(axes, x + wide / 2, y, wide, 0.5, token, face, edge, fontweight="bold" if mine else "normal")
+            draw_box(axes, x + wide / 2, y, wide, 0.5, token, face, edge, fontweight="bold" if mine else "normal")
             if mine:
                 at.append(x + wide / 2)
             x += wide + space
     box = max(inches(line, FONT, "bold") for line in words) + 0.5
     middle = min(max(sum(at) / 2, box / 2 + 0.2), width - box / 2 - 0.2)
-    _arrow(axes, (middle, 2.5), (at[0], 3.03), RED)
-    _arrow(axes, (middle, 1.3), (at[1], 0.77), RED)
-    _box(axes, middle, 1.9, box, 1.2, "", "white", RED)
-    _write(axes, middle, 2.18, words[0], FONT)
-    _write(axes, middle, 1.62, words[1], FONT, fontweight="bold")
+    draw_arrow(axes, (middle, 2.5), (at[0], 3.03), RED)
+    draw_arrow(axes, (middle, 1.3), (at[1], 0.77), RED)
+    draw_box(axes, middle, 1.9, box, 1.2, "", "white", RED)
+    write(axes, middle, 2.18, words[0], FONT)
+    write(axes, middle, 1.62, words[1], FONT, fontweight="bold")
     write_title(figure, title)
     return figure
 

@@ -5,28 +5,32 @@ import operator
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm, Normalize
-from matplotlib.patches import Circle, Polygon, Rectangle
+from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from utils.draw.figures import checked_labels, checked_weights, signed, write_title
-from utils.draw.lesson03 import (
+from utils.draw.lesson03 import times
+from utils.draw.lesson04 import order_bars
+from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
+    PALE_GREEN,
+    PALE_ORANGE,
     PALE_RED,
-    _apart,
-    _arrow,
-    _box,
-    _name_ends,
-    _write,
+    draw_arrow,
+    draw_box,
+    draw_strong_arrow,
+    key_line,
+    name_ends,
     percent,
     sheet,
     short,
-    times,
+    ticks_apart,
     top_of,
+    write,
 )
-from utils.draw.lesson04 import _key_line, order_bars
 from utils.draw.removal_board import effect_colours, points
 from utils.draw.style import (
     BLUE,
@@ -68,7 +72,6 @@ WIDEST = 12.0  # inches: what fits a slide
 HEAD_SHADES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, GREY, "#8C510A")  # a colour for each head, the same in all panels
 STEPS = (1, 2, 5, 10)  # between the numbers on an axis
 LEVELS = 15  # of a loss seen from above, the same in all panels
-PALE_GREEN, PALE_ORANGE = "#DDF1EA", "#FBEFD2"
 
 
 # One softmax, two places
@@ -102,13 +105,13 @@ def one_or_two_heads(tokens, values, first, second, title):
         left = 0.2 + side * (half + 0.4)
         middle = left + half / 2
         centres = middle - row / 2 + box / 2 + (box + 0.08) * np.arange(len(tokens))
-        _write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
+        write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
         for place, (x, token) in enumerate(zip(centres, tokens, strict=True)):
             seen = place in (first, second)
-            _box(axes, x, 0.45, box, 0.42, token, "white", COLOURS["key"], fontweight="bold" if seen else "normal")
-            _box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLOURS["value"])
+            draw_box(axes, x, 0.45, box, 0.42, token, "white", COLOURS["key"], fontweight="bold" if seen else "normal")
+            draw_box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLOURS["value"])
         for y, word in ((0.45, "token"), (1.0, "value")):
-            _write(axes, centres[0] - box / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
+            write(axes, centres[0] - box / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
         if side == 0:
             _one_head(axes, middle, centres[[first, second]], mean, one, two)
         else:
@@ -122,11 +125,11 @@ def _one_head(axes, middle, places, mean, one, two):
     for x in places:
         axes.plot([x, middle], [1.22, 2.42], color=BLUE, linewidth=4, solid_capstyle="round")
         _weight(axes, (2 * x + middle) / 3, 1.62, "½")
-    _box(axes, middle, 2.65, 1.9, 0.48, "one softmax", PALE_BLUE, BLUE)
-    _arrow(axes, (middle, 2.9), (middle, 3.3), RED)
-    _box(axes, middle, 3.55, 0.9, 0.48, mean, PALE_RED, RED, fontweight="bold")
+    draw_box(axes, middle, 2.65, 1.9, 0.48, "one softmax", PALE_BLUE, BLUE)
+    draw_arrow(axes, (middle, 2.9), (middle, 3.3), RED)
+    draw_box(axes, middle, 3.55, 0.9, 0.48, mean, PALE_RED, RED, fontweight="bold")
     words = f"({one} + {two}) / 2, and ({two} + {one}) / 2 is the same"
-    _write(axes, middle, 4.05, words, LABEL)
+    write(axes, middle, 4.05, words, LABEL)
 
 
 def _two_heads(axes, middle, places, one, two):
@@ -135,16 +138,16 @@ def _two_heads(axes, middle, places, one, two):
         at = middle + side * 1.15
         axes.plot([x, at], [1.22, 2.42], color=shade, linewidth=6, solid_capstyle="round")
         _weight(axes, (2 * x + at) / 3, 1.62, "1")
-        _box(axes, at, 2.65, 1.3, 0.48, f"head {name}", PALE_BLUE if shade == BLUE else PALE_ORANGE, shade)
+        draw_box(axes, at, 2.65, 1.3, 0.48, f"head {name}", PALE_BLUE if shade == BLUE else PALE_ORANGE, shade)
         slot = middle + (-0.46 if name == "1" else 0.46)
-        _arrow(axes, (at, 2.9), (slot, 3.3), RED)
-        _box(axes, slot, 3.55, 0.9, 0.48, value, PALE_RED, RED, fontweight="bold")
-    _write(axes, middle, 4.05, f"first {one}, then {two}: side by side, both are kept", LABEL)
+        draw_arrow(axes, (at, 2.9), (slot, 3.3), RED)
+        draw_box(axes, slot, 3.55, 0.9, 0.48, value, PALE_RED, RED, fontweight="bold")
+    write(axes, middle, 4.05, f"first {one}, then {two}: side by side, both are kept", LABEL)
 
 
 def _weight(axes, x, y, text):
     behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    _write(axes, x, y, text, FONT, fontweight="bold", bbox=behind)
+    write(axes, x, y, text, FONT, fontweight="bold", bbox=behind)
 
 
 # Shapes
@@ -187,20 +190,20 @@ def split_shapes(batch, length, dim, heads, title):
                 start = left + one * (head * cell + gap)
                 _block(axes, start, 1.35, [one] * head, length, cell, batch)
                 if head * cell + gap >= 0.34:
-                    _write(axes, start + head * cell / 2, 1.12, str(one + 1), LABEL)
+                    write(axes, start + head * cell / 2, 1.12, str(one + 1), LABEL)
         else:
             _block(axes, left, 1.35, shades, length, cell, batch)
             if number == 0:
-                _write(axes, left + dim * cell / 2, 1.12, "features", LABEL, color=GREY)
-                _write(axes, left - 0.2, 1.35 + tall / 2, "tokens", LABEL, color=GREY, rotation=90)
-        _write(axes, x, 1.35 + tall + shift + 0.35, name, FONT, fontweight="bold")
-        _write(axes, x, 0.62, shape, FONT + 1, fontweight="bold", color=BLUE)
+                write(axes, left + dim * cell / 2, 1.12, "features", LABEL, color=GREY)
+                write(axes, left - 0.2, 1.35 + tall / 2, "tokens", LABEL, color=GREY, rotation=90)
+        write(axes, x, 1.35 + tall + shift + 0.35, name, FONT, fontweight="bold")
+        write(axes, x, 0.62, shape, FONT + 1, fontweight="bold", color=BLUE)
         if number < 2:
             start = x + spans[number] / 2
-            _arrow(axes, (start + 0.15, middle), (start + free - 0.3, middle), "black")
-            _write(axes, start + free / 2 - 0.08, middle + 0.25, ("split", "merge")[number], LABEL)
+            draw_arrow(axes, (start + 0.15, middle), (start + free - 0.3, middle), "black")
+            write(axes, start + free / 2 - 0.08, middle + 0.25, ("split", "merge")[number], LABEL)
     words = f"batch {batch}, {length} tokens, {heads} heads of width {dim} / {heads} = {head}; no number is changed"
-    _write(axes, width / 2, 0.2, words, LABEL)
+    write(axes, width / 2, 0.2, words, LABEL)
     write_title(figure, title)
     return figure
 
@@ -249,7 +252,7 @@ def head_costs(heads, panels, title, *, log=True):
             cell.plot(heads, values, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3)
         spare = (heads[-1] / heads[0]) ** 0.06
         cell.set(xlim=(heads[0] / spare, heads[-1] * spare), xlabel="heads")
-        cell.set_xticks(_apart(heads, 3.0), minor=False)
+        cell.set_xticks(ticks_apart(heads, 3.0), minor=False)
         cell.xaxis.set_minor_locator(NullLocator())
         cell.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
         if log:
@@ -264,7 +267,7 @@ def head_costs(heads, panels, title, *, log=True):
         cell.yaxis.set_major_formatter(FuncFormatter(lambda number, _: thousands(number)))
         cell.set_title(panel, fontsize=FONT, fontweight="normal", loc="left", pad=10)
     if listed:
-        _key_line(figure, 0.85, top - 0.72, [(name, looks[name]) for name in listed])
+        key_line(figure, 0.85, top - 0.72, [(name, looks[name]) for name in listed])
     write_title(figure, title)
     return figure
 
@@ -364,9 +367,9 @@ def spread(x, curves, title, xlabel, ylabel, *, log_x=False, log_y=False, limits
         behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
         above = ScaledTranslation(0, 0.06, figure.dpi_scale_trans)  # inches: the box leaves the line free
         place = {"transform": axes.get_yaxis_transform() + above, "bbox": behind}
-        _write(axes, 0.01, level, words, LABEL, ha="left", va="bottom", **place)
+        write(axes, 0.01, level, words, LABEL, ha="left", va="bottom", **place)
     axes.set(xlabel=xlabel + (" (hollow mark: exactly 0)" if some else ""), ylabel=ylabel)
-    _name_ends(axes, np.clip(ends, *zip(axes.get_xlim(), axes.get_ylim(), strict=True)), list(checked))
+    name_ends(axes, np.clip(ends, *zip(axes.get_xlim(), axes.get_ylim(), strict=True)), list(checked))
     write_title(figure, title)
     return figure
 
@@ -396,7 +399,7 @@ def _spread_axes(axes, x, checked, log_x, log_y, limits):
         axes.set_xscale("log")
         spare = (x[-1] / x[0]) ** 0.03
         axes.set_xlim(x[0] / spare, x[-1] * spare)
-        axes.set_xticks(_apart(x, 5.0), minor=False)
+        axes.set_xticks(ticks_apart(x, 5.0), minor=False)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     else:
@@ -479,22 +482,22 @@ def removal_effects(effects, title, names=None):
     for seed in range(seeds):
         x0 = left + (seed % across) * (span + gap)
         y0 = 0.5 + (down - 1 - seed // across) * panel + layers * tall
-        _write(axes, x0, y0 + 0.48, names[seed], FONT, ha="left", fontweight="bold")
+        write(axes, x0, y0 + 0.48, names[seed], FONT, ha="left", fontweight="bold")
         for head in range(heads):
             name = f"head {head + 1}" if tile > 0.7 else str(head + 1)
-            _write(axes, x0 + (head + 0.5) * tile, y0 + 0.17, name, SMALL)
+            write(axes, x0 + (head + 0.5) * tile, y0 + 0.17, name, SMALL)
         for layer, head in np.ndindex(layers, heads):
             if head == 0 and layers > 1 and seed % across == 0:
-                _write(axes, 0.2, y0 - (layer + 0.5) * tall, f"layer {layer + 1}", LABEL, ha="left")
+                write(axes, 0.2, y0 - (layer + 0.5) * tall, f"layer {layer + 1}", LABEL, ha="left")
             corner = (x0 + head * tile, y0 - (layer + 1) * tall)
             row = seed * layers + layer
             axes.add_patch(
                 Rectangle(corner, tile, tall, facecolor=faces[row][head], edgecolor="#767676", linewidth=0.8)
             )
             middle = (corner[0] + tile / 2, corner[1] + tall / 2)
-            _write(axes, *middle, points(effects[seed, layer, head]), SMALL, color=inks[row][head])
+            write(axes, *middle, points(effects[seed, layer, head]), SMALL, color=inks[row][head])
     note = "change of accuracy, in points, when this head alone is removed"
-    _write(axes, 0.2, 0.22, note, LABEL, ha="left", color=GREY)
+    write(axes, 0.2, 0.22, note, LABEL, ha="left", color=GREY)
     write_title(figure, title)
     return figure
 
@@ -656,12 +659,12 @@ def norm_axis(tokens, dim, title):
         left = side * (half + 0.25) + names
         bottom, chosen = 0.55, count // 2
         mark = "✓" if right else "✗"
-        _write(axes, left, bottom + count * cell + 0.68, f"{mark} {name}", FONT + 1, ha="left", fontweight="bold",
+        write(axes, left, bottom + count * cell + 0.68, f"{mark} {name}", FONT + 1, ha="left", fontweight="bold",
                color=GREEN if right else "#A84A00")  # fmt: skip
-        _write(axes, left, bottom + count * cell + 0.33, f"mean and deviation {words}", LABEL, ha="left")
+        write(axes, left, bottom + count * cell + 0.33, f"mean and deviation {words}", LABEL, ha="left")
         for row, token in enumerate(tokens):
             y = bottom + (count - 1 - row) * cell
-            _write(axes, left - 0.12, y + cell / 2, token, LABEL, ha="right")
+            write(axes, left - 0.12, y + cell / 2, token, LABEL, ha="right")
             for column in range(dim):
                 mine = row == chosen if right else column == dim // 2
                 face = (PALE_BLUE if right else PALE_RED) if mine else "#F4F4F4"
@@ -673,7 +676,7 @@ def norm_axis(tokens, dim, title):
             corner, size = (left + (dim // 2) * cell, bottom), (cell, count * cell)
         look = {"edgecolor": BLUE if right else "#A84A00", "linewidth": 3.5, "linestyle": "-" if right else "--"}
         axes.add_patch(Rectangle(corner, *size, fill=False, zorder=4, **look))
-        _write(axes, left + dim * cell / 2, 0.28, f"{dim} features", LABEL, color=GREY)
+        write(axes, left + dim * cell / 2, 0.28, f"{dim} features", LABEL, color=GREY)
     write_title(figure, title)
     return figure
 
@@ -707,7 +710,7 @@ def layer_norm_spread(before, after, tokens, title):
             axes.plot([row.mean()] * 2, [place - 0.32, place + 0.32], color="black", linewidth=3.5, zorder=4)
             axes.plot(row, np.full(len(row), place), marker, color=shade, markersize=7, alpha=0.55, zorder=3)
             spot = {"transform": axes.get_yaxis_transform()}
-            _write(axes, 1.02, place, note, LABEL, ha="left", **spot)
+            write(axes, 1.02, place, note, LABEL, ha="left", **spot)
         axes.axvline(0, color=GREY, linewidth=1.2, zorder=1)
         axes.set(xlim=(-reach, reach), ylim=(len(tokens) - 0.5, -0.5), xlabel="value of a feature")
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
@@ -756,7 +759,7 @@ def encoder_block(dim, heads, hidden, title, orders=("post", "pre")):
     top, row, foot = top_of(title, WIDEST), 2.95, 0.45
     figure, axes = sheet(WIDEST, foot + row * len(orders) + top + 0.05)
     words = f"(b, n, {dim}) at every arrow: sentences, tokens, features"
-    _write(axes, WIDEST / 2, 0.27, words, FONT + 1, fontweight="bold")
+    write(axes, WIDEST / 2, 0.27, words, FONT + 1, fontweight="bold")
     for place, order in enumerate(orders):
         base = foot + row * (len(orders) - 1 - place)
         _block_row(axes, order, base, (dim, heads, hidden))
@@ -770,19 +773,19 @@ def _block_row(axes, order, base, sizes):
     dim, heads, hidden = sizes
     parts, skips = ORDERS[order]
     name, words = ORDER_WORDS[order]
-    _write(axes, 0.2, base + 2.62, name, FONT + 4, ha="left", fontweight="bold")
-    _write(axes, 0.4 + inches(name, FONT + 4, "bold"), base + 2.61, words, FONT, ha="left", color="#333333")
+    write(axes, 0.2, base + 2.62, name, FONT + 4, ha="left", fontweight="bold")
+    write(axes, 0.4 + inches(name, FONT + 4, "bold"), base + 2.61, words, FONT, ha="left", color="#333333")
     widths = np.array([PARTS[part][1] for part in parts])
     ends = 0.32  # the letter at each end
     gap = (WIDEST - 0.3 - 2 * ends - widths.sum()) / (len(parts) + 1)
     lefts = 0.15 + ends + gap + np.concatenate([[0], np.cumsum(widths + gap)[:-1]])
     y = base + 1.05
-    _write(axes, 0.15 + ends / 2, y, "x", FONT + 8, fontweight="bold", style="italic")
-    _write(axes, WIDEST - 0.15 - ends / 2, y, "y", FONT + 8, fontweight="bold", style="italic")
+    write(axes, 0.15 + ends / 2, y, "x", FONT + 8, fontweight="bold", style="italic")
+    write(axes, WIDEST - 0.15 - ends / 2, y, "y", FONT + 8, fontweight="bold", style="italic")
     borders = [0.15 + ends, *lefts, WIDEST - 0.15 - ends]
     for place in range(len(parts) + 1):
         start = borders[0] if place == 0 else lefts[place - 1] + widths[place - 1]
-        _strong_arrow(axes, [(start, y), (borders[place + 1], y)], "black")
+        draw_strong_arrow(axes, [(start, y), (borders[place + 1], y)], "black")
     for left, part in zip(lefts, parts, strict=True):
         text, width, face, edge = PARTS[part]
         middle = left + width / 2
@@ -791,34 +794,21 @@ def _block_row(axes, order, base, sizes):
             axes.plot([middle - 0.14, middle + 0.14], [y, y], color="black", linewidth=3, zorder=4)
             axes.plot([middle, middle], [y - 0.14, y + 0.14], color="black", linewidth=3, zorder=4)
         else:
-            _box(axes, middle, y, width, 0.95, text, face, edge, FONT + 4)
+            draw_box(axes, middle, y, width, 0.95, text, face, edge, FONT + 4)
     for leaves, arrives in skips:
         # A skip leaves in the middle of an arrow, where nothing stands, and goes over everything up to its sum.
         start = borders[0] + 0.3 * gap if leaves == 0 else lefts[leaves - 1] + widths[leaves - 1] + 0.3 * gap
         end = lefts[arrives] + widths[arrives] / 2
         axes.plot([start], [y], "o", color=RED, markersize=10, zorder=5)
-        _strong_arrow(axes, [(start, y), (start, y + 0.95), (end, y + 0.95), (end, y + 0.26)], RED)
-        _write(axes, (start + end) / 2, y + 1.16, "skip", FONT + 1, color="#A84A00")
+        draw_strong_arrow(axes, [(start, y), (start, y + 0.95), (end, y + 0.95), (end, y + 0.26)], RED)
+        write(axes, (start + end) / 2, y + 1.16, "skip", FONT + 1, color="#A84A00")
     below = {
         LOOK: f"{heads} heads: (b, {heads}, n, {dim // heads})",
         FEED: f"{dim} → {hidden} → {dim}",
     }
     for left, part in zip(lefts, parts, strict=True):
         if part in below:
-            _write(axes, left + PARTS[part][1] / 2, base + 0.33, below[part], FONT + 1, color=PARTS[part][3])
-
-
-def _strong_arrow(axes, corners, shade):
-    """A thick line through the corners with a head at its end."""
-    *way, last, end = np.array(corners, dtype=float)
-    direction = (end - last) / np.linalg.norm(end - last)
-    side = np.array([-direction[1], direction[0]])
-    neck = end - 0.16 * direction
-    line = np.array([*way, last, neck])
-    axes.plot(*line.T, color=shade, linewidth=2.6, solid_joinstyle="round", solid_capstyle="butt", zorder=2)
-    axes.add_patch(
-        Polygon([end, neck + 0.085 * side, neck - 0.085 * side], facecolor=shade, edgecolor="none", zorder=4)
-    )
+            write(axes, left + PARTS[part][1] / 2, base + 0.33, below[part], FONT + 1, color=PARTS[part][3])
 
 
 # Relations of relations
@@ -863,17 +853,17 @@ def relation_paths(weights, tokens, target, title, least=0.1):
     for layer in range(layers + 1):
         y = bottom + rise * layer
         name = "words" if layer == 0 else f"after layer {layer}"
-        _write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
+        write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
         for x, box, token, strong in zip(places, boxes, tokens, marked[layer], strict=True):
             face, edge = (
                 (PALE_RED, RED) if layer == layers and strong else (PALE_BLUE, BLUE) if strong else ("white", PALE)
             )
-            _box(axes, x, y, box, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
+            draw_box(axes, x, y, box, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
     for x, share, strong in zip(places, level[0], marked[0], strict=True):
-        _write(axes, x, bottom - 0.48, percent(share), LABEL, fontweight="bold" if strong else "normal")
-    _write(axes, 0.15, bottom - 0.48, "share", LABEL, ha="left", color=GREY)
+        write(axes, x, bottom - 0.48, percent(share), LABEL, fontweight="bold" if strong else "normal")
+    write(axes, 0.15, bottom - 0.48, "share", LABEL, ha="left", color=GREY)
     words = f"share: product of the weights along all ways, summed; lines for looks of at least {percent(least)}"
-    _write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
+    write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
     write_title(figure, title)
     return figure
 

@@ -1,6 +1,7 @@
 """The figures of lesson 06: arrays and strings in, a figure out."""
 
 import operator
+from itertools import permutations
 
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
@@ -8,18 +9,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from utils.draw.figures import TITLE, checked_labels, checked_weights, signed, write_title
 from utils.draw.lesson03 import (
-    LABEL,
-    LOOKS,
-    PALE_BLUE,
-    PALE_RED,
-    _apart,
-    _arrow,
-    _box,
-    _checked_curves,
-    _checked_length,
-    _lines_canvas,
-    _name_ends,
-    _write,
     alignment,
     by_length,
     checked_links,
@@ -27,15 +16,29 @@ from utils.draw.lesson03 import (
     decoding_step,
     ladder_bars,
     message,
+    times,
+    whole_rows,
+)
+from utils.draw.parts import (
+    LABEL,
+    LOOKS,
+    PALE_BLUE,
+    PALE_GREEN,
+    PALE_ORANGE,
+    PALE_RED,
+    checked_curves,
+    checked_length,
+    draw_arrow,
+    draw_box,
+    draw_strong_arrow,
+    key_line,
     percent,
     sheet,
     short,
-    times,
+    ticks_apart,
     top_of,
-    whole_rows,
+    write,
 )
-from utils.draw.lesson04 import _key_line
-from utils.draw.lesson05 import PALE_GREEN, PALE_ORANGE, _strong_arrow
 from utils.draw.style import (
     BLUE,
     COLOURS,
@@ -50,7 +53,7 @@ from utils.draw.style import (
     as_array,
     canvas,
 )
-from utils.draw.text import inches
+from utils.draw.text import inches, shortened
 
 __all__ = [
     "alignment",
@@ -65,6 +68,7 @@ __all__ = [
     "ladder_bars",
     "ladder_splits",
     "layer_choices",
+    "loss_and_confidence",
     "message",
     "schedules",
     "shifted_targets",
@@ -88,6 +92,7 @@ STREAMS = {"encoder": 3.75, "decoder": 9.35}  # where the two streams go up
 TABLE = 2.7  # how wide the box of a table is
 BRANCH, BESIDE = 2.6, 0.5  # how wide the box of a branch is, and how far it stands from its stream
 STEP = {"pre": 1.1, "post": 1.27}  # how high one sum with its branch is
+MORE = {"pre": 0.15, "post": 0.0}  # and how much higher that of the cross-attention, whose box has a line more
 FIRST = 1.95  # where the first layer begins
 PARTS = {  # face and edge
     "look": (PALE_BLUE, BLUE),
@@ -98,6 +103,7 @@ PARTS = {  # face and edge
     "plain": ("white", "#444444"),
 }
 TYING = ("none", "output", "all")
+MADE_HERE = "keys, values: made in here"  # each layer has its own maps; what the encoder hands over is only its output
 
 
 def transformer_diagram(
@@ -120,14 +126,14 @@ def transformer_diagram(
         raise ValueError(f'tied="all" is one table for all words, but there are {source_words} and {target_words}')
     final_norm = norm == "pre" if final_norm is None else bool(final_norm)
     step = STEP[norm]
-    top = FIRST + 3 * step + 0.3 + 0.42 * final_norm
+    top = FIRST + 3 * step + MORE[norm] + 0.3 + 0.42 * final_norm
     figure, axes = sheet(WIDEST, top + 1.95 + top_of(title, WIDEST))
     own, feed = f"weights (b, {heads}, {{0}}, {{0}})", f"{dim} → {hidden} → {dim}"
     branches = {
         "encoder": (("look", "self-attention", own.format("n")), ("feed", "feed-forward", feed)),
         "decoder": (
             ("look", "causal self-attention", own.format("m")),
-            ("cross", "cross-attention", f"weights (b, {heads}, m, n)"),
+            ("cross", "cross-attention", f"weights (b, {heads}, m, n)\n{MADE_HERE}"),
             ("feed", "feed-forward", feed),
         ),
     }
@@ -146,13 +152,14 @@ def transformer_diagram(
 
 
 def _part(axes, x, y, width, height, kind, words, size=FONT, small=""):
-    """A box with one line, or with a second, smaller one."""
+    """A box with one line, or with one or two smaller ones under it."""
     face, edge = PARTS[kind]
-    _box(axes, x, y, width, height, "", face, edge)
+    draw_box(axes, x, y, width, height, "", face, edge)
     dark = {"look": "#00507D", "cross": DARK_RED, "feed": "#00654A"}.get(kind, edge)
-    _write(axes, x, y + (0.12 if small else 0), words, size, color="black", zorder=4)
-    if small:
-        _write(axes, x, y - 0.13, small, SMALL, color=dark, zorder=4)
+    lines = small.split("\n") if small else []
+    write(axes, x, y + (0.02 + 0.1 * len(lines) if lines else 0), words, size, color="black", zorder=4)
+    for number, line in enumerate(lines):
+        write(axes, x, y + 0.1 * len(lines) - 0.23 - 0.2 * number, line, SMALL, color=dark, zorder=4)
 
 
 def _longest_that_fits(texts, room, size=LABEL):
@@ -173,63 +180,63 @@ def _plus(axes, x, y):
 
 
 def _shape(axes, x, y, text):
-    _write(axes, x + 0.14, y, text, LABEL, ha="left", color=INK)
+    write(axes, x + 0.14, y, text, LABEL, ha="left", color=INK)
 
 
 def _entrance(axes, x, length, name, count, dim):
     """From words to vectors with positions, up to the first layer."""
     shape = f"(b, {length}, {dim})"
     texts = (f"vectors ({count}, {dim}) × √{dim}", f"vectors × √{dim}")
-    _write(axes, x, 0.2, name, FONT, fontweight="bold")
-    _strong_arrow(axes, [(x, 0.34), (x, 0.64)], "black")
+    write(axes, x, 0.2, name, FONT, fontweight="bold")
+    draw_strong_arrow(axes, [(x, 0.34), (x, 0.64)], "black")
     _shape(axes, x, 0.47, f"(b, {length})")
     _part(axes, x, 0.87, TABLE, 0.46, "table", _longest_that_fits(texts, TABLE - 0.1), LABEL)
-    _strong_arrow(axes, [(x, 1.1), (x, 1.4)], "black")
+    draw_strong_arrow(axes, [(x, 1.1), (x, 1.4)], "black")
     _shape(axes, x, 1.24, shape)
     _plus(axes, x, 1.57)
     left = x - BESIDE - BRANCH / 2
     _part(axes, left, 1.57, 2.1, 0.36, "plain", f"positions ({length}, {dim})", LABEL)
-    _strong_arrow(axes, [(left + 1.05, 1.57), (x - 0.17, 1.57)], "black")
+    draw_strong_arrow(axes, [(left + 1.05, 1.57), (x - 0.17, 1.57)], "black")
     _line(axes, (x, 1.74), (x, FIRST))
     _shape(axes, x, 1.74, shape)
 
 
 def _stack(axes, x, shape, branches, norm, final_norm, name, layers):
     """One layer in its frame, and the norm behind the stack; gives the height where the stream leaves it."""
-    step = STEP[norm]
-    top = FIRST + step * len(branches)
+    lows = FIRST + np.cumsum([0.0, *(STEP[norm] + MORE[norm] * (kind == "cross") for kind, _, _ in branches)])
+    top = lows[-1]
     left, right = x - BESIDE - BRANCH - 0.2, x + 0.14 + inches(shape, LABEL) + 0.1
     look = {"facecolor": "#FAFAFA", "edgecolor": GREY, "linewidth": 1.8, "linestyle": (0, (5, 2)), "zorder": 0}
     axes.add_patch(Rectangle((left, FIRST), right - left, top - FIRST, **look))
-    _write(axes, left, top + 0.18, f"{name}: {layers} ×", FONT + 1, ha="left", fontweight="bold")
-    for number, (kind, words, weights) in enumerate(branches):
-        _branch(axes, x, FIRST + step * number, kind, words, weights, norm, shape)
+    write(axes, left, top + 0.18, f"{name}: {layers} ×", FONT + 1, ha="left", fontweight="bold")
+    for low, end, (kind, words, weights) in zip(lows, lows[1:], branches, strict=False):
+        _branch(axes, x, low, end, kind, words, weights, norm, shape)
     if not final_norm:
         _line(axes, (x, top), (x, top + 0.3))
         return top + 0.3
-    _strong_arrow(axes, [(x, top), (x, top + 0.34)], "black")
+    draw_strong_arrow(axes, [(x, top), (x, top + 0.34)], "black")
     _part(axes, x, top + 0.5, 1.1, 0.32, "norm", "norm")
     return top + 0.66
 
 
-def _branch(axes, x, low, kind, words, weights, norm, shape):
-    """One sum: the stream comes up, a branch leaves it at the dot and comes back at the plus."""
+def _branch(axes, x, low, end, kind, words, weights, norm, shape):
+    """One sum from low to end: the stream comes up, a branch leaves it at the dot and comes back at the plus."""
     middle, plus = x - BESIDE - BRANCH / 2, low + 0.72
     _line(axes, (x, low), (x, low + 0.2))
     axes.plot([x], [low + 0.2], "o", color="black", markersize=8, zorder=5)
-    _strong_arrow(axes, [(x, low + 0.2), (x, plus - 0.17)], "black")
+    draw_strong_arrow(axes, [(x, low + 0.2), (x, plus - 0.17)], "black")
     if norm == "pre":
-        _strong_arrow(axes, [(x, low + 0.2), (x - 0.52, low + 0.2)], "black")
+        draw_strong_arrow(axes, [(x, low + 0.2), (x - 0.52, low + 0.2)], "black")
         _part(axes, x - 0.88, low + 0.2, 0.72, 0.3, "norm", "norm", LABEL)
-        _strong_arrow(axes, [(x - 1.24, low + 0.2), (middle, low + 0.2), (middle, low + 0.46)], "black")
+        draw_strong_arrow(axes, [(x - 1.24, low + 0.2), (middle, low + 0.2), (middle, low + 0.46)], "black")
     else:
-        _strong_arrow(axes, [(x, low + 0.2), (middle, low + 0.2), (middle, low + 0.46)], "black")
+        draw_strong_arrow(axes, [(x, low + 0.2), (middle, low + 0.2), (middle, low + 0.46)], "black")
     if kind == "cross":
-        _write(axes, middle - 0.12, low + 0.27, "queries", LABEL, ha="right", color=INK)
-    _part(axes, middle, plus, BRANCH, 0.52, kind, words, FONT, weights)
-    _strong_arrow(axes, [(x - BESIDE, plus), (x - 0.17, plus)], "black")
+        write(axes, middle - 0.12, low + 0.27, "queries", LABEL, ha="right", color=INK)
+    taller = 0.2 * weights.count("\n")
+    _part(axes, middle, plus + taller / 2, BRANCH, 0.52 + taller, kind, words, FONT, weights)
+    draw_strong_arrow(axes, [(x - BESIDE, plus), (x - 0.17, plus)], "black")
     _plus(axes, x, plus)
-    end = low + STEP[norm]
     if norm == "post":
         _line(axes, (x, plus + 0.17), (x, plus + 0.24))
         _part(axes, x, plus + 0.37, 0.8, 0.26, "norm", "norm", LABEL)
@@ -241,24 +248,23 @@ def _branch(axes, x, low, kind, words, weights, norm, shape):
 
 
 def _hand_over(axes, start, goal, shape):
-    """The output of the encoder to the cross-attention of every layer of the decoder."""
+    """The output of the encoder, as it is, to the cross-attention of every layer of the decoder."""
     x, to = STREAMS["encoder"], STREAMS["decoder"] - BESIDE - BRANCH
     channel = (x + to) / 2 + 0.68
-    _strong_arrow(axes, [(x, start), (x, start + 0.2), (channel, start + 0.2), (channel, goal), (to, goal)], RED)
-    _write(axes, x, start + 0.42, f"memory {shape}", FONT, ha="center", color=DARK_RED, fontweight="bold")
-    _write(axes, channel - 0.08, goal + 0.05, "keys,\nvalues", LABEL, ha="right", color=DARK_RED, linespacing=1.0)
+    draw_strong_arrow(axes, [(x, start), (x, start + 0.2), (channel, start + 0.2), (channel, goal), (to, goal)], RED)
+    write(axes, x, start + 0.42, f"memory {shape}", FONT, ha="center", color=DARK_RED, fontweight="bold")
 
 
 def _exit(axes, start, dim, words):
     x = STREAMS["decoder"]
-    _strong_arrow(axes, [(x, start), (x, start + 0.3)], "black")
+    draw_strong_arrow(axes, [(x, start), (x, start + 0.3)], "black")
     _shape(axes, x, start + 0.13, f"(b, m, {dim})")
     _part(axes, x, start + 0.5, TABLE, 0.4, "table", f"linear to {words} words", LABEL)
-    _strong_arrow(axes, [(x, start + 0.7), (x, start + 1.0)], "black")
+    draw_strong_arrow(axes, [(x, start + 0.7), (x, start + 1.0)], "black")
     _shape(axes, x, start + 0.83, f"(b, m, {words})")
     _part(axes, x, start + 1.2, TABLE, 0.4, "plain", "softmax")
-    _strong_arrow(axes, [(x, start + 1.4), (x, start + 1.62)], "black")
-    _write(axes, x, start + 1.78, "the next word, at each place", FONT, fontweight="bold")
+    draw_strong_arrow(axes, [(x, start + 1.4), (x, start + 1.62)], "black")
+    write(axes, x, start + 1.78, "the next word, at each place", FONT, fontweight="bold")
 
 
 def _ties(axes, tied, end, words, dim):
@@ -267,12 +273,12 @@ def _ties(axes, tied, end, words, dim):
     x, out = STREAMS["decoder"], STREAMS["decoder"] + 1.7
     if tied != "none":
         _line(axes, (x + TABLE / 2, 0.87), (out, 0.87), (out, end + 0.5), (x + TABLE / 2, end + 0.5), **look)
-        _write(axes, out + 0.1, (0.87 + end) / 2, f"tied:\nthe same\ntable\n({words}, {dim})", LABEL, ha="left",
+        write(axes, out + 0.1, (0.87 + end) / 2, f"tied:\nthe same\ntable\n({words}, {dim})", LABEL, ha="left",
                color="#7A3A62")  # fmt: skip
     if tied == "all":
         left = STREAMS["encoder"] + TABLE / 2
         _line(axes, (left, 0.87), (x - TABLE / 2, 0.87), **look)
-        _write(axes, (left + x - TABLE / 2) / 2, 0.7, "tied: the same table", LABEL, color="#7A3A62")
+        write(axes, (left + x - TABLE / 2) / 2, 0.7, "tied: the same table", LABEL, color="#7A3A62")
 
 
 def _letters(axes, y, dim, heads, norm):
@@ -284,8 +290,8 @@ def _letters(axes, y, dim, heads, norm):
         (f"{norm}-norm", "each norm inside its branch" if norm == "pre" else "each norm after its sum"),
     )
     for number, (letter, words) in enumerate(lines):
-        _write(axes, 0.45, y - 0.3 * number, letter, LABEL, ha="left", fontweight="bold")
-        _write(
+        write(axes, 0.45, y - 0.3 * number, letter, LABEL, ha="left", fontweight="bold")
+        write(
             axes, 0.6 + max(inches(one, LABEL, "bold") for one, _ in lines), y - 0.3 * number, words, LABEL, ha="left"
         )
 
@@ -325,11 +331,11 @@ def shifted_targets(source, target, title, padding=0):
     _source_row(axes, source, left, width, height - 0.3)
     upper, lower = height - 1.1, height - 1.95
     for y, words in ((upper, "must say"), (lower, "reads")):
-        _write(axes, 0.15, y, words, FONT, ha="left", fontweight="bold")
+        write(axes, 0.15, y, words, FONT, ha="left", fontweight="bold")
     for place, x in enumerate(centres):
         pale = place >= real
         ink = {"color": GREY} if pale else {}
-        _box(
+        draw_box(
             axes,
             x,
             upper,
@@ -340,7 +346,7 @@ def shifted_targets(source, target, title, padding=0):
             PALE if pale else RED,
             **ink,
         )
-        _box(
+        draw_box(
             axes,
             x,
             lower,
@@ -352,13 +358,13 @@ def shifted_targets(source, target, title, padding=0):
             **ink,
         )
         if not pale:
-            _strong_arrow(axes, [(x, lower + 0.2), (x, upper - 0.2)], "black")
+            draw_strong_arrow(axes, [(x, lower + 0.2), (x, upper - 0.2)], "black")
         if 0 < place < real:
             shift = [(centres[place - 1] + 0.18, upper - 0.21), (x - 0.18, lower + 0.21)]
             axes.plot(*np.transpose(shift), color=GREY, linewidth=1.8, linestyle=(0, (3, 2)), zorder=1)
     if padding:
-        _write(axes, end + 0.1, upper, "no loss on\npadding", LABEL, ha="left", color=GREY)
-    _write(
+        write(axes, end + 0.1, upper, "no loss on\npadding", LABEL, ha="left", color=GREY)
+    write(
         axes,
         end + 0.1,
         (upper + lower) / 2 - (0.2 if padding else 0),
@@ -373,7 +379,7 @@ def shifted_targets(source, target, title, padding=0):
 
 
 def _source_row(axes, source, left, width, y):
-    _write(axes, 0.15, y, "source", FONT, ha="left", fontweight="bold")
+    write(axes, 0.15, y, "source", FONT, ha="left", fontweight="bold")
     x = left + 0.07
     note = "every place may look at all of it"
     fits = left + sum(inches(word, FONT) + 0.3 for word in source) + inches(note, LABEL) + 0.3 < width
@@ -383,21 +389,23 @@ def _source_row(axes, source, left, width, y):
         raise ValueError(f"{len(source)} source words do not fit a slide in one row: take a shorter sentence")
     for word in source:
         wide = (inches(word, FONT) + 0.3) * step
-        _box(axes, x + wide / 2, y, wide - 0.06, 0.4, word, PALE_ORANGE, ORANGE, FONT if step == 1 else SMALL)
+        draw_box(axes, x + wide / 2, y, wide - 0.06, 0.4, word, PALE_ORANGE, ORANGE, FONT if step == 1 else SMALL)
         x += wide
     if fits:
-        _write(axes, x + 0.12, y, note, LABEL, ha="left", color=GREY)
+        write(axes, x + 0.12, y, note, LABEL, ha="left", color=GREY)
 
 
 def _triangle(axes, reads, says, real, centres, wide, tall, cell):
-    """A row for each place: a tick over every word that it may look at, and behind the row what it must say."""
+    """A row for each place: a tick under every word that it may look at, and behind the row what it must say."""
     top = tall + 0.25
     left, end = centres[0] - wide[0] / 2, centres[-1] + wide[-1] / 2
-    _write(axes, 0.15, top + 0.27, "may look at", FONT, ha="left", fontweight="bold")
+    write(axes, 0.15, top + 0.17, "may look at", FONT, ha="left", fontweight="bold")
+    for column, (x, word) in enumerate(zip(centres, reads, strict=True)):
+        write(axes, x, top + 0.17, word, LABEL, color=GREY if column >= real else "black")
     for row, word in enumerate(reads):
         y = top - (row + 0.5) * cell
         padding = row >= real
-        _write(axes, left - 0.12, y, word, LABEL, ha="right", color=GREY if padding else "black")
+        write(axes, left - 0.12, y, word, LABEL, ha="right", color=GREY if padding else "black")
         for column, (x, room) in enumerate(zip(centres, wide, strict=True)):
             may = column <= row
             face = "#EDEDED" if not may else "#BDBDBD" if padding else COLOURS["weights"]
@@ -406,43 +414,169 @@ def _triangle(axes, reads, says, real, centres, wide, tall, cell):
             if may:
                 axes.plot([x - 0.07, x - 0.02, x + 0.08], [y, y - 0.06, y + 0.07], color="white", linewidth=2.4)
         if not padding:
-            _arrow(axes, (end + 0.06, y), (end + 0.34, y), RED)
-            _write(axes, end + 0.42, y, says[row], LABEL, ha="left")
+            draw_arrow(axes, (end + 0.06, y), (end + 0.34, y), RED)
+            write(axes, end + 0.42, y, says[row], LABEL, ha="left")
 
 
 # Training
 
 
 def schedules(steps, curves, title):
-    """{name: learning rates (steps,)} over the training step; a dot and a number at the peak of each."""
+    """{name: learning rates (steps,)} over the training step; at the peak of each a mark, its name and its height."""
     steps = as_array(steps, "the steps")
     if steps.ndim != 1 or len(steps) < 2 or (np.diff(steps) <= 0).any():
         raise ValueError(f"expected two or more rising steps, got the shape {steps.shape}")
-    checked = _checked_curves(curves, "learning rates")
+    checked = checked_curves(curves, "learning rates")
     for name, rates in checked.items():
         if len(rates) != len(steps):
             raise ValueError(f"expected a learning rate of {name} at each of {len(steps)} steps, got {len(rates)}")
         if rates.min() < 0:
             raise ValueError(f"a learning rate is never negative, but the smallest of {name} is {rates.min():g}")
-    labels = [f"{name}\npeak {_power(rates.max())}" for name, rates in checked.items()]
-    figure, axes = _lines_canvas(title, labels)
+    figure, axes = _marked_canvas(title)
     most = max(rates.max() for rates in checked.values()) or 1.0
-    for rates, (shade, marker, line) in zip(checked.values(), LOOKS, strict=False):
-        axes.plot(steps, 1000 * rates, linestyle=line, color=shade)
-        peak = rates.argmax()
-        axes.plot(steps[peak], 1000 * rates[peak], marker, color=shade, markersize=10, zorder=4, clip_on=False)
     axes.set(
         xlim=(min(steps[0], 0) if steps[0] <= 1 else steps[0], steps[-1]),
-        ylim=(0, 1100 * most),
+        ylim=(0, 1200 * most),
         xlabel="training step",
         ylabel="learning rate × 1000",
     )
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=(1, 2, 5, 10)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}".replace(",", " ")))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    _name_ends(axes, [(steps[-1], 1000 * rates[-1]) for rates in checked.values()], labels)
+    peaks = [int(rates.argmax()) for rates in checked.values()]
+    labels = [(shortened(name, LONGEST_NAME), f"peak {_power(rates.max())}") for name, rates in checked.items()]
+    _marked_curves(axes, steps, [1000 * rates for rates in checked.values()], peaks, labels)
     write_title(figure, title)
     return figure
+
+
+LONGEST_NAME = 40  # letters of a name that stands inside the drawing
+
+
+def _marked_canvas(title, height=4.6):
+    top = top_of(title, 10.0) + 0.1
+    return canvas(10.0, height + top, margins=(0.95, 0.45, 0.7, top))
+
+
+def _marked_curves(axes, x, curves, marked, labels):
+    """Draw curves over x, each with a mark at one of its points and its label beside it; the limits are set before.
+
+    marked: the place of the point in each curve. labels: (name, what is said of the point).
+    """
+    for values, place, (shade, marker, line) in zip(curves, marked, LOOKS, strict=False):
+        axes.plot(x, values, linestyle=line, color=shade)
+        axes.plot(x[place], values[place], marker, color=shade, markersize=10, zorder=4, clip_on=False)
+    size = axes.figure.get_size_inches() * np.array(axes.get_position().size)
+    to_inches = axes.transData + axes.transAxes.inverted()
+    in_inches = [to_inches.transform(np.column_stack((x, values))) * size for values in curves]
+    points = np.array([line[place] for line, place in zip(in_inches, marked, strict=True)])
+    places = _free_places(labels, points, in_inches, size)
+    for (label, box), point, (shade, _, _) in zip(places, points, LOOKS, strict=False):
+        spot = {"transform": axes.transAxes, "linespacing": 1.05, "zorder": 5}
+        write(axes, box[0] / size[0], (box[1] + box[3]) / 2 / size[1], label, LABEL, ha="left", **spot)
+        near = np.clip(point, box[:2], box[2:])
+        if np.linalg.norm(near - point) > LEADS_FROM:
+            ends = np.array([point, near]) / size
+            axes.plot(*ends.T, color=shade, linewidth=1, linestyle="-", transform=axes.transAxes, zorder=3)
+
+
+LEADS_FROM = 0.3  # inches: a label that is farther from its mark has a thin line to it
+CELL = 0.05  # inches: of the grid on which a label finds its place
+
+
+def _cells(lines, size):
+    """How many cells that hold a piece of a line lie below and left of each corner of a fine grid over the drawing.
+
+    Four of these numbers tell how many such cells a box covers (`_covered`), however large it is.
+    """
+    filled = np.zeros(np.ceil(size / CELL).astype(int) + 1, dtype=int)
+    for line in lines:
+        for one, other in zip(line, line[1:], strict=False):
+            pieces = 2 + int(2 * np.linalg.norm(other - one) / CELL)
+            spots = np.linspace(one, other, pieces) // CELL
+            inside = ((spots >= 0) & (spots < filled.shape)).all(1)
+            filled[tuple(spots[inside].astype(int).T)] = 1
+    return np.pad(filled, ((1, 0), (1, 0))).cumsum(0).cumsum(1)
+
+
+def _covered(cells, boxes, rim):
+    """How many filled cells each of boxes (k, 4) touches, with a rim around it."""
+    most = np.array(cells.shape) - 1
+    low = np.clip((boxes[:, :2] - rim) // CELL, 0, most).astype(int)
+    high = np.clip((boxes[:, 2:] + rim) // CELL + 1, 0, most).astype(int)
+    (left, bottom), (right, top) = low.T, high.T
+    return cells[right, top] - cells[left, top] - cells[right, bottom] + cells[left, bottom]
+
+
+def _free_places(labels, points, lines, size):
+    """For each label (text, box): the box (left, bottom, right, top) in inches is near its point and hides nothing.
+
+    labels: (name, what is said of it), in two lines or in one. All places of a fine grid are tried, in every order of
+    up to four labels; if none is free, the one that hides least is taken.
+    """
+    cells, choices = _cells(lines, size), []
+    for place, (label, point) in enumerate(zip(labels, points, strict=True)):
+        others = _cells([*lines[:place], *lines[place + 1 :]], size)
+        choices.append(_possible_places(label, point, points, cells, others, size))
+    orders = permutations(range(len(labels))) if len(labels) <= 4 else [range(len(labels))]
+    tries = [_places_in_order(choices, points, order) for order in orders]
+    best = min(tries, key=lambda one: one[0])[1]
+    return [best[place] for place in range(len(labels))]
+
+
+def _places_in_order(choices, points, order):
+    """(total cost, {label: (text, box)}) when one label after the other takes the best place that is left."""
+    total, chosen = 0.0, {}
+    for label in order:
+        texts, boxes, cost = choices[label]
+        cost = cost.copy()
+        for other, (_, taken) in chosen.items():
+            gap = np.maximum(boxes[:, :2] - taken[2:], taken[:2] - boxes[:, 2:]).max(1)
+            cost += 1000.0 * (gap < 0.08)
+            # Nor may the line to one label run through the other.
+            cost += 5.0 * _runs_through(points[label], boxes, taken[None])
+            cost += 5.0 * _runs_through(points[other], taken[None], boxes)
+        best = cost.argmin()
+        total += cost[best]
+        chosen[label] = texts[best], boxes[best]
+    return total, chosen
+
+
+def _runs_through(point, ends, boxes):
+    """(k,): whether the line from a point to a label meets another; ends and boxes are (k, 4) or (1, 4)."""
+    near = np.clip(point, ends[:, :2], ends[:, 2:])
+    spots = point + np.linspace(0, 1, 16)[:, None, None] * (near - point)
+    return ((spots > boxes[:, :2] - 0.03) & (spots < boxes[:, 2:] + 0.03)).all(-1).any(0)
+
+
+def _possible_places(label, point, points, cells, others, size, keep=1000):
+    """(texts, boxes (k, 4), cost (k,)): the farther from the point and the more it hides, the dearer is a place.
+
+    cells: of all curves, others: of all but the point's own (`_cells`).
+    """
+    texts, boxes, cost = [], [], []
+    for joint, extra in (("\n", 0.0), (": ", 0.05)):
+        parts = joint.join(label).split("\n")
+        extent = np.array([max(inches(part, LABEL) for part in parts), 0.21 * len(parts)])
+        across, up = (np.arange(0.06, max(size[axis] - extent[axis], 0.07), CELL) for axis in (0, 1))
+        lows = np.stack(np.meshgrid(across, up), -1).reshape(-1, 2)
+        boxes.append(np.concatenate((lows, lows + extent), 1))
+        texts += [joint.join(label)] * len(lows)
+        cost.append(np.full(len(lows), extra))
+    boxes, cost = np.concatenate(boxes), np.concatenate(cost)
+    near = np.clip(point, boxes[:, :2], boxes[:, 2:])
+    away = np.linalg.norm(near - point, axis=1)
+    cost += np.abs(away - 0.16) + 0.02 * (boxes[:, 0] < point[0]) + 0.02 * (boxes[:, 1] < point[1])
+    marks = (points > boxes[:, None, :2] - 0.1) & (points < boxes[:, None, 2:] + 0.1)
+    cost += 100.0 * marks.all(-1).sum(-1) + 1.0 * _covered(cells, boxes, 0.03)
+    far = away > LEADS_FROM
+    crosses = np.zeros(far.sum(), dtype=bool)
+    for share in np.linspace(0.25, 1, 24):  # a line that crosses a curve leads to a label that seems to be that curve's
+        spots = point + share * (near[far] - point)
+        crosses |= _covered(others, np.concatenate((spots, spots), 1), 0.0) > 0
+    cost[far] += 2.0 * crosses
+    best = np.argsort(cost, kind="stable")[:keep]
+    return [texts[place] for place in best], boxes[best], cost[best]
 
 
 def _power(rate):
@@ -453,7 +587,8 @@ def _power(rate):
 def label_smoothing(words, hard, smooth, title, others=0):
     """Two distributions over the same words side by side: all on the right word, and a little on every other.
 
-    words (k,), hard and smooth (k,), probabilities. others: how many words more there are that are not shown.
+    words (k,), hard and smooth (k,), probabilities. others: how many words more there are that are not shown; what
+    is left to 1 is shared evenly among them.
     """
     hard, smooth = (checked_weights(side, "the targets") for side in (hard, smooth))
     if hard.ndim != 1 or hard.shape != smooth.shape:
@@ -466,15 +601,17 @@ def label_smoothing(words, hard, smooth, title, others=0):
     left = max(left, 0.3 + inches(note, SMALL))
     top = top_of(title, 11.0) + 0.45
     rows = len(words) + bool(others)
-    figure, panels = canvas(
-        11.0, top + 0.7 + 0.42 * rows, columns=2, margins=(left, 0.75, 0.7, top), gaps=(0.9, 0), sharey=True
-    )
-    for axes, values, name, shade in zip(
-        panels, (hard, smooth), ("one-hot", "smoothed"), (GREY, COLOURS["output"]), strict=True
+    numbers = [_bar_numbers(values, others) for values in (hard, smooth)]
+    beyond = max(0.75, 0.15 + max(inches(number, LABEL) for side in numbers for number in side[: len(words)]))
+    margins, gaps = (left, beyond, 0.7, top), (beyond + 0.15, 0)
+    figure, panels = canvas(11.0, top + 0.7 + 0.42 * rows, columns=2, margins=margins, gaps=gaps, sharey=True)
+    for axes, values, said, name, shade in zip(
+        panels, (hard, smooth), numbers, ("one-hot", "smoothed"), (GREY, COLOURS["output"]), strict=True
     ):
         axes.barh(range(len(words)), values, 0.66, color=shade)
-        for place, value in enumerate(values):
-            _write(axes, value + 0.015, place, _small_number(value), LABEL, ha="left")
+        for place, number in enumerate(said):
+            end = values[place] if place < len(values) else 0
+            write(axes, end + 0.015, place, number, LABEL, ha="left")
         axes.set(xlim=(0, 1.0), ylim=(rows - 0.4, -0.6), xlabel="probability in the target")
         axes.set_title(name, fontsize=FONT, fontweight="bold", loc="left", pad=10)
         axes.grid(True, axis="x")
@@ -489,11 +626,66 @@ def label_smoothing(words, hard, smooth, title, others=0):
     return figure
 
 
-def _small_number(value):
-    """At least two digits that count: 0.900, 0.00042; what is nothing or everything has no decimals."""
+def _bar_numbers(values, others):
+    """The number beside each bar and, if there are other words, what each of them gets, all with the same decimals.
+
+    The right word's number must show what the smallest ones add to it: 0.90035 beside 0.00035.
+    """
+    rest = [max(0.0, 1 - values.sum()) / others] if others else []
+    rest = [0.0 if one < 1e-12 else one for one in rest]  # what rounding leaves of 1 is nothing
+    least = min((value for value in (*values, *rest) if value > 0), default=1.0)
+    decimals = int(np.clip(1 - np.floor(np.log10(least)), 3, 7))
+    numbers = [_small_number(value, decimals) for value in values]
+    return [*numbers, *(f"{_small_number(one, decimals)} each" for one in rest)]
+
+
+def _small_number(value, decimals=3):
+    """With at least two digits that count; what is nothing or everything has no decimals."""
     if value in (0, 1):
         return f"{value:.0f}"
-    return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}" if value < 1e-5 else f"{value:.5f}"
+    return f"{value:.{decimals}f}" if value >= 10.0 ** (1 - decimals) else f"{value:.1e}"
+
+
+def loss_and_confidence(p, losses, title):
+    """The loss over the probability of the target word, a curve for each way to count it, with its minimum marked.
+
+    p (points,): rising, above 0 and up to 1. losses: {name: losses (points,) in nats}, one to four. A curve whose
+    lowest point is its last one before p = 1 is said to fall still: there is no minimum there.
+    """
+    p = as_array(p, "the probabilities")
+    if p.ndim != 1 or len(p) < 2 or (np.diff(p) <= 0).any():
+        raise ValueError(f"expected two or more rising probabilities, got the shape {p.shape}")
+    if p[0] <= 0 or p[-1] > 1:
+        raise ValueError(f"expected probabilities above 0 and up to 1, got {p[0]:g} to {p[-1]:g}")
+    checked = checked_curves(losses, "losses")
+    if len(checked) > 4:
+        raise ValueError(f"expected one to four curves, whose labels have room, got {len(checked)}")
+    for name, values in checked.items():
+        if len(values) != len(p):
+            raise ValueError(f"expected a loss of {name} at each of {len(p)} probabilities, got {len(values)}")
+        if values.min() < -1e-9:
+            raise ValueError(f"a cross-entropy is never negative, but the smallest loss of {name} is {values.min():g}")
+    figure, axes = _marked_canvas(title, 5.4)
+    most = max(values.max() for values in checked.values()) or 1.0
+    axes.set(
+        xlim=(0, 1),
+        ylim=(0, 1.08 * most),
+        xlabel="probability of the target word",
+        ylabel="loss in nats",
+    )
+    lowest = [int(values.argmin()) for values in checked.values()]
+    labels = [
+        (shortened(name, LONGEST_NAME), _lowest(p, values, place))
+        for (name, values), place in zip(checked.items(), lowest, strict=True)
+    ]
+    _marked_curves(axes, p, list(checked.values()), lowest, labels)
+    write_title(figure, title)
+    return figure
+
+
+def _lowest(p, values, place):
+    said = f"{values[place] + 0.0:.2f} at {p[place]:.3g}"
+    return f"still falling, {said}" if place == len(p) - 1 and p[place] < 1 else f"lowest {said}"
 
 
 def training_panels(x, panels, title, xlabel="training step"):
@@ -528,7 +720,7 @@ def training_panels(x, panels, title, xlabel="training step"):
         cell.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         cell.set_title(panel, fontsize=FONT, fontweight="normal", loc="left", pad=10)
     if len(names) > 1:
-        _key_line(figure, 0.85, top - 0.72, [(name, looks[name]) for name in names])
+        key_line(figure, 0.85, top - 0.72, [(name, looks[name]) for name in names])
     write_title(figure, title)
     return figure
 
@@ -593,7 +785,7 @@ def ladder_splits(rows, splits, title):
 
 def _rung(axes, place, cell):
     if cell is None:
-        _write(axes, 50, place, "not measured", SMALL, color=GREY)
+        write(axes, 50, place, "not measured", SMALL, color=GREY)
         return
     median, low, high = cell
     shade, marker, _ = LOOKS[place % len(LOOKS)]
@@ -602,7 +794,7 @@ def _rung(axes, place, cell):
               alpha=0.6, clip_on=False)  # fmt: skip
     axes.plot([median], [place], marker, color=shade, markersize=9, clip_on=False, zorder=3)
     inch = 1 / (axes.get_position().width * axes.figure.get_size_inches()[0])
-    _write(axes, 1 + 0.15 * inch, place, f"{median:.1f}", LABEL, ha="left", transform=axes.get_yaxis_transform())
+    write(axes, 1 + 0.15 * inch, place, f"{median:.1f}", LABEL, ha="left", transform=axes.get_yaxis_transform())
 
 
 # The cache
@@ -620,7 +812,7 @@ def cache_speed(lengths, without, cached, title):
     if lengths.ndim != 1 or len(lengths) < 2 or lengths[0] <= 0 or (np.diff(lengths) <= 0).any():
         raise ValueError(f"expected two or more rising lengths above 0, got {lengths.tolist()}")
     for seconds, what in ((without, "without the cache"), (cached, "with it")):
-        _checked_length(seconds, len(lengths), f"one time {what}")
+        checked_length(seconds, len(lengths), f"one time {what}")
         if seconds.min() <= 0:
             raise ValueError(f"expected times above 0, but the shortest {what} is {seconds.min():g}")
     top = top_of(title, 12.0) + 0.8
@@ -638,18 +830,20 @@ def cache_speed(lengths, without, cached, title):
     right.axhline(1, color="black", linewidth=1.8, linestyle=(0, (4, 2)), zorder=1)
     right.plot(lengths, gain, marker="o", color=GREEN, zorder=3, clip_on=False)
     right.set(xscale="log", ylim=(0, 1.18 * gain.max()))
-    for length, times_as_fast in zip(_apart(lengths, 4.2), gain[np.isin(lengths, _apart(lengths, 4.2))], strict=True):
+    for length, times_as_fast in zip(
+        ticks_apart(lengths, 4.2), gain[np.isin(lengths, ticks_apart(lengths, 4.2))], strict=True
+    ):
         right.annotate(f"{times_as_fast:.1f}", (length, times_as_fast), (-7, 7), textcoords="offset points", ha="right",
                        fontsize=LABEL)  # fmt: skip
     right.set_title("times as fast with the cache", fontsize=FONT, fontweight="normal", loc="left", pad=10)
     spare = (lengths[-1] / lengths[0]) ** 0.05
     for panel in (left, right):
         panel.set(xlim=(lengths[0] / spare, lengths[-1] * spare), xlabel="words written")
-        panel.set_xticks(_apart(lengths, 4.2), minor=False)
+        panel.set_xticks(ticks_apart(lengths, 4.2), minor=False)
         for axis in (panel.xaxis, panel.yaxis):
             axis.set_minor_locator(NullLocator())
             axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
-    _key_line(figure, 0.95, top - 0.68, names)
+    key_line(figure, 0.95, top - 0.68, names)
     write_title(figure, title)
     return figure
 
@@ -659,13 +853,17 @@ def cache_speed(lengths, without, cached, title):
 MOST_WORDS = 14
 
 
-def three_attentions(source, target, encoder, decoder, cross, title, names=None):
+def three_attentions(source, target, encoder, decoder, cross, title, names=None, said=None):
     """Three maps side by side: source among itself, target among itself (only back), target to source.
 
     encoder (n, n), decoder (m, m), cross (m, n): the weights of one head or the mean of several, with the words of both.
-    names: what stands over each map, such as "layer 2, head 1".
+    names: what stands over each map, such as "layer 2, head 1". said: the word that each place of the target says next; its
+    places are then named by both, "read → said".
     """
     source, target = [short(word) for word in source], [short(word) for word in target]
+    if said is not None:
+        said = checked_labels(said, len(target), "words that are said")
+        target = [f"{word} → {short(following)}" for word, following in zip(target, said, strict=True)]
     if not 1 <= len(source) <= MOST_WORDS or not 1 <= len(target) <= MOST_WORDS:
         raise ValueError(
             f"expected one to {MOST_WORDS} words on each side, got {len(source)} and {len(target)}: take a shorter sentence"
@@ -683,12 +881,14 @@ def three_attentions(source, target, encoder, decoder, cross, title, names=None)
             "a word of the target looks ahead: the decoder's weights must be causal; is it the encoder's map?"
         )
     names = checked_labels(names or ("", "", ""), 3, "names of maps")
-    words = 0.2 + max(inches(word, LABEL) for word in (*source, *target))
+    margins = [0.2 + max(inches(word, LABEL) for word in rows) for _, rows, _, _ in sides]
+    words = 0.2 + max(inches(word, LABEL) for word in (*source, *target))  # upright, over the maps
     headings = ("source looks at source", "target looks back", "target looks at source")
     least = [max(inches(one, FONT, "bold"), inches(name, LABEL)) for one, name in zip(headings, names, strict=True)]
-    cell = min(0.52, (WIDEST - 0.9 - 3 * (words + 0.15)) / sum(len(columns) for _, _, columns, _ in sides))
+    cell = min(0.52, (WIDEST - 0.9 - sum(margins) - 3 * 0.15) / sum(len(columns) for _, _, columns, _ in sides))
     rooms = [
-        max(words + len(columns) * cell, wide) + 0.15 for (_, _, columns, _), wide in zip(sides, least, strict=True)
+        max(margin + len(columns) * cell, wide) + 0.15
+        for (_, _, columns, _), margin, wide in zip(sides, margins, least, strict=True)
     ]
     width = max(sum(rooms) + 0.9, min(WIDEST, inches(title, TITLE, "bold") + 0.4))
     if cell < 0.17 or width > 12.5:
@@ -700,10 +900,12 @@ def three_attentions(source, target, encoder, decoder, cross, title, names=None)
     height = 0.2 + tall + words + 0.7 + top_of(title, width)
     figure, axes = sheet(width, height)
     top, left = 0.2 + tall, 0.1
-    for (kind, rows, columns, weights), heading, name, room in zip(sides, headings, names, rooms, strict=True):
-        image = _word_map(axes, rows, columns, weights, left + words, top, cell, causal=kind == "decoder")
-        _write(axes, left + 0.05, top + words + 0.45, heading, FONT, ha="left", fontweight="bold")
-        _write(axes, left + 0.05, top + words + 0.17, name, LABEL, ha="left", color=GREY)
+    for (kind, rows, columns, weights), margin, heading, name, room in zip(
+        sides, margins, headings, names, rooms, strict=True
+    ):
+        image = _word_map(axes, rows, columns, weights, left + margin, top, cell, causal=kind == "decoder")
+        write(axes, left + 0.05, top + words + 0.45, heading, FONT, ha="left", fontweight="bold")
+        write(axes, left + 0.05, top + words + 0.17, name, LABEL, ha="left", color=GREY)
         left += room
     box = (left / width, (top - tall) / height, 0.16 / width, tall / height)
     bar = figure.colorbar(image, cax=figure.add_axes(box), ticks=[0, 0.5, 1])
@@ -726,9 +928,9 @@ def _word_map(axes, rows, columns, weights, left, top, cell, causal=False):
             corner = (left + (row + 1) * cell, top - (row + 1) * cell)
             axes.add_patch(Rectangle(corner, ahead * cell, cell, facecolor="#E4E4E4", edgecolor="none", zorder=2))
     for row, word in enumerate(rows):
-        _write(axes, left - 0.08, top - (row + 0.5) * cell, word, LABEL if cell >= 0.24 else 11, ha="right")
+        write(axes, left - 0.08, top - (row + 0.5) * cell, word, LABEL if cell >= 0.24 else 11, ha="right")
     for column, word in enumerate(columns):
-        _write(
+        write(
             axes,
             left + (column + 0.5) * cell,
             top + 0.08,
@@ -761,10 +963,10 @@ def greedy_and_beam(source, rows, title):
     height = sum(heights) + 0.1
     figure, axes = sheet(WIDEST, height + top_of(title, WIDEST))
     y = height - 0.25
-    _write(axes, 0.15, y, "source", FONT, ha="left", fontweight="bold")
+    write(axes, 0.15, y, "source", FONT, ha="left", fontweight="bold")
     for number, line in enumerate(lines[0]):
         for place, x, wide in line:
-            _box(axes, left + x, y - 0.45 * number, wide - 0.08, 0.38, source[place], PALE_ORANGE, ORANGE)
+            draw_box(axes, left + x, y - 0.45 * number, wide - 0.08, 0.38, source[place], PALE_ORANGE, ORANGE)
     y = height - heights[0]
     for (name, words, chances, right), line, tall in zip(rows, lines[1:], heights[1:], strict=True):
         axes.plot([0.15, WIDEST - 0.15], [y + 0.1] * 2, color=PALE, linewidth=1.5)
@@ -804,22 +1006,22 @@ def _flow(rows, room):
 
 
 def _written(axes, name, words, chances, right, lines, y, left, first):
-    _write(axes, 0.15, y, name, FONT, ha="left", fontweight="bold")
+    write(axes, 0.15, y, name, FONT, ha="left", fontweight="bold")
     for number, line in enumerate(lines):
         for place, x, wide in line:
             differs = words[place : place + 1] != first[place : place + 1]
             face, edge = (PALE_RED, RED) if differs else ("white", GREY)
             height = y - 0.8 * number
-            _box(axes, left + x, height, wide - 0.08, 0.38, words[place], face, edge,
+            draw_box(axes, left + x, height, wide - 0.08, 0.38, words[place], face, edge,
                  fontweight="bold" if differs else "normal")  # fmt: skip
-            _write(axes, left + x, height - 0.33, percent(chances[place]), LABEL, color=INK)
+            write(axes, left + x, height - 0.33, percent(chances[place]), LABEL, color=INK)
     total = np.log(chances).sum()
     verdict = {True: "✓ right", False: "✗ wrong", None: ""}[right]
     said = f"product {percent(np.exp(total))}, log-probability {signed(total)}"
     y -= 0.8 * (len(lines) - 1) + 0.65
-    _write(axes, left + 0.04, y, said, LABEL, ha="left")
+    write(axes, left + 0.04, y, said, LABEL, ha="left")
     shade = GREEN if right else DARK_RED
-    _write(axes, left + 0.3 + inches(said, LABEL), y, verdict, FONT, ha="left", fontweight="bold", color=shade)
+    write(axes, left + 0.3 + inches(said, LABEL), y, verdict, FONT, ha="left", fontweight="bold", color=shade)
 
 
 # Cross-attention against the gold alignment
@@ -827,14 +1029,17 @@ def _written(axes, name, words, chances, right, lines, y, left, first):
 MEAN = -1  # instead of a layer or a head: the mean of all
 
 
-def layer_choices(layers):
-    """{words: number} for a menu of layers, the mean of all first."""
-    return {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(layers)} if layers > 1 else {"1": 0}
+def layer_choices(layers, start=MEAN):
+    """{words: number} for a menu of layers, `start` first and then the mean of all."""
+    choices = {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(layers)} if layers > 1 else {"1": 0}
+    if layers > 1 and start not in choices.values():
+        raise ValueError(f"expected a start of 0 to {layers - 1}, or {MEAN} for the mean, got {start}")
+    return dict(sorted(choices.items(), key=lambda choice: choice[1] != start))
 
 
-def head_choices(heads):
-    """{words: number} for a menu of heads, the mean of all first."""
-    return layer_choices(heads)
+def head_choices(heads, start=MEAN):
+    """{words: number} for a menu of heads, `start` first and then the mean of all."""
+    return layer_choices(heads, start)
 
 
 def chosen_map(weights, layer=MEAN, head=MEAN):
@@ -905,20 +1110,20 @@ def alignment_grid(source, target, weights, links, title):
         _gold_map(axes, weights[layer, head], links, x, y, plan["cell"])
         share = percent(gold_share(weights[layer, head], links)) if links else ""
         name = f"head {head + 1}: {share}".removesuffix(": ") if plan["wide"] else share
-        _write(axes, x + wide / 2, y - tall - 0.14, name, SMALL)
+        write(axes, x + wide / 2, y - tall - 0.14, name, SMALL)
         if head == 0 and layers > 1:
-            _write(axes, 0.25, y - tall / 2, f"layer {layer + 1}", LABEL, rotation=90)
+            write(axes, 0.25, y - tall / 2, f"layer {layer + 1}", LABEL, rotation=90)
         if head == 0 and plan["named"]:
             for row, word in enumerate(target):
-                _write(axes, x - 0.06, y - (row + 0.5) * plan["cell"][1], word, 11, ha="right")
+                write(axes, x - 0.06, y - (row + 0.5) * plan["cell"][1], word, 11, ha="right")
         if layer == 0 and plan["named"]:
             for column, word in enumerate(source):
-                _write(axes, x + (column + 0.5) * plan["cell"][0], y + 0.07, word, 11, va="bottom", rotation=90)
+                write(axes, x + (column + 0.5) * plan["cell"][0], y + 0.07, word, 11, va="bottom", rotation=90)
         if layer == 0 and not plan["wide"]:
-            _write(axes, x + wide / 2, y + 0.14 + plan["over"], f"head {head + 1}", SMALL)
+            write(axes, x + wide / 2, y + 0.14 + plan["over"], f"head {head + 1}", SMALL)
     axes.set(xlim=(0, plan["size"][0]), ylim=(0, plan["size"][1]))
     if links:
-        _write(axes, 0.15, 0.2, GRID_NOTE, SMALL, ha="left", color=GREY)
+        write(axes, 0.15, 0.2, GRID_NOTE, SMALL, ha="left", color=GREY)
     write_title(figure, title)
     return figure
 

@@ -1,12 +1,15 @@
 """A sentence in the reader's own words, and its translation word by word: rivals and looks at each step."""
 
+import operator
+
 import ipywidgets
 import numpy as np
 
 from utils.draw.attention_view import spoken
 from utils.draw.forms import ThreeForms, close
-from utils.draw.lesson03 import checked_choices, decoding_step, percent, whole_rows
+from utils.draw.lesson03 import checked_choices, decoding_step, whole_rows
 from utils.draw.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
+from utils.draw.parts import percent
 from utils.draw.stepper import Walk
 from utils.draw.style import checked_alt, figure_png
 
@@ -14,28 +17,31 @@ KEYS = ("source", "target", "choices", "weights")  # what `respond` must give; "
 LONGEST = 400  # letters of a sentence: more could not be typed by hand
 
 
-def translate_watch(respond, start, *, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
+def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
     """Type a sentence, press Enter or the button, and step through its translation.
 
     respond(text) is a pure function and returns a dict with "source", the n words that were read, "target", the m words
     that were written, one after the other, "choices", for each of these a list of up to five (word, probability),
     likeliest first, and "weights" (layers, heads, m, n), where each word looked; perhaps "sentence", the translation
     as one line. If it raises ValueError, that is told to the reader (a word nobody knows, too long a sentence) and
-    what was shown stays. start: the first sentence. layer, head: whose weights are shown at first, -1 for the mean.
+    what was shown stays. start: the first sentence. step: the place of the word of its translation, from 0, that is
+    shown at first; another sentence starts at its first word. layer, head: whose weights are shown at first, -1 for
+    the mean.
     """
-    return TranslateWatch(respond, start, layer, head, title, label, alt)
+    return TranslateWatch(respond, start, layer, head, title, label, alt, step)
 
 
 class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
     """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` gave; `translate(text)` asks again."""
 
-    def __init__(self, respond, start, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
+    def __init__(self, respond, start, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None, step=0):
         self._respond, self._title = respond, title
         self._opening = None if alt is None else checked_alt(alt)
         self.answer = answer_of(respond, checked_text(start))
         self.shown = self.answer["text"]  # the sentence that the picture belongs to
         layers, heads = self.answer["weights"].shape[:2]
         row = self.walk(len(self.answer["target"]))
+        self._begin_at(checked_step(step, self.answer["target"]))
         self._slider.description = "word"
         self._text = ipywidgets.Text(
             value=self.shown,
@@ -77,6 +83,15 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         self.start_again(len(answer["target"]))
         self._show()
 
+    def _begin_at(self, step):
+        """Go to a step without showing it yet."""
+        self._quiet = True
+        try:
+            self.index = step
+        finally:
+            self._quiet = False
+        self._mark_ends()
+
     def look_at(self, layer=MEAN, head=MEAN):
         """Show the weights of another layer or head, counted from 0, or -1 for the mean."""
         chosen_map(self.answer["weights"], layer, head)
@@ -110,6 +125,17 @@ def choice(name, options, start):
         raise ValueError(f"expected {name} among {list(options.values())}, got {start}")
     width = {"layout": {"width": "16em"}, "style": {"description_width": "4em"}}
     return ipywidgets.Dropdown(options=list(options.items()), value=start, description=name, **width)
+
+
+def checked_step(step, target):
+    """The place of a word of the translation, from 0."""
+    step = operator.index(step)
+    if not 0 <= step < len(target):
+        raise ValueError(
+            f"expected step from 0 to {len(target) - 1}, the place of one of the {len(target)} words of the translation "
+            f"{' '.join(target)!r}, got {step}"
+        )
+    return step
 
 
 def checked_text(text):

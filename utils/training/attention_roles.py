@@ -1,10 +1,10 @@
 """What each attention of a trained Transformer is used for, measured on held-out sentences, beside what chance would give.
 
-A weight says where a head looked, not what it did with it; these are shares of weight, no proof of a cause.
+A weight says where a head looked, not what it did with it. So shares of weight are no proof of a cause; hiding a place is.
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from utils.data.agreements import Agreement, agreements
 from utils.data.phrase_words import EVERY_NOUN
 from utils.data.phrases import Pair
 from utils.data.tokens import as_batch
+from utils.models.self_attention import causal_mask
 from utils.training.transformer import HeadChoice, Reading, TrainedTransformer, readings
 from utils.training.translation import pairs_and_words
 
@@ -117,14 +118,62 @@ def agreement_heads(trained: TrainedTransformer, pairs: int, count: int = 300) -
     return rows
 
 
-@torch.no_grad()
 def agreement_accuracy(trained: TrainedTransformer, cases: Sequence[Agreement]) -> float:
     """The share of adjectives far from their nouns that get the right form, with the right words before them given."""
-    batch = as_batch([case.pair for case in cases], trained.english, trained.french)
-    said = trained.model(batch.source, batch.source_mask, batch.target_in)[0].argmax(-1)
-    places = torch.tensor([case.french(case.adjective) for case in cases])
+    return _adjectives_right(trained, cases)
+
+
+def accuracy_without_links(trained: TrainedTransformer, cases: Sequence[Agreement]) -> dict[str, float]:
+    """The same share when one place is hidden from the adjective's: does the model need that look?
+
+    said: in the decoder, the place that said the noun; read: the one that then read it; encoder: the noun, hidden from all other
+    source words; cross: the noun, hidden in the source from the step that names the adjective. nothing: as it is.
+    """
     rows = torch.arange(len(cases))
-    return (said[rows, places] == batch.target_out[rows, places]).float().mean().item()
+    adjective = torch.tensor([case.french(case.adjective) for case in cases])
+    said = torch.tensor([case.french(case.noun) for case in cases])
+    noun = torch.tensor([case.noun for case in cases])
+
+    def hide_from_adjective(places: Tensor) -> Callable[[Tensor], None]:
+        def hide(mask: Tensor) -> None:
+            mask[rows, adjective, places] = False
+
+        return hide
+
+    def hide_from_others(mask: Tensor) -> None:
+        own = mask[rows, noun].clone()
+        mask[rows, :, noun] = False
+        mask[rows, noun] = own
+
+    return {
+        "nothing": _adjectives_right(trained, cases),
+        "said": _adjectives_right(trained, cases, decoder=hide_from_adjective(said)),
+        "read": _adjectives_right(trained, cases, decoder=hide_from_adjective(said + 1)),
+        "encoder": _adjectives_right(trained, cases, encoder=hide_from_others),
+        "cross": _adjectives_right(trained, cases, cross=hide_from_adjective(noun)),
+    }
+
+
+@torch.no_grad()
+def _adjectives_right(
+    trained: TrainedTransformer, cases: Sequence[Agreement], **hide: Callable[[Tensor], None]
+) -> float:
+    """hide: for an attention by its name, what takes places out of its mask, (b, n, n), (b, m, m) or (b, m, n), in place."""
+    batch = as_batch([case.pair for case in cases], trained.english, trained.french)
+    (b, n), m = batch.source.shape, batch.target_in.size(1)
+    masks = {
+        "encoder": batch.source_mask.unsqueeze(1).repeat(1, n, 1),
+        "decoder": causal_mask(m).repeat(b, 1, 1),
+        "cross": batch.source_mask.unsqueeze(1).repeat(1, m, 1),
+    }
+    for name, take_out in hide.items():
+        take_out(masks[name])
+    model = trained.model
+    memory, _ = model.encoder(model.source_vectors(batch.source), masks["encoder"])
+    x, _, _ = model.decoder(model.target_vectors(batch.target_in), memory, masks["decoder"], masks["cross"])
+    rows, places = torch.arange(b), torch.tensor([case.french(case.adjective) for case in cases])
+    said = model.output(x[rows, places]).argmax(-1)
+    return (said == batch.target_out[rows, places]).float().mean().item()
 
 
 # Two sentences to look at

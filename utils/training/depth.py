@@ -15,15 +15,13 @@ from utils.training.heads import (
     SENTENCES,
     TESTED,
     FormTagger,
-    _seed_list,
     accuracy_with,
     form_batches,
     form_data,
     model_of,
-    training,
 )
 from utils.training.keep import kept
-from utils.training.self_attention import stacked, together
+from utils.training.self_attention import seed_list, stacked, together, training
 
 # Gradients against depth
 
@@ -67,7 +65,7 @@ def gradient_by_layer(
     different tokens of a sentence (1 = nobody can tell them apart); size, the root mean square of the components.
     """
     columns = []
-    for seed in _seed_list(seeds):
+    for seed in seed_list(seeds):
         encoder, x, probe = _fresh_encoder(kind, depth, seed, dim, heads, batch, n)
         states = [x.requires_grad_()]
         for layer in encoder.layers:
@@ -145,7 +143,7 @@ def train_identity(
 ) -> dict:
     """Teach stacks to give back what they get, random vectors: error (depths, s), the mean square of what is wrong on fresh
     ones, as a share of the mean square of the vectors: 1 = no better than always saying 0. loss (depths, steps, s)."""
-    seeds = _seed_list(seeds)
+    seeds = seed_list(seeds)
     fresh = torch.randn(1000, dim, generator=torch.Generator().manual_seed(77))
     errors, losses = [], []
     for depth in depths:
@@ -282,7 +280,7 @@ def loss_surface(
     Returns grid (s, points, points), the training loss around each, see `surface`; along (points,), the steps; loss (s,) at the
     end; accuracy (s,) on fresh points; valleys (s,), see `valleys`: 1 is a single bowl; curve (steps, s), the loss in training.
     """
-    seeds = _seed_list(seeds)
+    seeds = seed_list(seeds)
     model, parameters = stacked(lambda: SpiralNet(depth, dim, residual), seeds)
     inputs, classes = spirals(count)
     batch = (inputs.expand(len(seeds), *inputs.shape), classes.expand(len(seeds), *classes.shape))
@@ -331,7 +329,7 @@ def train_norms(
 
     Returns loss (steps, s) and accuracy (s,) on held-out words with several forms; usual, what the most frequent form gets.
     """
-    seeds, data = _seed_list(seeds), form_data(count, tested)
+    seeds, data = seed_list(seeds), form_data(count, tested)
     model, parameters = stacked(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim, norm), seeds)
     rates = [rate * min(1.0, (step + 1) / max(1, warmup)) for step in range(steps)]
     loss = torch.stack(list(training(model, parameters, form_batches(data, seeds, steps, tokens), rates)))

@@ -7,7 +7,7 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,40 +23,22 @@ from utils.models.encoder import Encoder
 from utils.models.multi_head import MultiHeadAttention, merge_heads
 from utils.models.positions import sinusoidal_positions
 from utils.training.keep import kept
-from utils.training.self_attention import parameter_count, stacked, together
+from utils.training.self_attention import (
+    drawn_batches,
+    parameter_count,
+    seed_list,
+    stacked,
+    train_together,
+    training,
+)
 
 TEST_SEED = 77
-
-
-def training(
-    model: nn.Module, parameters: dict[str, Tensor], batches: Iterable[tuple[Tensor, ...]], rates: Sequence[float]
-) -> Iterator[Tensor]:
-    """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that one can look in between.
-
-    batches: for each step the inputs (s, b, ...) and, last, the classes (s, b, ...); the model gives logits with one axis more.
-    rates: the learning rate of each step.
-    """
-    optimizer = torch.optim.Adam(parameters.values(), betas=(0.9, 0.98), fused=True)
-    for rate, (*inputs, classes) in zip(rates, batches, strict=True):
-        logits = together(model, parameters, *inputs)
-        loss = (
-            F.cross_entropy(logits.flatten(0, -2), classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
-        )
-        optimizer.param_groups[0]["lr"] = rate
-        optimizer.zero_grad()
-        loss.sum().backward()  # summed over seeds: the gradient of each is then its own
-        optimizer.step()
-        yield loss.detach()
 
 
 def rates_of(steps: int, highest: float, warmup: float = 0.1) -> list[float]:
     """Up in a straight line over the share `warmup` of the steps, then level, then down to 0 over the second half."""
     rising = max(1.0, warmup * steps)
     return [highest * min(1.0, (step + 1) / rising, 2 * (1 - step / steps)) for step in range(steps)]
-
-
-def _seed_list(seeds: int | Sequence[int]) -> list[int]:
-    return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
 
 
 # Two places
@@ -142,10 +124,13 @@ def train_two_places(
     letters and marks (shown, n), wanted (shown, 2), answered (s, shown, 2), weights (s, shown, heads, n). chance; guess, what one
     gets who always knows one of the two letters; parameters, the number of them.
     """
-    seeds = _seed_list(seeds)
+    seeds = seed_list(seeds)
     model, parameters = stacked(lambda: TwoPlaces(letters, dim, heads, keys, start), seeds)
-    batches = _two_places_batches(seeds, steps, batch, n, letters)
-    loss = torch.stack(list(training(model, parameters, batches, rates_of(steps, rate, warmup=0.0))))
+
+    def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return two_places(count, n, letters, generator)
+
+    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
     drawn, marks, wanted = two_places(2000, n, letters, torch.Generator().manual_seed(TEST_SEED))
     logits, weights = _each_seed(model, parameters, drawn, marks)
     answered = logits.argmax(-1)
@@ -168,12 +153,6 @@ def train_two_places(
         "answered": answered[:, :shown],
         "weights": weights[:, :shown],
     }
-
-
-def _two_places_batches(seeds: Sequence[int], steps: int, batch: int, n: int, letters: int):
-    drawn = [two_places(steps * batch, n, letters, torch.Generator().manual_seed(10_000 + seed)) for seed in seeds]
-    columns = [torch.stack(one).unflatten(1, (steps, batch)).unbind(1) for one in zip(*drawn, strict=True)]
-    return zip(*columns, strict=True)
 
 
 @torch.no_grad()
@@ -525,7 +504,7 @@ def train_forms(
     removal: a dict of tensors with the seed in front, see there; None if not `removed`. usual, the accuracy of the most frequent
     form; parameters, the number of them; state, the trained parameters (s, ...), for `restore_forms`; settings of the model.
     """
-    seeds, data = _seed_list(seeds), form_data(count, tested)
+    seeds, data = seed_list(seeds), form_data(count, tested)
     model, parameters = stacked(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim), seeds)
     looked = sorted({round(steps * number / measured) for number in range(measured + 1)} | {0, steps})
     looks, losses = [_look_at_seeds(model, parameters, data)], []

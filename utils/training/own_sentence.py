@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from utils.data.phrases import Pair
-from utils.data.tokens import END, START, TokenVocabulary, as_batch, split
+from utils.data.tokens import END, SPECIAL, START, TokenVocabulary, as_batch, join, split
+from utils.models.decoding import beam_search, greedy_decode
+from utils.training.transformer import MARKS, TrainedTransformer
 from utils.training.translation import Trained, limit_for
 
 LONGEST = 26  # words; no sentence of the corpus has more
@@ -59,3 +61,40 @@ def step_by_step(trained: Trained, words: list[str], rivals: int = 3) -> list[St
         if word.item() == END:
             break
     return steps
+
+
+def watched(trained: TrainedTransformer, text: str, rivals: int = 4) -> dict:
+    """The greedy translation of a sentence with all that the model looked at, for `utils.draw.translate_watch`.
+
+    source (n words, the end token last), target (m), choices: for each of the m the likeliest words with their probabilities,
+    weights (layers, heads, m, n) over the source, sentence: the translation as one writes it.
+    """
+    words = read_sentence(text, trained.english)
+    batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
+    looks = {"limit": limit_for(len(words)), "need_weights": True, "candidates": rivals}
+    found = greedy_decode(trained.model, batch.source, batch.source_mask, **MARKS, **looks)
+    names = trained.french.words
+    said = [names[number] for number in found.words[0].tolist()]
+    return {
+        "source": [*words, SPECIAL[END]],
+        "target": said,
+        "choices": [
+            [(names[number], chance) for number, chance in zip(row, chances, strict=True)]
+            for row, chances in zip(found.candidates[0].tolist(), found.probabilities[0].tolist(), strict=True)
+        ],
+        "weights": found.cross[:, 0],
+        "sentence": join([word for word in said if word != SPECIAL[END]], "french"),
+    }
+
+
+def beginnings(trained: TrainedTransformer, text: str, width: int) -> dict:
+    """The tree of a beam search for the translation of a sentence, its words as text, for `utils.draw.beam_tree`."""
+    words = read_sentence(text, trained.english)
+    batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
+    room = {"limit": limit_for(len(words)), "width": width, "need_tree": True}
+    found = beam_search(trained.model, batch.source, batch.source_mask, **MARKS, **room)
+    names = trained.french.words
+    named = [
+        [node._replace(word=None if node.word is None else names[node.word]) for node in step] for step in found.tree[0]
+    ]
+    return {"tree": named}

@@ -5,7 +5,7 @@ as it was written. Each seed has its own start and its own data, and learns exac
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -97,24 +97,33 @@ def together(model: nn.Module, parameters: dict[str, Tensor], *inputs: Tensor, *
     return vmap(one)(parameters, *inputs)
 
 
-def train_together(
-    model: nn.Module, parameters: dict[str, Tensor], batches: Sequence[tuple[Tensor, ...]], rate: float
-) -> Tensor:
-    """Adam on all seeds at once, in place. Returns the loss (steps, s).
+def training(
+    model: nn.Module, parameters: dict[str, Tensor], batches: Iterable[tuple[Tensor, ...]], rates: Sequence[float]
+) -> Iterator[Tensor]:
+    """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that one can look in between.
 
-    batches: for each step the inputs (s, b, ...) and, last, the classes (s, b). The rate falls to 0 over the second half.
+    batches: for each step the inputs (s, b, ...) and, last, the classes (s, b, ...); the model gives logits with one axis more.
+    rates: the learning rate of each step.
     """
-    optimizer = torch.optim.Adam(parameters.values(), lr=rate, betas=(0.9, 0.98), fused=True)
-    losses = []
-    for step, (*inputs, classes) in enumerate(batches):
-        optimizer.param_groups[0]["lr"] = rate * min(1.0, 2 * (1 - step / len(batches)))
+    optimizer = torch.optim.Adam(parameters.values(), betas=(0.9, 0.98), fused=True)
+    for rate, (*inputs, classes) in zip(rates, batches, strict=True):
         logits = together(model, parameters, *inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), classes.flatten(), reduction="none").view_as(classes).mean(1)
+        loss = (
+            F.cross_entropy(logits.flatten(0, -2), classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
+        )
+        optimizer.param_groups[0]["lr"] = rate
         optimizer.zero_grad()
         loss.sum().backward()  # summed over seeds: the gradient of each is then its own
         optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses)
+        yield loss.detach()
+
+
+def train_together(
+    model: nn.Module, parameters: dict[str, Tensor], batches: Sequence[tuple[Tensor, ...]], rate: float
+) -> Tensor:
+    """`training` to its end, the loss (steps, s); the rate falls to 0 over the second half."""
+    rates = [rate * min(1.0, 2 * (1 - step / len(batches))) for step in range(len(batches))]
+    return torch.stack(list(training(model, parameters, batches, rates)))
 
 
 @torch.no_grad()
@@ -135,11 +144,13 @@ def parameter_count(parameters: dict[str, Tensor]) -> int:
     return sum(one[0].numel() for one in parameters.values())
 
 
-def _seed_list(seeds: int | Sequence[int]) -> list[int]:
+def seed_list(seeds: int | Sequence[int]) -> list[int]:
     return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
 
 
-def _batches(draw: Callable[[int, torch.Generator], tuple[Tensor, ...]], seeds: Sequence[int], steps: int, batch: int):
+def drawn_batches(
+    draw: Callable[[int, torch.Generator], tuple[Tensor, ...]], seeds: Sequence[int], steps: int, batch: int
+):
     """What every seed learns from, drawn once: for each step a tuple of tensors (s, batch, ...)."""
     drawn = [draw(steps * batch, torch.Generator().manual_seed(10_000 + seed)) for seed in seeds]
     columns = [torch.stack(one).unflatten(1, (steps, batch)).unbind(1) for one in zip(*drawn, strict=True)]
@@ -205,7 +216,7 @@ def train_order(
     """
     if kind not in POSITIONS:
         raise ValueError(f"expected positions of {', '.join(POSITIONS)}, got {kind!r}")
-    seeds, shortest = _seed_list(seeds), min(SHORTEST, length)
+    seeds, shortest = seed_list(seeds), min(SHORTEST, length)
 
     def make() -> nn.Module:
         return SequenceClassifier(LETTERS, 2, dim, hidden, kind, length, way, place_dim)
@@ -214,7 +225,7 @@ def train_order(
         return order_sequences(count, shortest, length, generator)
 
     model, parameters = stacked(make, seeds)
-    loss = train_together(model, parameters, _batches(draw, seeds, steps, batch), rate)
+    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
 
     refusals = []
 
@@ -359,13 +370,13 @@ def train_marks(
     Where only the marks are visible, attention alone cannot be right more often than 75 %: what the reading token finds for
     one 0 and one 1 lies on the line between what it finds for two of each, and a linear answer cannot single out the middle.
     """
-    seeds = _seed_list(seeds)
+    seeds = seed_list(seeds)
     model, parameters = stacked(lambda: MarkReader(dim, 4 * dim if feed_forward else 0, visible), seeds)
 
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         return marked_bits(count, n, generator)
 
-    loss = train_together(model, parameters, _batches(draw, seeds, steps, batch), rate)
+    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
     *inputs, classes = all_four(*draw(500, torch.Generator().manual_seed(TEST_SEED))[:2])
     return {
         "feed_forward": feed_forward,

@@ -13,18 +13,28 @@ from torch import Tensor
 
 from utils.data.phrases import Pair
 from utils.data.tokens import END, PAD, SPECIAL, START, Batch, TokenVocabulary, as_batch
-from utils.models.decoding import greedy_decode
+from utils.models.decoding import beam_search, greedy_decode
+from utils.models.self_attention import causal_mask
 from utils.models.transformer import Looks, Transformer
 from utils.training.keep import kept
 from utils.training.metrics import alignment_error
-from utils.training.translation import TOGETHER, TRAINING_PAIRS, Trained, measurements, pairs_and_words, rate_at, train
+from utils.training.translation import (
+    TOGETHER,
+    TRAINING_PAIRS,
+    Trained,
+    limit_for,
+    measurements,
+    pairs_and_words,
+    rate_at,
+    train,
+)
 
-STEPS, WIDTH, HIDDEN, LAYERS, WORDS = 2800, 96, 256, 3, 384  # words: of the target in a batch
-RATE, WARMUP = 2.5e-3, 0.05
-# What a lesson has time for, as arguments of `train_transformer`: a layer less in both stacks, fewer steps.
-LESSON = {"steps": 1600, "layers": 2, "rate": 3e-3, "test": 500}
+STEPS, WIDTH, HIDDEN, LAYERS, WORDS = 5600, 96, 256, 2, 384  # words: of the target in a batch
+RATE, WARMUP, DECAY = 2.5e-3, 0.05, 0.1
+LESSON = {"steps": 1600, "test": 500}  # what a lesson has time for, as arguments of `train_transformer`
 SCHEDULES = ("cosine", "paper")
 BETAS = (0.9, 0.98)  # the paper's: the scale of a step follows the gradients faster than with 0.999
+MARKS = {"start": START, "end": END, "padding": PAD}  # as decoding wants them
 CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the alignment
 
 
@@ -94,12 +104,13 @@ def train_transformer(
     warmup: float = WARMUP,
     rates: str = "cosine",
     smoothing: float = 0.0,
+    decay: float = DECAY,
     pairs: int = TRAINING_PAIRS,
     test: int | None = None,
 ) -> dict:
     """Train one Transformer and score it on held-out pairs (the first `test` of them, or all).
 
-    words: of the target in a batch; rates, rate and warmup: see `schedule`. Returns what `train_translation` does, and "shown",
+    words: of the target in a batch; rates, rate and warmup: see `schedule`; decay: see `train`. Returns what `train_translation` does, and "shown",
     the layer and head whose cross-attention serves as the alignment, with the errors on validation pairs that decided it.
     """
     data, english, french = pairs_and_words(pairs)
@@ -121,6 +132,7 @@ def train_transformer(
         steps,
         schedule(rates, steps, rate, warmup, dim),
         smoothing,
+        decay,
         seed,
     )
     seconds = time.perf_counter() - start
@@ -139,13 +151,19 @@ def train_transformer(
 
 
 def fit(
-    settings: dict, stream: Iterator[Batch], steps: int, rate: Callable[[int], float], smoothing: float, seed: int
+    settings: dict,
+    stream: Iterator[Batch],
+    steps: int,
+    rate: Callable[[int], float],
+    smoothing: float,
+    decay: float,
+    seed: int,
 ) -> tuple[Transformer, Tensor]:
     """A trained `Transformer(**settings)` and its losses (steps,). The seed is for the first parameters and for dropout."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(**settings)
-        return model, train(model, stream, steps, rate, smoothing=smoothing, betas=BETAS)
+        return model, train(model, stream, steps, rate, smoothing=smoothing, betas=BETAS, decay=decay)
 
 
 @kept
@@ -180,7 +198,9 @@ def first_losses(
     }
     stream = endless_words(data.train, english, french, words, seed)
     rates = schedule("cosine", steps, rate, warmup, dim)
-    return fit({"source_words": len(english), "target_words": len(french), **sizes}, stream, steps, rates, 0.0, seed)[1]
+    return fit(
+        {"source_words": len(english), "target_words": len(french), **sizes}, stream, steps, rates, 0.0, 0.0, seed
+    )[1]
 
 
 def restore_transformer(result: dict) -> "TrainedTransformer":
@@ -216,8 +236,7 @@ class TrainedTransformer(Trained):
         self.model.eval()  # nothing is dropped any more
 
     def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor]:
-        marks = {"start": START, "end": END, "padding": PAD}
-        found = greedy_decode(self.model, batch.source, batch.source_mask, limit=limit, need_weights=True, **marks)
+        found = greedy_decode(self.model, batch.source, batch.source_mask, limit=limit, need_weights=True, **MARKS)
         return found.words, self.shown.of(found.cross)
 
     def _look(self, batch: Batch) -> Tensor:
@@ -308,3 +327,65 @@ def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
         told.append(chances.gather(1, words[:, None]).squeeze(1))
     names = ("accuracy", "confidence", "right_word")
     return {name: torch.cat(one).mean().item() for name, one in zip(names, (right, likeliest, told), strict=True)}
+
+
+@torch.no_grad()
+def accuracy_from_place(trained: TrainedTransformer, pairs: Sequence[Pair], start: int) -> float:
+    """The share of words named rightly, those before given, when source and target stand at the places from `start` on."""
+    batch = as_batch(pairs, trained.english, trained.french)
+    model, mask = trained.model, batch.source_mask.unsqueeze(1)
+    memory, _ = model.encoder(model.source_vectors(batch.source, start), mask)
+    target = model.target_vectors(batch.target_in, start)
+    x, _, _ = model.decoder(target, memory, causal_mask(target.size(1)), mask)
+    right = model.output(x).argmax(-1) == batch.target_out
+    return right[batch.target_mask].float().mean().item()
+
+
+class Rivals(NamedTuple):
+    """One pair, translated greedily and by a beam: the words of each, and the log-probability of each with its end token, and
+    that of the right translation."""
+
+    pair: Pair
+    greedy: tuple[str, ...]
+    beam: tuple[str, ...]
+    greedy_log_probability: float
+    beam_log_probability: float
+    right_log_probability: float
+
+
+def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], width: int = 4) -> list[Rivals]:
+    """Each pair translated in both ways, with the same model; in the order of the pairs."""
+    found: list[Rivals | None] = [None] * len(pairs)
+    order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
+    for start in range(0, len(order), TOGETHER):
+        chosen = order[start : start + TOGETHER]
+        batch = as_batch([pairs[place] for place in chosen], trained.english, trained.french)
+        given = trained.model, batch.source, batch.source_mask
+        limit = limit_for(max(len(pairs[place].english) for place in chosen))
+        greedy = greedy_decode(*given, limit=limit, **MARKS)
+        beam = beam_search(*given, limit=limit, width=width, **MARKS)
+        right = _log_probabilities(trained.model, batch)
+        for row, place in enumerate(chosen):
+            found[place] = Rivals(
+                pairs[place],
+                _sentence(trained.french, greedy.words[row]),
+                _sentence(trained.french, beam.words[row, 0]),
+                greedy.log_probability[row].item(),
+                beam.log_probability[row, 0].item(),
+                right[row].item(),
+            )
+    return found
+
+
+@torch.no_grad()
+def _log_probabilities(model: Transformer, batch: Batch) -> Tensor:
+    """(b,): of each right translation, its end token included."""
+    logits = model(batch.source, batch.source_mask, batch.target_in)[0]
+    of_words = logits.log_softmax(-1).gather(-1, batch.target_out.unsqueeze(-1)).squeeze(-1)
+    return of_words.masked_fill(~batch.target_mask, 0.0).sum(-1)
+
+
+def _sentence(vocabulary: TokenVocabulary, words: Tensor) -> tuple[str, ...]:
+    """The words in front of the end token."""
+    numbers = words.tolist()
+    return tuple(vocabulary.words[number] for number in (numbers[: numbers.index(END)] if END in numbers else numbers))

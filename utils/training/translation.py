@@ -88,14 +88,15 @@ def train(
     *,
     smoothing: float = 0.0,
     betas: tuple[float, float] = (0.9, 0.999),
+    decay: float = 0.0,
 ) -> Tensor:
     """Adam with teacher forcing, in place; `model(source, source_mask, target)` gives logits first. Returns the losses.
 
     rate: the highest of `rate_at`, or a function from the step, counted from 0, to the rate. smoothing: as in `word_loss`;
-    the losses returned are those that were made small.
+    the losses returned are those that were made small. decay: each step also shrinks all parameters by the share rate x decay.
     """
     schedule = rate if callable(rate) else lambda step: rate_at(step, steps, rate)
-    optimizer = torch.optim.Adam(model.parameters(), betas=betas, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=betas, weight_decay=decay, fused=True)
     losses = torch.zeros(steps)
     for step in range(steps):
         batch = next(stream, None)

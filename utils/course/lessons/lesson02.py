@@ -5,13 +5,10 @@ from torch.func import functional_call
 
 from utils.course.checks import Case, Mistake
 from utils.course.exercises import Exercise, register
+from utils.course.lessons.common import normal
 from utils.course.quiz import Quiz, register_quiz
 from utils.models.memory import position_weights
 from utils.models.one_memory import OneMemoryNetwork, ages_of, encode_sentences, facts_found, linear_hop, memory_hop
-
-
-def normal(generator, *shape):
-    return torch.randn(*shape, generator=generator)
 
 
 def some_sentences(generator, *shape, words):

@@ -6,6 +6,7 @@ import torch
 
 from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
+from utils.course.lessons.common import normal
 from utils.course.quiz import Quiz, register_quiz
 from utils.models.attention import attend
 from utils.models.one_seq2seq import (
@@ -19,10 +20,6 @@ from utils.models.one_seq2seq import (
     read_words,
     recurrent_step,
 )
-
-
-def normal(generator, *shape):
-    return torch.randn(*shape, generator=generator)
 
 
 def some_mask(generator, *shape):

@@ -8,6 +8,15 @@ from torch import nn
 
 from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
+from utils.course.lessons.common import (
+    HIDES,
+    WRONG_MASKS,
+    masked_by,
+    masked_with,
+    normal,
+    nowhere_somewhere,
+    some_looks,
+)
 from utils.course.quiz import Quiz, register_quiz
 from utils.models.attention import attend, attention
 from utils.models.one_self_attention import (
@@ -22,17 +31,6 @@ from utils.models.one_self_attention import (
     sinusoidal_positions,
 )
 from utils.models.self_attention import FeedForward
-
-
-def normal(generator, *shape):
-    return torch.randn(*shape, generator=generator)
-
-
-def some_looks(generator, *shape):
-    """A mask in which each row may look at something, and some rows not at everything."""
-    mask = torch.rand(*shape, generator=generator) < 0.6
-    somewhere = torch.randint(shape[-1], shape[:-1], generator=generator)
-    return mask | (torch.arange(shape[-1]) == somewhere.unsqueeze(-1))
 
 
 # ---------------------------------------------------------------------------------------------- 4.1 by loops
@@ -163,6 +161,10 @@ PROJECTIONS = [
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q.T, X @ W_K.T, X @ W_V.T)),
         TURNED,
     ),
+    Mistake(
+        attention_with(project=lambda X, W_Q, W_K, W_V: (W_Q @ X, W_K @ X, W_V @ X)),
+        "The matrices stand at the left, as where tokens are columns: here tokens are rows, so it is `X @ W_Q`.",
+    ),
 ]
 
 WEIGHTS = [
@@ -268,14 +270,6 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 4.2 by matrices
-def nowhere_somewhere(generator, b, n):
-    """A mask (b, n, n) in which one row may look nowhere, and one everywhere."""
-    mask = some_looks(generator, b, n, n)
-    mask[b - 1, 1] = False
-    mask[0, 0] = True
-    return mask
-
-
 def matrix_cases(generator):
     def one(b, n, d, d_k, e, mask=None, note="", by_name=False):
         sizes = (n, d) if b is None else (b, n, d), (d, d_k), (d, d_k), (d, e)
@@ -307,22 +301,6 @@ def hidden_where_true(scores, value, mask=None):
     return weights @ value, weights
 
 
-def masked_by(change):
-    """A look with scores changed by the mask, change(scores, mask), and then the softmax."""
-
-    def look(scores, value, mask=None):
-        weights = (scores if mask is None else change(scores, mask)).softmax(-1)
-        return weights @ value, weights
-
-    return look
-
-
-def masked_late(scores, value, mask=None):
-    weights = scores.softmax(-1) if mask is None else scores.softmax(-1) * mask
-    return weights @ value, weights
-
-
-HIDES = "The mask is turned round: True already means 'may look', in `attention` as well."
 MASKS = [
     (
         lambda scores, value, mask=None: attend(scores, value),
@@ -330,29 +308,15 @@ MASKS = [
     ),
     (turned_round, HIDES),
     (hidden_where_true, HIDES),
+    *WRONG_MASKS,
     (
-        masked_by(lambda scores, mask: scores.masked_fill(~mask, float("-inf"))),
-        "A token that may look nowhere got NaN, 0 divided by 0: it must get zeros. Pass the mask to `attention`, which takes "
-        "care of such rows.",
-    ),
-    (
-        masked_by(lambda scores, mask: scores.masked_fill(~mask, -1e9)),
-        "A token that may look nowhere got the average of all: it must get zeros. Pass the mask to `attention`, which takes "
-        "care of such rows.",
-    ),
-    (
-        masked_by(lambda scores, mask: scores.masked_fill(~mask, 0.0)),
+        masked_with(0.0),
         "Hidden tokens got the score 0, and exp(0) = 1 still weighs: hidden scores are minus infinity. Pass the mask to "
         "`attention`.",
     ),
     (
         masked_by(lambda scores, mask: scores + mask),
         "The mask was added as zeros and ones: pass it to `attention`, which sets hidden scores to minus infinity.",
-    ),
-    (
-        masked_late,
-        "The mask came after the softmax, so the weights of a row no longer add up to 1: it belongs before. Pass it to "
-        "`attention`.",
     ),
     (
         lambda scores, value, mask=None: attend(

@@ -10,6 +10,7 @@ from torch import nn
 
 from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
+from utils.course.lessons.common import HIDES, WRONG_MASKS, normal, nowhere_somewhere, some_looks
 from utils.course.quiz import Quiz, register_quiz
 from utils.models import attend, attention
 from utils.models import encoder as reference_encoder
@@ -17,25 +18,6 @@ from utils.models import multi_head as reference_heads
 from utils.models.multi_head import merge_heads, split_heads
 from utils.models.self_attention import causal_mask
 from utils.training import heads as reference_looks
-
-
-def normal(generator, *shape):
-    return torch.randn(*shape, generator=generator)
-
-
-def some_looks(generator, *shape):
-    """A mask in which each row may look at something, and some rows not at everything."""
-    mask = torch.rand(*shape, generator=generator) < 0.6
-    somewhere = torch.randint(shape[-1], shape[:-1], generator=generator)
-    return mask | (torch.arange(shape[-1]) == somewhere.unsqueeze(-1))
-
-
-def nowhere_somewhere(generator, b, n):
-    """A mask (b, n, n) in which one row may look nowhere, and one everywhere."""
-    mask = some_looks(generator, b, n, n)
-    mask[b - 1, 1] = False
-    mask[0, 0] = True
-    return mask
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
@@ -97,43 +79,13 @@ def chained(x, maps, W_O, mask=None):
     return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
 
 
-def masked_late(scores, value, mask=None):
-    weights = scores.softmax(-1) if mask is None else scores.softmax(-1) * mask
-    return weights @ value, weights
-
-
-def masked_with(filler):
-    """A look in which hidden scores become `filler`, whatever the row."""
-
-    def look(scores, value, mask=None):
-        weights = (scores if mask is None else scores.masked_fill(~mask, filler)).softmax(-1)
-        return weights @ value, weights
-
-    return look
-
-
-HIDES = "The mask is turned round: True already means 'may look', in `attention` as well."
 LOOKS = [
     (
         lambda scores, value, mask=None: attend(scores, value),
         "The mask has no effect: every head gets it, hand it on to `attention`.",
     ),
     (lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask), HIDES),
-    (
-        masked_with(float("-inf")),
-        "A token that may look nowhere got NaN, 0 divided by 0: it must get zeros. Pass the mask to `attention`, which takes "
-        "care of such rows.",
-    ),
-    (
-        masked_with(-1e9),
-        "A token that may look nowhere got the average of all: it must get zeros. Pass the mask to `attention`, which takes "
-        "care of such rows.",
-    ),
-    (
-        masked_late,
-        "The mask came after the softmax, so the weights of a row no longer add up to 1: it belongs before. Pass it to "
-        "`attention`.",
-    ),
+    *WRONG_MASKS,
     (
         lambda scores, value, mask=None: (scores.softmax(-2) @ value, scores.softmax(-2)),
         "The columns add up to 1, not the rows, and the mask has no effect: the softmax runs over the keys, the last axis. "
@@ -179,6 +131,10 @@ register(
                 list_with(join=sum),
                 "The heads were added up, and what they found apart is one mixture again: `torch.cat(..., -1)` keeps it side by "
                 "side, as wide as `W_O` is high.",
+            ),
+            Mistake(
+                list_with(join=sum, mix=lambda found, W_O: found),
+                "The heads were added up and `W_O` was left out: `torch.cat(..., -1)` keeps them side by side, and `@ W_O` follows.",
             ),
             Mistake(
                 list_with(join=lambda outputs: torch.cat(outputs, -2)),

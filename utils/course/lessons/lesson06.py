@@ -11,7 +11,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.lesson05 import expect_a_module, masked_late, masked_with, normal, parameter_shapes
+from utils.course.lessons.common import masked_late, masked_with, normal
+from utils.course.lessons.lesson05 import expect_a_module, parameter_shapes
 from utils.course.quiz import Quiz, register_quiz
 from utils.models import attend, attention
 from utils.models import transformer as reference
@@ -101,8 +102,21 @@ def every_position(words, positions, start):
     return positions
 
 
+def as_many_as_the_width(words, positions, start):
+    return positions[start : start + positions.size(1)]
+
+
+def positions_first(vectors, positions, root):
+    """The same sum the other way round: where the shapes do not fit, torch says so in other words."""
+    return positions + vectors * root
+
+
 ALL_POSITIONS = (
     "The whole table of positions was added: only the rows of this sentence, `positions[start : start + n]`."
+)
+WIDTH_OF_POSITIONS = (
+    "The slice of the positions is d rows long, the width of a vector: it has a row for each word, "
+    "`positions[start : start + n]` with n = `words.size(1)`."
 )
 
 register(
@@ -181,7 +195,10 @@ register(
                 ),
                 "The positions count the sentences: they count the words in each, axis 1.",
             ),
+            Mistake(vectors_with(where=as_many_as_the_width), WIDTH_OF_POSITIONS),
+            Mistake(vectors_with(where=as_many_as_the_width, join=positions_first), WIDTH_OF_POSITIONS),
             Mistake(vectors_with(where=every_position), ALL_POSITIONS),
+            Mistake(vectors_with(where=every_position, join=positions_first), ALL_POSITIONS),
             Mistake(vectors_with(where=lambda words, positions, start: positions[start:]), ALL_POSITIONS),
             Mistake(
                 vectors_with(where=lambda words, positions, start: positions[start + 1 : start + 1 + words.size(1)]),
@@ -223,7 +240,7 @@ def cross_cases(generator):
 def cross_with(
     sides=lambda x, memory: (x, memory, memory),
     maps=lambda W_Q, W_K, W_V: (W_Q, W_K, W_V),
-    scale=lambda query, key: query.size(-1) ** -0.5,
+    scale=lambda query, x: query.size(-1) ** -0.5,
     widened=lambda mask: mask.unsqueeze(1),
     look=attend,
     results=lambda output, weights: (output, weights),
@@ -232,7 +249,7 @@ def cross_with(
 
     def wrong(x, memory, W_Q, W_K, W_V, mask=None):
         query, key, value = (side @ W for side, W in zip(sides(x, memory), maps(W_Q, W_K, W_V), strict=True))
-        scores = query @ key.transpose(-2, -1) * scale(query, key)
+        scores = query @ key.transpose(-2, -1) * scale(query, x)
         return results(*look(scores, value, None if mask is None else widened(mask)))
 
     return wrong
@@ -339,8 +356,13 @@ register(
                 "The softmax ran over the target words: it runs over the source words, the last axis of the scores.",
             ),
             Mistake(
-                cross_with(scale=lambda query, key: 1.0),
+                cross_with(scale=lambda query, x: 1.0),
                 "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
+            ),
+            Mistake(
+                cross_with(scale=lambda query, x: x.size(-1) ** -0.5),
+                "The scores were divided by the root of d, the width of x: queries and keys are d_k wide, so it is the root of d_k. "
+                "Leave `scale` away and `attention` does it.",
             ),
             Mistake(
                 cross_with(maps=lambda W_Q, W_K, W_V: (W_K, W_Q, W_V)),
@@ -424,11 +446,11 @@ def layer_cases(generator):
 
     return [
         one(2, 4, 5, 3, 2, 7, note="no masks"),
-        one(2, 4, 5, 2, 3, 8, causal_mask(4), (3, 5), note="a causal mask, and padding in the source"),
-        one(3, 4, 4, 2, 2, 5, causal_mask(4), (4, 1, 2), note="as many target as source words"),
-        one(3, 3, 2, 2, 4, 6, causal_mask(3), note="a causal mask only"),
-        one(2, 3, 4, 3, 2, 5, words=(2, 0), note="a source that is all padding"),
-        one(2, 1, 3, 2, 3, 4, causal_mask(1), (3, 2), note="one target word"),
+        one(3, 4, 5, 2, 3, 8, causal_mask(4), (3, 5, 2), note="a causal mask, and padding in the source"),
+        one(3, 4, 4, 2, 3, 5, causal_mask(4), (4, 1, 2), note="as many target as source words"),
+        one(4, 3, 5, 2, 3, 7, causal_mask(3), note="a causal mask only"),
+        one(2, 5, 4, 3, 2, 7, words=(2, 0), note="a source that is all padding"),
+        one(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target word"),
     ]
 
 
@@ -489,6 +511,24 @@ def cross_from_the_first_x(x, look_back, look_across, think, norms):
     return y + think(norms[2](y))
 
 
+def own_find_is_lost(x, look_back, look_across, think, norms):
+    """What self-attention found is asked with, and then not in the sum."""
+    x = x + look_across(norms[1](x + look_back(norms[0](x))))
+    return x + think(norms[2](x))
+
+
+def ends_from_the_first_x(x, look_back, look_across, think, norms):
+    y = x + look_back(norms[0](x))
+    y = y + look_across(norms[1](y))
+    return x + think(norms[2](y))
+
+
+def first_before_others_after(x, look_back, look_across, think, norms):
+    x = x + look_back(norms[0](x))
+    x = norms[1](x + look_across(x))
+    return norms[2](x + think(x))
+
+
 def replaced_by_the_norm(x, look_back, look_across, think, norms):
     for norm, part in zip(norms, (look_back, look_across, think), strict=True):
         x = norm(x)
@@ -531,6 +571,28 @@ def turned(mask):
     return None if mask is None else ~mask
 
 
+def always_causal(layer, x, memory, mask, memory_mask):
+    return layer.self_attention(x, mask=causal_mask(x.size(1)), need_weights=True)
+
+
+def like_torch(name, key_from, own_mask, **names):
+    """A call with queries, keys and values, as torch's own attention takes them; the mask by name or in fourth place."""
+
+    def look(layer, x, memory, mask, memory_mask):
+        from_there, mask = key_from(x, memory), own_mask(mask, memory_mask)
+        named = {word: mask if word == "mask" else value for word, value in names.items()}
+        return getattr(layer, name)(x, from_there, from_there, *([] if "mask" in names else [mask]), **named)
+
+    return look
+
+
+def three_and_a_mask(**names):
+    """The layers with such a call among the words, and with one to the source."""
+    back = like_torch("self_attention", lambda x, memory: x, lambda mask, memory_mask: mask, **names)
+    across = like_torch("cross_attention", lambda x, memory: memory, lambda mask, memory_mask: memory_mask, **names)
+    return layer_with(back=back), layer_with(across=across)
+
+
 def normed_memory(layer, x, memory, mask, memory_mask):
     return layer.cross_attention(x, layer.cross_norm(memory), memory_mask, need_weights=True)
 
@@ -541,6 +603,12 @@ GIVEN_THE_MEMORY = (
 )
 OTHER_LAYER = (
     "uses the other's parameters: `self.self_attention` looks at the words, `self.cross_attention` at the source."
+)
+
+
+THREE_AND_A_MASK = (
+    "The attention was called with queries, keys, values and a mask, as torch's own is: here it takes `(query_from, key_from, "
+    "mask)`, since keys and values come from one place."
 )
 
 
@@ -605,6 +673,11 @@ register(
                 "`self.self_attention` got the mask as its second argument, where the vectors to look at are expected: name it, "
                 "`mask=mask`.",
             ),
+            *[
+                Mistake(wrong, THREE_AND_A_MASK)
+                for names in ({}, {"need_weights": True}, {"mask": True}, {"mask": True, "need_weights": True})
+                for wrong in three_and_a_mask(**names)
+            ],
             Mistake(
                 layer_with(
                     across=lambda layer, x, memory, mask, memory_mask: layer.self_attention(
@@ -630,6 +703,10 @@ register(
                 layer_with(back=back_with(lambda mask, memory_mask: None)),
                 "The causal mask has no effect: hand it on, `self.self_attention(..., mask=mask)`. As it is, a word sees those that "
                 "it is to guess.",
+            ),
+            Mistake(
+                layer_with(back=always_causal),
+                "Self-attention is causal even where no mask was given: hand on the `mask` that came, `mask=mask`, and make none.",
             ),
             Mistake(
                 layer_with(back=back_with(lambda mask, memory_mask: memory_mask)),
@@ -691,6 +768,11 @@ register(
             Mistake(
                 layer_with(post_norm),
                 "That is post-norm, the norm of each sum: here it is pre-norm, `x + part(norm(x))`.",
+            ),
+            Mistake(
+                layer_with(first_before_others_after),
+                "The first norm stands in front of its part, the other two behind their sums: here all three are pre-norm, "
+                "`x + part(norm(x))`.",
             ),
             Mistake(
                 layer_with(norm_of_the_branch),
@@ -756,6 +838,16 @@ register(
                 "Cross-attention asked with the x that came in: its queries come from the sum after self-attention.",
             ),
             Mistake(
+                layer_with(own_find_is_lost),
+                "What self-attention found is lost: what cross-attention found was added to the x that came in. Add it to the sum "
+                "after self-attention.",
+            ),
+            Mistake(
+                layer_with(ends_from_the_first_x),
+                "What both attentions found is lost: what the feed-forward layer made was added to the x that came in. Add it to the "
+                "sum after cross-attention.",
+            ),
+            Mistake(
                 layer_with(branches_with(order="ba")),
                 "The feed-forward layer is missing: it is the last of the three, a branch of its own.",
             ),
@@ -775,6 +867,10 @@ register(
             Mistake(
                 layer_with(results=lambda output, own, cross: (output, cross, own)),
                 "The two weights are swapped: those among the words come first, then those over the source.",
+            ),
+            Mistake(
+                layer_with(results=lambda output, own, cross: (output, own.mean(1), cross.mean(1))),
+                "The weights were averaged over the heads, axis 1: each head keeps its own, (b, heads, m, m) and (b, heads, m, n).",
             ),
             Mistake(
                 layer_with(results=lambda output, own, cross: (output, None, None)),
@@ -830,7 +926,7 @@ class Transformer(nn.Module):
 
 
 def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden, layers, source, source_mask, target):
-    """Build the model, encode, decode: memory and logits."""
+    """Build the model, encode, decode: memory and logits. What the memory holds at padding is nobody's business: 0 here."""
     sizes = source_words, target_words, dim, heads, hidden, layers
     model = with_parameters(answer, Transformer, "Transformer", sizes, seed, "`encode` and `decode` are yours")
     memory = model.encode(source, source_mask)
@@ -841,7 +937,10 @@ def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden
         )
     if memory is None:
         raise Wrong("`encode` returned nothing: it ends with `return`.")
-    return memory, model.decode(target, memory, source_mask)
+    logits = model.decode(target, memory, source_mask)
+    if isinstance(memory, torch.Tensor) and memory.shape[:-1] == source_mask.shape:
+        memory = memory.masked_fill(~source_mask.unsqueeze(-1), 0)
+    return memory, logits
 
 
 def transformer_cases(generator):
@@ -977,6 +1076,16 @@ register(
                 "Encoder and decoder " + NOT_WIDENED.replace("needs", "need"),
             ),
             Mistake(
+                transformer_with(encode_mask=lambda mask: mask.unsqueeze(2)),
+                "In `encode` the mask hides those who look: `unsqueeze(2)` puts it at the wrong axis. The words must not look at "
+                "padding: (b, 1, n), `unsqueeze(1)`.",
+            ),
+            Mistake(
+                transformer_with(encode_mask=lambda mask: mask.unsqueeze(1) & causal_mask(mask.size(1))),
+                "There is a causal mask in the encoder: the whole source is known, so its words may look both ways. Only padding is "
+                "hidden, `source_mask.unsqueeze(1)`.",
+            ),
+            Mistake(
                 transformer_with(encode_mask=lambda mask: ~mask.unsqueeze(1)),
                 "In `encode` the mask is turned round: True is a word that may be looked at.",
             ),
@@ -1073,6 +1182,24 @@ def shifted_targets(sentences, start, end, padding=0):
     return tuple(pad_sequence(rows, batch_first=True, padding_value=padding) for rows in (read, said))
 
 
+def run_shifted(answer, sentences, start, end, **padding):
+    """Call it, and see that the lists are as they were: the usual words about changed inputs speak of tensors."""
+    before = [list(words) for words in sentences]
+    try:
+        inspect.signature(answer).bind(sentences, start, end, **padding)
+    except TypeError as error:
+        raise Wrong(
+            f"It must be callable with the arguments (sentences, start, end, padding=0): {error}. Put the first line back as it was."
+        ) from None
+    result = answer(sentences, start, end, **padding)
+    if before != sentences:
+        raise Wrong(
+            "The given lists were changed: `append`, `insert` and `+=` write into the caller's own. Make new ones, `[start, *words]` "
+            "and `[*words, end]`."
+        )
+    return result
+
+
 def shift_cases(generator):
     def one(lengths, start=1, end=2, padding=None, note=""):
         lowest = max(start, end, padding or 0) + 1
@@ -1124,6 +1251,12 @@ def end_behind_padding(sentences, start, end, padding=0):
     )
 
 
+def a_tensor_at_once(sentences, start, end, padding=0):
+    """`torch.tensor` of the sentences as they are, then a column in front and one behind."""
+    words, column = torch.tensor(sentences), torch.ones(len(sentences), 1, dtype=torch.long)
+    return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)
+
+
 def padded_in_front(rows, padding):
     longest = max(map(len, rows))
     return torch.tensor([[padding] * (longest - len(row)) + row for row in rows])
@@ -1136,6 +1269,10 @@ def plainly(words, start, end, padding):
 END_IS_READ = (
     "In `target_in` shorter sentences have an end token: it is said, never read, since nothing comes after it. `[start, *words]` "
     "first, padding after."
+)
+RAGGED = (
+    "`torch.tensor` refuses lists of different lengths: pad first. Put the tokens in, fill up to the longest with `padding`, or give "
+    "`pad_sequence` a tensor for each sentence."
 )
 NOT_SHIFTED = (
     "`target_in` and `target_out` are the same, so each position is asked for the word that it has just read: `start` in front of "
@@ -1150,6 +1287,7 @@ register(
         minutes=6,
         reference=shifted_targets,
         cases=shift_cases,
+        call=run_shifted,
         output_names=("target_in", "target_out"),
         properties=[words_are_long(shift_cases)],
         mistakes=[
@@ -1236,6 +1374,8 @@ register(
                 shifted_with(filled=lambda rows, padding: rows),
                 "Those are lists of different lengths: pad them to one tensor, (b, m).",
             ),
+            Mistake(shifted_with(filled=lambda rows, padding: torch.tensor(rows)), RAGGED),
+            Mistake(a_tensor_at_once, RAGGED),
             Mistake(
                 shifted_with(filled=lambda rows, padding: rows_of([row[: min(map(len, rows))] for row in rows], 0)),
                 "The sentences were cut to the shortest: the others are padded to the longest.",
@@ -1319,6 +1459,24 @@ def the_target_loses_a_share(log_p, true, smoothing, padding):
 
 def smoothed_inside_the_logarithm(log_p, true, smoothing, padding):
     return -((1 - smoothing) * true.exp() + smoothing / log_p.size(-1)).log()
+
+
+def without_the_entropy(log_p, true, smoothing, padding):
+    """The KL divergence: the cross-entropy minus the entropy of the smoothed target."""
+    shares = torch.full((log_p.size(-1),), smoothing / log_p.size(-1))
+    shares[0] += 1 - smoothing
+    return spread_evenly(log_p, true, smoothing, padding) + torch.xlogy(shares, shares).sum()
+
+
+def picked_by(pick):
+    """The targets picked by indexing, pick(log_p, targets), in the place of `gather`."""
+
+    def wrong(logits, targets, smoothing, padding=0):
+        log_p = logits.log_softmax(-1)
+        losses = spread_evenly(log_p, pick(log_p, targets), smoothing, padding)
+        return losses[targets != padding].mean()
+
+    return wrong
 
 
 def smoothing_counts_padding(logits, targets, smoothing, padding=0):
@@ -1446,6 +1604,26 @@ register(
                 "The model's probabilities were smoothed: it is the target that is smoothed, and the logarithms are averaged with "
                 "its shares.",
             ),
+            Mistake(
+                smooth_with(shares=without_the_entropy),
+                "That is the KL divergence: it has the same gradient, but lacks the entropy of the smoothed target. The cross-entropy "
+                "is asked for, minus the sum of the shares times the log-probabilities.",
+            ),
+            # Picking the targets
+            Mistake(
+                picked_by(lambda log_p, targets: log_p[:, :, targets]),
+                "`[:, :, targets]` takes the targets of all positions at every position, (b, m, b, m): `gather` takes one at each.",
+            ),
+            Mistake(
+                picked_by(lambda log_p, targets: log_p[targets]),
+                "`[targets]` counts along axis 0, so the targets were taken for sentences: they are words, the last axis. `gather` "
+                "takes one at each position.",
+            ),
+            Mistake(
+                picked_by(lambda log_p, targets: log_p[:, targets]),
+                "`[:, targets]` counts along axis 1, so the targets were taken for positions: they are words, the last axis. `gather` "
+                "takes one at each position.",
+            ),
             # Logarithms
             Mistake(
                 smooth_with(shares=lambda *parts: -spread_evenly(*parts)),
@@ -1551,6 +1729,14 @@ register(
                 "The power of warmup is wrong: -1.5, so that both parts meet at step `warmup`.",
             ),
             Mistake(
+                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, (step * warmup) ** -1.5)),
+                "The power was taken of step · warmup, so the second part falls: only warmup has it, `step * warmup**-1.5`.",
+            ),
+            Mistake(
+                rate_with(lambda step, dim, warmup: dim * -0.5 * min(step**-0.5, step * warmup**-1.5)),
+                "`dim * -0.5` is a product, and the rate is below 0: the power is `dim**-0.5`.",
+            ),
+            Mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5)),
                 "The second part does not rise: it is warmup^-1.5 times the step.",
             ),
@@ -1603,6 +1789,12 @@ class Writer:
     def eval(self):
         return self
 
+    def __call__(self, *args, **kwargs):
+        raise Wrong(
+            "The model itself was called: it has `encode`, once before the loop, and `decode`, in the loop, "
+            "`model.decode(words, memory, source_mask)`."
+        )
+
     def encode(self, source, source_mask):
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != source.shape:
             raise Wrong(
@@ -1641,7 +1833,7 @@ class Writer:
             )
         if not isinstance(target, torch.Tensor) or target.dim() != 2 or target.is_floating_point():
             raise Wrong(
-                f"`decode` got {a_thing(target)} as the words so far: whole numbers (b, m), first of all, "
+                f"`decode` got {a_thing(target)} as the words so far: whole numbers (b, m), as the first argument, "
                 "`model.decode(words, memory, source_mask)`."
             )
         if (target[:, 0] != self.start).any():
@@ -2027,15 +2219,17 @@ register(
 class NextWords:
     """Log-probabilities (k, words) of the word after each of k beginnings (k, m). Padding and the start token hardly occur.
 
-    They hang on all words so far. After `last` words all sentences end; with `early` the second best ends at once. Whoever calls
-    it in a wrong way is told so.
+    They hang on all words so far. After `last` words all sentences end; with `early` the second best ends at once. With `behind`
+    the first steps are planned: see `_planned`. Whoever calls it in a wrong way is told so.
     """
 
-    def __init__(self, generator, words, start, end, limit, width, last=None, early=False):
+    def __init__(self, generator, words, start, end, limit, width, last=None, early=False, behind=None):
         self.table = 2 * normal(generator, 211, words)
         self.table[:, end] += 0.5
         self.table[:, [0, start]] = -30.0
-        self.start, self.end, self.limit, self.last, self.early = start, end, limit, last, early
+        self.start, self.end, self.limit, self.last, self.early, self.behind = start, end, limit, last, early, behind
+        others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        self.plan = others[torch.randperm(len(others), generator=generator)[:3]].tolist()
         self.calls, self.most = 0, 2 * (limit + 2) * (width + 1)
 
     def __repr__(self):
@@ -2060,9 +2254,27 @@ class NextWords:
         if self.early and words.size(1) == 1:
             logits[:, self.end] = -30.0
             logits[:, self.end] = logits.max(1).values - 0.1
+        if self.behind is not None and words.size(1) <= 3:
+            logits = self._planned(words, torch.full_like(logits, -30.0))
         if self.last is not None and words.size(1) >= self.last:
             logits[:, self.end] += 40.0
         return logits.log_softmax(-1)
+
+    def _planned(self, words, logits):
+        """One first word, and an end `behind` it; then a tempting word that leads nowhere, and one not as likely that ends well.
+
+        A beam of two: if the end is close behind it keeps its place, and the second word finds none. If it is far behind, the two
+        words push it out.
+        """
+        first, tempting, sound = self.plan
+        if words.size(1) == 1:
+            logits[:, first], logits[:, self.end] = 0.0, -self.behind
+        elif words.size(1) == 2:
+            logits[:, tempting], logits[:, sound] = 0.0, -0.2
+        else:
+            logits[:, first], logits[:, tempting], logits[:, sound] = 0.0, -0.1, -0.2
+            logits[words[:, -1] == sound, self.end] = 20.0
+        return logits
 
 
 def beam_search(next_words, start, end, limit, width):
@@ -2090,6 +2302,9 @@ def beam_cases(generator):
         one(8, 9, 4, start=3, end=6, note="room for 9 words"),
         one(10, 3, 5, start=2, end=1, note="a short limit"),
         one(9, 7, 5, last=4, early=True, note="a beam of 5"),
+        one(10, 6, 3, last=2, early=True, note="one ends at once, the others right behind it"),
+        one(9, 7, 2, last=4, behind=0.1, note="one that ends at once keeps its place"),
+        one(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
         one(8, 7, 1, note="a beam of 1, which is greedy"),
         one(7, 1, 3, note="one word is allowed"),
     ]
@@ -2196,6 +2411,41 @@ def running_mean(total, step, width, words):
     return best_of_all(total * (m - 1) / m, step / m, width, words)
 
 
+def padding_at_its_price(step, ended, end):
+    """0 is the only way on, and costs what the model says."""
+    others = torch.arange(step.size(1)) > 0
+    return step.masked_fill(ended.unsqueeze(1) & others, float("-inf"))
+
+
+def set_aside(widened="", enough=True, rest=True):
+    """Beam search as many libraries do it: what has ended leaves the beam for a list, and the best of the list come back.
+
+    widened: "" looks at the best `width` continuations, "more" at so many that `width` of them go on, "less" at one less for
+    each that is in the list. enough: stops when the list has `width`. rest: what has not ended at the limit is put to the list.
+    """
+
+    def wrong(next_words, start, end, limit, width):
+        words, total, done = torch.full((1, 1), start), torch.zeros(1), []
+        while len(words) and words.size(1) <= limit and not (enough and len(done) >= width):
+            sums = (total.unsqueeze(1) + next_words(words)).flatten()
+            places = sums.size(0) // len(words)
+            asked = {"": width, "more": 2 * width, "less": width - len(done)}[widened]
+            total, place = sums.topk(min(asked, sums.size(0)))
+            words = torch.cat([words[place // places], (place % places).unsqueeze(1)], 1)
+            ended = words[:, -1] == end
+            if widened == "more":
+                seen = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
+                words, total, ended = words[seen], total[seen], ended[seen]
+            done += list(zip(total[ended].tolist(), words[ended], strict=True))
+            words, total = words[~ended], total[~ended]
+        if rest or not done:
+            done += list(zip(total.tolist(), words, strict=True))
+        done = sorted(done, key=lambda one: -one[0])[:width]
+        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([one for one, _ in done])
+
+    return wrong
+
+
 def end_for_nothing(step, ended, end):
     step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
     step[:, end] = step[:, end].masked_fill(ended, 0.0)
@@ -2238,6 +2488,10 @@ NOT_CARRIED = "The words were not reordered: a new word belongs behind its paren
 GREW_ON = (
     "A sentence that had ended went on growing: its only way on is 0, which costs nothing. Set its log-probabilities to minus "
     "infinity, and the one of 0 to 0."
+)
+SET_ASIDE = (
+    "Sentences that had ended were set aside, as many libraries do: here a finished one keeps its place in the beam, with its total, "
+    "until better ones push it out. It goes on with 0, which costs nothing."
 )
 
 register(
@@ -2311,6 +2565,17 @@ register(
                 "A sentence that has ended drops out of the beam: it keeps its place with its total, since the padding behind it costs "
                 "nothing, `step[:, 0]` is 0 there.",
             ),
+            Mistake(beam_with(on=lambda step, ended, end: step, goes_on=lambda ended: True), GREW_ON),
+            Mistake(
+                beam_with(on=padding_at_its_price),
+                "A sentence that has ended goes on with 0 alone, but pays for it: the way on with 0 costs nothing, put 0.0 into "
+                "`step[:, 0]` there.",
+            ),
+            *[
+                Mistake(set_aside(widened, enough, rest), SET_ASIDE)
+                for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
+                for rest in (True, False)
+            ],
             Mistake(
                 beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), 0.0)),
                 "A sentence that has ended goes on with every word for nothing: with 0 alone, all others are minus infinity.",
@@ -2425,33 +2690,6 @@ register_quiz(
 register_quiz(
     Quiz(
         id="6.b",
-        question="A batch has padding behind its shorter sources and behind its shorter targets. Which masks does the model need, if "
-        "padding is left out of the loss?",
-        options=[
-            (
-                "The causal mask in all three attentions.",
-                "The source is known as a whole: neither the encoder nor cross-attention hides later source words.",
-            ),
-            (
-                "The causal mask among the target words; the source's padding mask in the encoder and in cross-attention.",
-                "Padding behind the target lies in everybody's future: the causal mask hides it from all real words.",
-            ),
-            (
-                "The source's padding mask everywhere.",
-                "Among the target words it would hide the wrong places, and the words to be guessed would be seen.",
-            ),
-            (
-                "None at all: training makes the model ignore what it should not see.",
-                "A model that sees the answer learns to copy it.",
-            ),
-        ],
-        right=1,
-        explanation="Three attentions, two kinds of mask. What padding itself makes of what it sees is computed and never used.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="6.c",
         question="The well-known picture of the Transformer has a box 'Add & Norm' behind every part. The model of this lesson is pre-norm. Where are its norms?",
         options=[
             (
@@ -2473,6 +2711,32 @@ register_quiz(
         ],
         right=1,
         explanation="Post-norm: after the sum. Pre-norm: inside the branch. One switch, and never a silent choice.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="6.c",
+        question="Shorter sources and targets of a batch end in padding, which the loss leaves out. Which masks does the model need?",
+        options=[
+            (
+                "The causal mask in all three attentions.",
+                "The source is known as a whole: nobody need hide its later words.",
+            ),
+            (
+                "Among target words the causal one; in the encoder and across, the source's padding.",
+                "Padding behind the target lies in every real word's future.",
+            ),
+            (
+                "The source's padding mask everywhere.",
+                "Among the target words it would show the words to be guessed.",
+            ),
+            (
+                "None: training makes the model ignore what it should not see.",
+                "A model that sees the answer learns to copy it.",
+            ),
+        ],
+        right=1,
+        explanation="Three attentions, two kinds of mask. What padding itself sees is computed and never used.",
     )
 )
 register_quiz(
@@ -2509,11 +2773,11 @@ register_quiz(
         options=[
             (
                 "One: attention looks at everything at once.",
-                "In training all words that are read are known. Here word 7 is read only once it has been written.",
+                "In training all words are known. Here word 7 is read once it has been written.",
             ),
             (
                 "20, one after the other.",
-                "What is read at each step is what the step before has said. Sentences of a batch still run side by side.",
+                "Each step reads what the one before has said. Sentences still run side by side.",
             ),
             (
                 "One, if the causal mask is left away.",
@@ -2525,8 +2789,7 @@ register_quiz(
             ),
         ],
         right=1,
-        explanation="The Transformer trains in parallel, but it writes in sequence, like any recurrent net. What can be saved is work within "
-        "a step.",
+        explanation="It trains in parallel and writes in sequence. What can be saved is work within a step.",
     )
 )
 register_quiz(
@@ -2566,7 +2829,7 @@ register_quiz(
             ),
             (
                 "Its sentence is never less probable than the greedy one.",
-                "Usually not, but it may be: the greedy beginning can be pushed out by four that look better and turn out worse.",
+                "It may be: four that look better at first can push the greedy beginning out.",
             ),
             (
                 "Its translation is better.",
@@ -2578,6 +2841,6 @@ register_quiz(
             ),
         ],
         right=3,
-        explanation="Against the love of short sentences the total is divided by a power of the length: 0 leaves it, 1 compares means.",
+        explanation="Many systems divide the total by a power of the length, since every word costs.",
     )
 )

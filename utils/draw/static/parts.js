@@ -36,3 +36,15 @@ function svg(tag, parent, attributes = {}) {
   parent.append(element);
   return element;
 }
+
+function goalsFrom(row, column, rows, columns) {
+  // Where each key leads in a grid.
+  return {
+    ArrowLeft: [row, Math.max(column - 1, 0)],
+    ArrowRight: [row, Math.min(column + 1, columns - 1)],
+    ArrowUp: [Math.max(row - 1, 0), column],
+    ArrowDown: [Math.min(row + 1, rows - 1), column],
+    Home: [row, 0],
+    End: [row, columns - 1],
+  };
+}

@@ -115,14 +115,7 @@ function render({ model, el }) {
   }
 
   function press(event, layer, head) {
-    const goals = {
-      ArrowLeft: [layer, Math.max(head - 1, 0)],
-      ArrowRight: [layer, Math.min(head + 1, heads - 1)],
-      ArrowUp: [Math.max(layer - 1, 0), head],
-      ArrowDown: [Math.min(layer + 1, layers - 1), head],
-      Home: [layer, 0],
-      End: [layer, heads - 1],
-    };
+    const goals = goalsFrom(layer, head, layers, heads);
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === " " || (event.key === "Enter" && !event.shiftKey)) {
       event.preventDefault();

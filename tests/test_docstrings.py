@@ -1,0 +1,341 @@
+"""Facts about the labelled and unlabelled text made of docstrings: what is read, how it is split, and what leaks nowhere."""
+
+import gc
+import random
+from collections import Counter
+
+import pytest
+
+from utils.data import docstrings
+from utils.data.docstrings import (
+    FAMILIES,
+    KINDS,
+    LONGEST,
+    PARTS,
+    SHORTEST,
+    SOURCES,
+    TASKS,
+    Document,
+    Example,
+    Task,
+    continuation_task,
+    documents,
+    families,
+    families_task,
+    family_of,
+    few,
+    kinds_task,
+    parts_of_modules,
+    pretraining_texts,
+    prose,
+    sentences,
+    word_order_task,
+)
+from utils.data.real_text import NoText, paragraphs
+from utils.data.subwords import UNKNOWN, train_subwords
+
+
+def key(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+@pytest.fixture(scope="module")
+def library():
+    return documents()
+
+
+@pytest.fixture(scope="module")
+def parts(library):
+    return parts_of_modules()
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def task(request, library) -> Task:
+    return TASKS[request.param]()
+
+
+# Reading
+
+
+def test_docstrings_are_read_and_never_run(tmp_path):
+    (tmp_path / "package" / "test").mkdir(parents=True)
+    (tmp_path / "site-packages" / "other").mkdir(parents=True)
+    (tmp_path / "config-3.11").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n')
+    (tmp_path / "package" / "one.py").write_text(
+        'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n        def inner(): "Inner."\n'
+        'if x:\n    async def c(): "First."\nelse:\n    def c(): "Second."\n'
+        'try:\n    pass\nexcept ImportError:\n    def d(): "Fallback."\n\ndef bare(): pass\n'
+    )
+    for place in ("package/test/two.py", "site-packages/other/three.py", "config-3.11/four.py", "not-a-name.py"):
+        (tmp_path / place).write_text('"""Left out."""')
+    (tmp_path / "broken.py").write_text("def (:\n")
+    assert documents(tmp_path) == (
+        Document("The package.", "package", "", "module"),
+        Document("A class.\n\nIndented.", "package.one", "A", "class"),
+        Document("A method.", "package.one", "A.b", "function"),
+        Document("Inner.", "package.one", "A.b.inner", "function"),
+        Document("First.", "package.one", "c", "function"),
+        Document("Fallback.", "package.one", "d", "function"),
+    )
+
+
+def test_a_python_without_sources_says_so(tmp_path):
+    (tmp_path / "compiled.pyc").write_bytes(b"")
+    with pytest.raises(NoText, match="came without the sources of its library"):
+        documents(tmp_path)
+    (tmp_path / "little").mkdir()
+    (tmp_path / "little" / "json.py").write_text('"""Left alone."""')
+    with pytest.raises(NoText, match="examples for the train of the task families, got none"):
+        families_task(tmp_path / "little")
+
+
+def test_the_library_is_there_without_its_tests(library):
+    assert len(library) > 5000 and sum(len(one.text) for one in library) > 1_000_000
+    assert {one.kind for one in library} == set(KINDS)
+    tops = {part for one in library for part in one.module.split(".")}
+    assert not tops & {"test", "tests", "idle_test", "pydoc_data", "pip", "torch"}
+    assert len({(one.module, one.name) for one in library}) == len(library)
+    decoder = next(one for one in library if (one.module, one.name) == ("json.decoder", "JSONDecoder.decode"))
+    assert decoder.kind == "function" and decoder.text.startswith("Return the Python representation of")
+    modules = list(dict.fromkeys(one.module for one in library))
+    assert [module for module in modules if module.startswith("json")] == [
+        "json", "json.decoder", "json.encoder", "json.scanner", "json.tool",
+    ]  # fmt: skip
+
+
+def test_reading_leaves_the_collector_of_cycles_as_it_was(tmp_path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "module.py").write_text('"""Text."""')
+    assert gc.isenabled() and documents(tmp_path / "a") and gc.isenabled()
+    gc.disable()
+    try:
+        assert documents(tmp_path / "b") and not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_prose_has_no_examples_but_what_stands_around_them():
+    text = "Before.\n\n    >>> f(1)\n    2\n    >>> g()\n\nBetween >>> them.\n>>> h\nout\n\nAfter."
+    assert prose(text) == "Before.\n\n\nBetween >>> them.\n\nAfter."
+    assert prose(">>> only\ncode") == ""
+
+
+def test_sentences_end_at_full_stops_and_at_paragraphs():
+    text = "One thing. Two,\n  e.g. this! Three\n\nFour.\n\n>>> five. Six."
+    assert sentences(text) == ["One thing.", "Two, e.g. this!", "Three", "Four."]
+
+
+# The split
+
+
+def test_families_have_modules_of_their_own():
+    names = [name for tops in FAMILIES.values() for name in tops.split()]
+    assert len(families()) == 14 and len(set(names)) == len(names)
+    assert family_of("email.mime.text") == "mail" and family_of("emailing") is None
+
+
+def test_each_family_has_modules_in_training_and_in_the_test_and_its_largest_is_trained_on(library, parts):
+    sizes = Counter(one.module for one in library)
+    for family in families():
+        mine = {module: size for module, size in sizes.items() if family_of(module) == family}
+        total = sum(mine.values())
+        share = {part: sum(size for one, size in mine.items() if parts[one] == part) / total for part in PARTS}
+        assert parts[max(mine, key=mine.get)] == "train", family
+        assert 0.05 < share["test"] < 0.3 and share["validation"] < 0.2, (family, share)
+    outside = [module for module in sizes if family_of(module) is None]
+    assert len(outside) > 100 and all(parts[module] == "train" for module in outside)
+
+
+def test_a_module_more_moves_few_others(tmp_path):
+    names = [f"m{number}" for number in range(40)]
+    for folder, modules in (("before", names), ("after", [*names, "another"])):
+        (tmp_path / folder / "email").mkdir(parents=True)
+        for name in modules:
+            (tmp_path / folder / "email" / f"{name}.py").write_text('"""A text."""')
+    before, after = parts_of_modules(tmp_path / "before"), parts_of_modules(tmp_path / "after")
+    assert Counter(before.values())["test"] in (8, 9) and len(after) == 41
+    assert sum(after[module] != part for module, part in before.items()) <= 3
+
+
+# Tasks
+
+
+def test_no_module_and_no_text_is_in_two_parts(task, parts):
+    modules, texts = [], []
+    for part in PARTS:
+        examples = getattr(task, part)
+        assert all(parts[one.module] == part for one in examples)
+        modules.append({one.module for one in examples})
+        texts.append({key(text) for one in examples for text in (one.text, one.second) if text})
+    for first in range(3):
+        for second in range(first):
+            assert not modules[first] & modules[second] and not texts[first] & texts[second]
+
+
+def test_every_label_is_known_and_stands_in_training_and_test(task):
+    assert {one.label for one in task.train} == {one.label for one in task.test} == set(task.labels)
+    assert {one.label for one in task.validation} <= set(task.labels)
+    assert min(Counter(one.label for one in task.train).values()) >= 32
+    numbers = task.numbers(task.test)
+    assert [task.labels[number] for number in numbers] == [one.label for one in task.test]
+
+
+def test_a_task_is_the_same_at_every_call(task):
+    assert next(make for name, make in TASKS.items() if name == task.name)() == task
+
+
+def test_the_majority_is_counted_in_training_and_scored_on_the_test():
+    def examples(*labels):
+        return tuple(Example("text", label, "module") for label in labels)
+
+    task = Task("small", ("a", "b"), examples("a", "a", "b"), examples("b"), examples("b", "b", "b", "a"))
+    assert task.majority() == 0.25
+
+
+def test_families_are_texts_of_some_length_of_their_own_family():
+    task = families_task()
+    examples = [*task.train, *task.validation, *task.test]
+    assert all(one.label == family_of(one.module) and one.second is None for one in examples)
+    assert all(SHORTEST <= len(one.text) <= LONGEST and ">>>" not in one.text[:4] for one in examples)
+    assert len(task.train) > 1500 and len(task.test) > 400 and task.majority() < 0.2
+
+
+def test_what_is_said_in_many_modules_is_kept_once_and_held_out(tmp_path):
+    (tmp_path / "email").mkdir()
+    shared = "This is what every module says of itself, in so many words, and it is long enough to be an example."
+    for number in range(20):
+        own = f"This is what module {number} says of itself, and nobody else does; it is long enough to be an example."
+        (tmp_path / "email" / f"m{number:02}.py").write_text(f'"""{own}"""\ndef f():\n    """{shared}"""')
+    task = families_task(tmp_path)
+    assert [[one.text for one in getattr(task, part)].count(shared) for part in PARTS] == [0, 0, 1]
+
+
+def test_dealt_at_random_modules_are_on_both_sides_and_the_parts_are_as_large():
+    honest, dealt = families_task(), families_task(by_module=False)
+    assert [len(getattr(dealt, part)) for part in PARTS] == [len(getattr(honest, part)) for part in PARTS]
+    assert sorted(dealt.train + dealt.validation + dealt.test) == sorted(honest.train + honest.validation + honest.test)
+    seen = {one.module for one in dealt.train}
+    assert sum(one.module in seen for one in dealt.test) > 0.9 * len(dealt.test)
+
+
+def test_kinds_are_balanced_between_classes_and_functions(library):
+    task = kinds_task()
+    described = {(one.module, key(prose(one.text)))[:2]: one.kind for one in library}
+    for part in PARTS:
+        counts = Counter(one.label for one in getattr(task, part))
+        assert counts["function"] == counts["class"] > counts["module"] > 0
+        for one in getattr(task, part)[:200]:
+            if len(one.text) < 900:  # longer ones are cut
+                assert described[one.module, key(one.text)] == one.label
+    assert kinds_task(seed=1) != task
+
+
+def test_a_continuation_is_the_next_sentence_and_the_other_is_from_elsewhere(library):
+    task = continuation_task()
+    follows = set()
+    for one in library:
+        said = sentences(one.text)
+        follows |= {(one.module, *pair) for pair in zip(said, said[1:], strict=False)}
+    for part in PARTS:
+        for one in getattr(task, part):
+            assert ((one.module, one.text, one.second) in follows) == (one.label == "yes")
+        labels = Counter(one.label for one in getattr(task, part))
+        assert abs(labels["yes"] - labels["no"]) < 0.05 * labels.total()
+    # Neither sentence alone gives the answer away: what stands second under "no" follows something, too.
+    seconds = {second for _, _, second in follows}
+    assert all(one.second in seconds for one in task.train)
+
+
+def test_what_does_not_follow_is_never_from_the_same_docstring(tmp_path):
+    (tmp_path / "email").mkdir()
+    for number in range(20):
+        said = " ".join(f"In module{number} this is statement number {place} of twelve." for place in range(12))
+        (tmp_path / "email" / f"module{number}.py").write_text(f'"""{said}"""')
+    task = continuation_task(tmp_path)
+    apart = [one for part in PARTS for one in getattr(task, part) if one.label == "no"]
+    assert len(apart) > 50 and all(one.text.split()[1] != one.second.split()[1] for one in apart)
+
+
+def test_two_neighbours_are_swapped_and_nothing_else(library):
+    task = word_order_task()
+    written = {sentence for one in library for sentence in sentences(one.text)}
+    for one in random.Random(0).sample(task.train, 400):
+        assert (one.text in written) == (one.label == "as written")
+        if one.label == "swapped":
+            words = one.text.split(" ")
+            back = [" ".join([*words[:at], words[at + 1], words[at], *words[at + 2 :]]) for at in range(len(words) - 1)]
+            assert any(text in written for text in back)
+
+
+def test_few_labels_are_as_many_of_each_and_a_larger_draw_holds_the_smaller():
+    task = families_task()
+    for seed in range(3):
+        four = few(task, 4, seed)
+        assert Counter(one.label for one in four) == dict.fromkeys(task.labels, 4) and set(four) <= set(task.train)
+        assert set(few(task, 1, seed)) < set(four) < set(few(task, 16, seed))
+        assert few(task, 4, seed) == four != few(task, 4, seed + 10)
+    with pytest.raises(ValueError, match=r"expected 1 to \d+ examples per class, as many as 'code' has; got 9999"):
+        few(task, 9999)
+    with pytest.raises(ValueError, match="got 0"):
+        few(task, 0)
+
+
+# Text without labels
+
+
+def test_nothing_of_a_held_out_docstring_is_in_the_pretraining_text(library, parts):
+    texts = pretraining_texts()
+    trained = [key(part) for text in texts.train for part in paragraphs(text)]
+    validated = {key(part) for text in texts.validation for part in paragraphs(text)}
+    tested = {
+        key(part) for one in library if parts[one.module] == "test" for part in paragraphs(prose(one.text)) if part
+    }
+    assert not tested & set(trained) and not tested & validated and not validated & set(trained)
+    assert len(trained) < 1.001 * len(set(trained))  # next to nothing is said twice
+    assert sum(map(len, texts.train)) > 1_000_000 and sum(map(len, texts.validation)) > 80_000
+
+
+def test_the_test_texts_of_every_task_are_unseen_in_pretraining(task):
+    seen = {key(sentence) for text in pretraining_texts().train for sentence in sentences(text)}
+    asked = {key(sentence) for one in task.test for sentence in sentences(one.text) if len(sentence) >= 30}
+    assert len(asked) > 200 and len(asked & seen) <= 0.002 * len(asked)
+
+
+def test_the_library_repeats_itself_so_the_cut_is_needed(library, parts):
+    said = {part: set() for part in PARTS}
+    for one in library:
+        said[parts[one.module]] |= {key(sentence) for sentence in sentences(one.text) if len(sentence) >= 30}
+    assert len(said["test"] & said["train"]) > 10
+
+
+def test_sources_are_chosen_and_validation_is_of_the_chosen_ones(library):
+    docs, manual = pretraining_texts(["docstrings"]), pretraining_texts(["manual"])
+    both = pretraining_texts()
+    assert both.validation == docs.validation + manual.validation
+    assert both.train[: len(docs.train)] == docs.train and len(manual.validation) < len(manual.train)
+    assert any('The "if" statement' in text for text in both.train) and not any(
+        'The "if" statement' in text for text in docs.train
+    )
+    for wrong in (["wiki"], []):
+        with pytest.raises(ValueError, match=f"expected some of {', '.join(SOURCES)}, got"):
+            pretraining_texts(wrong)
+
+
+def test_the_docstrings_of_torch_are_more_training_text_and_no_validation(monkeypatch, tmp_path):
+    (tmp_path / "tensor.py").write_text('"""A tensor of our own."""')
+    monkeypatch.setattr(docstrings, "torch_folder", lambda: tmp_path)
+    with_torch, without = pretraining_texts(SOURCES), pretraining_texts()
+    assert with_torch.train == (*without.train, "A tensor of our own.")
+    assert with_torch.validation == without.validation
+    monkeypatch.undo()
+    assert (docstrings.torch_folder() / "nn" / "modules" / "linear.py").is_file()
+
+
+def test_a_tokenizer_of_the_pretraining_text_can_write_the_test():
+    texts = pretraining_texts()
+    subwords = train_subwords(texts.train, 1000)
+    assert len(subwords) == 1000
+    numbers = [number for one in families_task().test for number in subwords.encode(one.text)]
+    assert numbers.count(UNKNOWN) < 0.001 * len(numbers)

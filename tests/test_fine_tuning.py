@@ -1,0 +1,304 @@
+"""Facts about fine-tuning: six ways to use few labels, and what happens to the parameters on the way."""
+
+import math
+
+import pytest
+import torch
+
+from utils.data.docstrings import TASKS, families_task, few
+from utils.data.subwords import END, PAD, SPECIAL, START
+from utils.models.language import Classifier, LowRank, MaskedLM
+from utils.training import fine_tuning
+from utils.training.fine_tuning import (
+    WAYS,
+    Recipe,
+    Texts,
+    WordVectorsAndGRU,
+    accuracies,
+    along_the_line,
+    answer,
+    answers,
+    as_texts,
+    between,
+    classifier,
+    distances,
+    drawn,
+    features,
+    group_of,
+    in_parts,
+    masked_loss,
+    parameters_of,
+    setting,
+    several_tasks,
+    switch_adapters_off,
+    tune,
+    why_it_works,
+    word_vectors,
+)
+
+SMALL = {
+    "steps": 8,
+    "dim": 16,
+    "heads": 2,
+    "hidden": 32,
+    "layers": 2,
+    "length": 24,
+    "batch": 4,
+    "pieces": 400,
+    "texts": 150,
+}
+QUICK = Recipe(3e-3, 0.01, 1.0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    """One small encoder serves all tests here, and the reader's kept results stay out of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_CACHE", str(tmp_path_factory.mktemp("kept")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def given(own_cache):
+    return setting("families", SMALL, longest=20)
+
+
+@pytest.fixture(scope="module")
+def some(given):
+    return given.texts(few(given.task, 1, 0))
+
+
+# Texts
+
+
+def test_texts_are_framed_cut_and_padded_behind(given):
+    examples = given.task.train[:30]
+    texts = as_texts(given.task, examples, given.subwords, 20)
+    assert texts.numbers.size(1) <= 20 and (texts.numbers[:, 0] == START).all()
+    assert torch.equal(texts.real, texts.numbers != PAD)
+    for row, length in enumerate(texts.real.sum(1)):
+        assert texts.numbers[row, length - 1] == END
+    assert torch.equal(texts.labels, given.task.numbers(examples))
+
+
+def test_parts_hold_every_text_once_and_no_column_of_padding(some):
+    seen = []
+    for places, part in in_parts(some, 4):
+        seen += places.tolist()
+        assert part.real.any(0).all()
+        n = part.numbers.size(1)
+        assert torch.equal(part.numbers, some.numbers[places, :n]) and not some.real[places, n:].any()
+    assert sorted(seen) == list(range(len(some)))
+
+
+def test_answers_come_in_the_order_of_the_texts(given, some):
+    model = classifier("full", given, 0).eval()
+    with torch.no_grad():
+        alone = torch.cat([model(*texts_of(some, row)) for row in range(len(some))])
+        means = torch.cat([model.head(features(model.body, some)[row : row + 1]) for row in range(len(some))])
+    assert torch.allclose(answers(model, some), alone, atol=1e-5)
+    assert torch.allclose(means, alone, atol=1e-5)
+
+
+def texts_of(texts, row):
+    one = texts.part(torch.tensor([row]))
+    return one.numbers, one.real
+
+
+# Training
+
+
+def test_training_learns_its_texts_and_the_seed_decides_the_order(given, some):
+    ends = []
+    for seed in (0, 0):
+        model = classifier("full", given, 0)
+        losses = tune(model, some, Recipe(2e-2, 0.0, 10.0), seed)
+        assert len(losses) == round(10 * math.sqrt(len(some))) and losses[-1] < 0.5 * losses[0]
+        assert not model.training
+        ends.append(model.head.weight.detach())
+    assert torch.equal(*ends)
+    more = given.texts(few(given.task, 2, 0))  # two batches
+    orders = []
+    for seed in (0, 1):
+        model = classifier("full", given, 0)
+        orders.append(tune(model, more, QUICK, seed))
+    assert not torch.equal(*orders)
+
+
+def test_what_is_frozen_stays(given, some):
+    for way in ("adapters", "word vectors + GRU"):
+        model = classifier(way, given, 0)
+        frozen = {name: one.clone() for name, one in model.named_parameters() if not one.requires_grad}
+        trained = {name: one.clone() for name, one in model.named_parameters() if one.requires_grad}
+        tune(model, some, QUICK, 0)
+        after = dict(model.named_parameters())
+        assert frozen and all(torch.equal(after[name], value) for name, value in frozen.items())
+        assert all(not torch.equal(after[name], value) for name, value in trained.items() if "head" in name)
+
+
+def test_full_and_scratch_differ_in_the_start_of_the_body_alone(given):
+    full, scratch = classifier("full", given, 3), classifier("scratch", given, 3)
+    assert torch.equal(full.body.words.table.weight, given.pretrained["state"]["words.table.weight"])
+    assert not torch.equal(full.body.words.table.weight, scratch.body.words.table.weight)
+    assert {name: one.shape for name, one in full.named_parameters()} == {
+        name: one.shape for name, one in scratch.named_parameters()
+    }
+    again = classifier("scratch", given, 3)
+    assert torch.equal(again.body.words.table.weight, scratch.body.words.table.weight)
+
+
+def test_each_draw_of_the_body_is_a_copy(given):
+    first, second = given.body(), given.body()
+    with torch.no_grad():
+        first.words.table.weight.zero_()
+    assert second.words.table.weight.abs().sum() > 0
+
+
+# The older way
+
+
+def test_pieces_in_the_same_company_get_vectors_that_point_the_same_way():
+    a, b, c, x, y, z = range(len(SPECIAL), len(SPECIAL) + 6)
+    generator = torch.Generator().manual_seed(0)
+    # a and b each stand between x and y; c stands with z.
+    phrases = [[x, a, y], [x, b, y], [z, c, z]]
+    order = torch.randint(0, 3, (600,), generator=generator).tolist()
+    text = torch.tensor([n for one in order for n in (START, START, *phrases[one], END, END)])
+    vectors = word_vectors(text, len(SPECIAL) + 6, 3, window=2)
+    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    assert unit[a] @ unit[b] > 0.95
+    assert unit[a] @ unit[c] < 0.3
+    assert torch.equal(vectors, word_vectors(text, len(SPECIAL) + 6, 3, window=2))
+
+
+def test_the_recurrent_reader_does_not_read_padding():
+    torch.manual_seed(0)
+    body = WordVectorsAndGRU(torch.randn(30, 6), 8)
+    numbers = torch.randint(1, 30, (2, 7))
+    real = torch.arange(7) < torch.tensor([[7], [4]])
+    together = body.vectors(numbers, real)
+    alone = body.vectors(numbers[1:, :4], real[1:, :4])
+    assert together.shape == (2, 7, 8)
+    assert torch.allclose(together[1, :4], alone[0], atol=1e-6)
+    assert not together[1, 4:].any()
+
+
+# Six ways
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_answers_with_classes_and_the_same_seed_gives_the_same(given, way):
+    examples, asked = few(given.task, 1, 0), given.task.test[:25]
+    first, again = (answer(way, given, examples, asked, 0, QUICK) for _ in range(2))
+    assert first.shape == (25,) and torch.equal(first, again)
+    assert first.min() >= 0 and first.max() < given.classes
+
+
+def test_all_labels_are_the_training_set_and_few_are_few():
+    task = families_task()
+    assert drawn(task, None, 3) == task.train
+    assert drawn(task, 2, 3) == few(task, 2, 3)
+
+
+def test_unknown_ways_and_tasks_are_refused(given):
+    with pytest.raises(ValueError, match="expected a way that trains by steps.*'half'"):
+        classifier("half", given, 0)
+    with pytest.raises(ValueError, match="families, kinds, continuation, word order, got 'glue'"):
+        setting("glue", SMALL)
+
+
+def test_the_table_has_a_number_for_each_way_count_and_seed(given, monkeypatch):
+    monkeypatch.setattr(fine_tuning, "RECIPES", dict.fromkeys(fine_tuning.RECIPES, QUICK))
+    found = accuracies.__wrapped__(("bag of words", "full"), (1, 2), 2, pretraining=SMALL, longest=20, asked=40)
+    assert found["accuracy"].shape == (2, 2, 2) and found["sizes"][1] == 40
+    assert ((found["accuracy"] >= 0) & (found["accuracy"] <= 1)).all()
+    examples = few(given.task, 2, 1)
+    alone = answer("full", given, examples, given.task.test[:40], 1, QUICK)
+    expected = (alone == given.task.numbers(given.task.test[:40])).float().mean()
+    assert found["accuracy"][1, 1, 1] == expected
+
+
+def test_the_validation_part_is_another_part_than_the_test(given):
+    options = {"pretraining": SMALL, "longest": 20, "asked": 40}
+    parts = [
+        accuracies.__wrapped__(("bag of words",), (4,), 1, part=part, **options) for part in ("validation", "test")
+    ]
+    by_hand = answer("bag of words", given, few(given.task, 4, 0), given.task.validation[:40], 0)
+    right = (by_hand == given.task.numbers(given.task.validation[:40])).float().mean()
+    assert parts[0]["accuracy"].item() == right
+
+
+# Why it works
+
+
+def test_distances_are_shares_of_the_length_part_by_part():
+    start = {"head.weight": torch.tensor([3.0, 4.0]), "body.words.table.weight": torch.ones(4)}
+    end = {"head.weight": torch.tensor([3.0, 5.0]), "body.words.table.weight": torch.ones(4)}
+    assert distances(start, end) == {"head": pytest.approx(0.2), "words": 0.0}
+
+
+def test_every_parameter_of_a_classifier_has_its_part():
+    model = Classifier(MaskedLM(30, 8, 2, 8, 2), 8, 3)
+    groups = {group_of(name) for name, _ in model.named_parameters()}
+    assert groups == {"words", "layer 1", "layer 2", "final norm", "head"}
+    assert group_of("body.encoder.layers.1.attention.mix.weight") == "layer 2"
+
+
+def test_the_line_begins_at_the_start_and_ends_at_the_end(given, some):
+    start, end = ({"a": torch.tensor([value])} for value in (1.0, 3.0))
+    assert [between(start, end, share)["a"].item() for share in (0.0, 0.25, 1.0)] == [1.0, 1.5, 3.0]
+    model = classifier("full", given, 0)
+    begin = parameters_of(model)
+    tune(model, some, Recipe(5e-3, 0.0, 10.0), 0)
+    finish = parameters_of(model)
+    last = torch.nn.functional.cross_entropy(answers(model, some), some.labels)
+    line = along_the_line(model, begin, finish, (0.0, 0.5, 1.0), some, some)
+    assert line["loss"][2] == pytest.approx(last.item(), abs=1e-5)
+    assert line["loss"][0] == pytest.approx(math.log(14), abs=0.1)  # a new head knows nothing
+    assert line["loss"][2] < line["loss"][1] < line["loss"][0]
+    assert line["accuracy"][2] > line["accuracy"][0]
+
+
+def test_adapters_that_are_taken_off_leave_the_model_as_it_was(given, some):
+    before = masked_loss(given.body(), given.text, 8)
+    model = classifier("adapters", given, 0)
+    tune(model, some, Recipe(1e-1, 0.0, 3.0), 0)
+    on = masked_loss(model.body, given.text, 8)
+    switch_adapters_off(model)
+    assert any(isinstance(one, LowRank) for one in model.modules())
+    assert abs(on - before) > 1e-4
+    assert masked_loss(model.body, given.text, 8) == pytest.approx(before, abs=1e-6)
+
+
+def test_why_it_works_tells_of_both_starts(monkeypatch):
+    monkeypatch.setattr(fine_tuning, "RECIPES", dict.fromkeys(fine_tuning.RECIPES, QUICK))
+    found = why_it_works.__wrapped__(1, 0, pretraining=SMALL, shares=(0.0, 1.0), longest=20, asked=20, fragments=4)
+    for way in ("full", "scratch"):
+        assert found[way]["line"]["loss"].shape == (2,)
+        assert set(found[way]["distance"]) == {"words", "layer 1", "layer 2", "final norm", "head"}
+        assert all(value > 0 for value in found[way]["distance"].values())
+    forgotten = found["forgotten"]
+    assert forgotten["adapters off"] == pytest.approx(forgotten["pretrained"], abs=1e-6)
+    assert forgotten["full"] != forgotten["pretrained"]
+
+
+# Several tasks
+
+
+def test_one_encoder_serves_every_task():
+    found = several_tasks.__wrapped__(
+        seeds=1, ways=("bag of words", "full"), pretraining=SMALL, per_class=2, longest=20, asked=20, steps=0.5
+    )
+    assert found["tasks"] == list(TASKS) and found["accuracy"].shape == (4, 2, 1)
+    assert ((found["accuracy"] >= 0) & (found["accuracy"] <= 1)).all()
+    assert found["majority"][0] == pytest.approx(families_task().majority())
+
+
+def test_pairs_of_sentences_are_read_with_an_end_between_them(given):
+    task = TASKS["continuation"]()
+    texts = as_texts(task, task.train[:20], given.subwords, 40)
+    assert ((texts.numbers == END).sum(1) == 2).all()
+
+
+def test_texts_know_how_many_they_are():
+    assert len(Texts(torch.zeros(3, 2), torch.ones(3, 2), torch.zeros(3))) == 3

@@ -1,0 +1,287 @@
+"""Facts about what pretraining takes out of a text, and about models that learn to put it back."""
+
+import math
+
+import pytest
+import torch
+
+from utils.data.subwords import END, GAPS, MASK, PAD, SPECIAL, START
+from utils.models.language import CausalLM, MaskedLM
+from utils.models.transformer import Transformer
+from utils.training import pretraining
+from utils.training.pretraining import (
+    NOT_ASKED,
+    Asked,
+    continue_text,
+    corpus,
+    corrupt_spans,
+    draw_fragments,
+    fill_in,
+    held_out_losses,
+    mask_tokens,
+    pretrain,
+    restore_pretrained,
+    start_from_counts,
+    write_gaps,
+)
+
+SMALL = {
+    "steps": 40,
+    "dim": 32,
+    "heads": 2,
+    "hidden": 64,
+    "layers": 1,
+    "length": 24,
+    "batch": 6,
+    "pieces": 400,
+    "texts": 150,
+}
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+# Masked words
+
+
+def masked(b=200, n=100, pieces=500, **options):
+    numbers = torch.randint(len(SPECIAL), pieces, (b, n), generator=generator())
+    numbers[:, 0], numbers[:, -10], numbers[:, -9:] = START, END, PAD
+    real = numbers != PAD
+    return numbers, real, *mask_tokens(numbers, real, MASK, pieces, generator=generator(1), **options)
+
+
+def test_of_the_chosen_80_10_10_and_the_rest_stays():
+    numbers, real, inputs, targets, chosen = masked()
+    ordinary = real & (numbers >= len(SPECIAL))
+    assert chosen.sum() / ordinary.sum() == pytest.approx(0.15, abs=0.01)
+    hidden, same = inputs == MASK, inputs == numbers
+    assert (hidden & chosen).sum() / chosen.sum() == pytest.approx(0.8, abs=0.03)
+    assert (same & chosen).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
+    assert (chosen & ~hidden & ~same).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
+    assert same[~chosen].all()
+
+
+def test_targets_are_what_stood_there_and_nothing_is_asked_elsewhere():
+    numbers, _, _, targets, chosen = masked()
+    assert torch.equal(targets[chosen], numbers[chosen])
+    assert (targets[~chosen] == NOT_ASKED).all()
+
+
+def test_neither_padding_nor_special_pieces_are_chosen_and_none_is_put_in_at_random():
+    numbers, real, inputs, _, chosen = masked(share=1.0)
+    assert torch.equal(chosen, real & (numbers >= len(SPECIAL)))
+    strange = chosen & (inputs != MASK)
+    assert inputs[strange].min() >= len(SPECIAL) and inputs[strange].max() < 500
+    assert len(inputs[strange].unique()) > 400
+
+
+def test_the_text_itself_is_left_as_it_was():
+    numbers, *_ = masked()
+    before = numbers.clone()
+    mask_tokens(numbers, numbers != PAD, MASK, 500, generator=generator())
+    assert torch.equal(numbers, before)
+
+
+def test_a_share_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="share from 0 to 1, got 15"):
+        masked(share=15)
+
+
+# Spans
+
+
+def put_back(source, target):
+    """The text that source and target were cut from."""
+    found, current = {}, None
+    for number in target.tolist():
+        if number in GAPS:
+            current = number
+            found[current] = []
+        else:
+            found[current].append(number)
+    return [one for number in source.tolist() for one in found.get(number, [number])], found
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 64, 100])
+@pytest.mark.parametrize("share", [0.1, 0.15, 0.5])
+def test_source_and_target_together_are_the_text(n, share):
+    numbers = torch.arange(100, 100 + n)
+    for seed in range(20):
+        source, target = corrupt_spans(numbers, GAPS, share, 3.0, generator(seed))
+        text, found = put_back(source, target)
+        assert text == numbers.tolist()
+        cut = min(max(round(share * n), 1), n - 1)
+        assert sum(map(len, found.values())) == cut
+        spans = len(found) - 1
+        assert list(found) == list(GAPS[: spans + 1]) and found[GAPS[spans]] == []  # the last gap ends the target
+        assert all(found[gap] for gap in GAPS[:spans])
+        assert len(source) == n - cut + spans and len(target) == cut + spans + 1
+
+
+def test_spans_lie_anywhere_and_never_touch():
+    numbers = torch.arange(100, 120)
+    first, last, lengths = set(), set(), []
+    for seed in range(300):
+        source, target = corrupt_spans(numbers, GAPS, 0.3, 3.0, generator(seed))
+        gaps = [number in GAPS for number in source.tolist()]
+        assert not any(one and two for one, two in zip(gaps, gaps[1:], strict=False))
+        first.add(gaps[0])
+        last.add(gaps[-1])
+        lengths += [len(one) for one in put_back(source, target)[1].values() if one]
+    assert first == last == {True, False}
+    assert sum(lengths) / len(lengths) == pytest.approx(3.0, abs=0.01)
+    assert {1, 2, 3, 4, 5} == set(lengths)
+
+
+def test_more_spans_than_names_are_never_cut():
+    source, target = corrupt_spans(torch.arange(100, 400), GAPS[:4], 0.5, 2.0, generator())
+    assert sum(number in GAPS for number in source.tolist()) == 3
+    assert put_back(source, target)[0] == list(range(100, 400))
+
+
+@pytest.mark.parametrize("wrong", [{"numbers": torch.tensor([7])}, {"share": 0.0}, {"share": 1.0}, {"gaps": GAPS[:1]}])
+def test_nothing_to_cut_is_refused(wrong):
+    with pytest.raises(ValueError, match="expected at least two pieces"):
+        corrupt_spans(**{"numbers": torch.arange(100, 120), **wrong})
+
+
+# The text
+
+
+@pytest.fixture(scope="module")
+def text():
+    return corpus(400, 24, 150)
+
+
+def test_the_text_is_framed_texts_in_a_row_and_the_held_out_fragments_go_through_theirs(text):
+    assert text.train[0] == START and text.train[-1] == END
+    assert (text.train == START).sum() == (text.train == END).sum() == 150
+    assert not ((text.train == PAD) | (text.train == MASK)).any()
+    assert text.held_out.size(1) == 25
+    assert torch.equal(text.held_out[:-1, -1], text.held_out[1:, 0])
+    assert text.subwords.decode(text.held_out[0]) not in text.subwords.decode(text.train)
+
+
+def test_fragments_are_stretches_of_the_text_from_all_over_it():
+    text = torch.arange(50)
+    drawn = draw_fragments(text, 5, 400, generator())
+    assert drawn.shape == (400, 5) and (drawn.diff() == 1).all()
+    assert drawn.min() == 0 and drawn.max() == 49
+
+
+def test_too_little_text_for_a_fragment_is_refused():
+    with pytest.raises(ValueError, match="at least 100001 pieces of validation text"):
+        corpus(400, 100_000, 150)
+
+
+# Objectives
+
+
+def test_a_model_that_has_learnt_nothing_says_how_frequent_pieces_are(text):
+    model = MaskedLM(len(text.subwords), 8, 2, 8, 1)
+    counts = text.train.bincount(minlength=len(text.subwords)).float()
+    start_from_counts(model, counts)
+    with torch.no_grad():
+        model.words.table.weight.zero_()
+    asked = Asked(len(text.subwords), 0.15).masked
+    loss, unigram = held_out_losses(model, "masked", text, asked, counts)
+    assert loss == pytest.approx(unigram, abs=1e-4)
+    assert held_out_losses(model, "masked", text, asked, counts) == (loss, unigram)  # the same pieces each time
+
+
+def test_the_causal_objective_asks_about_every_piece_but_the_first(text):
+    model = CausalLM(len(text.subwords), 8, 2, 8, 1)
+    fragments = text.held_out[:3]
+    logits, targets = Asked(len(text.subwords), 1.0).causal(model, fragments, generator())
+    assert torch.equal(targets.view(3, 24), fragments[:, 1:])
+    assert torch.allclose(logits.view(3, 24, -1)[1], model(fragments[1:2, :-1])[0], atol=1e-5)
+
+
+def test_the_spans_are_written_from_the_start_token_on_each_after_those_before_it(text):
+    seen = {}
+
+    class Watched(Transformer):
+        def forward(self, source, source_mask, target, need_weights=False):
+            seen.update(source=source, target=target)
+            return super().forward(source, source_mask, target)
+
+    pieces = len(text.subwords)
+    model = Watched(pieces, pieces, 8, 2, 8, 1, norm="pre", tied="all")
+    logits, targets = Asked(pieces, 0.3).spans(model, text.held_out[:3], generator())
+    targets = targets.view(3, -1)
+    assert (seen["target"][:, 0] == START).all() and torch.equal(seen["target"][:, 1:], targets[:, :-1])
+    for row in range(3):
+        assert put_back(seen["source"][row], targets[row])[0] == text.held_out[row, :-1].tolist()
+    assert logits.shape == (targets.numel(), pieces)
+
+
+def test_an_unknown_objective_is_refused():
+    with pytest.raises(ValueError, match="masked, causal, spans, got 'next'"):
+        pretraining.build("next", {})
+    with pytest.raises(ValueError, match="masked, causal, spans, got 'next'"):
+        pretrain.__wrapped__("next")
+
+
+# Trained, small
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return {name: pretrain.__wrapped__(name, 0, **SMALL) for name in pretraining.OBJECTIVES}
+
+
+@pytest.mark.parametrize("objective", pretraining.OBJECTIVES)
+def test_even_a_short_training_learns_and_the_restored_model_is_the_trained_one(trained, objective, text):
+    result = trained[objective]
+    assert result["loss"].shape == (40,) and result["loss"][-8:].mean() < result["loss"][:8].mean()
+    assert result["perplexity"] == pytest.approx(math.exp(result["held_out"]))
+    restored = restore_pretrained(result)
+    asked = getattr(Asked(len(text.subwords), pretraining.SHARES[objective]), objective)
+    counts = text.train.bincount(minlength=len(text.subwords)).float()
+    loss, unigram = held_out_losses(restored.model, objective, text, asked, counts)
+    assert loss == pytest.approx(result["held_out"], abs=1e-6) and unigram == pytest.approx(result["unigram"])
+    assert restored.subwords.encode("return a list") == text.subwords.encode("return a list")
+
+
+def test_the_same_seed_gives_the_same_model_and_another_seed_another(trained):
+    again = pretrain.__wrapped__("masked", 0, **SMALL)
+    assert again["held_out"] == trained["masked"]["held_out"]
+    other = pretrain.__wrapped__("masked", 1, **{**SMALL, "steps": 2})
+    assert not torch.equal(other["loss"], again["loss"][:2])
+
+
+def test_the_unigram_beside_the_causal_model_is_the_counting_models(trained):
+    result = trained["causal"]
+    assert result["unigram"] == pytest.approx(result["counts"][1], rel=0.01)  # they smooth differently
+
+
+def test_a_blank_is_filled_with_pieces_of_text_likeliest_first(trained):
+    restored = restore_pretrained(trained["masked"])
+    blanks = fill_in(restored, "Return the [MASK] of a [MASK].", count=4)
+    assert len(blanks) == 2 and all(len(one) == 4 for one in blanks)
+    for blank in blanks:
+        chances = [chance for _, chance in blank]
+        assert chances == sorted(chances, reverse=True) and 0 < sum(chances) < 1
+        assert not any(piece in SPECIAL for piece, _ in blank)
+    with pytest.raises(ValueError, match=r"with \[MASK\] in it"):
+        fill_in(restored, "Return the length.")
+    with pytest.raises(ValueError, match="pretrained by causal, got one by masked"):
+        continue_text(restored, "Return")
+
+
+def test_a_prompt_is_continued_and_the_seed_decides_how(trained):
+    restored = restore_pretrained(trained["causal"])
+    first, again, other = (continue_text(restored, "Return the", 30, temperature=1.0, seed=seed) for seed in (0, 0, 1))
+    assert first == again != other
+    assert first.startswith("return the") and len(first) > len("return the")
+    assert "[GAP" not in first and "[MASK]" not in first
+
+
+def test_each_gap_gets_a_text(trained):
+    restored = restore_pretrained(trained["spans"])
+    found = write_gaps(restored, "Return the [GAP0] of a list and [GAP1].", limit=12)
+    assert len(found) == 2 and all(isinstance(one, str) and "[GAP" not in one for one in found)
+    with pytest.raises(ValueError, match="1 to 15 gaps"):
+        write_gaps(restored, "Return the length.")

@@ -1,0 +1,247 @@
+"""Facts about subwords: by hand and by the library `tokenizers`, which must agree merge by merge."""
+
+import json
+import random
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import BPE, WordPiece
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from tokenizers.trainers import BpeTrainer, WordPieceTrainer
+
+from utils.data.real_text import topics
+from utils.data.subwords import (
+    CONTINUES,
+    END,
+    GAPS,
+    MASK,
+    PAD,
+    SPACE,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    Subwords,
+    bpe_merges,
+    bpe_split,
+    merge,
+    tidy,
+    train_subwords,
+    word_counts,
+    wordpiece_scores,
+    wordpiece_split,
+    words,
+)
+
+TEXTS = (
+    "The lowest of the low, lower than low: the newest and widest of the new.",
+    "Return a new list; the list holds lists. Raise ValueError if the list is empty.",
+    "It's the reader's own file_name, e.g. data_2.txt (read at 10:45).",
+    "Banana bandana, aaaa aaa aa a: the same letters again and again.",
+)
+
+
+def texts_at_random(seed: int, letters: str = "ab", amount: int = 60) -> list[str]:
+    """Words of few letters: many ties, many overlaps such as aaa."""
+    generator = random.Random(seed)
+    return ["".join(generator.choices(letters, k=generator.randint(1, 9))) for _ in range(amount)]
+
+
+def library_merges(counts, size: int) -> list[tuple[str, str]]:
+    """The library's own merges on the same words; it has as many pieces as asked for, or as many as there can be."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = BpeTrainer(vocab_size=size, show_progress=False)
+    tokenizer.train_from_iterator([word for word, count in counts.items() for _ in range(count)], trainer)
+    return [tuple(pair) for pair in json.loads(tokenizer.to_str())["model"]["merges"]]
+
+
+# By hand
+
+
+def test_words_keep_their_space_and_nothing_but_case_and_line_breaks_is_lost():
+    assert words("Return  a list.\n  It's f_x2") == [
+        f"{SPACE}return", f"{SPACE}a", f"{SPACE}list", ".", f"{SPACE}it's", f"{SPACE}f", "_", "x", "2",
+    ]  # fmt: skip
+    for text in (*TEXTS, "x = (y[0] -- 'a'), **kw; __init__ ...", "naïve Größe, 漢字 и §5"):
+        assert "".join(words(text, lower=False)).replace(SPACE, " ") == tidy(text)
+    assert words(" \n ") == []
+
+
+def test_words_are_counted_over_all_texts_and_one_text_is_refused():
+    counts = word_counts(["The list.", "the list of the lists"])
+    assert counts == {f"{SPACE}the": 3, f"{SPACE}list": 2, ".": 1, f"{SPACE}of": 1, f"{SPACE}lists": 1}
+    with pytest.raises(TypeError, match="put it into a list"):
+        word_counts("the list")
+
+
+def test_the_classic_example_by_hand():
+    counts = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+    # e-s and s-t both occur 9 times: e is older than s, so e-s goes first.
+    assert bpe_merges(counts, 4) == [("e", "s"), ("es", "t"), ("l", "o"), ("lo", "w")]
+
+
+def test_merging_goes_from_left_to_right_and_does_not_overlap():
+    assert merge("aaa", ("a", "a")) == ["aa", "a"]
+    assert merge("aaaab", ("a", "a")) == ["aa", "aa", "b"]
+    assert merge(["ab", "c", "ab"], ("a", "b")) == ["ab", "c", "ab"]
+
+
+def test_a_word_counts_as_often_as_it_occurs_and_one_that_never_occurs_counts_nothing():
+    assert bpe_merges({"ab": 2, "cd": 3, "ef": 0}, 9) == [("c", "d"), ("a", "b")]
+    assert bpe_merges({}, 3) == [] and bpe_merges({"ab": 1}, 0) == []
+
+
+@pytest.mark.parametrize("letters", ["ab", "abc", "abcdefgh"])
+def test_merges_equal_the_library_to_the_last_one_ties_included(letters):
+    for seed in range(8):
+        counts = word_counts(texts_at_random(seed, letters))
+        wanted = library_merges(counts, 10_000)
+        # The space's mark makes each word's first pair; both go on until every word is one piece.
+        assert len(wanted) > 20 and bpe_merges(counts, len(wanted) + 5) == wanted
+
+
+def test_hundreds_of_merges_of_real_text_equal_the_library():
+    counts = word_counts([topics()["strings"], topics()["with"], topics()["assignment"]])
+    by_hand = bpe_merges(counts, 300)
+    assert len(by_hand) == 300 and by_hand == library_merges(counts, 10_000)[:300]
+
+
+def test_splitting_by_rank_equals_the_library_also_on_words_it_never_saw():
+    for seed in range(5):
+        counts = word_counts(texts_at_random(seed, "abcd"))
+        merges = bpe_merges(counts, 25)
+        characters = sorted({one for word in counts for one in word})
+        pieces = dict.fromkeys([*characters, *("".join(pair) for pair in merges)])
+        model = BPE({piece: number for number, piece in enumerate(pieces)}, merges)
+        for text in texts_at_random(seed + 100, "abcd", 200):
+            found = bpe_split(SPACE + text, merges)
+            assert found == [token.value for token in model.tokenize(SPACE + text)], text
+
+
+def test_the_rank_decides_and_not_the_length():
+    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("c", "d")]
+    assert bpe_split("abcd", merges) == ["a", "bc", "d"]
+    assert bpe_split("abd", merges) == ["ab", "d"] and bpe_split("", merges) == []
+
+
+# WordPiece
+
+
+def test_wordpiece_prefers_parts_that_seldom_occur_apart():
+    counts = {"the": 50, "then": 20, "other": 10, "quiz": 1}
+    scores = wordpiece_scores(counts)
+    assert scores[("##i", "##z")] == max(scores.values()) == 1
+    assert bpe_merges(counts, 1) == [("h", "e")]
+    assert scores[("t", "##h")] == pytest.approx(70 / (70 * 80))  # ##h stands in "other" too
+
+
+def test_greedy_longest_match_equals_the_library_also_on_unknown_words():
+    tokenizer = Tokenizer(WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = WordPieceTrainer(
+        vocab_size=120, special_tokens=["[UNK]"], show_progress=False, continuing_subword_prefix=CONTINUES
+    )
+    tokenizer.train_from_iterator([text.lower() for text in TEXTS], trainer)
+    vocabulary = tokenizer.get_vocab()
+    asked = [word for text in TEXTS for word in text.lower().split()]
+    asked += [one + two for one in ("low", "new", "rais", "zzz", "list") for two in ("est", "er", "ß", "ing", "ed")]
+    found = {word: wordpiece_split(word, vocabulary) for word in asked}
+    assert all(pieces == tokenizer.encode(word).tokens for word, pieces in found.items())
+    assert any(len(pieces) > 1 for pieces in found.values()) and found["lowß"] == ["[UNK]"]
+
+
+def test_wordpiece_takes_the_longest_where_byte_pairs_go_by_rank():
+    assert wordpiece_split("abcd", {"a", "ab", "abc", "##c", "##d", "##cd"}) == ["abc", "##d"]
+    # Greed can lose: ab + ##cd would have been there.
+    assert wordpiece_split("abcd", ["a", "ab", "abc", "##cd"], unknown="?") == ["?"]
+
+
+# The library on a corpus
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return train_subwords(TEXTS * 3, 140)
+
+
+def test_special_pieces_have_the_first_numbers(subwords):
+    assert subwords.pieces(range(5)) == ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    assert (PAD, START, END, UNKNOWN, MASK) == (0, 1, 2, 3, 4)
+    assert subwords.pieces(GAPS) == list(SPECIAL[5:]) and len(subwords) == 140
+
+
+def test_the_library_merges_what_the_hand_merges(subwords):
+    merges = [tuple(pair) for pair in json.loads(subwords.to_text())["model"]["merges"]]
+    assert bpe_merges(word_counts(TEXTS * 3), len(merges)) == merges
+    for text in (*TEXTS, "Unseen words, newly listed at 1."):
+        by_hand = [piece for word in words(text) for piece in bpe_split(word, merges)]
+        assert subwords.pieces(subwords.encode(text)) == by_hand
+
+
+def test_decoding_gives_the_text_back_but_for_case_and_line_breaks(subwords):
+    for text in TEXTS:
+        assert subwords.decode(subwords.encode(text.replace(" ", "\n  ", 1))) == text.lower()
+    cased = train_subwords(TEXTS, 140, lower=False, rarest=1)
+    assert [cased.decode(cased.encode(text)) for text in TEXTS] == list(TEXTS)
+    assert subwords.encode("") == [] and subwords.decode([]) == ""
+
+
+def test_the_same_texts_give_the_same_pieces_in_any_order_and_from_a_generator():
+    one = train_subwords(TEXTS, 130).to_text()
+    assert one == train_subwords(TEXTS[::-1], 130).to_text() == train_subwords((text for text in TEXTS), 130).to_text()
+    assert one != train_subwords(TEXTS, 129).to_text()
+
+
+def test_a_mask_in_the_text_stands_for_a_word_with_its_space(subwords):
+    whole, masked = subwords.encode("of the list."), subwords.encode("of the [MASK].")
+    assert masked == [*whole[:-2], MASK, whole[-1]] and subwords.pieces(whole)[-2:] == [f"{SPACE}list", "."]
+    assert subwords.encode("[MASK] list") == [MASK, subwords.number(f"{SPACE}list")]
+    assert subwords.decode(masked) == "of the [MASK]."
+
+
+def test_a_rare_character_is_unknown_and_costs_only_itself(subwords):
+    assert subwords.pieces(subwords.encode("the ☃ list")) == [f"{SPACE}the", SPACE, "[UNK]", f"{SPACE}list"]
+    seldom = train_subwords([*TEXTS * 3, "☃ ☃"], 140, rarest=3)
+    assert UNKNOWN in seldom.encode("☃") and UNKNOWN not in train_subwords([*TEXTS, "☃☃☃"], 140).encode("☃")
+
+
+def test_many_texts_at_once_are_each_encoded_alike(subwords):
+    assert subwords.encode_all(TEXTS) == [subwords.encode(text) for text in TEXTS]
+
+
+def test_frames_hold_one_text_or_two_and_cut_the_longer_one(subwords):
+    first, second = subwords.encode(TEXTS[0]), subwords.encode("a list")
+    assert subwords.framed(TEXTS[0]) == [START, *first, END]
+    assert subwords.framed(TEXTS[0], "a list") == [START, *first, END, *second, END]
+    short = subwords.framed(TEXTS[0], "a list", longest=10)
+    assert short == [START, *first[: 7 - len(second)], END, *second, END] and len(short) == 10
+    assert subwords.framed("a list", TEXTS[0], longest=10) == [START, *second, END, *first[: 7 - len(second)], END]
+    assert subwords.framed("a list", longest=99) == [START, *second, END]
+    with pytest.raises(ValueError, match="at least 5 tokens, got longest=4"):
+        subwords.framed("a", "b", longest=4)
+
+
+def test_decoding_leaves_out_what_frames_a_text(subwords):
+    numbers = torch.tensor([START, *subwords.encode("the list"), GAPS[0], END, PAD, PAD])
+    assert subwords.decode(numbers) == "the list [GAP0]"
+    assert subwords.number("no such piece") == UNKNOWN
+
+
+def test_a_tokenizer_goes_to_text_and_to_a_file_and_back(subwords, tmp_path):
+    subwords.save(tmp_path / "pieces.json")
+    again = Subwords.load(tmp_path / "pieces.json")
+    assert again.to_text() == subwords.to_text() and again.encode(TEXTS[1]) == subwords.encode(TEXTS[1])
+    with pytest.raises(ValueError, match=r"expected a tokenizer that starts with \[PAD\]"):
+        Subwords(Tokenizer(BPE({"a": 0}, [])))
+
+
+def test_mistakes_are_named(subwords):
+    with pytest.raises(ValueError, match="from 0 to 139, got 140"):
+        subwords.decode([140])
+    with pytest.raises(ValueError, match="got -1"):
+        subwords.pieces([-1])
+    with pytest.raises(ValueError, match=r"a size of at least \d+ for the \d+ characters, got 30"):
+        train_subwords(TEXTS, 30)
+    with pytest.raises(TypeError, match="put it into a list"):
+        train_subwords("the list", 100)

@@ -1,0 +1,166 @@
+"""Facts about the published MiniLM in the course's encoder: senses part layer by layer, and what a pronoun does and does not show."""
+
+import pytest
+import torch
+
+from utils.course.box_list import MINILM
+from utils.course.boxes import fetch
+from utils.models.bert import load_minilm
+from utils.training.word_senses import (
+    BY_FORM,
+    BY_SENSE,
+    SAME_AND_OTHER,
+    SPRING,
+    WATCH,
+    PronounLooks,
+    Sense,
+    cosines,
+    looks_from,
+    most_similar,
+    place_of,
+    pronoun_looks,
+    pronoun_report,
+    sense_layers,
+    similarity,
+    word_vectors,
+)
+
+
+@pytest.fixture(scope="module")
+def real():
+    torch.set_num_threads(1)
+    return load_minilm(fetch(MINILM))
+
+
+@pytest.fixture(scope="module")
+def watch(real):
+    return sense_layers(real, *WATCH)
+
+
+@pytest.mark.parametrize("senses", [WATCH, SPRING], ids=["watch", "spring"])
+def test_each_sense_has_sentences_enough_with_the_word_once(senses):
+    for sense in senses:
+        assert len(set(sense.sentences)) >= 6
+        for sentence in sense.sentences:
+            assert sentence.lower().replace(".", "").split().count(sense.word) == 1
+
+
+def test_at_the_last_layer_a_thing_is_nearer_to_a_thing_than_to_a_verb(watch):
+    last = watch[-1]
+    assert last.margin >= 0.3
+    assert last.first.least > last.mixed.most  # not only on average
+
+
+def test_before_the_first_layer_the_senses_cannot_be_told_apart(watch):
+    """There is the word and its place, and no context yet."""
+    first = watch[0]
+    assert first.layer == 0 and abs(first.margin) < 0.02 and first.mixed.least > 0.95
+
+
+def test_the_margin_grows_with_every_layer(watch):
+    margins = [layer.margin for layer in watch]
+    assert len(margins) == 7 and margins == sorted(margins)
+
+
+def test_spring_parts_as_well_by_less(real, watch):
+    spring = sense_layers(real, *SPRING)
+    assert 0.1 < spring[-1].margin < watch[-1].margin
+    assert spring[-1].apart and not spring[0].apart
+
+
+def test_the_figures_are_those_of_single_pairs(real, watch):
+    """The same without a batch: two sentences, one at a time, and a cosine by hand."""
+    one, two = WATCH[0].sentences[0], WATCH[1].sentences[0]
+    vectors = [word_vectors(real, [text], "watch")[-1, 0] for text in (one, two)]
+    by_hand = (vectors[0] @ vectors[1] / (vectors[0].norm() * vectors[1].norm())).item()
+    together = cosines(word_vectors(real, WATCH[0].sentences + WATCH[1].sentences, "watch"))[-1]
+    assert together[0, len(WATCH[0].sentences)].item() == pytest.approx(by_hand, abs=1e-5)
+    assert watch[-1].mixed.least <= by_hand <= watch[-1].mixed.most
+
+
+def test_a_word_in_several_pieces_or_twice_is_refused(real):
+    with pytest.raises(ValueError, match="once and in one piece, got it 2 times"):
+        word_vectors(real, ["Watch the watch."], "watch")
+    with pytest.raises(ValueError, match="got it 0 times"):
+        place_of(["[CLS]", "ju", "##gg", "##ler", "[SEP]"], "juggler")
+    with pytest.raises(ValueError, match="two senses of one word"):
+        sense_layers(real, WATCH[0], Sense("spring", "season", ("In spring.",)))
+
+
+# --- pronouns ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("twins", [BY_FORM, BY_SENSE], ids=["form", "sense"])
+def test_twins_differ_in_one_word_and_swap_the_nouns(twins):
+    for one, two in twins:
+        words, others = one.sentence.split(), two.sentence.split()
+        assert len(words) == len(others) and sum(a != b for a, b in zip(words, others, strict=True)) == 1
+        assert (one.meant, one.other) == (two.other, two.meant)
+
+
+def test_looks_are_the_rows_of_the_weights(real):
+    hidden = real.hidden_states(["The dog ate it.", "It was the largest dog of all."], need_weights=True)
+    rows = looks_from(hidden, ["it", "it"])
+    assert rows.shape == (2, 6, 12, hidden.numbers.size(1))
+    assert torch.allclose(rows.sum(-1), torch.ones(2, 6, 12), atol=1e-5)
+    assert torch.equal(rows[0, 4, 7], hidden.weights[4][0, 7, 4]) and torch.equal(
+        rows[1, 2, 3], hidden.weights[2][1, 3, 1]
+    )
+    riddle = BY_SENSE[0][0]
+    looks = pronoun_looks(real, [riddle])
+    alone = real.hidden_states([riddle.sentence], need_weights=True)
+    places = [place_of(alone.pieces[0], word) for word in ("it", riddle.meant, riddle.other)]
+    assert torch.allclose(looks.meant[0, 3], alone.weights[3][0, :, places[0], places[1]], atol=1e-6)
+    assert torch.allclose(looks.other[0, 3], alone.weights[3][0, :, places[0], places[2]], atol=1e-6)
+    assert looks.even == pytest.approx(2 / len(alone.pieces[0]))
+    with pytest.raises(ValueError, match="need_weights=True"):
+        looks_from(real.hidden_states(["It rains."]), ["it"])
+
+
+def test_right_counts_riddles_in_which_the_meant_noun_gets_more():
+    meant = torch.tensor([0.3, 0.1, 0.2, 0.5]).view(4, 1, 1)
+    other = torch.tensor([0.1, 0.3, 0.1, 0.2]).view(4, 1, 1)
+    looks = PronounLooks(meant, other, 0.2)
+    assert looks.right().tolist() == [[0.75]] and looks.nouns().item() == pytest.approx(0.45)
+
+
+def test_heads_find_the_noun_that_fits_the_form_of_the_pronoun_also_where_they_were_not_chosen(real):
+    for report in pronoun_report(real, BY_FORM):
+        assert report.right_where_chosen == 1.0 and report.right_elsewhere >= 0.9 and report.both_elsewhere >= 0.75
+        assert 0.4 < report.mean_right < 0.6  # most heads do something else
+
+
+def test_no_head_finds_the_noun_that_only_the_sense_tells(real):
+    """So little above chance that 24 sentences cannot tell it from luck; a picture of one sentence proves nothing."""
+    for report in pronoun_report(real, BY_SENSE):
+        assert report.right_elsewhere <= 0.75 and report.both_elsewhere <= 0.5
+    looks = pronoun_looks(real, [riddle for pair in BY_SENSE for riddle in pair])
+    assert looks.right().max() <= 17 / 24
+    assert looks.nouns()[-1].mean() > 1.5 * looks.even  # the last layer does look at the nouns, at both
+
+
+# --- sentences --------------------------------------------------------------------------------------------------
+
+
+def test_similarity_is_a_cosine_of_each_with_each(real):
+    texts = ["A cat sleeps.", "A kitten naps.", "Taxes were raised."]
+    table = similarity(real, texts)
+    assert torch.allclose(table, table.T, atol=1e-6) and torch.allclose(table.diagonal(), torch.ones(3), atol=1e-5)
+    assert table[0, 1] > 0.5 > 0.2 > table[0, 2]
+    assert torch.allclose(similarity(real, texts[:1], texts[1:]), table[:1, 1:], atol=1e-5)
+
+
+def test_the_nearest_text_comes_first(real):
+    texts = [text for three in SAME_AND_OTHER for text in three]
+    found = most_similar(real, "He plays an instrument outside.", texts, many=2)
+    assert [text for text, _ in found] == ["Someone makes music outdoors.", "A man is playing a guitar on the street."]
+    assert found[0][1] > found[1][1]
+    assert len(most_similar(real, "tea", ["coffee"])) == 1
+
+
+def test_what_is_said_mostly_counts_more_than_the_words_it_is_said_with(real):
+    wins = [
+        (row[0] > row[1]).item()
+        for row in (similarity(real, [one], [same, other])[0] for one, same, other in SAME_AND_OTHER)
+    ]
+    assert sum(wins) == 4 and len(wins) == 6

@@ -1,0 +1,420 @@
+"""Pretraining: a model learns from text that nobody has labelled, by filling in what was taken out of it.
+
+Three ways to take something out, over the same blocks:
+
+    masked   some pieces are hidden, and an encoder that sees both sides says what they were
+    causal   everything behind a piece is hidden, and a decoder says what comes next
+    spans    whole stretches are cut out, and an encoder-decoder writes them
+
+The text is the standard library's docstrings and the manual, in pieces of one tokenizer. Validation is on text of other modules.
+"""
+
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from utils.data.docstrings import pretraining_texts
+from utils.data.real_text import topics_file
+from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, Subwords, train_subwords
+from utils.models.decoding import greedy_decode
+from utils.models.encoder import one_of
+from utils.models.language import CausalLM, MaskedLM
+from utils.models.sampling import generate
+from utils.models.transformer import Transformer
+from utils.training.keep import kept
+from utils.training.language_model import count_losses
+from utils.training.translation import rate_at
+
+PIECES, LENGTH = 3000, 64
+BETAS = (0.9, 0.98)
+LARGEST_GRADIENT = 1.0
+SPAN = (
+    8.0  # pieces in a span that is cut out, in the mean; with 3, as in the papers, a decoder has little to go on from
+)
+NOT_ASKED = -100  # the target of a place that nothing is asked about; `cross_entropy` leaves it out
+TOGETHER = 64  # fragments that are scored at once
+
+
+# Text
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pretraining text as numbers. train (n,): START text END START text END ...; held_out (fragments, length + 1)."""
+
+    subwords: Subwords
+    train: Tensor
+    held_out: Tensor
+
+
+@functools.cache
+def corpus(pieces: int = PIECES, length: int = LENGTH, texts: int | None = None) -> Corpus:
+    """The whole text, or the first `texts` texts of each part. Fragments may begin and end anywhere, and hold several texts."""
+    found = pretraining_texts()
+    train, validation = found.train[:texts], found.validation[:texts]
+    subwords = train_subwords(train, pieces)
+    held_out = _stream(subwords, validation)
+    whole = (len(held_out) - 1) // length
+    if whole < 1:
+        raise ValueError(
+            f"expected at least {length + 1} pieces of validation text, got {len(held_out)}; take more texts"
+        )
+    # Each fragment begins with the last piece of the one before: a causal model predicts every piece but the first once.
+    return Corpus(subwords, _stream(subwords, train), held_out[: whole * length + 1].unfold(0, length + 1, length))
+
+
+def _stream(subwords: Subwords, texts: Sequence[str]) -> Tensor:
+    return torch.tensor([n for text in subwords.encode_all(texts) for n in (START, *text, END)])
+
+
+def draw_fragments(text: Tensor, length: int, count: int, generator: torch.Generator) -> Tensor:
+    """(count, length): so many stretches of the text (n,), from random places."""
+    starts = torch.randint(0, len(text) - length + 1, (count, 1), generator=generator)
+    return text[starts + torch.arange(length)]
+
+
+# What is taken out
+
+
+def mask_tokens(
+    numbers: Tensor,
+    real: Tensor,
+    mask: int,
+    pieces: int,
+    share: float = 0.15,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Hide pieces of numbers (b, n): returns inputs, targets and chosen, all (b, n).
+
+    Each real piece is chosen with probability `share`; padding and other special pieces, numbered below `len(SPECIAL)`, never
+    are. Of the chosen, 80 % become `mask`, 10 % a random ordinary piece and 10 % stay as they are: the model, which cannot know
+    which of them, must have an opinion on every piece. targets: the piece that stood there where chosen, `NOT_ASKED` elsewhere.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"expected a share from 0 to 1, got {share}")
+    chosen = (torch.rand(numbers.shape, generator=generator) < share) & real & (numbers >= len(SPECIAL))
+    fate = torch.rand(numbers.shape, generator=generator)
+    other = torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)
+    inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
+    inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
+    return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen
+
+
+def corrupt_spans(
+    numbers: Tensor,
+    gaps: Sequence[int] = GAPS,
+    share: float = 0.15,
+    mean_length: float = 3.0,
+    generator: torch.Generator | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Cut spans out of one text (n,): source, with the name of a gap in place of each, and target, the gaps with what was there.
+
+        a b c d e f g  ->  a [GAP0] d e [GAP1] g  and  [GAP0] b c [GAP1] f [GAP2]
+
+    The last gap ends the target. How many pieces are cut, round(share n), and in how many spans, follows from n alone, so texts
+    of one length give sources and targets of one length. Where the spans lie and how long each is, is drawn.
+    """
+    n = len(numbers)
+    if n < 2 or not 0 < share < 1 or len(gaps) < 2:
+        raise ValueError(
+            f"expected at least two pieces, a share between 0 and 1 and at least two gaps, got {n}, {share} and {len(gaps)}"
+        )
+    cut = min(max(round(share * n), 1), n - 1)
+    spans = max(1, min(round(cut / mean_length), cut, n - cut, len(gaps) - 1))
+    inside, (first, *between) = _in_parts(cut, spans, generator), _in_parts(n - cut, spans, generator)
+    # Between two spans at least one piece stays; before the first and behind the last there may be none.
+    before = int(torch.randint(0, first + 1, (1,), generator=generator))
+    place, source, target = 0, [], []
+    for gap, stays, goes in zip(gaps[:spans], [before, *between], inside, strict=True):
+        name = numbers.new_tensor([gap])
+        source += [numbers[place : place + stays], name]
+        target += [name, numbers[place + stays : place + stays + goes]]
+        place += stays + goes
+    return torch.cat([*source, numbers[place:]]), torch.cat([*target, numbers.new_tensor([gaps[spans]])])
+
+
+def _in_parts(total: int, parts: int, generator: torch.Generator | None) -> list[int]:
+    """`total` as a sum of so many numbers of at least 1, every way equally likely."""
+    borders = torch.randperm(total - 1, generator=generator)[: parts - 1].sort().values + 1
+    return torch.diff(torch.cat([torch.tensor([0]), borders, torch.tensor([total])])).tolist()
+
+
+# Three objectives
+
+
+class Asked:
+    """What one objective asks about fragments (b, length + 1): logits and targets of the places in question, both in a row."""
+
+    def __init__(self, pieces: int, share: float, span: float = SPAN):
+        self.pieces, self.share, self.span = pieces, share, span
+
+    def masked(self, model: MaskedLM, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        fragments = fragments[:, :-1]
+        real = torch.ones_like(fragments, dtype=torch.bool)
+        inputs, targets, chosen = mask_tokens(fragments, real, MASK, self.pieces, self.share, generator)
+        # Only the chosen places go through the output layer, the dearest of all.
+        return model.scores(model.vectors(inputs)[chosen]), targets[chosen]
+
+    def causal(self, model: CausalLM, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return model(fragments[:, :-1]).flatten(0, 1), fragments[:, 1:].flatten()
+
+    def spans(self, model: Transformer, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        pairs = [corrupt_spans(one[:-1], GAPS, self.share, self.span, generator) for one in fragments]
+        source, target = (torch.stack(side) for side in zip(*pairs, strict=True))
+        started = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)
+        return model(source, None, started)[0].flatten(0, 1), target.flatten()
+
+
+OBJECTIVES = ("masked", "causal", "spans")
+# The share of the pieces that are asked about. The first papers hid 15 %, and had days of training; within a minute a model learns
+# more if it is asked more often.
+SHARES = {"masked": 0.3, "causal": 1.0, "spans": 0.5}
+
+# Arguments of `pretrain`: what a lesson has time for, with all three; what a minute each gives; and the encoder to fine-tune.
+_SMALL = {"layers": 2, "dim": 96, "hidden": 384, "rate": 6e-3}
+LESSON = {
+    "masked": {**_SMALL, "steps": 500},
+    "causal": {**_SMALL, "steps": 400},
+    "spans": {**_SMALL, "layers": 1, "steps": 550},
+}
+MINUTE = {
+    "masked": {**_SMALL, "steps": 2400},
+    "causal": {**_SMALL, "steps": 1600},
+    "spans": {**_SMALL, "layers": 1, "steps": 2000},
+}
+LONG = {"steps": 8000, "layers": 2, "dim": 128, "hidden": 512, "rate": 5e-3}
+
+
+def build(objective: str, settings: dict) -> nn.Module:
+    """A fresh model of the kind that the objective trains. settings: pieces, dim, heads, hidden, layers, dropout."""
+    if one_of("objective", objective, OBJECTIVES) != "spans":
+        return {"masked": MaskedLM, "causal": CausalLM}[objective](**settings)
+    rest = {name: value for name, value in settings.items() if name != "pieces"}
+    pieces = settings["pieces"]
+    return Transformer(pieces, pieces, **rest, norm="pre", tied="all", activation="gelu")
+
+
+def start_from_counts(model: nn.Module, counts: Tensor) -> None:
+    """Set the bias of the output so that the model, before it has learnt anything, says how frequent each piece is."""
+    with torch.no_grad():
+        model.bias.copy_(((counts + 0.1) / (counts + 0.1).sum()).log())
+
+
+@kept(reads=lambda *_, **__: topics_file())
+def pretrain(
+    objective: str,
+    seed: int = 0,
+    *,
+    steps: int = 600,
+    dim: int = 128,
+    heads: int = 4,
+    hidden: int = 512,
+    layers: int = 3,
+    dropout: float = 0.0,
+    length: int = LENGTH,
+    batch: int = 8,
+    rate: float = 3e-3,
+    warmup: float = 0.1,
+    decay: float = 0.1,
+    share: float | None = None,
+    span: float = SPAN,
+    pieces: int = PIECES,
+    texts: int | None = None,
+) -> dict:
+    """Train one model and score it on text of modules that it has not seen.
+
+    share: of the pieces that are asked about (`SHARES` unless given; the causal model is always asked about all); span: the mean
+    length of what is cut out. texts: read only so many of each part.
+
+    Returns loss (steps,); held_out, the loss in nats per piece that was asked about, and its perplexity; unigram, the loss on the
+    same places of knowing how frequent each piece is; counts, with the causal model, the loss of counting one and two pieces (1, 2);
+    parameters; seconds of processor time in training; read, the pieces seen; and what `restore_pretrained` needs.
+    """
+    one_of("objective", objective, OBJECTIVES)
+    text = corpus(pieces, length, texts)
+    settings = {
+        "pieces": len(text.subwords),
+        "dim": dim,
+        "heads": heads,
+        "hidden": hidden,
+        "layers": layers,
+        "dropout": dropout,
+    }
+    asked = getattr(Asked(len(text.subwords), SHARES[objective] if share is None else share, span), objective)
+    counts = text.train.bincount(minlength=len(text.subwords)).float()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = build(objective, settings)
+        if objective != "spans":
+            start_from_counts(model, counts)
+        started = time.process_time()
+        losses = _train(
+            model, asked, text.train, length, batch, lambda step: rate_at(step, steps, rate, warmup), steps, decay, seed
+        )
+        seconds = time.process_time() - started
+    held_out, unigram = held_out_losses(model, objective, text, asked, counts)
+    return {
+        "objective": objective,
+        "seed": seed,
+        "loss": losses,
+        "held_out": held_out,
+        "perplexity": math.exp(held_out),
+        "unigram": unigram,
+        "counts": count_losses(text.train, text.held_out, len(text.subwords), (1, 2))
+        if objective == "causal"
+        else None,
+        "parameters": sum(one.numel() for one in model.parameters()),
+        "seconds": seconds,
+        "read": steps * batch * length,
+        "length": length,
+        "settings": settings,
+        "subwords": text.subwords.to_text(),
+        "state": {name: value.detach() for name, value in model.state_dict().items()},
+    }
+
+
+def _train(
+    model: nn.Module,
+    asked: Callable,
+    text: Tensor,
+    length: int,
+    batch: int,
+    rate: Callable[[int], float],
+    steps: int,
+    decay: float,
+    seed: int,
+) -> Tensor:
+    generator = torch.Generator().manual_seed(10_000 + seed)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=BETAS, weight_decay=decay, fused=True)
+    losses = torch.zeros(steps)
+    model.train()
+    for step in range(steps):
+        fragments = draw_fragments(text, length + 1, batch, generator)
+        loss = F.cross_entropy(*asked(model, fragments, generator))
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
+        optimizer.param_groups[0]["lr"] = rate(step)
+        optimizer.step()
+        losses[step] = loss.detach()
+    model.eval()
+    return losses
+
+
+@torch.no_grad()
+def held_out_losses(
+    model: nn.Module, objective: str, text: Corpus, asked: Callable, counts: Tensor, seed: int = 0
+) -> tuple[float, float]:
+    """The model's loss and the unigram's on the same places of the held-out text; every call takes out the same pieces.
+
+    The names of gaps, which a model of spans also writes, are left out: they are no text.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    chances = ((counts + 0.1) / (counts + 0.1).sum()).log()
+    total = torch.zeros(2, dtype=torch.float64)
+    number = 0
+    for fragments in text.held_out.split(TOGETHER):
+        logits, targets = asked(model, fragments, generator)
+        if objective == "spans":
+            told = (targets < GAPS[0]) | (targets > GAPS[-1])
+            logits, targets = logits[told], targets[told]
+        total[0] += F.cross_entropy(logits, targets, reduction="sum")
+        total[1] -= chances[targets].sum()
+        number += len(targets)
+    model_loss, unigram = (total / number).tolist()
+    return model_loss, unigram
+
+
+# A pretrained model
+
+
+@dataclass
+class Pretrained:
+    """A model with the tokenizer that it was trained with; it is of no use with another."""
+
+    objective: str
+    model: nn.Module
+    subwords: Subwords
+    length: int
+
+    def expect(self, objective: str) -> None:
+        if self.objective != objective:
+            raise ValueError(f"expected a model pretrained by {objective}, got one by {self.objective}")
+
+
+def restore_pretrained(result: dict) -> Pretrained:
+    model = build(result["objective"], result["settings"])
+    model.load_state_dict(result["state"])
+    return Pretrained(result["objective"], model.eval(), Subwords.from_text(result["subwords"]), result["length"])
+
+
+@torch.no_grad()
+def fill_in(pretrained: Pretrained, text: str, count: int = 5) -> list[list[tuple[str, float]]]:
+    """For each [MASK] of the text, the likeliest pieces with their probabilities, the likeliest first."""
+    pretrained.expect("masked")
+    numbers = torch.tensor(pretrained.subwords.framed(text))
+    places = (numbers == MASK).nonzero().flatten()
+    if not len(places):
+        raise ValueError(f"expected a text with [MASK] in it, got {text!r}")
+    logits = pretrained.model(numbers[None])[0, places]
+    logits[:, : len(SPECIAL)] = -torch.inf  # no text
+    best = logits.softmax(-1).topk(count)
+    return [
+        list(zip(pretrained.subwords.pieces(pieces), chances.tolist(), strict=True))
+        for pieces, chances in zip(best.indices, best.values, strict=True)
+    ]
+
+
+def continue_text(
+    pretrained: Pretrained,
+    prompt: str,
+    count: int = 40,
+    *,
+    temperature: float = 0.7,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> str:
+    """The prompt and up to `count` pieces more, each drawn; it ends where the model ends the text."""
+    pretrained.expect("causal")
+    numbers = generate(
+        pretrained.model,
+        [START, *pretrained.subwords.encode(prompt)],
+        count,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        generator=torch.Generator().manual_seed(seed),
+        context=pretrained.length,
+        never=[number for number in range(len(SPECIAL)) if number != END],
+        stop=END,
+    )
+    return pretrained.subwords.decode(numbers)
+
+
+@torch.no_grad()
+def write_gaps(pretrained: Pretrained, text: str, limit: int = 24) -> list[str]:
+    """What the model writes for [GAP0], [GAP1], ... of the text, taking the likeliest piece each time.
+
+    A gap that it did not get to within `limit` pieces is empty.
+    """
+    pretrained.expect("spans")
+    source = torch.tensor([pretrained.subwords.framed(text)])
+    gaps = int(((source >= GAPS[0]) & (source <= GAPS[-1])).sum())
+    if not 0 < gaps < len(GAPS):
+        raise ValueError(f"expected 1 to {len(GAPS) - 1} gaps, [GAP0] first, got {gaps} in {text!r}")
+    written = greedy_decode(pretrained.model, source, None, start=START, end=GAPS[gaps], limit=limit).words[0].tolist()
+    found: dict[int, list[int]] = {gap: [] for gap in GAPS}
+    current = GAPS[0]
+    for number in written:
+        if number in found:
+            current = number
+        else:
+            found[current].append(number)
+    return [pretrained.subwords.decode(found[gap]) for gap in GAPS[:gaps]]
