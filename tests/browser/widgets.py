@@ -457,6 +457,8 @@ def turned_all(switches: str) -> str:
 def drive_translate(widget: Locator):
     """Steps by button, slider and key, every menu, another sentence, and one that nobody can read: it loses nothing."""
     on, field = widget.get_by_role("button", name="Next"), widget.locator("input[type=text]")
+    press(stage_of(widget), "Home")  # it may start at a later word
+    settle(widget)
     first, sentence = picture_of(widget), field.input_value()
     seen = []
 

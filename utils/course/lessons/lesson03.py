@@ -1177,6 +1177,7 @@ def alignment_cases(generator):
         one(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no link"),
         one(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is right"),
         one(1, 2, [(1, 0)], 1, note="one target word"),
+        one(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be right
     ]
 
 
