@@ -77,7 +77,12 @@ quiz("6.a")
 quiz("6.b")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-sizes = {"dim": training.WIDTH, "heads": 4, "hidden": training.HIDDEN, "layers": training.LAYERS}
+sizes = {
+    "dim": training.WIDTH,
+    "heads": training.HEADS,
+    "hidden": training.HIDDEN,
+    "layers": training.LAYERS,
+}
 show(
     pictures.transformer_diagram(
         *sizes.values(),
@@ -370,7 +375,7 @@ show(
         some_words,
         [1.0, 0.0, 0.0, 0.0, 0.0],
         [1 - s + s / V] + 4 * [s / V],
-        f"the target, hard and smoothed with s = {s}, of {V} words",
+        f"smoothed with s = {s}, the target leaves each of {V} words a little",
         others=V - len(some_words),
     ),
     alt="The hard target gives one word everything; the smoothed one leaves a little for each of all words.",
@@ -404,20 +409,16 @@ print("as F.cross_entropy:", torch.allclose(smoothed_loss(logits, targets, 0.1),
 # being surer costs.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-p = torch.linspace(0.02, 0.9999, 800).double()
-rest = (1 - p) / (V - 1)
-
-
-def loss_at(share):
-    return -(1 - share) * p.log() - share / V * (p.log() + (V - 1) * rest.log())
-
-
+p = torch.linspace(0.02, 0.9999, 400)
+wanted = torch.tensor([[5]])
+rest = (1 - p) / (V - 1)  # what each other word gets
+chances = torch.where(torch.arange(V) == wanted, p[:, None], rest[:, None])
+curves = {
+    name: [smoothed_loss(one.log()[None, None], wanted, share).item() for one in chances]
+    for name, share in (("no smoothing", 0.0), ("s = 0.1", 0.1))
+}
 show(
-    pictures.loss_and_confidence(
-        p,
-        {"no smoothing": loss_at(0.0), "s = 0.1": loss_at(0.1)},
-        "with smoothing, too sure is dear",
-    ),
+    pictures.loss_and_confidence(p, curves, "with smoothing, too sure is dear"),
     alt="Without smoothing the loss falls to zero as p goes to 1; with s = 0.1 it is lowest near 0.9 and rises steeply beyond.",
 )
 
@@ -516,8 +517,8 @@ recipes.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The ranges overlap: on this corpus, with two layers, no single part decides how many sentences come out right. Smoothing does what it was made for, the model is 89 % sure
-# and no surer, and its cross-attention aligns better. Post-norm without warm-up, which learned nothing with the six layers of lesson 05, is no worse here.
+# The ranges overlap: on this corpus, with two layers, no single part decides how many sentences come out right. Smoothing does what it was made for, the model is as sure
+# as it was told to be, and its cross-attention aligns better. Post-norm without warm-up, which learned nothing with the six layers of lesson 05, is no worse here.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
@@ -897,7 +898,7 @@ assert (
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 recurrent, closing = stored("ladder"), stored("transformer_ladder")
 rungs = [*recurrent.result, *closing.result]
-closing.table(
+recurrent.table(
     ("model", "exact match, %", "BLEU", "alignment error, %", "parameters", "training, s"),
     [
         (
@@ -928,7 +929,7 @@ show(
     pictures.ladder_splits(
         [(row["name"], splits(row)) for row in rungs],
         ["shortest quarter", "longest quarter", "longer than in training"],
-        "exactly right in %: short, long, and longer than any in training",
+        "attention carries long sentences; past the lengths of training it helps the Transformer least",
     ),
     alt="Exact match of every model on the shortest and longest quarter and on sentences longer than in training.",
 )

@@ -29,7 +29,7 @@ from utils.training.translation import (
     train,
 )
 
-STEPS, WIDTH, HIDDEN, LAYERS, WORDS = 5600, 96, 256, 2, 384  # words: of the target in a batch
+STEPS, WIDTH, HEADS, HIDDEN, LAYERS, WORDS = 5600, 96, 4, 256, 2, 384  # words: of the target in a batch
 RATE, WARMUP, DECAY = 2.5e-3, 0.05, 0.1
 LESSON = {"steps": 1600, "test": 500}  # what a lesson has time for, as arguments of `train_transformer`
 SCHEDULES = ("cosine", "paper")
@@ -93,7 +93,7 @@ def train_transformer(
     *,
     steps: int = STEPS,
     dim: int = WIDTH,
-    heads: int = 4,
+    heads: int = HEADS,
     hidden: int = HIDDEN,
     layers: int = LAYERS,
     norm: str = "pre",
@@ -174,9 +174,9 @@ def first_losses(
     norm: str = "post",
     steps: int = 250,
     dim: int = WIDTH,
-    heads: int = 4,
+    heads: int = HEADS,
     hidden: int = HIDDEN,
-    layers: int = 2,
+    layers: int = LAYERS,
     words: int = WORDS,
     rate: float = 3e-3,
     pairs: int = TRAINING_PAIRS,
