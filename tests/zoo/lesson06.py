@@ -57,6 +57,8 @@ VECTORS = Zoo(
             lambda w, t, p, start=0: (t[w] + p[start : start + w.size(1)]) * t.size(1) ** 0.5,
             "positions were scaled, too",
         ),
+        (lambda w, t, p, start=0: (t[w] + p[: w.size(1)]) * t.size(1) ** 0.5, "Two things: the positions"),
+        (lambda w, t, p, start=0: t[w] + p[: w.size(1)], "Two things: the word vectors"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5, "positions are missing"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[: w.size(1)], "`start` has no effect"),
         (lambda w, t, p, start=0: t[w] * t.size(1) ** 0.5 + p[start : w.size(1)], "ends too early"),
@@ -104,8 +106,9 @@ def cross_with_full_mask(x, memory, W_Q, W_K, W_V, mask=None):
     return attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)
 
 
-def cross_without_the_case_of_nowhere(x, memory, W_Q, W_K, W_V, mask=None):
-    scores = (x @ W_Q) @ (memory @ W_K).mT / W_Q.size(1) ** 0.5
+def cross_with_minus_infinity(x, memory, W_Q, W_K, W_V, mask, scale):
+    """By hand, and without a thought for a source that is all padding."""
+    scores = (x @ W_Q) @ (memory @ W_K).mT * scale
     if mask is not None:
         scores = scores.masked_fill(mask[:, None] == 0, float("-inf"))
     weights = F.softmax(scores, dim=-1)
@@ -138,7 +141,16 @@ CROSS = Zoo(
             lambda x, s, Q, K, V, mask=None: attention(x @ Q, s @ K, s @ V, None if mask is None else mask[..., None]),
             "hides target words",
         ),
-        (cross_without_the_case_of_nowhere, "NaN"),
+        (
+            lambda x, s, Q, K, V, mask=None: cross_with_minus_infinity(x, s, Q, K, V, mask, Q.size(1) ** -0.5),
+            "NaN",
+        ),
+        (lambda x, s, Q, K, V, mask=None: attention(s @ Q, x @ K, x @ V, mask), "roles are swapped"),
+        (
+            lambda x, s, Q, K, V, mask=None: cross_with_minus_infinity(x, s, Q, K, V, mask, x.size(-1) ** -0.5),
+            "divided by the root of d, the width of x",
+        ),
+        (lambda x, s, Q, K, V, mask=None: cross_with_minus_infinity(x, s, Q, K, V, mask, 1.0), "scale is missing"),
         (cross_over_queries, "ran over the target words"),
         (
             lambda x, s, Q, K, V, mask=None: attention(

@@ -155,6 +155,19 @@ register(
                 "The positions were scaled, too: only the word vectors are, before the sum.",
             ),
             Mistake(
+                vectors_with(
+                    where=lambda words, positions, start: positions[: words.size(1)],
+                    join=lambda vectors, positions, root: (vectors + positions) * root,
+                ),
+                "Two things: the positions were scaled, too, where only the word vectors are, before the sum; and `start` has no effect.",
+            ),
+            Mistake(
+                vectors_with(
+                    scale=lambda words, table: 1.0, where=lambda words, positions, start: positions[: words.size(1)]
+                ),
+                "Two things: the word vectors were not scaled, times the root of d; and `start` has no effect.",
+            ),
+            Mistake(
                 vectors_with(join=lambda vectors, positions, root: vectors + positions * root),
                 "The positions were scaled instead of the word vectors.",
             ),
@@ -275,6 +288,14 @@ def also_causal(scores, value, mask=None):
     return attend(scores, value, causal if mask is None else causal & mask)
 
 
+SWAPPED_SIDES = (
+    "The roles are swapped: the words being written ask, so queries come from x, keys and values from `memory`."
+)
+ROOT_OF_D = (
+    "The scores were divided by the root of d, the width of x: queries and keys are d_k wide, so it is the root of d_k. "
+    "Leave `scale` away and `attention` does it."
+)
+NO_SCALE = "The scale is missing: leave `scale` away and `attention` divides by the root of d_k."
 ASKS_ITSELF = "The words looked at each other, and the source was never asked: queries come from x, keys and values from `memory`."
 
 register(
@@ -290,10 +311,8 @@ register(
         tolerance=1e-3,
         properties=[stays_in_float32(cross_cases)],
         mistakes=[
-            Mistake(
-                cross_with(sides=lambda x, memory: (memory, x, x)),
-                "The roles are swapped: the words being written ask, so queries come from x, keys and values from `memory`.",
-            ),
+            Mistake(cross_with(sides=lambda x, memory: (memory, x, x)), SWAPPED_SIDES),
+            Mistake(cross_with(sides=lambda x, memory: (memory, x, x), widened=lambda mask: mask), SWAPPED_SIDES),
             Mistake(cross_with(sides=lambda x, memory: (x, x, x)), ASKS_ITSELF),
             Mistake(
                 cross_with(sides=lambda x, memory: (x, x, x), widened=lambda mask: None),
@@ -355,15 +374,12 @@ register(
                 cross_with(look=over_the_queries),
                 "The softmax ran over the target words: it runs over the source words, the last axis of the scores.",
             ),
-            Mistake(
-                cross_with(scale=lambda query, x: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
-            ),
-            Mistake(
-                cross_with(scale=lambda query, x: x.size(-1) ** -0.5),
-                "The scores were divided by the root of d, the width of x: queries and keys are d_k wide, so it is the root of d_k. "
-                "Leave `scale` away and `attention` does it.",
-            ),
+            Mistake(cross_with(scale=lambda query, x: 1.0), NO_SCALE),
+            Mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(float("-inf"))), NO_SCALE),
+            Mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(-1e9)), NO_SCALE),
+            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5), ROOT_OF_D),
+            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(float("-inf"))), ROOT_OF_D),
+            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(-1e9)), ROOT_OF_D),
             Mistake(
                 cross_with(maps=lambda W_Q, W_K, W_V: (W_K, W_Q, W_V)),
                 "`W_Q` and `W_K` are swapped: queries are `x @ W_Q`, keys `memory @ W_K`.",
