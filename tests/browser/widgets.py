@@ -636,6 +636,21 @@ def change(area: Locator, what: str, action) -> str:
     raise WidgetError(f"{what} changed nothing within {WAIT:.0f} s in: {before[:200]}")
 
 
+def settled(area: Locator, what: str, wanted: str | None = None) -> str:
+    """Wait until the words of an area are those wanted or, without any wanted, until they stay the same.
+
+    A box replaces its parts one message at a time: the first change seen need not be the last."""
+    until, same, last = time.monotonic() + WAIT, 0, area.inner_text()
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        now = area.inner_text()
+        same = same + 1 if now == last else 0
+        last = now
+        if now == wanted or (wanted is None and same == 6):
+            return now
+    raise WidgetError(f"{what}, within {WAIT:.0f} s: {last[-200:]}")
+
+
 def drive_quiz(box: Locator):
     """Choose by keyboard, commit, read the verdict."""
     choice = box.locator("input[type=radio]").first
@@ -657,11 +672,11 @@ def drive_result(box: Locator):
     """The buttons under the result of an exercise: next hint, solution, hide it again."""
     if (hint := box.get_by_role("button", name="Hint")).count():
         change(box, "exercise: Hint", hint.click)
-    before = box.inner_text()
+    before = settled(box, "the hint keeps changing")
     change(box, "exercise: Solution", box.get_by_role("button", name="Solution").click)
+    settled(box, "the solution keeps changing")
     change(box, "exercise: Hide solution", box.get_by_role("button", name="Hide solution").click)
-    if box.inner_text() != before:
-        raise WidgetError("hiding the solution did not bring back what stood there before it was shown")
+    settled(box, "hiding the solution did not bring back what stood there before it was shown", before)
 
 
 DRIVERS = {
