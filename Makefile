@@ -17,7 +17,7 @@ lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
 
 test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
 	@$(RUN) -m utils.course.box_list
-	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=120 -n 2 --dist loadfile -q tests notebooks
+	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=300 -n 3 --dist loadfile -q tests notebooks
 
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
 	@$(RUN) -m utils.course.build $(LESSON)

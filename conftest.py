@@ -5,7 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-pytest_plugins = ["utils.course.nbval_rules"]
+pytest_plugins = ["utils.course.nbval_rules", "tests.sharing"]
 
 _is_worker = "PYTEST_XDIST_WORKER" in os.environ
 _folder = None

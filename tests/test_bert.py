@@ -27,6 +27,7 @@ from utils.models.bert import (
     read_published,
 )
 from utils.models.encoder import Encoder
+from utils.models.language import Classifier
 
 SENTENCES = (
     "",
@@ -217,6 +218,18 @@ def test_what_a_large_batch_learns_from_reaches_every_parameter(folder):
     numbers, real_ones = padded([[101, *range(2000, 2060), 102]] * 10)
     mean_vector(bert(numbers, real_ones)[0], real_ones)[:, 0].sum().backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in bert.parameters())
+
+
+def test_a_classifier_of_the_course_stands_on_it(real):
+    texts = ["A cat sleeps.", "A kitten naps on the warm stones of the yard."]
+    batch = real.splitter.batch(texts)
+    assert (~batch.real).any() and real.bert.dim == 384
+    model = Classifier(real.bert, real.bert.dim, 3).eval()
+    with torch.no_grad():
+        vectors = real.bert.vectors(batch.numbers, batch.real)
+        alone = torch.cat([model(real.splitter.batch([text]).numbers) for text in texts])
+        assert torch.equal(vectors, real.bert(batch.numbers, batch.real)[0])
+        assert torch.allclose(model(batch.numbers, batch.real), alone, atol=1e-5)
 
 
 # --- splitting --------------------------------------------------------------------------------------------------

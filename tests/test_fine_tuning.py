@@ -30,6 +30,7 @@ from utils.training.fine_tuning import (
     parameters_of,
     setting,
     several_tasks,
+    shuffled,
     switch_adapters_off,
     tune,
     why_it_works,
@@ -123,6 +124,24 @@ def test_training_learns_its_texts_and_the_seed_decides_the_order(given, some):
         model = classifier("full", given, 0)
         orders.append(tune(model, more, QUICK, seed))
     assert not torch.equal(*orders)
+
+
+def test_an_epoch_has_every_text_once_in_an_order_of_its_own():
+    lengths = torch.randint(1, 30, (70,), generator=torch.Generator().manual_seed(1))
+    real = torch.arange(30) < lengths.unsqueeze(1)
+    texts = Texts(real.long(), real, lengths)
+    padding = []
+    for alike in (False, True):
+        generator = torch.Generator().manual_seed(0)
+        first, second = (shuffled(texts, alike, generator) for _ in range(2))
+        for batches in (first, second):
+            assert sorted(torch.cat(batches).tolist()) == list(range(70))
+            assert sorted(map(len, batches)) == [6, 16, 16, 16, 16]
+        assert {tuple(sorted(one.tolist())) for one in first} != {tuple(sorted(one.tolist())) for one in second}
+        longest = [lengths[batch].max() for batch in first]
+        assert longest != sorted(longest) and longest != sorted(longest, reverse=True)
+        padding.append(sum((~texts.part(batch).real).sum() for batch in first))
+    assert padding[1] < padding[0] / 3
 
 
 def test_what_is_frozen_stays(given, some):
@@ -231,10 +250,18 @@ def test_the_validation_part_is_another_part_than_the_test(given):
 # Why it works
 
 
-def test_distances_are_shares_of_the_length_part_by_part():
-    start = {"head.weight": torch.tensor([3.0, 4.0]), "body.words.table.weight": torch.ones(4)}
-    end = {"head.weight": torch.tensor([3.0, 5.0]), "body.words.table.weight": torch.ones(4)}
-    assert distances(start, end) == {"head": pytest.approx(0.2), "words": 0.0}
+def test_distances_and_lengths_part_by_part_without_what_the_classifier_does_not_use():
+    start = {
+        "head.weight": torch.tensor([3.0, 4.0]),
+        "body.words.table.weight": torch.ones(4),
+        "body.bias": torch.ones(9),
+    }
+    end = {
+        "head.weight": torch.tensor([3.0, 5.5]),
+        "body.words.table.weight": torch.ones(4),
+        "body.bias": torch.ones(9),
+    }
+    assert distances(start, end) == {"head": (pytest.approx(1.5), pytest.approx(5.0)), "words": (0.0, 2.0)}
 
 
 def test_every_parameter_of_a_classifier_has_its_part():
@@ -276,7 +303,7 @@ def test_why_it_works_tells_of_both_starts(monkeypatch):
     for way in ("full", "scratch"):
         assert found[way]["line"]["loss"].shape == (2,)
         assert set(found[way]["distance"]) == {"words", "layer 1", "layer 2", "final norm", "head"}
-        assert all(value > 0 for value in found[way]["distance"].values())
+        assert all(one["moved"] > 0 and one["length"] > 0 for one in found[way]["distance"].values())
     forgotten = found["forgotten"]
     assert forgotten["adapters off"] == pytest.approx(forgotten["pretrained"], abs=1e-6)
     assert forgotten["full"] != forgotten["pretrained"]

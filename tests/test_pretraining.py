@@ -18,7 +18,9 @@ from utils.training.pretraining import (
     draw_fragments,
     fill_in,
     held_out_losses,
+    in_pieces,
     mask_tokens,
+    next_piece_losses,
     pretrain,
     restore_pretrained,
     start_from_counts,
@@ -285,3 +287,15 @@ def test_each_gap_gets_a_text(trained):
     assert len(found) == 2 and all(isinstance(one, str) and "[GAP" not in one for one in found)
     with pytest.raises(ValueError, match="1 to 15 gaps"):
         write_gaps(restored, "Return the length.")
+
+
+def test_without_the_triangle_the_next_piece_is_copied():
+    found = next_piece_losses.__wrapped__()
+    assert found["floor"] == pytest.approx(math.log(10))
+    assert found["both ways"] < 0.1 and found["causal"] > found["floor"] - 0.05
+
+
+def test_given_pieces_cut_the_same_text():
+    text = corpus(pieces=400, length=16, texts=120)
+    again = in_pieces(text.subwords, 16, 120)
+    assert torch.equal(text.train, again.train) and torch.equal(text.held_out, again.held_out)

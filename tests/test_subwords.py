@@ -245,3 +245,10 @@ def test_mistakes_are_named(subwords):
         train_subwords(TEXTS, 30)
     with pytest.raises(TypeError, match="put it into a list"):
         train_subwords("the list", 100)
+
+
+def test_the_merges_of_a_tokenizer_come_in_their_order():
+    texts = ["low lower lowest", "low new newest", "low"] * 5
+    trained = train_subwords(texts, 60, rarest=1)
+    assert trained.merges(4) == bpe_merges(word_counts(texts), 4)
+    assert trained.merges(0) == []

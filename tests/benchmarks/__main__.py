@@ -23,6 +23,8 @@ from tests.benchmarks.heads import (
     two_places_table,
 )
 from tests.benchmarks.memory import memory_seeds_at_once, memory_table
+from tests.benchmarks.pretraining import few_labels_table, pretraining_table, tasks_table, why_table
+from tests.benchmarks.real_tasks import published_tasks_table, reviews_table
 from tests.benchmarks.regression import regression_table, seeds_at_once
 from tests.benchmarks.self_attention import language_model_table, order_table
 from tests.benchmarks.transformer_speed import transformer_speed
@@ -48,7 +50,13 @@ BENCHMARKS: dict[str, Callable] = {
     "transformer_ladder": transformer_rows,
     "transformer_recipe": recipe_table,
     "transformer_speed": transformer_speed,
+    "pretraining": pretraining_table,
+    "few_labels": few_labels_table,
+    "why_it_works": why_table,
+    "several_tasks": tasks_table,
     "bert_speed": bert_speed,
+    "reviews": reviews_table,
+    "published_tasks": published_tasks_table,
 }
 
 # One thread unless it says otherwise here: a second one gains little at these sizes, and loses much beside another process.

@@ -5,9 +5,10 @@ import platform
 
 from utils.training.fine_tuning import LABELS, RANK, WAYS, accuracies, several_tasks, why_it_works
 from utils.training.metrics import over_seeds
-from utils.training.pretraining import LONG, MINUTE, OBJECTIVES, pretrain
+from utils.training.pretraining import MINUTE, OBJECTIVES, pretrain
+from utils.training.stored_encoder import stored_encoder
 
-SEEDS, MODELS, TASK_SEEDS = 5, 3, 3
+SEEDS, MODELS, TASK_SEEDS, FEW = 5, 3, 3, 32
 
 
 def pretraining_table() -> dict:
@@ -35,8 +36,8 @@ def pretraining_table() -> dict:
 
 def few_labels_table() -> dict:
     """Test accuracy in % on the families task, for each way and number of labels, over seeds; and the encoder behind it."""
-    encoder = pretrain("masked", **LONG)
-    found = accuracies(WAYS, LABELS, SEEDS, pretraining=LONG)
+    encoder = stored_encoder()
+    found = accuracies(WAYS, LABELS, SEEDS)
     return {
         "python": platform.python_version(),
         "seeds": SEEDS,
@@ -53,6 +54,7 @@ def few_labels_table() -> dict:
             {
                 "way": way,
                 "accuracy": [over_seeds((100 * one).tolist(), 1) for one in row],
+                "seeds": [_rounded(100 * one, 1) for one in row],
                 "mean": [round(100 * one.mean().item(), 1) for one in row],
                 "deviation": [round(100 * one.std().item(), 1) for one in row],
             }
@@ -63,7 +65,7 @@ def few_labels_table() -> dict:
 
 def why_table() -> dict:
     """Distance, loss along the line and what was forgotten, for three seeds, with 16 labels per class."""
-    found = [why_it_works(16, seed, pretraining=LONG) for seed in range(MODELS)]
+    found = [why_it_works(16, seed) for seed in range(MODELS)]
     return {
         "python": platform.python_version(),
         "seeds": MODELS,
@@ -73,7 +75,10 @@ def why_table() -> dict:
         "starts": {
             way: {
                 "distance": {
-                    part: over_seeds([one[way]["distance"][part] for one in found], 3)
+                    part: {
+                        "moved": over_seeds([one[way]["distance"][part]["moved"] for one in found], 2),
+                        "length": over_seeds([one[way]["distance"][part]["length"] for one in found], 2),
+                    }
                     for part in found[0][way]["distance"]
                 },
                 "loss": _rounded(sum(one[way]["line"]["loss"] for one in found) / MODELS, 3),
@@ -86,22 +91,27 @@ def why_table() -> dict:
 
 
 def tasks_table() -> dict:
-    """Test accuracy in % on each task with all its labels, from one pretrained encoder and from scratch."""
-    found = several_tasks(seeds=TASK_SEEDS, pretraining=LONG)
+    """Test accuracy in % on each task with few labels and with all of them, from one pretrained encoder and from scratch."""
     return {
         "python": platform.python_version(),
         "seeds": TASK_SEEDS,
-        "rows": [
-            {
-                "task": task,
-                "majority": round(100 * majority, 1),
-                "accuracy": {
-                    way: over_seeds((100 * one).tolist(), 1) for way, one in zip(found["ways"], row, strict=True)
-                },
-            }
-            for task, majority, row in zip(found["tasks"], found["majority"].tolist(), found["accuracy"], strict=True)
-        ],
+        "few": FEW,
+        "rows": [row for per_class in (FEW, None) for row in _task_rows(per_class)],
     }
+
+
+def _task_rows(per_class: int | None) -> list[dict]:
+    found = several_tasks(seeds=TASK_SEEDS, per_class=per_class)
+    return [
+        {
+            "task": task,
+            "per_class": per_class,
+            "majority": round(100 * majority, 1),
+            "accuracy": {way: over_seeds((100 * one).tolist(), 1) for way, one in zip(found["ways"], row, strict=True)},
+            "seeds": {way: _rounded(100 * one, 1) for way, one in zip(found["ways"], row, strict=True)},
+        }
+        for task, majority, row in zip(found["tasks"], found["majority"].tolist(), found["accuracy"], strict=True)
+    ]
 
 
 def _rounded(values, digits: int) -> list[float]:

@@ -62,6 +62,9 @@ LAB_SETTINGS = {
     },
 }
 LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
+SLOW = (
+    180  # seconds for a server, a page or a kernel to start: far more than needed, for machines with other work to do
+)
 
 
 class NoBrowser(RuntimeError):
@@ -125,7 +128,7 @@ class Lab:
     `folder` holds everything it writes. Notebooks are copied in by `add`, so the originals are never touched.
     """
 
-    def __init__(self, folder: Path, start_seconds: float = 60):
+    def __init__(self, folder: Path, start_seconds: float = SLOW):
         self.folder = Path(folder)
         self.files = self.folder / "files"
         self.files.mkdir(parents=True, exist_ok=True)
@@ -221,7 +224,8 @@ class Lab:
         foreign = foreign_requests(context)
         page = context.new_page()
         workspace = f"w{secrets.token_hex(4)}"
-        page.goto(f"{self.address}/lab/workspaces/{workspace}/tree/{quote(path)}?token={self.token}")
+        address = f"{self.address}/lab/workspaces/{workspace}/tree/{quote(path)}?token={self.token}"
+        page.goto(address, timeout=SLOW * 1000)
         return Notebook(page, foreign)
 
 
@@ -235,6 +239,23 @@ CELL_STATES = f"""() => [...{CURRENT}.content.model.cells].map((cell, index) => 
     running: cell.type === "code" && cell.executionState === "running",
     outputs: cell.type === "code" ? cell.outputs.toJSON() : [],
 }}))"""
+# How far a run has come. Asked many times a second, so it must not carry all pictures of the notebook with it.
+PROGRESS = f"""() => {{
+    const code = [...{CURRENT}.content.model.cells].filter((cell) => cell.type === "code" && cell.sharedModel.getSource().trim());
+    const outputs = (cell) => Array.from({{length: cell.outputs.length}}, (_, index) => cell.outputs.get(index));
+    const failed = (output) => output.type === "error"
+        || (output.type === "stream" && [output.toJSON().text].flat().join("").includes("Traceback (most recent call last)"));
+    return {{
+        waiting: code.filter((cell) => !cell.executionCount || cell.executionState === "running")
+            .map((cell) => cell.sharedModel.getSource().trim().split("\\n")[0]),
+        failed: code.some((cell) => outputs(cell).some(failed)),
+        asks: document.querySelector(".jp-Dialog")?.innerText ?? null,
+    }};
+}}"""
+COUNT_OF = f"""index => {{
+    const cell = {CURRENT}.content.model.cells.get(index);
+    return cell.executionState === "running" ? null : cell.executionCount;
+}}"""
 
 
 class Notebook:
@@ -243,7 +264,7 @@ class Notebook:
     def __init__(self, page: Page, foreign: list[str]):
         self.page = page
         self.foreign = foreign
-        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW * 1000)
 
     def close(self):
         """Shut the kernel down, then close the page; a tab left open would keep both."""
@@ -253,7 +274,7 @@ class Notebook:
         self.page.evaluate(shut)
         self.page.context.close()
 
-    def wait_for_kernel(self, seconds: float = 60):
+    def wait_for_kernel(self, seconds: float = SLOW):
         """A command given before the kernel is connected is lost without a word: wait for the status bar."""
         self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=seconds * 1000)
 
@@ -272,39 +293,38 @@ class Notebook:
         """Every cell: index, type, source, count, running, outputs (as saved in the file)."""
         return self.page.evaluate(CELL_STATES)
 
-    def run_all(self, seconds: float = 180) -> list[dict]:
-        """Run All Cells through the menu; give the cells once the last one has run."""
+    def run_all(self, seconds: float = 600) -> list[dict]:
+        """Run All Cells through the menu; give the cells once the last one has run.
+
+        A lesson that trains needs a minute on a quiet machine and several on a busy one."""
         self.wait_for_kernel()
         self.menu("Run", "Run All Cells")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            cells = self.cells()
-            if self.page.locator("dialog.jp-Dialog, .jp-Dialog").count():
-                raise RuntimeError("JupyterLab asks: " + self.page.locator(".jp-Dialog").first.inner_text())
-            code = [cell for cell in cells if cell["type"] == "code" and cell["source"].strip()]
-            if all(cell["count"] for cell in code) and not any(cell["running"] for cell in code):
+            now = self.page.evaluate(PROGRESS)
+            if now["asks"] is not None:
+                raise RuntimeError(f"JupyterLab asks: {now['asks']}")
+            if not now["waiting"]:
                 self.wait_for_kernel()
                 self.wait_for_widgets()
                 return self.cells()
-            failed = errors(cells)
-            if failed:  # JupyterLab stops at the first error: waiting on would only cost time
-                return cells
+            if now["failed"]:  # JupyterLab stops at the first error: waiting on would only cost time
+                return self.cells()
             time.sleep(0.15)
-        waiting = [cell["source"].splitlines()[0] for cell in code if not cell["count"] or cell["running"]]
-        raise TimeoutError(f"after {seconds:.0f} s these cells had not run: {waiting[:3]}")
+        raise TimeoutError(f"after {seconds:.0f} s these cells had not run: {now['waiting'][:3]}")
 
     def run_cell(self, index: int, seconds: float = 60) -> list[dict]:
         """Run one cell and give its outputs."""
-        before = self.cells()[index]["count"]
+        before = self.page.evaluate(COUNT_OF, index)
         self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index; }}", index)
         self.command("notebook:run-cell")
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            cell = self.cells()[index]
-            if cell["count"] and cell["count"] != before and not cell["running"]:
-                return cell["outputs"]
+            if (count := self.page.evaluate(COUNT_OF, index)) and count != before:
+                return self.cells()[index]["outputs"]
             time.sleep(0.05)
-        raise TimeoutError(f"cell {index} did not end within {seconds:.0f} s: {cell['source'][:80]!r}")
+        source = self.cells()[index]["source"]
+        raise TimeoutError(f"cell {index} did not end within {seconds:.0f} s: {source[:80]!r}")
 
     def output_area(self, index: int):
         """The outputs of one cell in the page."""

@@ -22,7 +22,7 @@ WIDGET_CALLS = {
     "removal": r"\bremoval_board\(",
     "translate": r"\btranslate_watch\(",
     "beamtree": r"\bbeam_tree\(",
-    "fillin": r"\bfill_in\(",
+    "fillin": r"(?<![.\w])fill_in\(",
     "nextword": r"\bnext_word\(",
     "quiz": r"\bquiz\(",
     "result": r"\bexercise\([^)]*\)\.use\(",

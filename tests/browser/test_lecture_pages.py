@@ -15,9 +15,11 @@ TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells
 def saved(request, lab, chromium):
     page = lab.open(chromium, lab.add(lessons.lecture(request.param), f"saved/{request.param}.ipynb"))
     page.name = request.param
-    page.wait_for_kernel()
-    yield page
-    page.close()
+    try:
+        page.wait_for_kernel()
+        yield page
+    finally:
+        page.close()
 
 
 def test_a_saved_lecture_shows_its_pictures_without_being_run(saved):

@@ -36,7 +36,16 @@ def lessons_table() -> str:
 def results_tables() -> str:
     """Every stored result that the README shows; each part says when and where it was measured."""
     return "\n\n".join(
-        (*regression_part(), *attention_part(), *memory_part(), *ladder_part(), *self_attention_part(), *heads_part())
+        (
+            *regression_part(),
+            *attention_part(),
+            *memory_part(),
+            *ladder_part(),
+            *self_attention_part(),
+            *heads_part(),
+            *pretraining_part(),
+            *published_part(),
+        )
     )
 
 
@@ -197,6 +206,74 @@ def heads_part() -> tuple[str, ...]:
         "A training step of the encoder layer against `nn.TransformerEncoderLayer`'s, interleaved (times as fast); with dropout, torch drops "
         f"attention weights as well. {measured(speed)}",
         table(("layer", "length", "dropout", "times as fast"), speeds),
+    )
+
+
+def pretraining_part() -> tuple[str, ...]:
+    learnt, few, tasks = (stored(name) for name in ("pretraining", "few_labels", "several_tasks"))
+    objectives = [
+        (
+            row["objective"],
+            ranged(row["perplexity"], 0),
+            f"{row['unigram']:,.0f}",
+            "" if row["bigram"] is None else f"{row['bigram']:,.0f}",
+            ranged(row["seconds"], 0),
+        )
+        for row in learnt.result["rows"]
+    ]
+    found = few.result
+    counts = [f"{number} a class" if number else "all" for number in found["labels"]]
+    ways = [
+        (
+            row["way"],
+            *(f"{mean:.1f} ± {spread:.1f}" for mean, spread in zip(row["mean"], row["deviation"], strict=True)),
+        )
+        for row in found["rows"]
+    ]
+    every = [
+        (
+            row["task"],
+            row["per_class"] or "all",
+            f"{row['majority']:.1f}",
+            *(ranged(row["accuracy"][way]) for way in ("bag of words", "scratch", "frozen", "full")),
+        )
+        for row in tasks.result["rows"]
+    ]
+    python = found["python"]
+    return (
+        "**Lesson 07, three objectives over the same blocks.** Docstrings and manual of Python "
+        f"{learnt.result['python']}, {learnt.result['rows'][0]['seeds']} seeds; perplexity at the pieces that are asked about, in text of other "
+        f"modules, beside what counting gives. {measured(learnt)}",
+        table(("objective", "perplexity", "unigram", "bigram", "training, s"), objectives),
+        f"**Lesson 07, few labels.** Which of 14 families of modules a docstring comes from; accuracy in %, mean and deviation of "
+        f"{found['seeds']} draws of labels, split by module, Python {python}; the most frequent family has {found['majority']} %. The encoder is "
+        f"the course's own, {found['encoder']['parameters']:,} parameters, {found['encoder']['seconds']:.0f} s of pretraining. {measured(few)}",
+        table(("way", *counts), ways),
+        f"**Lesson 07, one encoder, several tasks.** Accuracy in %, {tasks.result['seeds']} seeds, Python {tasks.result['python']}. {measured(tasks)}",
+        table(("task", "labels a class", "majority", "bag of words", "scratch", "frozen", "full"), every),
+    )
+
+
+def published_part() -> tuple[str, ...]:
+    speed, reviews, tasks = stored("bert_speed"), stored("reviews"), stored("published_tasks")
+    rows = [(f"{row['sentences']} x {row['pieces']}", f"{row['speed']:.2f}") for row in speed.result["rows"]]
+    verdicts = [(row["way"], ranged(row["accuracy"]), ranged(row["seconds"], 0)) for row in reviews.result["rows"]]
+    counts = [f"{number} a class" if number else "all" for number in tasks.result["labels"]]
+    frozen = [
+        (row["task"], f"{row['majority']:.1f}", *(ranged(one) for one in row["accuracy"]))
+        for row in tasks.result["rows"]
+    ]
+    return (
+        "**Lesson 07, all-MiniLM-L6-v2 in the course's own encoder**, beside `transformers`' `BertModel` on the same weights, run in turns (above 1: ours "
+        f"is faster). Geometric mean {speed.result['geometric_mean']:.2f}. {measured(speed)}",
+        table(("sentences x pieces", "times as fast"), rows),
+        "**Lesson 07, review sentiment with the published weights.** Accuracy in % on sentences about films that no way has learned from, "
+        f"{reviews.result['seeds']} seeds; {reviews.result['snippets']['train']:,} sentences to learn from, "
+        f"{reviews.result['snippets']['test']:,} asked about, the commoner verdict has {reviews.result['majority']} %. {measured(reviews)}",
+        table(("way", "accuracy", "seconds"), verdicts),
+        "**Lesson 07, the published vectors on the course's tasks**, left as they are, under a linear layer. Accuracy in %, "
+        f"{tasks.result['seeds']} draws of labels, Python {tasks.result['python']}. {measured(tasks)}",
+        table(("task", "majority", *counts), frozen),
     )
 
 

@@ -5,6 +5,7 @@ joining pieces and turning marks into spaces gives the text back. The by-hand fu
 and `bpe_merges` finds the library's merges one by one, ties included; it only takes longer.
 """
 
+import json
 import os
 import re
 from collections import Counter
@@ -206,6 +207,10 @@ class Subwords:
         """The number of a piece as `pieces` shows it; UNKNOWN if there is none."""
         found = self.tokenizer.token_to_id(piece)
         return UNKNOWN if found is None else found
+
+    def merges(self, count: int) -> list[Pair]:
+        """The first pairs that were joined, in their order."""
+        return [(left, right) for left, right in json.loads(self.to_text())["model"]["merges"][:count]]
 
     def _checked(self, numbers: Iterable[int] | Tensor) -> list[int]:
         numbers = torch.as_tensor(numbers).tolist() if isinstance(numbers, Tensor) else list(numbers)

@@ -406,7 +406,11 @@ def tasks_bars(rows, title, ways=("from scratch", "fine-tuned"), xlabel="accurac
             axes.barh(y, seeds.mean(), thick * 0.86, color=shade, alpha=0.75)
             if len(seeds) > 1:
                 axes.plot([seeds.min(), seeds.max()], [y, y], color="black", linewidth=1.6, clip_on=False)
-            write(axes, seeds.max() + 0.08 * inch, y, f"{seeds.mean():.1f}", LABEL, ha="left", zorder=6,
+            words = f"{seeds.mean():.1f}"
+            x, wide = seeds.max() + 0.08 * inch, (inches(words, LABEL) + 0.15) * inch
+            if bag is not None and x - 0.1 * inch < bag < x + wide:
+                x = bag + 0.15 * inch  # behind the diamond, which would lie on it
+            write(axes, x, y, words, LABEL, ha="left", zorder=6,
                   bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6})  # fmt: skip
         middle, half = base + thick * len(ways) / 2, thick * len(ways) / 2
         if majority is not None:

@@ -120,6 +120,14 @@ class Bert(nn.Module):
         x = self.dropout(self.embeddings(numbers, kinds))
         return self.encoder(x, look_mask(real), need_weights)
 
+    @property
+    def dim(self) -> int:
+        return self.sizes.dim
+
+    def vectors(self, numbers: Tensor, real: Tensor | None = None) -> Tensor:
+        """numbers (b, n) to (b, n, dim), as the course's own pretrained models have it, so that a `Classifier` can stand on top."""
+        return self(numbers, real)[0]
+
     def _in_parts(self, numbers: Tensor, real: Tensor | None, kinds: Tensor | None) -> Tensor:
         """A large batch, some sentences at a time: they have nothing to do with each other, and this is a tenth faster."""
         size = max(1, AT_ONCE // numbers.size(1))

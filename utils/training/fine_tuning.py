@@ -8,6 +8,7 @@ to spare for deciding when to stop.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,17 @@ from utils.data.subwords import PAD, SPECIAL, Subwords
 from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
 from utils.training.baselines import bag_of_words, logistic_regression
 from utils.training.keep import kept
-from utils.training.pretraining import SHARES, Asked, Corpus, corpus, held_out_losses, pretrain, restore_pretrained
+from utils.training.pretraining import (
+    SHARES,
+    Asked,
+    Corpus,
+    corpus,
+    held_out_losses,
+    in_pieces,
+    pretrain,
+    restore_pretrained,
+)
+from utils.training.stored_encoder import encoder_files, stored_encoder
 from utils.training.translation import rate_at
 
 WAYS = ("bag of words", "word vectors + GRU", "scratch", "frozen", "adapters", "full")
@@ -31,11 +42,15 @@ BATCH, TOGETHER = 16, 64
 
 
 class Recipe(NamedTuple):
-    """rate: the highest; decay: as in AdamW; steps: of batches, times the root of the number of examples."""
+    """rate: the highest; decay: as in AdamW; steps: of batches, times the root of the number of examples.
+
+    alike: texts of like length share a batch, which spares a large model much padding.
+    """
 
     rate: float
     decay: float = 0.01
     steps: float = 12.0
+    alike: bool = False
 
 
 RECIPES = {
@@ -85,6 +100,16 @@ def in_parts(texts: Texts, size: int = TOGETHER) -> list[tuple[Tensor, Texts]]:
 # Training and answering
 
 
+def shuffled(texts: Texts, alike: bool, generator: torch.Generator) -> list[Tensor]:
+    """The places of all texts in batches, in random order."""
+    order = torch.randperm(len(texts), generator=generator)
+    if not alike:
+        return list(order.split(BATCH))
+    # The sort keeps texts of one length in their random order, so that an epoch's batches are not those of the one before.
+    batches = order[texts.real[order].sum(1).argsort(stable=True)].split(BATCH)
+    return [batches[place] for place in torch.randperm(len(batches), generator=generator)]
+
+
 def tune(model: nn.Module, texts: Texts, recipe: Recipe, seed: int) -> Tensor:
     """Train whatever of the model is not frozen, in place; returns the losses (steps,)."""
     parameters = [one for one in model.parameters() if one.requires_grad]
@@ -95,7 +120,7 @@ def tune(model: nn.Module, texts: Texts, recipe: Recipe, seed: int) -> Tensor:
     model.train()
     for step in range(steps):
         if not waiting:
-            waiting = list(torch.randperm(len(texts), generator=generator).split(BATCH))
+            waiting = shuffled(texts, recipe.alike, generator)
         batch = texts.part(waiting.pop())
         loss = F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
         optimizer.zero_grad()
@@ -204,12 +229,22 @@ class Setting:
         return MaskedLM(**self.pretrained["settings"])
 
 
-def setting(task: str, pretraining: dict, longest: int = LONGEST) -> Setting:
+def setting(task: str, pretraining: dict | None = None, longest: int = LONGEST) -> Setting:
+    """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each with its own pieces."""
     if task not in TASKS:
         raise ValueError(f"expected a task of {', '.join(TASKS)}, got {task!r}")
-    pretrained = pretrain("masked", **pretraining)
-    sizes = {name: pretraining[name] for name in ("pieces", "length", "texts") if name in pretraining}
-    return Setting(TASKS[task](), corpus(**sizes), pretrained, longest)
+    if pretraining is None:
+        pretrained = stored_encoder()
+        text = in_pieces(Subwords.from_text(pretrained["subwords"]), pretrained["length"])
+    else:
+        pretrained = pretrain("masked", **pretraining)
+        text = corpus(**{name: pretraining[name] for name in ("pieces", "length", "texts") if name in pretraining})
+    return Setting(TASKS[task](), text, pretrained, longest)
+
+
+def read_files(*_, **__) -> list[Path]:
+    """What results of fine-tuning depend on beside code and arguments."""
+    return [topics_file(), *encoder_files()]
 
 
 def classifier(way: str, given: Setting, seed: int) -> Classifier:
@@ -262,14 +297,14 @@ def accuracy(answered: Tensor, task: Task, asked: Sequence[Example]) -> float:
     return (answered == task.numbers(asked)).float().mean().item()
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@kept(reads=read_files)
 def accuracies(
     ways: Sequence[str] = WAYS,
     labels: Sequence[int | None] = LABELS,
     seeds: int = 5,
     *,
     task: str = "families",
-    pretraining: dict,
+    pretraining: dict | None = None,
     part: str = "test",
     longest: int = LONGEST,
     asked: int | None = None,
@@ -277,7 +312,7 @@ def accuracies(
     """Accuracy (ways, labels, seeds) of each way with so many labels per class, on texts of modules that no way has seen.
 
     A seed draws the labels and the new parameters. With all labels and a way without chance in it, the seeds give the same and
-    one is run. pretraining: arguments of `pretrain` for the masked encoder that the ways share. part: "validation" to choose a
+    one is run. pretraining: arguments of `pretrain` for the masked encoder that the ways share; the stored one without. part: "validation" to choose a
     recipe, "test" to report. asked: only so many texts. Returns also the majority's share and the sizes of both sets.
     """
     given = setting(task, pretraining, longest)
@@ -313,14 +348,30 @@ def group_of(name: str) -> str:
     return "final norm" if "final_norm" in name else "words"
 
 
-def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, float]:
-    """How far each part of a model has moved, as a share of how long it was: |end - start| / |start|."""
+class Distance(NamedTuple):
+    """How far a part of a model has moved, |end - start|, and how long it was, |start|."""
+
+    moved: float
+    length: float
+
+
+# The output's bias for each piece belongs to filling in blanks; a classifier does not use it, and it never moves.
+NOT_USED = "body.bias"
+
+
+def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, Distance]:
+    """The way travelled by each part of a classifier.
+
+    A share of the length would flatter what is pretrained: its parameters have grown, so the same way is a smaller share of them.
+    """
     moved, length = {}, {}
     for name, value in start.items():
+        if name == NOT_USED:
+            continue
         group = group_of(name)
         moved[group] = moved.get(group, 0.0) + (end[name] - value).square().sum().item()
         length[group] = length.get(group, 0.0) + value.square().sum().item()
-    return {group: math.sqrt(moved[group] / length[group]) for group in moved}
+    return {group: Distance(math.sqrt(moved[group]), math.sqrt(length[group])) for group in moved}
 
 
 def between(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict[str, Tensor]:
@@ -360,13 +411,13 @@ def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> f
 SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@kept(reads=read_files)
 def why_it_works(
     per_class: int | None = 16,
     seed: int = 0,
     *,
     task: str = "families",
-    pretraining: dict,
+    pretraining: dict | None = None,
     shares: Sequence[float] = SHARES_OF_THE_WAY,
     longest: int = LONGEST,
     asked: int | None = None,
@@ -391,7 +442,7 @@ def why_it_works(
         if way == "full":
             forgotten["full"] = masked_loss(model.body, given.text, fragments)
         found[way] = {
-            "distance": distances(start, end),
+            "distance": {part: one._asdict() for part, one in distances(start, end).items()},
             "line": along_the_line(model, start, end, shares, train, test),
             "loss": loss,
         }
@@ -413,13 +464,13 @@ def switch_adapters_off(model: nn.Module) -> None:
 # Several tasks from one model
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@kept(reads=read_files)
 def several_tasks(
     tasks: Sequence[str] = tuple(TASKS),
     ways: Sequence[str] = ("bag of words", "scratch", "frozen", "full"),
     seeds: int = 3,
     *,
-    pretraining: dict,
+    pretraining: dict | None = None,
     per_class: int | None = None,
     longest: int = LONGEST,
     asked: int | None = None,

@@ -1839,24 +1839,23 @@ register_quiz(
         options=[
             (
                 "The scores: a triangle of minus infinity hides what comes next.",
-                "That mask makes a model causal. In the masked model every piece sees all the others, on both sides.",
+                "That mask makes a model causal. The masked model sees both sides.",
             ),
             (
                 "The text: some pieces are replaced before the model sees it. Nobody's look is restricted.",
-                "Two things with one name: a mask over the scores says who may look at whom, a [MASK] in the text is a piece like any other.",
+                "A mask over scores says who may look at whom; a [MASK] in the text is a piece like any other.",
             ),
             (
                 "The embeddings: those of some pieces are set to zero.",
-                "A [MASK] has a vector of its own, which is learnt. A zero would still have a position and be looked at.",
+                "A [MASK] has a vector of its own, which is learned.",
             ),
             (
                 "The loss: it is zero at most places.",
-                "True, only chosen places are asked about, but that alone would hide nothing from the model.",
+                "True, but that alone would hide nothing.",
             ),
         ],
         right=1,
-        explanation="Three masks over the same blocks: none but padding (both sides), the triangle (only what came before), and none in the "
-        "encoder with a triangle in the decoder.",
+        explanation="Same blocks: the masked model looks both ways, the causal one back.",
     )
 )
 register_quiz(
@@ -1867,24 +1866,23 @@ register_quiz(
         options=[
             (
                 "They make the task easier at the beginning.",
-                "The share stays the same throughout. And 10 % that are easy speed up nothing.",
+                "The share stays the same throughout.",
             ),
             (
                 "They keep the loss from being too high.",
-                "The loss is what it is. Nothing is gained by adding answers that cost little.",
+                "Nothing is gained by answers that cost little.",
             ),
             (
                 "They are an oversight, kept for tradition.",
-                "Later models tried other shares, and found little difference. But there was a reason.",
+                "The BERT paper tried other shares, and little changed. But there was a reason.",
             ),
             (
                 "Later there is no [MASK]: the model must make something of ordinary pieces, too, and not trust them blindly.",
-                "If only [MASK] were ever asked about, the vectors of all others could be anything.",
+                "If only [MASK] were asked about, all other vectors could be anything.",
             ),
         ],
         right=3,
-        explanation="When it is fine-tuned the model meets whole texts. The unchanged pieces teach it to stand for what is there; the random ones, "
-        "to check it against the rest.",
+        explanation="Unchanged pieces teach it to stand for what is there; random ones, to check that.",
     )
 )
 register_quiz(
@@ -1921,7 +1919,7 @@ register_quiz(
         options=[
             (
                 "A: lower is better.",
-                "Per piece. But A's pieces are shorter, so it needs more of them for the same text.",
+                "Per piece. But A's pieces are most likely shorter, so it needs more of them for the same text.",
             ),
             (
                 "B: it has more to choose from, so 60 is harder earned.",
@@ -1960,7 +1958,7 @@ register_quiz(
             ),
             (
                 "Labels: a frozen body needs none.",
-                "The new layer learns from labels. With very few of them it is often the better choice, though.",
+                "The new layer learns from labels. With one for each class it does as well here as training everything.",
             ),
         ],
         right=1,
@@ -1990,7 +1988,7 @@ register_quiz(
             ),
         ],
         right=2,
-        explanation="After training B A can be added to the frozen matrix: then the adapted layer costs no more than the old one.",
+        explanation="After training s B A can be added to the frozen matrix: then the adapted layer costs no more than the old one.",
     )
 )
 register_quiz(
@@ -2008,16 +2006,16 @@ register_quiz(
                 "Nobody asked it for words meanwhile. Nothing held it to what it knew.",
             ),
             (
-                "Worse than before, but far better than without pretraining.",
-                "It has moved a little way from where it was, and how far depends on rate and steps. How much it forgot is to be measured.",
+                "Worse than before, and the worse the longer it was tuned; but something is left.",
+                "Nothing held it to what it knew. How much it forgot depends on how far it went: the next cells measure it.",
             ),
             (
                 "Nothing is left: every parameter has changed.",
-                "They have, but by little: the way travelled is short beside their length.",
+                "They have, but by a small part of their length. Measure what is left.",
             ),
         ],
         right=2,
-        explanation="Forgetting is no wall but a slope: it grows with the distance travelled. With a frozen body or with adapters the old model can be "
+        explanation="Forgetting is no wall but a slope: it grows with training. With a frozen body or with adapters the old model can be "
         "had back whole.",
     )
 )

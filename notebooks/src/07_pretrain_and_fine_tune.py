@@ -1,0 +1,1217 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 07 · Pretrain and fine-tune
+#
+# **What can a model learn before it has seen the task?**
+#
+# The Transformer of lesson 06 learned from 20,000 sentences with their translations. Such answers are dear. Text without answers is everywhere. Here a model reads such
+# text first, filling in what was taken out of it, and learns a task afterwards, from a handful of labels.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask the room how many labelled examples they would be ready to write by hand. Plan: 20 minutes for pieces of words, 40 for the three objectives, 30 for few labels and why
+# it works, 30 for the real model.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - cut words into the pieces that a corpus asks for, and say why perplexities over other pieces cannot be compared;
+# - train the same blocks to fill in blanks, to go on, and to fill in gaps, and say which mask makes the difference;
+# - learn a task from few labels in several ways, and show what each gains, how far it travelled and what it forgot;
+# - load published weights into the encoder that you built, and show what its vectors know.
+#
+# **You need** lessons 05 and 06. The last section uses a published model of 90 MB, which `make boxes` fetches once. Symbols and terms: [notation](../docs/notation.md).
+
+# %%
+import math
+from collections import Counter
+from itertools import pairwise
+from textwrap import shorten
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from utils.course import board, exercise, lesson, quiz
+from utils.course.box_list import MINILM, REVIEWS
+from utils.course.boxes import fetch_or_say
+from utils.course.results import ranged, stored
+from utils.data import docstrings, subwords
+from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, merge, word_counts
+from utils.draw import fill_in, heads_view, next_word, show
+from utils.draw import lesson07 as pictures
+from utils.models import bert, language
+from utils.models.encoder import Encoder
+from utils.models.self_attention import causal_mask
+from utils.models.transformer import WordVectors
+from utils.training import fine_tuning, pretraining, real_tasks, word_senses
+from utils.training.baselines import bag_of_words, logistic_regression
+from utils.training.pretraining import NOT_ASKED
+from utils.training.stored_encoder import stored_encoder
+
+# %% tags=["nbval-check-output"]
+torch.manual_seed(7)
+torch.set_num_threads(1)
+lesson("07")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1 · Pieces of words
+#
+# Every Python carries real English: the docstrings of its library and its manual. That is the text of this lesson. So far each word had a row in a table, and a word without a
+# row was lost. How many are there?
+
+# %% slideshow={"slide_type": "-"}
+texts = docstrings.pretraining_texts()
+counts, held_out = word_counts(texts.train), word_counts(texts.validation)
+print(
+    f"{sum(map(len, texts.train)):,} letters, {counts.total():,} words, {len(counts):,} different"
+)
+once = sum(count == 1 for count in counts.values())
+lost = sum(count for word, count in held_out.items() if word not in counts)
+print(f"{once / len(counts):.0%} of the different words occur only once")
+print(f"in the text of other modules, {lost / held_out.total():.1%} of the words were never seen")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Single letters never run out. But a text has four to five times as many letters as words, and attention compares all with all. In between lie *pieces*: frequent words
+# whole, rare ones in parts.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Pieces that come up often
+#
+# Begin with letters. Again and again, the pair of neighbours that occurs most often becomes one piece. Pairs never cross from one word to the next, and a
+# word that occurs ten times counts ten times. Ties need a rule, or nobody finds the same pieces twice: the pair whose left piece is older wins, then
+# whose right piece is older; letters by their code, then new pieces in the order they were made. `merge(pieces, pair)` joins a pair wherever it stands.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.1 · byte-pair merges · medium · 15 min
+def bpe_merges(counts, merges):
+    """counts {word: how often} to the first `merges` pairs that are joined, [(left, right), ...].
+
+    Fewer come back when nothing is left to join.
+    """
+    ### BEGIN SOLUTION
+    split = {word: list(word) for word in counts}
+    age = sorted(set("".join(counts)))  # letters first, new pieces behind
+    found = []
+    while len(found) < merges:
+        pairs = Counter()
+        for word, pieces in split.items():
+            for pair in pairwise(pieces):
+                pairs[pair] += counts[word]
+        if not pairs:
+            break
+        best = max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))
+        found.append(best)
+        age.append("".join(best))
+        split = {word: merge(pieces, best) for word, pieces in split.items()}
+    return found
+    ### END SOLUTION
+
+
+bpe_merges = exercise("7.1").use(bpe_merges)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+tiny = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
+merges = bpe_merges(tiny, 8)
+print("joined:", ", ".join("+".join(pair) for pair in merges))
+
+corpus_counts = word_counts(["the lowest of the low", "the newest and the widest", "other"])
+mine, theirs = (find(corpus_counts, 30) for find in (bpe_merges, subwords.bpe_merges))
+print("as the course's own, which equals the library's:", mine == theirs)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+steps, notes = [list("lowest")], [""]
+for pair in merges:
+    joined = merge(steps[-1], pair)
+    if joined != steps[-1]:
+        steps.append(joined)
+        notes.append(f"merge {merges.index(pair) + 1}")
+show(
+    pictures.merges_steps(
+        steps, "a word that was never counted, in pieces of those that were", notes
+    ),
+    alt="The word lowest, letter by letter at first; pieces grow until low and est are left.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A word that was never seen
+#
+# To cut a new word, do to it what was done to the corpus: all merges, in the order they were learnt. No word is unknown as long as its letters are known. (GPT-2
+# begins with the 256 bytes instead of letters: then nothing at all is unknown.)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.2 · split a word · easy · 8 min
+def bpe_split(word, merges):
+    """The pieces of a word, a list; what was learnt first is joined first, wherever it stands."""
+    ### BEGIN SOLUTION
+    pieces = list(word)
+    for pair in merges:
+        pieces = merge(pieces, pair)
+    return pieces
+    ### END SOLUTION
+
+
+bpe_split = exercise("7.2").use(bpe_split)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+for word in ("lowest", "newer", "slow"):
+    print(f"{word}: {' '.join(bpe_split(word, merges))}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Another way to choose
+#
+# WordPiece, which BERT uses, asks not how often a pair occurs, but how much more often than its two parts would give by chance:
+#
+# $$\text{score}(a, b) = \frac{\text{count}(ab)}{\text{count}(a) \, \text{count}(b)}$$
+#
+# A pair that hardly ever occurs apart wins over a frequent one. `##` marks a piece that does not begin a word; `w` and `##w` are two pieces. A new word is cut by its longest
+# known beginning, again and again. (Google's own trainer was never published; this is how it is usually described. The library's goes by counts.)
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+often = subwords.pair_counts({word: list(word) for word in tiny}, tiny)
+scores = subwords.wordpiece_scores(tiny)
+for name, pair in (("most frequent", ("##e", "##s")), ("best score", max(scores, key=scores.get))):
+    times = often[tuple(piece.removeprefix("##") for piece in pair)]
+    print(f"{name}: {' + '.join(pair)}, {times} times, score {scores[pair]:.2f}")
+known = {"low", "new", "wid", "##est", "##er"}
+for word in ("lowest", "newer", "slow"):
+    print(f"{word}: {' '.join(subwords.wordpiece_split(word, known))}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A word that WordPiece cannot cut to its end is unknown as a whole.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The whole text
+#
+# From here on a library does it, `tokenizers`, which is written for speed. All text is put in lower case. The space before a word becomes part of it, written `▁`, so that pieces can
+# be joined to text again. First a check: your merges and the library's, on the whole text.
+
+# %% slideshow={"slide_type": "-"}
+text = pretraining.corpus()
+theirs = [tuple(pair) for pair in text.subwords.merges(12)]
+print("the library's first merges:", *("".join(pair) for pair in theirs))
+assert bpe_merges(counts, 12) == theirs, "your merges differ from the library's"
+sample = "Return a shallow copy of the deque, leftmost element first."
+pieces = text.subwords.pieces(text.subwords.encode(sample))
+print(f"{len(text.subwords):,} pieces;", " | ".join(pieces))
+letters = sum(map(len, texts.train)) / len(text.train)
+print(f"a piece stands for {letters:.1f} letters; {len(text.train):,} pieces to learn from")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2 · Text without answers
+#
+# Take something out of a text and ask for it: the text itself has the answer. What is taken out, and who may look where, makes three tasks over the same blocks.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.a")
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    pictures.three_masks(
+        ["the", "list", "is", "sorted", "in", "place"],
+        "three tasks from one text",
+        masked=[1, 3],
+        gaps=[(1, 2), (4, 6)],
+    ),
+    alt="Masked words: an encoder that looks both ways. Next word: a decoder that looks back. Missing spans: both stacks.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Blanks to fill in
+#
+# Each ordinary piece is chosen with probability `share`. Of the chosen, 80 % become `mask`, 10 % another ordinary piece, and 10 % stay. Padding, where `real` is False, and
+# special pieces, numbered below `len(SPECIAL)`, are neither chosen nor drawn. `cross_entropy` leaves out targets of `NOT_ASKED`.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.3 · masked words · medium · 12 min
+def mask_tokens(numbers, real, mask, pieces, share=0.15, generator=None):
+    """numbers (b, n), real (b, n) True at pieces, to inputs, targets and chosen, all (b, n).
+
+    Targets are what stood there where chosen and `NOT_ASKED` elsewhere. Random pieces run from
+    len(SPECIAL) to pieces - 1. All that is drawn is drawn with `generator`.
+    """
+    ### BEGIN SOLUTION
+    ordinary = real & (numbers >= len(SPECIAL))
+    chosen = (torch.rand(numbers.shape, generator=generator) < share) & ordinary
+    fate = torch.rand(numbers.shape, generator=generator)
+    other = torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)
+    inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
+    inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
+    return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen
+    ### END SOLUTION
+
+
+mask_tokens = exercise("7.3").use(mask_tokens)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+numbers = torch.randint(len(SPECIAL), 1000, (2000, 50))
+numbers[:, 0], numbers[:, -1] = START, END
+real = torch.ones_like(numbers, dtype=torch.bool)
+inputs, targets, chosen = mask_tokens(numbers, real, MASK, 1000)
+
+
+def about(where):
+    return f"about {5 * round(20 * where.float().mean().item())} %"
+
+
+print("chosen:", about(chosen[:, 1:-1]))
+print("of these, masked:", about(inputs[chosen] == MASK))
+print("of these, unchanged:", about(inputs[chosen] == numbers[chosen]))
+print("start and end are never chosen:", not chosen[:, [0, -1]].any())
+print("the rest of the text is as it was:", torch.equal(inputs[~chosen], numbers[~chosen]))
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.b")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Whole stretches
+#
+# An encoder-decoder can write more than one piece for a hole. Each span becomes one gap in the source; the target names each gap and says what was there.
+# One more gap ends it: nothing else is missing.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.4 · cut out spans · medium · 10 min
+def take_out(numbers, spans, gaps):
+    """numbers, a list; spans [(start, end), ...] in order, without `end`; gaps, names of holes.
+
+    Returns source, with gap i in place of span i, and target: gap 0, what was there, gap 1, ...,
+    and the next gap at the end.
+    """
+    ### BEGIN SOLUTION
+    source, target, place = [], [], 0
+    for number, (start, end) in enumerate(spans):
+        source += [*numbers[place:start], gaps[number]]
+        target += [gaps[number], *numbers[start:end]]
+        place = end
+    return source + numbers[place:], target + [gaps[len(spans)]]
+    ### END SOLUTION
+
+
+take_out = exercise("7.4").use(take_out)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+said = ["the", "list", "is", "sorted", "in", "place", "and", "nothing", "is", "returned"]
+names = [SPECIAL[gap] for gap in GAPS]
+source, target = take_out(said, [(1, 2), (4, 6)], names)
+print("source:", " ".join(source))
+print("target:", " ".join(target))
+both = [piece for piece in source + target if piece not in names]
+print("nothing is lost:", sorted(both) == sorted(said))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One stack, two masks
+#
+# The blocks are those of lesson 05, pre-norm, with GELU, a ReLU with a smooth corner. What makes an encoder or a decoder of them is who may look at whom. As in lesson 06 the table of
+# pieces serves as the output layer as well; a bias for each piece says how frequent it is.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.5 · the masked model · medium · 10 min
+class MaskedLM(nn.Module):
+    def __init__(self, pieces, dim, heads, hidden, layers):
+        super().__init__()
+        self.words = WordVectors(pieces, dim)
+        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre", activation="gelu")
+        self.bias = nn.Parameter(torch.zeros(pieces))
+
+    def vectors(self, numbers, real):
+        """numbers (b, n), real (b, n) True at pieces, to (b, n, dim); all see all real pieces."""
+        ### BEGIN SOLUTION
+        return self.encoder(self.words(numbers), real.unsqueeze(1))[0]
+        ### END SOLUTION
+
+    def forward(self, numbers, real):
+        """To logits (b, n, pieces) for the piece that stands here: the table, and a bias."""
+        ### BEGIN SOLUTION
+        return self.vectors(numbers, real) @ self.words.table.weight.T + self.bias
+        ### END SOLUTION
+
+
+MaskedLM = exercise("7.5").use(MaskedLM)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+sizes = dict(pieces=50, dim=12, heads=3, hidden=24, layers=2)
+numbers, real = torch.randint(50, (2, 6)), torch.arange(6) < torch.tensor([[4], [6]])
+mine, theirs = MaskedLM(**sizes), language.MaskedLM(**sizes)
+theirs.load_state_dict(mine.state_dict())
+same = torch.allclose(mine(numbers, real), theirs(numbers, real), atol=1e-5)
+print("as the course's own:", same)
+other = numbers.clone()
+other[:, 3] = (numbers[:, 3] + 1) % 50
+moved = (mine(other, real) - mine(numbers, real)).abs().amax(-1) > 1e-6
+print("another piece 3 changes the real pieces", moved[1].nonzero().flatten().tolist())
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.c")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The same stack, going on
+#
+# Every place says what comes next. What comes next must not be seen: the triangle of lesson 04.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.6 · the causal model and its loss · medium · 12 min
+class CausalLM(nn.Module):
+    def __init__(self, pieces, dim, heads, hidden, layers):
+        super().__init__()
+        self.words = WordVectors(pieces, dim)
+        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre", activation="gelu")
+        self.bias = nn.Parameter(torch.zeros(pieces))
+
+    def forward(self, numbers):
+        """numbers (b, n) to logits (b, n, pieces) for the piece that comes next."""
+        ### BEGIN SOLUTION
+        x, _ = self.encoder(self.words(numbers), causal_mask(numbers.size(1)))
+        return x @ self.words.table.weight.T + self.bias
+        ### END SOLUTION
+
+    def loss(self, numbers, real):
+        """Cross-entropy of the next piece: one number, the mean over next pieces that are real."""
+        ### BEGIN SOLUTION
+        logits, targets = self(numbers)[:, :-1], numbers[:, 1:]
+        losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+        return losses[real[:, 1:]].mean()
+        ### END SOLUTION
+
+
+CausalLM = exercise("7.6").use(CausalLM)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+mine, theirs = CausalLM(**sizes), language.CausalLM(**sizes)
+theirs.load_state_dict(mine.state_dict())
+print("as the course's own:", torch.allclose(mine(numbers), theirs(numbers), atol=1e-5))
+moved = (mine(other) - mine(numbers)).abs().amax(-1) > 1e-6
+print("another piece 3 changes the places", moved[1].nonzero().flatten().tolist())
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A loss that is too good
+#
+# Train `CausalLM` and `MaskedLM`, which has no triangle, on the next piece: 250 steps on pieces drawn at random, where nothing can be learned from what came before.
+
+# %% slideshow={"slide_type": "-"}
+leak = pretraining.next_piece_losses()
+print(
+    f"ten pieces, all equally likely: no model can have less than log 10 = {leak['floor']:.2f} nats"
+)
+print(f"with the triangle:    {leak['causal']:.2f} nats")
+print(f"without the triangle: {leak['both ways']:.2f} nats")
+assert leak["both ways"] < 0.1 and leak["causal"] > leak["floor"] - 0.05
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### All three, trained
+#
+# Two layers of width 96 for masked words and for the next word; one in each stack for gaps. Each reads fragments of 64 pieces. BERT hides 15 % of the
+# pieces and T5 cuts out spans of three; we have seconds, so we ask about 30 % and 50 %, in spans of eight on average. The output's bias begins at the log of each piece's frequency:
+# a model of blanks or of the next piece starts as the *unigram*, which knows nothing else.
+
+# %% slideshow={"slide_type": "-"}
+trained = {}
+for objective in pretraining.OBJECTIVES:
+    trained[objective] = pretraining.pretrain(objective, **pretraining.LESSON[objective])
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+shortest = min(len(one["loss"]) for one in trained.values())
+window = 25
+names = {"masked": "blanks", "causal": "next piece", "spans": "gaps"}
+curves = {
+    name: trained[objective]["loss"][:shortest].view(-1, window).mean(1)[2:]
+    for objective, name in names.items()
+}
+show(
+    pictures.pretraining_curves(
+        torch.arange(3 * window, shortest + 1, window),
+        curves,
+        "step by step, the next piece is learned fastest",
+        unigram=trained["causal"]["unigram"],
+        ylabel=f"training loss in nats, mean of {window} steps",
+    ),
+    alt="Three losses through training, with the unigram's as a line.",
+)
+
+# %% slideshow={"slide_type": "subslide"}
+print("text of other modules   asked   model  unigram   ratio")
+for name, one in trained.items():
+    counted = torch.tensor([one["held_out"], one["unigram"]]).exp()
+    asked = f"{pretraining.SHARES[name]:.0%}"
+    print(
+        f"{name:12s} perplexity {asked:>6s} {counted[0]:7.0f} {counted[1]:8.0f} {counted[0] / counted[1]:7.2f}"
+    )
+bigram = torch.tensor(trained["causal"]["counts"][2]).exp()
+print(f"counting pairs of pieces, for the next one: {bigram:.0f}")
+assert trained["causal"]["perplexity"] < 0.5 * torch.tensor(trained["causal"]["unigram"]).exp()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# With about a minute for each, and three seeds. Counting pairs of pieces, the older way to predict the next one, is where the causal model gets within seconds; in a minute it
+# needs half of that perplexity.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+minute = stored("pretraining")
+minute.table(
+    ("objective", "perplexity", "unigram", "pieces read", "training, s"),
+    [
+        (
+            row["objective"],
+            ranged(row["perplexity"], 0),
+            f"{row['unigram']:.0f}",
+            f"{row['pieces_read']:,}",
+            ranged(row["seconds"], 0),
+        )
+        for row in minute.result["rows"]
+    ],
+)
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.d")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The same text in other pieces
+#
+# The unigram on held-out text, with 500 pieces and with 3,000. Which predicts the text better? Spread the surprise over letters:
+#
+# $$\text{bits for a letter} = \frac{\text{loss}}{\ln 2} \cdot \frac{\text{pieces}}{\text{letters}}$$
+
+# %% slideshow={"slide_type": "-"}
+print("pieces   perplexity of a piece   bits for a letter")
+for cut in (subwords.train_subwords(texts.train, 500), text.subwords):
+    seen, new = (
+        torch.tensor([number for one in cut.encode_all(part) for number in one]) for part in texts
+    )
+    chances = seen.bincount(minlength=len(cut)) + 0.1
+    loss = -(chances / chances.sum()).log()[new].mean()
+    bits = loss / math.log(2) * len(new) / sum(map(len, texts.validation))
+    print(f"{len(cut):6,d} {loss.exp():23.0f} {bits:19.2f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The perplexity is lower with few pieces, and the text is predicted worse.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What some seconds give
+
+# %% slideshow={"slide_type": "-"}
+known = {name: pretraining.restore_pretrained(one) for name, one in trained.items()}
+blank, gap = "Open the [MASK] and read it.", "If the file [GAP0], raise an exception."
+for piece, chance in pretraining.fill_in(known["masked"], blank, 4)[0]:
+    print(f"  {chance:.0%}  {blank.replace('[MASK]', piece.strip(subwords.SPACE))}")
+print("goes on:", pretraining.continue_text(known["causal"], "Return the", 20))
+print("in the gap:", gap.replace("[GAP0]", f"[{pretraining.write_gaps(known['spans'], gap)[0]}]"))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The causal model has learned short phrases. The other two know what such texts are made of, and not yet what the neighbours ask for.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Fill in the blank
+#
+# The same training for 16,000 steps instead of 500, at width 128, took 7 minutes once. What came out is stored in `data/encoder`, with the pieces it was trained
+# with, those of Python 3.11. Its weights go into your `MaskedLM`.
+
+# %% slideshow={"slide_type": "-"}
+encoder = stored_encoder()
+large = {name: value for name, value in encoder["settings"].items() if name != "dropout"}
+filler = MaskedLM(**large).eval()
+filler.load_state_dict(encoder["state"])
+own = subwords.Subwords.from_text(encoder["subwords"])
+for name, one in (("some seconds:", trained["masked"]), ("the stored one:", encoder)):
+    print(
+        f"{name:15s} {one['read']:10,} pieces read, perplexity {one['perplexity']:4.0f} at blanks"
+    )
+
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+@torch.no_grad()
+def fill(sentence):
+    numbers = torch.tensor([own.framed(sentence)])
+    logits = filler(numbers, torch.ones_like(numbers, dtype=torch.bool))[0]
+    logits[:, : len(SPECIAL)] = -torch.inf  # no text
+    blanks = (numbers[0] == MASK).nonzero().flatten().tolist()
+    best = logits[blanks].softmax(-1).topk(8)
+    choices = [
+        list(zip(own.pieces(pieces), chances.tolist(), strict=True))
+        for pieces, chances in zip(best.indices, best.values, strict=True)
+    ]
+    return {"pieces": own.pieces(numbers[0]), "blanks": blanks, "choices": choices}
+
+
+fill_in(fill, "Raise a ValueError [MASK] the argument is negative.", title="what could stand here?")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Three dials for writing
+#
+# A model gives a chance to every piece. *Temperature* divides the logits: below 1 the likely get likelier. *Top-k* keeps the k likeliest. *Top-p* keeps the
+# fewest likeliest that have p of the probability between them. Each cut is followed by a division, so that what stays sums to 1.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.7 · the next piece: temperature, top-k, top-p · medium · 15 min
+def next_distribution(logits, temperature=1.0, top_k=None, top_p=None):
+    """logits (pieces,) to chances (pieces,); temperature first, then top-k, then top-p."""
+    ### BEGIN SOLUTION
+    chances, order = (logits / temperature).softmax(-1).sort(descending=True)
+    if top_k is not None:
+        chances[top_k:] = 0
+        chances = chances / chances.sum()
+    if top_p is not None:
+        before = chances.cumsum(0) - chances  # what the likelier ones have between them
+        chances[before >= top_p] = 0
+        chances = chances / chances.sum()
+    return torch.zeros_like(chances).scatter(0, order, chances)
+    ### END SOLUTION
+
+
+next_distribution = exercise("7.7").use(next_distribution)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+logits = torch.tensor([0.1, 0.4, 0.05, 0.3, 0.15]).log()
+for dials in ({}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.9}, {"top_k": 3, "top_p": 0.8}):
+    shown = "  ".join(f"{chance:.2f}" for chance in next_distribution(logits, **dials))
+    print(f"{shown}   {', '.join(f'{name} {value}' for name, value in dials.items()) or 'no dial'}")
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+causal = trained["causal"]
+writer = CausalLM(**{name: causal["settings"][name] for name in large}).eval()
+writer.load_state_dict(causal["state"])
+never = [number for number in range(len(SPECIAL)) if number != END]
+
+
+@torch.no_grad()
+def go_on(beginning, written):
+    numbers = [START, *text.subwords.encode(beginning), *written][-pretraining.LENGTH :]
+    logits = writer(torch.tensor([numbers]))[0, -1]
+    logits[never] = -torch.inf
+    return logits
+
+
+next_word(
+    go_on,
+    text.subwords.pieces(range(len(text.subwords))),
+    "Return the",
+    temperature=0.7,
+    stop=[END],
+    distribution=next_distribution,
+    title="write on, piece by piece",
+)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3 · Few answers
+#
+# The task: a docstring comes from one of 14 families of modules, such as files, web or numbers. Which? Split by *module*: no module that is asked about has been seen, neither with
+# its labels nor as text.
+
+# %% slideshow={"slide_type": "subslide"}
+given = fine_tuning.setting("families")
+task = given.task
+print(
+    f"{len(task.train):,} texts to learn from, {len(task.test)} to be asked about, of other modules"
+)
+for one in docstrings.few(task, 1, seed=3)[:4]:
+    print(f"  {one.label}: {shorten(one.text, 75)}")
+print(f"always the most frequent family: {task.majority():.1%} right")
+dealt = docstrings.families_task(by_module=False)
+for name, some in (("by module", task), ("at random", dealt)):
+    known_labels = some.numbers(some.train)
+    answered = bag_of_words(some.train, known_labels, some.test, len(some.labels))
+    right = fine_tuning.accuracy(answered, some, some.test)
+    print(f"counting words, all labels, split {name}: {right:.1%}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Dealt at random, docstrings of one module lie on both sides, and counting words recognises the module, not the family. Only the split by module is a fair question.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A new layer on top
+#
+# A text has many vectors and one label. The mean over its real pieces makes one vector of them; a linear layer makes logits of that. Everything below comes
+# from pretraining: `body.vectors(numbers, real)` gives (b, n, dim).
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.8 · a classifier on top · easy · 8 min
+class Classifier(nn.Module):
+    def __init__(self, body, dim, classes):
+        super().__init__()
+        self.body = body
+        self.head = nn.Linear(dim, classes)
+        nn.init.normal_(self.head.weight, std=0.02)  # at first all classes are about as likely
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, numbers, real):
+        """numbers (b, n), real (b, n) True at pieces, to logits (b, classes)."""
+        ### BEGIN SOLUTION
+        vectors = self.body.vectors(numbers, real)
+        total = (vectors * real.unsqueeze(-1)).sum(1)
+        return self.head(total / real.sum(1, keepdim=True))
+        ### END SOLUTION
+
+
+Classifier = exercise("7.8").use(Classifier)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+model = Classifier(MaskedLM(**sizes), dim=12, classes=3)
+numbers, real = torch.randint(50, (2, 6)), torch.arange(6) < torch.tensor([[4], [6]])
+print("texts", tuple(numbers.shape), "to logits", tuple(model(numbers, real).shape))
+longer = F.pad(numbers, (0, 5)), F.pad(real, (0, 5))
+same = torch.allclose(model(*longer), model(numbers, real), atol=1e-5)
+print("more padding changes nothing:", same)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four labels for each family
+#
+# Your `Classifier` on your `MaskedLM`, all parameters trained: once from random numbers (*scratch*), once from the stored encoder (*full*). Everything else is the same: 56
+# labelled texts, the same steps.
+
+# %% slideshow={"slide_type": "-"}
+train, test = given.texts(docstrings.few(task, 4, seed=0)), given.texts(task.test)
+starts, ends = {}, {}
+for way in ("scratch", "full"):
+    torch.manual_seed(0)
+    body = MaskedLM(**large)
+    if way == "full":
+        body.load_state_dict(encoder["state"])
+    classifier = Classifier(body, large["dim"], len(task.labels))
+    starts[way] = fine_tuning.parameters_of(classifier)
+    losses = fine_tuning.tune(classifier, train, fine_tuning.RECIPES[way], seed=0)
+    ends[way] = fine_tuning.parameters_of(classifier)
+    right = (fine_tuning.answers(classifier, test).argmax(-1) == test.labels).float().mean()
+    print(f"{way}: training loss {losses[-5:].mean():.2f}, right on new modules {right:.1%}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The body left as it is
+#
+# *Frozen*: the encoder does not learn. It makes one vector for each text, and only a linear layer on top learns from the labels.
+
+# %% slideshow={"slide_type": "-"}
+vectors = [fine_tuning.features(given.body(), part) for part in (train, test)]
+weight, bias = logistic_regression(vectors[0], train.labels, len(task.labels), fine_tuning.PENALTY)
+right = ((vectors[1] @ weight.T + bias).argmax(-1) == test.labels).float().mean()
+print(f"frozen: right on new modules {right:.1%}")
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.e")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A small change to a large matrix
+#
+# Full fine-tuning changes every matrix $W$. A low-rank adapter leaves it frozen and learns a difference of rank $r$:
+#
+# $$W x + s \, B (A x), \qquad A: r \times d_{\text{in}}, \quad B: d_{\text{out}} \times r$$
+#
+# In code $A$ is `down`, $B$ is `up` and $s$ is `scale`. $B$ starts at zero, so before training nothing has changed.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.f")
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.9 · a low-rank adapter · medium · 12 min
+class LowRank(nn.Module):
+    def __init__(self, linear, rank, scale=1.0):
+        """`linear` is frozen. New: `self.down` (rank, inputs) and `self.up` (outputs, rank).
+
+        `up` starts at 0, `down` with random numbers of spread 1 / sqrt(inputs).
+        """
+        ### BEGIN SOLUTION
+        super().__init__()
+        self.linear, self.scale = linear.requires_grad_(False), scale
+        inputs, outputs = linear.in_features, linear.out_features
+        self.down = nn.Parameter(torch.randn(rank, inputs) * inputs**-0.5)
+        self.up = nn.Parameter(torch.zeros(outputs, rank))
+        ### END SOLUTION
+
+    def forward(self, x):
+        """x (..., inputs) to (..., outputs): what the frozen layer gives, plus scale B (A x)."""
+        ### BEGIN SOLUTION
+        return self.linear(x) + self.scale * (x @ self.down.T @ self.up.T)
+        ### END SOLUTION
+
+
+LowRank = exercise("7.9").use(LowRank)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+linear, x = nn.Linear(384, 384), torch.randn(5, 384)
+before = linear(x)
+adapted = LowRank(linear, rank=4)
+print("before training nothing has changed:", torch.equal(adapted(x), before))
+new = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+print(f"to train: {new:,} of {sum(p.numel() for p in adapted.parameters()):,} parameters")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Adapters in every attention
+#
+# Your `LowRank` around both maps of each attention, all else frozen. The new layer on top learns as before.
+
+# %% slideshow={"slide_type": "-"}
+torch.manual_seed(0)
+body = MaskedLM(**large)
+body.load_state_dict(encoder["state"])
+body.requires_grad_(False)
+for layer in body.encoder.layers:
+    attention = layer.attention
+    attention.project = LowRank(attention.project, fine_tuning.RANK)
+    attention.mix = LowRank(attention.mix, fine_tuning.RANK)
+adapted = Classifier(body, large["dim"], len(task.labels))
+fine_tuning.tune(adapted, train, fine_tuning.RECIPES["adapters"], seed=0)
+right = (fine_tuning.answers(adapted, test).argmax(-1) == test.labels).float().mean()
+learning = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
+print(
+    f"right on new modules {right:.1%}, with {learning:,} of {encoder['parameters']:,} parameters trained"
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Accuracy against labels
+#
+# One draw of labels says little. Five draws, on the same texts, in six ways: *scratch*, *frozen*, *adapters*, *full*; the *bag of words*, which counts words; and *word vectors +
+# GRU*, the older way: a fixed vector for each piece, from counting its neighbours in the same text, and a recurrent network that learns from the labels alone.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+few = stored("few_labels")
+rows = few.result["rows"]
+show(
+    pictures.accuracy_against_labels(
+        [number or "all" for number in few.result["labels"]],
+        {row["way"]: row["seeds"] for row in rows},
+        "few labels: a pretrained start is ahead; all labels: counting words is",
+        marks={"majority": few.result["majority"]},
+    ),
+    alt="Accuracy on new modules against the number of labels per class for six ways to learn.",
+)
+four = {row["way"]: row["mean"][few.result["labels"].index(4)] for row in rows}
+assert four["full"] >= four["scratch"] + 8
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+few.table(
+    ("way", *(f"{number} a class" if number else "all" for number in few.result["labels"])),
+    [(row["way"], *(ranged(one) for one in row["accuracy"])) for row in rows],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With four labels a class the pretrained encoder is right more than twice as often as the same encoder from scratch, and well ahead of counting words and of the older way; it
+# does better with four than *scratch* with sixteen. With one label the three pretrained ways cannot be told apart: the draw of labels matters more. With all labels the lead over
+# *scratch* has shrunk to 8 points, the frozen encoder is last, and counting words is not beaten.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4 · Why does it work?
+#
+# Three questions to the two trainings of above, which had the same labels: how far did each go, what lies on the way, and what was lost?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How far did it travel?
+#
+# The distance between the parameters before and after, for each part of the model. A fair guess: what is pretrained has less far to go.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+why = stored("why_it_works")
+travelled = {way: why.result["starts"][way]["distance"] for way in ("scratch", "full")}
+parts = [part for part in travelled["full"] if part != "head"]
+show(
+    pictures.distance_by_layer(
+        parts,
+        {way: [of[part]["moved"]["median"] for part in parts] for way, of in travelled.items()},
+        "a pretrained start does not travel less",
+        ylabel="distance from the start",
+    ),
+    alt="Distance travelled by each part of the model, from a random start and from the pretrained one.",
+)
+print(f"{why.result['per_class']} labels a class, median of {why.result['seeds']} seeds.")
+print(why.label)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# And the two that were trained above, with four labels a class; beside each distance, the same as a share of the start's length:
+
+# %% slideshow={"slide_type": "-"}
+for way in starts:
+    print(f"{way}:")
+    for part, far in fine_tuning.distances(starts[way], ends[way]).items():
+        if part != "head":
+            print(
+                f"  {part:10s} {far.moved:5.1f} of {far.length:5.1f}, {far.moved / far.length:4.0%}"
+            )
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The guess was wrong: in its layers the pretrained start goes as far or farther. As a share of its length it moves less, but only because pretraining made it longer. Rate and
+# steps decide how far one goes; the start decides where one arrives.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### From start to end in a straight line
+#
+# Fine-tuning leads from the pretrained parameters to others. Is there a wall between them? Walk from one to the other in a straight line and measure the
+# loss on the way.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 7.10 · along the line · easy · 5 min
+def along_the_line(start, end, share):
+    """start and end {name: tensor} to new parameters: `start` at share 0, `end` at share 1."""
+    ### BEGIN SOLUTION
+    return {name: start[name] + share * (end[name] - start[name]) for name in start}
+    ### END SOLUTION
+
+
+along_the_line = exercise("7.10").use(along_the_line)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+start, end = (dict(nn.Linear(2, 2).state_dict()) for _ in range(2))
+for share in (0, 0.5, 1):
+    here = along_the_line(start, end, share)
+    left, done = ((here["weight"] - one["weight"]).norm() for one in (end, start))
+    print(f"share {share}: {(done / (left + done)).item():.0%} of the way")
+
+# %% slideshow={"slide_type": "subslide"}
+shares = torch.linspace(0, 1, 11).tolist()
+on_the_way = {way: [] for way in starts}
+some = test.part(torch.arange(0, len(test), 3))
+for way in starts:
+    for share in shares:
+        classifier.load_state_dict(along_the_line(starts[way], ends[way], share))
+        logits = fine_tuning.answers(classifier, some)
+        on_the_way[way].append(F.cross_entropy(logits, some.labels).item())
+show(
+    pictures.loss_along_the_line(
+        shares,
+        on_the_way,
+        "on new modules the loss falls from the pretrained start and rises from scratch",
+        ends=("start", "end"),
+        ylabel="loss on new modules in nats",
+    ),
+    alt="Loss on new modules at eleven points of the straight line from start to end, for both starts.",
+)
+
+# %% slideshow={"slide_type": "subslide"}
+print(f"Training loss and right answers on the way, {why.result['per_class']} labels a class.")
+print("share of the way:", *(f"{share:6.1f}" for share in why.result["shares"][::2]))
+for way, of in why.result["starts"].items():
+    print(f"{way + ', loss:':17s}", *(f"{loss:6.2f}" for loss in of["loss"][::2]))
+    print(f"{'right, new, %:':>17s}", *(f"{right:6.1f}" for right in of["accuracy"][::2]))
+print(why.label)
+assert on_the_way["full"][-1] < on_the_way["full"][0] < on_the_way["scratch"][-1]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# There is no wall on either way: the training loss falls from start to end, and both ends fit their labels. They differ in what they make of new modules. From scratch the loss
+# there rises although more answers are right: it becomes sure of wrong ones.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("7.g")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What was forgotten
+#
+# Blanks in held-out text again, after the task was learned.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+forgotten = why.result["forgotten"]
+before = forgotten["pretrained"]["median"]
+rows = [
+    ("full", before, forgotten["full"]["median"]),
+    ("adapters", before, forgotten["adapters on"]["median"]),
+    ("adapters, taken off again", before, forgotten["adapters off"]["median"]),
+]
+show(
+    pictures.forgetting_bars(
+        rows,
+        "full fine-tuning forgets most; adapters can be taken off again",
+        xlabel="loss at blanks in nats",
+        mark=(encoder["unigram"], "unigram"),
+    ),
+    alt="Loss at blanks before and after fine-tuning, for all parameters, adapters, and adapters taken off.",
+)
+print(f"{why.result['per_class']} labels a class, median of {why.result['seeds']} seeds.")
+print(why.label)
+
+# %% slideshow={"slide_type": "subslide"}
+fine_tuned = {name.removeprefix("body."): value for name, value in ends["full"].items()}
+for name, state in (("before", encoder["state"]), ("after", fine_tuned)):
+    reader = language.MaskedLM(**large).eval()
+    reader.load_state_dict({key: state[key] for key in encoder["state"]})
+    loss = fine_tuning.masked_loss(reader, given.text, 150)
+    print(f"loss at blanks in 150 fragments, {name} four labels a class: {loss:.2f} nats")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5 · One model, several tasks
+#
+# One encoder, a new layer for each task. *Families* as before. *Kinds*: does a docstring describe a module, a class or a function? *Continuation*: do two sentences follow each
+# other? *Word order*: were two words of the sentence swapped?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+tasks = stored("several_tasks")
+show(
+    pictures.tasks_bars(
+        [
+            (
+                row["task"],
+                [row["seeds"][way] for way in ("scratch", "full")],
+                row["majority"],
+                row["accuracy"]["bag of words"]["median"],
+            )
+            for row in tasks.result["rows"]
+            if row["per_class"] is None
+        ],
+        "word order is learned from the pretrained start alone",
+    ),
+    alt="Accuracy on four tasks from scratch and fine-tuned, with the majority and counting words.",
+)
+print("All labels of each task.")
+print(tasks.label)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+means = {
+    row["task"]: {way: sum(seeds) / len(seeds) for way, seeds in row["seeds"].items()}
+    for row in tasks.result["rows"]
+    if row["per_class"] is None
+}
+for name in ("continuation", "word order"):
+    assert means[name]["full"] > means[name]["scratch"] + 5
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# *Word order* stays at chance from scratch, with 10,000 labels, and by counting words, which cannot see it; from the pretrained encoder it is right in 72 %. *Continuation* stays
+# near chance from scratch, too, and reaches 62 %, but counting words has 61 %. On *kinds* and *families* counting words is not beaten.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6 · A real one
+#
+# all-MiniLM-L6-v2 was trained by others, on more than a billion pairs of sentences. It is a BERT: six layers of width 384, twelve heads, post-norm, GELU. Those are the blocks of
+# lesson 05, so its published weights go into our `Encoder`. New are the embeddings (learned positions, a vector for the first or second sentence, and a norm), its own pieces by
+# WordPiece, and a map of names. It was made small by imitating a larger model, then trained to give sentences that belong together like vectors; it has no layer for blanks.
+
+# %% slideshow={"slide_type": "subslide"}
+minilm = None
+if folder := fetch_or_say(MINILM):
+    minilm = bert.load_minilm(folder)
+    count = sum(one.numel() for one in minilm.bert.parameters())
+    print(f"{count:,} parameters; the course's own Encoder:", type(minilm.bert.encoder) is Encoder)
+print("ours                       the published name, after 'encoder.layer.0.'")
+for ours, published in bert.LAYER_NAMES.items():
+    print(f"{ours:26s}", ", ".join(published))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# `make test` compares every layer's output on 56 sentences with the `transformers` library's own model: fewer than one number in 100,000 differs by more than 0.00001, and none by
+# 0.00002.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One word, two senses
+#
+# A table has one row for *watch*, the thing and the verb. In context it has as many vectors as uses. Sixteen sentences: is a thing more like a thing than like a verb?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+if minilm:
+    found = word_senses.sense_layers(minilm, *word_senses.WATCH)
+    pairs = {"two things": "first", "two verbs": "second", "a thing and a verb": "mixed"}
+    curves = {
+        name: [(s.mean, s.least, s.most) for s in (getattr(layer, which) for layer in found)]
+        for name, which in pairs.items()
+    }
+    show(
+        pictures.senses_by_layer(curves, "watch: layer by layer the two senses part"),
+        alt="Cosine between two uses of watch by layer, for two things, two verbs, and one of each.",
+    )
+    assert found[-1].margin >= 0.3
+
+# %% slideshow={"slide_type": "subslide"}
+if minilm:
+    for senses in (word_senses.WATCH, word_senses.SPRING):
+        found = word_senses.sense_layers(minilm, *senses)
+        first, second = senses
+        print(
+            f"{first.word}: cosine of two uses as a {first.name}, minus that of {first.name} and {second.name}"
+        )
+        print("   layer:", *(f"{layer.layer:6d}" for layer in found))
+        print("  margin:", *(f"{round(layer.margin, 2) + 0.0:6.2f}" for layer in found))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In the embeddings nothing but the position differs. Every layer adds to the gap; *spring* gets half as much as *watch*.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where does a pronoun look?
+#
+# All 72 heads over one sentence. Follow *she*: which heads look at the queen?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+riddle = word_senses.BY_FORM[0][1]
+if minilm:
+    hidden = minilm.hidden_states([riddle.sentence], need_weights=True)
+    view = heads_view(
+        torch.stack([layer[0] for layer in hidden.weights]),
+        hidden.pieces[0],
+        title=riddle.sentence,
+        focus=hidden.pieces[0].index(riddle.pronoun),
+    )
+view if minilm else None
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# One sentence proves nothing. Twelve pairs in which only the pronoun differs, *he* or *she*, so that it means now one noun, now the other; and twelve in which *it* is the same and
+# only the sense of the sentence decides: *The dog left the bone because it was tired*, or *rotten*.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+if minilm:
+    looks = {
+        "he or she": word_senses.pronoun_looks(
+            minilm, [one for twins in word_senses.BY_FORM for one in twins]
+        ),
+        "it, by sense": word_senses.pronoun_looks(
+            minilm, [one for twins in word_senses.BY_SENSE for one in twins]
+        ),
+    }
+    show(
+        pictures.pronoun_looks(
+            {name: one.right() for name, one in looks.items()},
+            "some heads tell he from she, by 100 % or 0 %; none tells what it means",
+        ),
+        alt="For each of 72 heads, the share of 24 sentences in which it looks more at the noun that is meant.",
+    )
+
+# %% slideshow={"slide_type": "subslide"}
+if minilm:
+    print(
+        "the best head on half of the pairs, tried on the other half; right in % of the sentences"
+    )
+    print("              layer  head  chosen on  tried on  all heads")
+    for name, twins in (("he or she", word_senses.BY_FORM), ("it, by sense", word_senses.BY_SENSE)):
+        for one in word_senses.pronoun_report(minilm, twins):
+            shares = (one.right_where_chosen, one.right_elsewhere, one.mean_right)
+            print(
+                f"{name:13s} {one.best[0]:5d} {one.best[1]:5d}",
+                *(f"{100 * share:9.0f}" for share in shares),
+            )
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Of equally good heads the first is taken. *He or she*: the chosen head is right in 11 of 12 sentences that it was not chosen on, and heads with 0 % know the two apart as well:
+# they look at the other noun. *It*: 8 of 12, which chance alone gives one time in five.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Which sentences say the same?
+#
+# The mean of a sentence's vectors, scaled to length one: the cosine of two such vectors is what this model was trained for.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+if minilm:
+    triples = word_senses.SAME_AND_OTHER
+    sentences = [sentence for triple in triples[:3] for sentence in triple]
+    show(
+        pictures.similarity_matrix(
+            sentences,
+            word_senses.similarity(minilm, sentences),
+            "the same in other words is nearer, but not always",
+        ),
+        alt="Cosines between nine sentences.",
+    )
+
+# %% slideshow={"slide_type": "subslide"}
+if minilm:
+    for first, same, other in triples:
+        cosine = word_senses.similarity(minilm, [first], [same, other])[0]
+        print(
+            f"{'said otherwise' if cosine[0] > cosine[1] else 'shared words  '} {cosine[0]:.2f} {cosine[1]:.2f}  {first}"
+        )
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Four of six times the sentence that says the same is nearer; twice shared words win.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Fresh or rotten
+#
+# Sentences from film reviews, each *fresh* or *rotten*: people's words and people's verdicts. No film is on both sides. First within seconds: 600 sentences to learn from, and the
+# published vectors left as they are, under a linear layer.
+
+# %% slideshow={"slide_type": "-"}
+if minilm and (shelf := fetch_or_say(REVIEWS)):
+    quick = real_tasks.review_sentiment(**real_tasks.SHORT, minilm=folder, reviews=shelf)
+    print(f"learned from {quick['sizes'][0]}, asked about {quick['sizes'][1]}")
+    print(f"  always the commoner verdict: {quick['majority']:.1%}")
+    for way, right in zip(quick["ways"], quick["accuracy"][:, 0].tolist(), strict=True):
+        print(f"  {way}: {right:.1%}")
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+reviews = stored("reviews")
+reviews.table(
+    ("all sentences, way", "right, %", "seconds of one core"),
+    [
+        (row["way"], ranged(row["accuracy"]), ranged(row["seconds"], 0))
+        for row in reviews.result["rows"]
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With all sentences, the frozen vectors do no better than counting words: the model was made for what a sentence is about, not for its verdict. Trained on, by adapters or as a
+# whole, the same model is six to eight points ahead.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### And the families of above?
+#
+# The published vectors, left as they are, beside the encoder that this course pretrained: the same draws of labels, the same docstrings.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+published = stored("published_tasks")
+theirs = next(row for row in published.result["rows"] if row["task"] == "families")
+full, frozen = (
+    next(row for row in few.result["rows"] if row["way"] == way) for way in ("full", "frozen")
+)
+published.table(
+    (
+        "families, right in %",
+        *(f"{number} a class" if number else "all" for number in few.result["labels"]),
+    ),
+    [
+        (name, *(ranged(one) for one in row["accuracy"]))
+        for name, row in (
+            ("ours, full", full),
+            ("ours, frozen", frozen),
+            ("published, frozen", theirs),
+        )
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The published model has 29 times the parameters and has read far more. Its vectors, not trained on, are ahead with every number of labels, and beat counting words even with all
+# of them. That is what pretraining on much text is for.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What to remember
+#
+# - Pieces of words: hardly anything is unknown, and texts stay short. Perplexity is per piece; between tokenizers compare per letter.
+# - One text gives three tasks: fill in blanks (looks both ways), go on (looks back), fill in gaps (both stacks).
+# - If the answer can be seen, the loss is too good to be true.
+# - Four labels from a pretrained start do more than sixteen from scratch; with all labels, counting words can win.
+# - Split by what will be new in use: here by module.
+# - Frozen, adapters, all parameters: what is trained is a choice between cost, accuracy and what is forgotten.
+# - The vectors of a word in context differ by sense; a table's do not.
+#
+# **What is left open.** Every model here is small, and every text short. Lesson 08 asks what attention costs as they grow, and what is gained.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for a task from the listeners' own work that has much text and few labels, and what its honest split would be.
+
+# %% tags=["student-only"]
+board()
+
+# %% [markdown]
+# ### References
+#
+# - R. Sennrich, B. Haddow, A. Birch, *Neural machine translation of rare words with subword units*, 2016: byte-pair encoding for words.
+# - Y. Wu et al., *Google's neural machine translation system*, 2016: WordPiece.
+# - J. Devlin et al., *BERT: pre-training of deep bidirectional Transformers for language understanding*, 2019: masked words, 80/10/10.
+# - A. Radford et al., *Improving language understanding by generative pre-training*, 2018: the next word, then fine-tuning.
+# - C. Raffel et al., *Exploring the limits of transfer learning with a unified text-to-text Transformer*, 2020: corrupted spans.
+# - A. Holtzman et al., *The curious case of neural text degeneration*, 2020: top-p.
+# - A. Fan, M. Lewis, Y. Dauphin, *Hierarchical neural story generation*, 2018: top-k.
+# - E. Hu et al., *LoRA: low-rank adaptation of large language models*, 2022.
+# - O. Levy, Y. Goldberg, *Neural word embedding as implicit matrix factorization*, 2014: word vectors from counts.
+# - Y. Hao et al., *Visualizing and understanding the effectiveness of BERT*, 2019: the line between start and end.
+# - A. Wang et al., *GLUE: a multi-task benchmark and analysis platform for natural language understanding*, 2019.
+# - N. Reimers, I. Gurevych, *Sentence-BERT*, 2019; W. Wang et al., *MiniLM*, 2020; the model card of all-MiniLM-L6-v2: the published model.
