@@ -383,7 +383,7 @@ def test_a_missing_box_is_said_and_the_others_are_fetched_all_the_same(index, ca
 
 def test_the_boxes_of_the_course_have_names_of_their_own_and_a_size_for_the_bar():
     names = [one.name for one in box_list.BOXES]
-    assert sorted(names) == ["minilm", "reveal", "reviews"]
+    assert sorted(names) == ["minilm", "reveal", "reviews", "smollm2"]
     assert all(source.size > 0 for one in box_list.BOXES for source in one.sources)
 
 

