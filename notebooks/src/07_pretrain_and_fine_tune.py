@@ -144,7 +144,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A word that was never seen
 #
-# To cut a new word, do to it what was done to the corpus: all merges, in the order they were learnt. No word is unknown as long as its letters are known. (GPT-2
+# To cut a new word, do to it what was done to the corpus: all merges, in the order they were learned. No word is unknown as long as its letters are known. (GPT-2
 # begins with the 256 bytes instead of letters: then nothing at all is unknown.)
 
 
@@ -1148,8 +1148,7 @@ reviews.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With all sentences, the frozen vectors do no better than counting words: the model was made for what a sentence is about, not for its verdict. Trained on, by adapters or as a
-# whole, the same model is six to eight points ahead.
+# With all sentences, the frozen vectors do no better than counting words. Trained on, by adapters or as a whole, the same model is six to eight points ahead.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the families of above?
