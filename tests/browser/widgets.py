@@ -545,7 +545,7 @@ def drive_translate(widget: Locator):
     if not complaint or picture_of(widget) != shown:
         raise WidgetError(f"translate: a sentence of unknown words was answered with {complaint!r} and another picture")
     retype(field, sentence)
-    act(widget, "translate: Translate", widget.get_by_role("button", name="Translate").click)
+    recovers(widget, "translate: Translate", widget.get_by_role("button", name="Translate").click)
     looks_like(widget, first, "translate: the first sentence has another picture on return")
 
 
@@ -560,7 +560,7 @@ def drive_fill_in(widget: Locator):
     if "no blank" not in complaint or picture_of(widget) != shown:
         raise WidgetError(f"fill in: a sentence without a blank was answered with {complaint!r} and another picture")
     retype(field, sentence)
-    act(widget, "fill in: Fill in", widget.get_by_role("button", name="Fill in").click)
+    recovers(widget, "fill in: Fill in", widget.get_by_role("button", name="Fill in").click)
     looks_like(widget, first, "fill in: the first sentence has another picture on return")
 
 
@@ -598,7 +598,7 @@ def drive_next_word(widget: Locator):
     shown = picture_of(widget)
     if "empty" not in refuse(widget, field, " ") or picture_of(widget) != shown:
         raise WidgetError("next word: an empty beginning was not refused, or it changed the picture")
-    act(widget, "next word: Reset", button("Reset"))
+    recovers(widget, "next word: Reset", button("Reset"))
     looks_like(widget, first, "next word: Reset did not bring back the first picture")
     until(
         field.input_value,
@@ -624,6 +624,18 @@ def refuse(widget: Locator, field: Locator, text: str) -> str:
             return now["error"]
         time.sleep(0.03)
     raise WidgetError(f"{text!r} was not refused within {WAIT:.0f} s")
+
+
+def recovers(widget: Locator, what: str, action):
+    """Do something after a refusal, and wait until nothing is refused any more. The refusal may come twice, once for the key
+    and once for leaving the line, so one that is still to be seen for a moment says nothing."""
+    action()
+    until(
+        lambda: look(widget),
+        lambda now: now["status"] == "ok",
+        lambda now: f"{what} gave an error: {now['error'][-300:]}",
+    )
+    settle(widget)
 
 
 def beam_shown(widget: Locator) -> dict:
