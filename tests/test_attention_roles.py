@@ -16,6 +16,8 @@ from utils.training.attention_roles import (
     agreement_heads,
     agreement_shares,
     best_head,
+    forms,
+    gender_guessed,
     held_out_agreements,
     negation_shares,
     shortest_agreement,
@@ -230,6 +232,29 @@ def test_a_noun_hidden_in_the_encoder_still_sees_itself_and_padding_stays_hidden
         assert torch.equal(hidden[row, case.noun], usual[row, case.noun])
 
 
+def test_an_adjective_has_the_form_of_its_noun_and_another_for_the_other_gender(cases):
+    nouns = {form: noun for noun in EVERY_NOUN for form in (noun.english, noun.english_plural)}
+    for case in cases:
+        both, feminine = forms(case), nouns[case.pair.english[case.noun]].feminine
+        assert both[feminine] == case.pair.french[case.french(case.adjective)]
+    differing = [set(forms(case)) for case in cases if len(set(forms(case))) == 2]
+    assert len(differing) > 20 and {"petit", "petite"} in differing
+    assert any(len(set(forms(case))) == 1 for case in cases), "some have one form for both"
+
+
+def test_who_guesses_the_commoner_gender_is_right_about_its_nouns_and_about_adjectives_of_one_form(cases):
+    nouns = {form: noun for noun in EVERY_NOUN for form in (noun.english, noun.english_plural)}
+    gender = {case: nouns[case.pair.english[case.noun]].feminine for case in cases}
+    assert len({*gender.values()}) == 2
+    for commoner in (False, True):
+        of_it = [case for case in cases if gender[case] == commoner]
+        rest = [case for case in cases if gender[case] != commoner][: len(of_it) - 1]
+        one_form = [case for case in rest if len(set(forms(case))) == 1]
+        assert gender_guessed(of_it) == 1.0
+        expected = (len(of_it) + len(one_form)) / (len(of_it) + len(rest))
+        assert gender_guessed([*rest, *of_it]) == pytest.approx(expected) and expected < 1
+
+
 # Negation
 
 
@@ -282,7 +307,26 @@ def test_the_example_of_a_negation_has_two_french_words_around_the_verb():
 
 
 def test_the_example_of_an_agreement_misleads_who_looks_at_the_nearest_noun(cases):
-    case = shortest_agreement(cases)
-    plurals = {noun.english_plural for noun in EVERY_NOUN}
-    numbers = {case.pair.english[place] in plurals for place in case.between}
-    assert numbers == {case.pair.english[case.noun] not in plurals} and len(case.pair.english) < 12
+    """Who takes the gender of any noun in between says another word than the right one."""
+    feminines = {form for noun in EVERY_NOUN if noun.feminine for form in (noun.english, noun.english_plural)}
+    for some in (cases, cases[20:], cases[40:]):
+        case = shortest_agreement(some)
+        english, said = case.pair.english, case.pair.french[case.french(case.adjective)]
+        genders = {english[place] in feminines for place in case.between}
+        assert genders == {english[case.noun] not in feminines} and len(english) < 12
+        assert said != forms(case)[genders.pop()]
+
+
+def test_neither_one_form_for_both_genders_nor_a_noun_of_the_same_gender_between_makes_an_example(cases):
+    feminines = {form for noun in EVERY_NOUN if noun.feminine for form in (noun.english, noun.english_plural)}
+
+    def all_differ(case):
+        english = case.pair.english
+        return all((english[place] in feminines) != (english[case.noun] in feminines) for place in case.between)
+
+    one_form = [case for case in cases if all_differ(case) and len(set(forms(case))) == 1]
+    same_gender = [case for case in cases if not all_differ(case) and len(set(forms(case))) == 2]
+    for some in (one_form, same_gender):
+        assert len(some) > 3
+        with pytest.raises(ValueError, match="empty"):
+            shortest_agreement(some)

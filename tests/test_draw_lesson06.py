@@ -167,13 +167,15 @@ def test_every_figure_gives_the_same_bytes_twice(name):
 # The diagram
 
 
-def test_the_diagram_has_a_shape_at_every_arrow_and_the_weights_of_every_attention():
+def test_the_diagram_has_the_shape_along_both_streams_and_the_weights_of_every_attention():
     words = words_of(drawn("diagram")[0])
     for shape in ("weights (b, 3, n, n)", "weights (b, 3, m, m)", "weights (b, 3, m, n)", "(b, n)", "(b, m)"):
         assert words.count(shape) == 1
     # On each stream: before and after the positions, after each sum; the decoder's once more on its way out.
     assert words.count("(b, n, 96)") == 2 + 2 and words.count("(b, m, 96)") == 2 + 3 + 1
-    assert {"memory (b, n, 96)", "(b, m, 230)", "vectors (170, 96) × √96", "vectors (230, 96) × √96"} <= set(words)
+    assert {"memory (b, n, 96)", "vectors (170, 96) × √96", "vectors (230, 96) × √96"} <= set(words)
+    ways_out = [word for word in words if word.endswith("(b, m, 230)")]
+    assert ways_out == ["logits (b, m, 230)", "probabilities (b, m, 230)"]
     assert words.count("96 → 384 → 96") == 2 and {"encoder: 2 ×", "decoder: 2 ×"} <= set(words)
 
 
@@ -269,6 +271,12 @@ def test_each_schedule_has_a_mark_at_its_peak():
         ]  # fmt: skip
         assert mark.get_xdata()[0] == STEPS[one.argmax()] and mark.get_ydata()[0] == pytest.approx(1000 * one.max())
         assert f"peak {1000 * one.max():.3g} / 1000" in " ".join(words_of(figure))
+
+
+def test_the_steps_of_a_schedule_are_written_without_gaps():
+    figure = drawn("schedules")[0]
+    ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "1000" in ticks and all(tick.isdigit() for tick in ticks)
 
 
 def label_and_mark(figure, name, look):
@@ -419,6 +427,15 @@ def test_the_three_maps_are_the_weights_and_what_is_ahead_is_blank():
     assert [patch.get_width() / step for patch in blank] == pytest.approx([3, 2, 1, 0], abs=1e-9)
 
 
+def test_the_bar_beside_the_three_maps_says_what_it_measures():
+    figure = drawn("three")[0]
+    (bar,) = figure.axes[1:]
+    (label,) = [text for text in drawn_texts(figure) if text.get_text() == "weight"]
+    low, high = (bar.get_window_extent().x0, label.get_window_extent().x1)
+    assert label.get_window_extent().x0 == pytest.approx(low, abs=2) and high <= figure.bbox.x1
+    assert label.get_window_extent().y0 > bar.get_window_extent().y1
+
+
 # Greedy against beam
 
 
@@ -493,6 +510,22 @@ def test_a_menu_can_start_elsewhere_than_at_the_mean():
     with pytest.raises(ValueError, match="0 to 2, or -1"):
         lesson.layer_choices(3, start=3)
     assert list(lesson.head_choices(3)) == ["mean of all", "1", "2", "3"]
+
+
+def test_the_menus_of_a_watched_translation_begin_with_what_is_shown_at_first():
+    def respond(text):
+        weights = random_maps(2, 3, 2, 2)
+        return {"source": ["a", "b"], "target": ["c", "d"], "choices": [[("c", 1.0)], [("d", 1.0)]], "weights": weights}
+
+    for layer, head, first in (
+        (1, 2, ("2", "3")),
+        (-1, -1, ("mean of all", "mean of all")),
+        (0, -1, ("1", "mean of all")),
+    ):
+        widget = draw.translate_watch(respond, "a b", layer=layer, head=head)
+        menus = [menu.options for menu in (widget._layer, widget._head)]
+        assert tuple(options[0][0] for options in menus) == first and [len(options) for options in menus] == [3, 4]
+        assert (widget._layer.value, widget._head.value) == (layer, head)
 
 
 def test_every_small_map_has_its_gold_links_and_its_share():

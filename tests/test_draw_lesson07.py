@@ -10,8 +10,9 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from tests.picture_rules import broken_rules, words_in_boxes
 from tests.test_draw_figures import drawn_texts
+from utils.course.exercises import find
+from utils.draw import heads_picture, style
 from utils.draw import lesson07 as lesson
-from utils.draw import style
 from utils.draw.parts import LOOKS
 
 WORDS = ["the", "cat", "sat", "on", "the", "mat"]
@@ -65,8 +66,8 @@ EXAMPLES = {
     "pretraining": lambda: lesson.pretraining_curves(
         STEPS,
         {
-            "next word": 4 + 2.6 * np.exp(-STEPS / 300)[:, None] + [0, 0.1, 0.2],
-            "masked words": 4.4 + 2.4 * np.exp(-STEPS / 500),
+            "next piece": 4 + 2.6 * np.exp(-STEPS / 300)[:, None] + [0, 0.1, 0.2],
+            "blanks": 4.4 + 2.4 * np.exp(-STEPS / 500),
         },
         "both soon beat counting",
         6.44,
@@ -207,11 +208,25 @@ def test_the_three_masks_let_each_place_look_where_its_objective_allows():
 def test_each_objective_reads_and_says_its_own():
     words = words_of(drawn("masks")[0])
     # Each place stands beside its row and over its column.
-    assert words.count("[MASK]") == 2 * 2 and words.count("<start>") == 2 * 2 and words.count("<end>") == 2
+    assert words.count("[MASK]") == 2 * 2 and words.count("<start>") == 2 * 2 and words.count("<end>") == 1
     assert words.count("[GAP0]") == 2 * 2 + 1  # read by the encoder and by the decoder, and said
+    assert words.count("[GAP1]") == 1 and "[GAP2]" not in words  # the next gap ends what is said
+    assert {"blanks", "next piece", "gaps"} <= set(words)
     assert words.count("cat") == 1 + (2 + 1) + (2 + 1)  # masked: said; next: read and said; in the gap: read and said
     source, target = lesson._cut_out(list("abcdef"), [(0, 1), (3, 5)], "<{}>")
     assert (source, target) == (["<0>", "b", "c", "<1>", "f"], ["<0>", "a", "<1>", "d", "e"])
+
+
+def test_source_and_target_of_the_gaps_are_those_of_the_exercise():
+    taught = find("7.4").reference
+    words, gaps = [f"w{place}" for place in range(6)], [(1, 2), (4, 6)]
+    source, target = taught(words, gaps, [f"[GAP{place}]" for place in range(4)])
+    texts = masks(words, gaps=gaps).axes[0].texts
+    behind = [text.get_text() for text in texts].index("gaps")
+    said = [text.get_text() for text in texts[behind + 1 :] if text.get_fontweight() == "bold"]
+    read = [text.get_text() for text in texts[behind:] if text.get_rotation() == 90]
+    assert said == target and target[-1] == "[GAP2]"
+    assert read == [*source, "<start>", *target[:-1]]
 
 
 # Pretraining and fine-tuning
@@ -220,9 +235,24 @@ def test_each_objective_reads_and_says_its_own():
 def test_behind_each_name_stands_the_perplexity_at_the_end():
     words = words_of(drawn("pretraining")[0])
     last = 4 + 2.6 * np.exp(-1000 / 300) + 0.1  # the middle seed
-    assert f"next word\nperplexity {np.exp(last):.1f}" in words
+    assert f"next piece\nperplexity {np.exp(last):.1f}" in words
     assert "unigram: 6.44, perplexity 626" in words
-    assert [lesson._perplexity(loss) for loss in (0, np.log(99.94), np.log(3000))] == ["1.0", "99.9", "3 000"]
+    assert [lesson._perplexity(loss) for loss in (0, np.log(99.94), np.log(3000))] == ["1.0", "99.9", "3,000"]
+
+
+@pytest.mark.parametrize(("curve", "side"), [(7 - STEPS / 500, "right"), (5 + STEPS / 600, "left")])
+def test_the_name_of_the_unigrams_line_stands_where_no_curve_does(curve, side):
+    axes = lesson.pretraining_curves(STEPS, {"a": curve}, "t", 6.44).axes[0]
+    (name,) = [text for text in axes.texts if text.get_text().startswith("unigram")]
+    assert name.get_ha() == side
+
+
+def test_the_axis_of_the_losses_begins_below_the_lowest_of_them():
+    low, high = drawn("pretraining")[0].axes[0].get_ylim()
+    assert low == 3.5 and high > 6.6  # the lowest is 4.09, the highest a first loss
+    assert drawn("pretraining, no line")[0].axes[0].get_ylim() == (0, 1)
+    low, high = drawn("pretraining, far line")[0].axes[0].get_ylim()  # drawn from 0, since 0.5 is near
+    assert low == 0 and high > 8
 
 
 def test_the_means_and_the_spread_over_the_seeds_are_those_of_the_numbers():
@@ -296,6 +326,15 @@ def test_every_cosine_is_written_and_every_sentence_has_its_number():
     assert "−1.00" in words_of(drawn("similarity, one")[0])
     cut = [word for word in words_of(drawn("similarity, twelve")[0]) if word.startswith("12  A")]
     assert len(cut) == 1 and cut[0].endswith("…")
+
+
+@pytest.mark.parametrize(("word", "with_weights"), [("[CLS]", False), ("a", True)])
+def test_below_the_maps_of_72_heads_weights_stand_behind_all_words_or_behind_none(word, with_weights):
+    rows = np.random.default_rng(0).dirichlet(np.full(12, 0.1), size=(6, 12, 12))
+    figure = heads_picture(rows, [word, *"bcdefghijkl"], focus=6)
+    captions = [text.get_text() for text in drawn_texts(figure) if text.get_va() == "top" and not text.get_rotation()]
+    assert len(captions) == 72 and {" " in text for text in captions} == {with_weights}
+    assert any(text.split()[0] == word for text in captions)
 
 
 def test_the_best_heads_are_outlined_and_luck_is_white():

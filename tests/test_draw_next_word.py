@@ -10,6 +10,7 @@ import torch
 import utils.draw as draw
 from tests.picture_rules import broken_rules
 from tests.test_draw_figures import drawn_texts
+from utils.course.exercises import solution_code
 from utils.draw.forms import WIDGET_VIEW
 from utils.models import sampling
 
@@ -83,6 +84,27 @@ def test_the_course_s_own_distribution_may_be_put_in():
     assert theirs.written == ours.written
     theirs.dial(top_k=None, top_p=1.0)
     assert seen[-1] == (0.7, None, None)
+
+
+def test_the_distribution_that_lesson_07_teaches_serves_at_both_ends_of_every_slider():
+    """It divides by the temperature, so at 0 it is not asked: the likeliest piece alone is left."""
+    names = {"torch": torch}
+    exec(solution_code("7.7"), names)
+    taught = names["next_distribution"]
+    with pytest.raises(TypeError):  # what it would do there
+        module.checked_chances(taught(torch.tensor(respond("the cat", [])), 0.0), len(PIECES))
+    shown = draw.next_word(
+        lambda *given: torch.tensor(respond(*given)), PIECES, "the cat", distribution=taught, temperature=0.0, top_k=5
+    )
+    assert shown._after().tolist() == np.eye(len(PIECES))[respond("the cat", []).argmax()].tolist()
+    for name, slider in shown._sliders.items():
+        ends = [k for _, k in slider.options] if name == "top_k" else [slider.min, slider.max]
+        for value in (ends[0], ends[-1]):
+            shown.dial(**{name: value})
+            shown.write(2)
+            assert shown._stage.error == "" and shown._after().sum() == pytest.approx(1, abs=1e-6)
+    shown.dial(temperature=0.1, top_k=None, top_p=1.0)
+    assert np.allclose(shown._after(), module.next_distribution(shown._logits[-1], 0.1), atol=1e-6)
 
 
 # Writing
@@ -246,6 +268,7 @@ def test_every_length_can_be_projected(count, shown):
            "drawn_with": 0.5 if count else None, "ended": False, "pieces": pieces, "before": before,
            "after": module.next_distribution(np.log(before + 1e-12), 0.5, 12)}  # fmt: skip
     figure = draw.next_word_picture(now, shown, "A model goes on")
+    assert f"{len(pieces) - shown:,} others" in words_of(figure)
     draw.figure_png(figure, "a")
     assert broken_rules(figure) == []
 

@@ -2,18 +2,26 @@
 
 python -m tests.benchmarks                 all of it
 python -m tests.benchmarks memory_table    this one alone; the others stay as they were
+python -m tests.benchmarks --quick         all of it with small settings, to a folder of its own, beside the stored figures
 """
 
 import argparse
+import json
+import platform
+import re
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from tests.benchmarks.attention import attention_costs
-from tests.benchmarks.bert_speed import bert_speed
+from tests.benchmarks.bert_speed import bert_parity, bert_speed
+from tests.benchmarks.costs import cost_table, digits_table, long_range_table
 from tests.benchmarks.encoder_speed import encoder_layer_speed
+from tests.benchmarks.growth import growth_table
 from tests.benchmarks.heads import (
     depth_table,
     head_cost_table,
@@ -22,13 +30,19 @@ from tests.benchmarks.heads import (
     one_layer_table,
     two_places_table,
 )
+from tests.benchmarks.lab_start import lab_start
 from tests.benchmarks.memory import memory_seeds_at_once, memory_table
+from tests.benchmarks.peak import peak_share
 from tests.benchmarks.pretraining import few_labels_table, pretraining_table, tasks_table, why_table
+from tests.benchmarks.quick import FOLDER, QUICK, compared
 from tests.benchmarks.real_tasks import published_tasks_table, reviews_table
 from tests.benchmarks.regression import regression_table, seeds_at_once
+from tests.benchmarks.scaling import modifications_table, scaling_table
 from tests.benchmarks.self_attention import language_model_table, order_table
+from tests.benchmarks.smollm2_speed import smollm2_speed
 from tests.benchmarks.transformer_speed import transformer_speed
 from tests.benchmarks.translation import ladder_table, recipe_table, transformer_rows
+from tests.benchmarks.widgets import widget_response
 from utils.course.results import RESULTS, store
 
 BENCHMARKS: dict[str, Callable] = {
@@ -55,27 +69,90 @@ BENCHMARKS: dict[str, Callable] = {
     "why_it_works": why_table,
     "several_tasks": tasks_table,
     "bert_speed": bert_speed,
+    "bert_parity": bert_parity,
     "reviews": reviews_table,
     "published_tasks": published_tasks_table,
+    "length_costs": cost_table,
+    "long_range": long_range_table,
+    "digits": digits_table,
+    "scaling": scaling_table,
+    "modifications": modifications_table,
+    "smollm2_speed": smollm2_speed,
+    "peak_share": peak_share,
+    "lab_start": lab_start,
+    "widgets": widget_response,
+    "growth": growth_table,
 }
 
 # One thread unless it says otherwise here: a second one gains little at these sizes, and loses much beside another process.
-THREADS = {"transformer_ladder": 2, "transformer_speed": 2}
+THREADS = {"transformer_ladder": 2, "transformer_speed": 2, "smollm2_speed": 2}
+
+# Packages besides torch that a figure depends on; their versions are recorded with it.
+PACKAGES = {
+    "transformer_speed": ("transformers",),
+    "bert_speed": ("transformers",),
+    "bert_parity": ("transformers", "tokenizers"),
+    "smollm2_speed": ("transformers",),
+    **dict.fromkeys(("pretraining", "few_labels", "why_it_works", "several_tasks"), ("tokenizers",)),
+    **dict.fromkeys(("scaling", "modifications"), ("tokenizers",)),
+    "lab_start": ("jupyterlab", "ipykernel"),
+    "widgets": ("ipywidgets", "matplotlib"),
+}
 
 
-def main(given: Sequence[str] | None = None, folder: Path = RESULTS) -> None:
+def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of: {', '.join(BENCHMARKS)} (default: all)")
-    names = parser.parse_args(given).names or list(BENCHMARKS)
+    parser.add_argument("--quick", action="store_true", help=f"small settings; written to {FOLDER}")
+    options = parser.parse_args(given)
+    names = options.names or list(BENCHMARKS)
     for name in names:
         if name not in BENCHMARKS:
             parser.error(f"expected a name among {', '.join(BENCHMARKS)}, got {name}")
-    for name in names:
-        print(f"measuring {name} ...", flush=True)
-        torch.set_num_threads(THREADS.get(name, 1))
-        start = time.perf_counter()
-        store(name, BENCHMARKS[name](), folder)
-        print(f"stored after {time.perf_counter() - start:.0f} s", flush=True)
+    folder = folder or (FOLDER if options.quick else RESULTS)
+    start = time.perf_counter()
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}] {name}{_expected(name, folder)} ...", flush=True)
+        seconds = measure(name, QUICK[name].run if options.quick else BENCHMARKS[name], folder)
+        print(f"    stored after {in_words(seconds)}, {in_words(time.perf_counter() - start)} in all", flush=True)
+    if options.quick:
+        print(f"\n{compared(names, folder).text()}")
+
+
+def measure(name: str, benchmark: Callable[[], Any], folder: Path) -> float:
+    """Run a benchmark and store its result, with the processor, the versions and the seconds that it took."""
+    torch.set_num_threads(THREADS.get(name, 1))
+    start = time.perf_counter()
+    result = benchmark()
+    seconds = time.perf_counter() - start
+    file = store(name, result, folder)
+    entry = json.loads(file.read_text(encoding="utf-8"))
+    more = {
+        "processor": processor(),
+        "versions": {package: version(package) for package in PACKAGES.get(name, ())},
+        "seconds": round(seconds, 1),
+    }
+    # What `store` writes comes last: the long part of the file is the result.
+    file.write_text(json.dumps(more | entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return seconds
+
+
+def processor() -> str:
+    """The processor in words, as the system names it."""
+    file = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.exists() else None
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _expected(name: str, folder: Path) -> str:
+    """How long it took the last time, if that is known."""
+    file = folder / f"{name}.json"
+    seconds = json.loads(file.read_text(encoding="utf-8")).get("seconds") if file.exists() else None
+    return "" if seconds is None else f", {in_words(seconds)} the last time"
+
+
+def in_words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The published MiniLM in the course's own encoder against the same weights in `transformers`' BertModel."""
 
+import copy
 import math
 from collections.abc import Sequence
 
@@ -9,9 +10,68 @@ from torch import Tensor, nn
 from tests.benchmarks.timing import cost_ratio
 from utils.course.box_list import MINILM
 from utils.course.boxes import fetch
-from utils.models.bert import load_minilm
+from utils.models.bert import LONGEST, Bert, PieceSplitter, load_minilm
 
 SHAPES = ((1, 12), (16, 24), (32, 64))
+# To compare on: short and long, of several scripts, and with everything that a splitter may stumble over.
+SENTENCES = (
+    "",
+    " ",
+    "\t\n",
+    "a",
+    "Watch",
+    "Hello!",
+    ".",
+    "?!?!...",
+    "The cat sat on the mat.",
+    "THE CAT SAT ON THE MAT.",
+    "She winds her watch every evening before she goes to bed.",
+    "We watch the birds from the window.",
+    "It's 5 o'clock, isn't it? I can't, won't and shouldn't've come.",
+    "state-of-the-art, ready-made; half-baked: well-known",
+    "Prices rose by 3.7 % to $1,234,567.89 in 2019.",
+    "0123456789 00000000000000000000000000000000",
+    "e = mc^2, and f(x) = x**2 + 2*x + 1",
+    "def add(a, b):\n    return a + b\n",
+    "https://example.org/path?query=1&other=two#part",
+    "someone@example.org",
+    "C:\\folder\\file.txt",
+    "naïve café, résumé, Zürich, Ångström, señor, façade",
+    "nai\u0308ve cafe\u0301",  # the marks as signs of their own
+    "Straße Fuß GROẞ",
+    "İstanbul ışık",
+    "Ελληνικά κείμενο",
+    "русский текст",
+    "日本語の文章です。",
+    "東京 is a city; 北京 is another.",
+    "한국어 문장",
+    "नमस्ते दुनिया",
+    "مرحبا بالعالم",
+    "שלום עולם",
+    "ภาษาไทย",
+    "😀 🎉 👩‍👩‍👧‍👦 🇫🇷",
+    "zero\u200bwidth and non\u00a0breaking and soft\u00adhyphen",
+    "control\x00sign\x07s and \ufffd",
+    "“curly” ‘quotes’ — dash … dots «guillemets»",
+    "½ ² ³ ™ © ® € £ ¥",
+    "ﬁne ligatures and ｆｕｌｌ width",
+    "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
+    "x" * 99,
+    "x" * 101,  # more than the hundred letters that the splitter takes for a word
+    "qzxjk vbnmw plokij",
+    "[CLS] [SEP] [MASK] [PAD] [UNK]",
+    "The capital of France is [MASK].",
+    "##ing ##s un##able",
+    "one  two   three    four",
+    "line one\nline two\r\nline three",
+    "The trophy is heavy because it is made of gold, and the shelf is thin because it is made of pine.",
+    "The old man the boat.",
+    "Buffalo buffalo Buffalo buffalo buffalo buffalo Buffalo buffalo.",
+    " ".join(["A long sentence goes on and on,"] * 12),
+    " ".join(["word"] * (LONGEST - 2)),  # as long as may be
+    " ".join(["word"] * (LONGEST - 1)),
+    " ".join(["unbelievable stories, told at length, by many people"] * 60),
+)
 
 
 def bert_speed(shapes: Sequence[tuple[int, int]] = SHAPES, rounds: int = 31, threads: int = 1) -> dict:
@@ -60,5 +120,46 @@ def _row(ours: nn.Module, theirs: nn.Module, shape: tuple[int, int], rounds: int
     return {"sentences": shape[0], "pieces": shape[1], "speed": round(speed, 3)}
 
 
+# The same numbers
+
+
+def batches():
+    """Sentences of unlike length side by side, so that nearly all are padded, and some far."""
+    longest, others = SENTENCES[-4:], SENTENCES[:-4]
+    return [*(others[start::6] for start in range(6)), (others[3], *longest, others[8])]
+
+
+@torch.no_grad()
+def hidden_states(ours: Bert, theirs: nn.Module, splitter: PieceSplitter) -> list[tuple[Tensor, Tensor]]:
+    """What both say after the embeddings and after each layer, (pieces, dim) each: of all real pieces, in padded batches."""
+    found: list[list[tuple[Tensor, Tensor]]] = []
+    for texts in batches():
+        batch = splitter.batch(texts)
+        states, _ = ours.hidden_states(batch.numbers, batch.real)
+        others = theirs(batch.numbers, attention_mask=batch.real.long(), output_hidden_states=True).hidden_states
+        found.append([(one[batch.real], other[batch.real]) for one, other in zip(states, others, strict=True)])
+    return [tuple(map(torch.cat, zip(*layer, strict=True))) for layer in zip(*found, strict=True)]
+
+
+def bert_parity() -> dict:
+    """How far the two are apart in the numbers of all layers, in single and in double precision, over `SENTENCES`.
+
+    largest: the largest difference of two numbers, layer by layer; above: the share of numbers that differ by more than 1e-5.
+    """
+    real, theirs = load_minilm(fetch(MINILM)), their_bert()
+    single = hidden_states(real.bert, theirs, real.splitter)
+    double = hidden_states(copy.deepcopy(real.bert).double(), copy.deepcopy(theirs).double(), real.splitter)
+    off, fine = ([(one - other).abs() for one, other in both] for both in (single, double))
+    return {
+        "sentences": len(SENTENCES),
+        "numbers": sum(one.numel() for one in off),
+        "above": torch.cat([(one > 1e-5).flatten() for one in off]).double().mean().item(),
+        "largest": [float(f"{one.max().item():.1e}") for one in off],
+        "largest_in_double": [float(f"{one.max().item():.1e}") for one in fine],
+        "close": all(torch.allclose(one, other, rtol=1e-5, atol=1e-5) for one, other in single),
+    }
+
+
 if __name__ == "__main__":
+    print(bert_parity())
     print(bert_speed())

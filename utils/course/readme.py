@@ -1,12 +1,14 @@
 """Write the tables of the README and of the lecturer's guide from what they speak of; never by hand."""
 
+import json
 import re
 import sys
+from pathlib import Path
 
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
-from utils.course.results import ranged, stored
+from utils.course.results import RESULTS, ranged, stored
 from utils.course.timing import in_words, read_timings
 from utils.training.babi import PUBLISHED
 
@@ -37,6 +39,7 @@ def results_tables() -> str:
     """Every stored result that the README shows; each part says when and where it was measured."""
     return "\n\n".join(
         (
+            *files_part(),
             *regression_part(),
             *attention_part(),
             *memory_part(),
@@ -45,12 +48,37 @@ def results_tables() -> str:
             *heads_part(),
             *pretraining_part(),
             *published_part(),
+            *cost_part(),
+            *scale_part(),
+            *smollm2_part(),
+            *peak_part(),
+            *growth_part(),
+            *waiting_part(),
         )
     )
 
 
+def three_digits(number: float) -> str:
+    """1.23, 12.3, 123, and "1,234"; never a power of ten."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def measured(result) -> str:
     return f"Measured {result.origin}"
+
+
+def files_part(folder: Path = RESULTS) -> tuple[str, ...]:
+    """Where the figures stand for programs, and what all files together say of the processor and of other packages."""
+    entries = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
+    # Files that were written before these two were recorded lack them.
+    processors = sorted({entry["processor"] for entry in entries if "processor" in entry})
+    versions = sorted({f"{name} {number}" for entry in entries for name, number in entry.get("versions", {}).items()})
+    behind = "; ".join(", ".join(names) for names in (processors, versions) if names)
+    return (
+        "For programs, each result is a JSON file in [tests/benchmarks/results](tests/benchmarks/results), with its date, machine and versions"
+        f"{f' ({behind})' if behind else ''}. `make bench` measures all of it anew, and the run times above; it takes hours on a quiet machine. "
+        "`make bench-quick` tries every part with small settings in a few minutes, and shows its figures beside the stored ones.",
+    )
 
 
 def attention_part() -> tuple[str, ...]:
@@ -274,6 +302,177 @@ def published_part() -> tuple[str, ...]:
         "**Lesson 07, the published vectors on the course's tasks**, left as they are, under a linear layer. Accuracy in %, "
         f"{tasks.result['seeds']} draws of labels, Python {tasks.result['python']}. {measured(tasks)}",
         table(("task", "majority", *counts), frozen),
+    )
+
+
+def cost_part() -> tuple[str, ...]:
+    costs, far, images = stored("length_costs"), stored("long_range"), stored("digits")
+
+    def slope(row: dict, name: str) -> str:
+        return f"{row[name]['slope']:.2f} ± {row[name]['error']:.2f}"
+
+    growth = [
+        (
+            row["kind"],
+            "with gradients" if row["backward"] else "forward",
+            slope(row, "long_time"),
+            slope(row, "long_memory"),
+            three_digits(row["ms"][row["lengths"].index(4096)]),
+        )
+        for row in costs.result["rows"]
+    ]
+    bands = far.result[0]["bands"]
+    answers = [
+        (
+            row["row"],
+            ", ".join(f"{one:.0f}" for one in row["accuracies"]),
+            *(f"{one:.0f}" for one in row["by_distance"]),
+        )
+        for row in far.result
+    ]
+    digits = [
+        (
+            row["positions"],
+            "one shuffled order for all" if row["shuffled"] else "as they lie",
+            ranged(row["accuracy"]),
+            ranged(row["other_order"]),
+        )
+        for row in images.result
+    ]
+    return (
+        "**Lesson 08, cost against length.** Exponents over the longer half of the lengths, up to 16,384 tokens (6,144 by hand), with their standard "
+        f"errors; one text, four heads, width 64. {measured(costs)}",
+        table(("kind", "what", "exponent of time", "of memory", "ms at 4,096 tokens"), growth),
+        f"**Lesson 08, what the cheaper kinds lose.** Questions right in %, by the distance to the answer, {len(far.result[0]['accuracies'])} seeds; "
+        f"chance {far.result[0]['chance']:g} %. {measured(far)}",
+        table(("kind", "in all, each seed", *(f"up to {band} places" for band in bands)), answers),
+        f"**Lesson 08, digits as patches.** Right in % of {images.result[0]['held_out']} held-out images, {len(images.result[0]['accuracies'])} seeds. "
+        f"{measured(images)}",
+        table(("positions", "patches", "right", "each image in an order of its own"), digits),
+    )
+
+
+def scale_part() -> tuple[str, ...]:
+    scale, changes = stored("scaling"), stored("modifications")
+    found = scale.result
+    names = {"parameters": "parameters", "data": "pieces of text", "computing": "operations, best of both"}
+    points = {name: found[name].get("frontier", found[name].get("x")) for name in names}
+    laws = [
+        (
+            f"{words}, {kind if kind == 'with floor' else 'without floor'}",
+            len(points[name]),
+            f"{law['exponent']:.3f} ({law['exponent_interval'][0]:.3f} to {law['exponent_interval'][1]:.3f})",
+            f"{law['floor']:.2f}" if kind == "with floor" else "",
+            f"{100 * law['scatter']:.1f} %",
+        )
+        for name, words in names.items()
+        for kind, law in found[name]["laws"].items()
+    ]
+    larger = found["larger"]
+    told = [
+        (
+            f"law {kind if kind == 'with floor' else 'without floor'}",
+            f"{value:.3f} ({low:.3f} to {high:.3f})",
+            ranged(larger["reached"], 3),
+            f"{100 * (value / larger['reached']['median'] - 1):+.1f} %",
+        )
+        for kind, (value, low, high) in larger["foretold"].items()
+    ]
+    rows = [
+        (
+            row["change"],
+            ranged(row["loss"], 3),
+            f"{row['better']:+.3f} ± {row['noise']:.3f}" if row["change"] != changes.result["base"] else "",
+            f"{row['factor']:g}",
+        )
+        for row in changes.result["rows"]
+    ]
+    return (
+        f"**Lesson 08, scaling.** Causal models of {min(found['parameters']['x']):,} to {max(found['parameters']['x']):,} parameters, "
+        f"{found['parameters']['seeds']} seeds ({found['data']['seeds']} for text and operations), text of Python {found['python']}: exponents of the fitted "
+        f"power laws with 95 % intervals. {measured(scale)}",
+        table(("loss against", "points", "exponent", "floor, nats", "scatter"), laws),
+        f"A model of {larger['x']:,} parameters that no fit was told about, loss in nats:",
+        table(("by", "foretold (95 %)", "reached", "off by"), told),
+        f"**Lesson 08, one change at a time.** Held-out loss in nats, {changes.result['seeds']} seeds, same budget; better than the base, with the standard "
+        f"error of the mean. {measured(changes)}",
+        table(("change", "loss", "better by", "times the usual rate"), rows),
+    )
+
+
+def smollm2_part() -> tuple[str, ...]:
+    speed = stored("smollm2_speed")
+    found = speed.result
+    return (
+        f"**Lesson 08, SmolLM2-135M on the course's own blocks**, cached greedy writing of {found['pieces']} pieces: {found['pieces_a_second']:g} pieces a second, "
+        f"{found['generate']:g} times as fast as `transformers`' `generate` on the same weights and {found['loop']:g} times as fast as the barest loop "
+        f"over its model, in turns. {measured(speed)}",
+    )
+
+
+def peak_part() -> tuple[str, ...]:
+    peak = stored("peak_share")
+    rows = [
+        (
+            row["step"],
+            row["threads"],
+            row["gigaflop"],
+            f"{row['ms']:.1f}",
+            row["reached"],
+            row["peak"],
+            f"{row['share']:.0f}",
+        )
+        for row in peak.result
+    ]
+    return (
+        "**How much of the machine a training step uses.** Its matrix products over its whole time, beside the best that large products reach on the same "
+        f"threads, in turns. Measured on {peak.date}, {peak.machine}, by `make bench`.",
+        table(("step", "threads", "GFLOP", "ms", "GFLOP/s", "best GFLOP/s", "share, %"), rows),
+    )
+
+
+def growth_part() -> tuple[str, ...]:
+    growth = stored("growth")
+
+    def slope(fit: dict) -> str:
+        return f"{fit['slope']:.2f} ± {fit['error']:.2f}"
+
+    rows = [
+        (
+            row["what"],
+            row["against"],
+            f"{row['sizes'][0]} to {row['sizes'][-1]}",
+            slope(row["all"]),
+            slope(row["larger"]),
+            f"{three_digits(row['ms'][0])} to {three_digits(row['ms'][-1])}",
+        )
+        for row in growth.result
+    ]
+    return (
+        "**How costs grow.** Exponents with their standard errors, over all sizes and over the larger half; the cost against the length of a text stands with "
+        f"lesson 08. {measured(growth)}",
+        table(("cost of", "against", "sizes", "exponent", "larger half", "ms"), rows),
+    )
+
+
+def waiting_part() -> tuple[str, ...]:
+    start, widgets = stored("lab_start"), stored("widgets")
+    found = start.result
+
+    def both(times: dict | None) -> str:
+        return "" if times is None else f"{times['median']:.0f}, {times['worst']:.0f}"
+
+    rows = [
+        (row["widget"], row["changed"], row["drawn_by"], both(row["answer"]), both(row["picture"]))
+        for row in widgets.result
+    ]
+    return (
+        f"**Waiting.** From `make lab` on an installed machine until the server answers: {ranged(found['server'])} s; until the kernel of lesson 00 is ready: "
+        f"{ranged(found['kernel'])} s; until its first cell has run: {ranged(found['first_cell'])} s. {found['rounds']} starts, without the time of the browser. "
+        f"{measured(start)}",
+        "From a control's change until the kernel has answered, in ms: median, worst over the range. Where the page draws, the kernel answers with numbers; the "
+        f"static picture is what a saved notebook shows. {measured(widgets)}",
+        table(("widget", "changed", "drawn by", "answer", "static picture"), rows),
     )
 
 

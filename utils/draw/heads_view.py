@@ -221,6 +221,7 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
     # All maps on one sheet: an axes for each would take seconds where a slider has a quarter of one.
     figure, axes = canvas(*plan["size"], margins=(0, 0, 0, 0))
     looks = looks_of(weights)
+    shown = captions_of(weights, looks, labels[1], focus, plan) if plan["captions"] else None
     for layer, head in np.ndindex(weights.shape[:2]):
         left, top = plan["corner"](layer, head)
         wide, high = plan["panel"]
@@ -236,11 +237,9 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
         else:
             # In white and black: one of the two is seen on every colour.
             _frame(axes, left, row, wide, tall, [("black", 3.2), ("white", 1.6)])
-        if plan["captions"]:
-            followed = weights[layer, head, focus]
-            caption = look_text(followed, looks[layer, head, focus], labels[1], wide, plan["letters"])
+        if shown:
             under = top + high + 0.05 + STRIP * plan["strip"]
-            _text(axes, left + wide / 2, under, caption, plan["letters"], va="top")
+            _text(axes, left + wide / 2, under, shown[layer, head], plan["letters"], va="top")
     _headings(axes, plan, labels, weights, focus)
     _key(figure, plan, image)
     axes.set(xlim=(0, plan["size"][0]), ylim=(plan["size"][1], 0), aspect="auto")
@@ -300,11 +299,21 @@ def foot_words(names, followed, captions):
     return f"{words}; below each map: " + (f"where “{followed}” looks most" if captions else f"the row of “{followed}”")
 
 
-def look_text(row, look, labels, room, size=CAPTION):
-    """Where the weights of a row are the largest, as long as fits: the token, and the weight behind it if it can."""
+def captions_of(weights, looks, labels, focus, plan):
+    """{(layer, head): where it looks most from the token in focus}; with the weight behind every one of them, or behind none."""
+    room, size = plan["panel"][0], plan["letters"]
+    rows = {place: (weights[place][focus], looks[place][focus]) for place in np.ndindex(weights.shape[:2])}
+    whole = {place: look_text(*row, labels, np.inf, size) for place, row in rows.items()}
+    if all(inches(text, size) <= room + 0.04 for text in whole.values()):
+        return whole
+    return {place: look_text(*row, labels, room, size, weight=False) for place, row in rows.items()}
+
+
+def look_text(row, look, labels, room, size=CAPTION, weight=True):
+    """Where the weights of a row are the largest, as long as fits: the token, and the weight behind it if wanted and if it can."""
     if look < 0:
         return "nowhere" if look == NOWHERE else "evenly"
-    for text in (f"{labels[look]} {weight_text(row[look])}", labels[look]):
+    for text in (*([f"{labels[look]} {weight_text(row[look])}"] if weight else []), labels[look]):
         if inches(text, size) <= room + 0.04:
             return text
     return next(

@@ -109,7 +109,7 @@ MADE_HERE = "keys, values: made in here"  # each layer has its own maps; what th
 def transformer_diagram(
     dim, heads, hidden, layers, source_words, target_words, title, *, norm="pre", tied="output", final_norm=None
 ):
-    """The encoder on the left, the decoder on the right, with the shape at every arrow; b, n and m stay letters.
+    """The encoder on the left, the decoder on the right, with the shape along both streams; b, n and m stay letters.
 
     norm: "pre" or "post". tied: which word tables are one: "none", "output" (target words and output layer) or "all".
     final_norm: a norm behind each stack; None means with pre-norm only.
@@ -261,10 +261,11 @@ def _exit(axes, start, dim, words):
     _shape(axes, x, start + 0.13, f"(b, m, {dim})")
     _part(axes, x, start + 0.5, TABLE, 0.4, "table", f"linear to {words} words", LABEL)
     draw_strong_arrow(axes, [(x, start + 0.7), (x, start + 1.0)], "black")
-    _shape(axes, x, start + 0.83, f"(b, m, {words})")
+    _shape(axes, x, start + 0.83, f"logits (b, m, {words})")
     _part(axes, x, start + 1.2, TABLE, 0.4, "plain", "softmax")
-    draw_strong_arrow(axes, [(x, start + 1.4), (x, start + 1.62)], "black")
-    write(axes, x, start + 1.78, "the next word, at each place", FONT, fontweight="bold")
+    draw_strong_arrow(axes, [(x, start + 1.4), (x, start + 1.66)], "black")
+    _shape(axes, x, start + 1.51, f"probabilities (b, m, {words})")
+    write(axes, x, start + 1.8, "the next word, at each place", FONT, fontweight="bold")
 
 
 def _ties(axes, tied, end, words, dim):
@@ -441,7 +442,7 @@ def schedules(steps, curves, title):
         ylabel="learning rate × 1000",
     )
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=(1, 2, 5, 10)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}".replace(",", " ")))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:.0f}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:g}"))
     peaks = [int(rates.argmax()) for rates in checked.values()]
     labels = [(shortened(name, LONGEST_NAME), f"peak {_power(rates.max())}") for name, rates in checked.items()]
@@ -911,6 +912,7 @@ def three_attentions(source, target, encoder, decoder, cross, title, names=None,
     bar = figure.colorbar(image, cax=figure.add_axes(box), ticks=[0, 0.5, 1])
     bar.outline.set_visible(False)
     bar.ax.grid(False)
+    write(axes, left, top + 0.22, "weight", LABEL, ha="left")
     write_title(figure, title)
     return figure
 

@@ -123,7 +123,8 @@ def three_masks(words, title, *, masked, gaps, mask=MASK, gap=GAP, start=START, 
     """Three ways to make a task of one sentence: what is read, what is to be said, and who may look at whom.
 
     masked: the places, from 0, that the encoder must fill in. gaps: (first, behind the last) of each run of words that is
-    cut out for the encoder-decoder; `gap` is its name with {} for its number.
+    cut out for the encoder-decoder; `gap` is its name with {} for its number. What is said of the gaps ends with the name of
+    the next one: nothing else is missing.
     """
     words = [short(word) for word in words]
     masked, gaps = _checked_places(masked, len(words)), _checked_gaps(gaps, len(words))
@@ -136,24 +137,24 @@ def three_masks(words, title, *, masked, gaps, mask=MASK, gap=GAP, start=START, 
     both[len(source) :, len(source) :] = np.tril(np.ones((len(target) + 1,) * 2, dtype=int))
     panels = (
         (
-            "masked words",
+            "blanks",
             "encoder: both ways",
             [mask if place in masked else word for place, word in enumerate(words)],
             [word if place in masked else "" for place, word in enumerate(words)],
             np.ones((len(words), len(words)), dtype=int),
         ),
         (
-            "next word",
+            "next piece",
             "decoder: only back",
             [start, *words],
             [*words, end],
             np.tril(np.ones((count, count), dtype=int)),
         ),
         (
-            "missing spans",
+            "gaps",
             "encoder and decoder",
             [*source, start, *target],
-            [*[""] * len(source), *target, end],
+            [*[""] * len(source), *target, gap.format(len(gaps))],
             both,
         ),
     )
@@ -267,7 +268,8 @@ def _look_key(axes, width):
 def pretraining_curves(steps, curves, title, unigram=None, ylabel="held-out loss in nats", unigram_name="unigram"):
     """{name: (points,) or (points, seeds)}: the loss through pretraining; behind each name the perplexity at its end.
 
-    unigram: the loss of a model that counts pieces and looks at nothing, as a dashed line.
+    unigram: the loss of a model that counts pieces and looks at nothing, as a dashed line. The axis begins below the lowest
+    loss, not at 0.
     """
     checked = {}
     for name, values in curves.items():
@@ -277,17 +279,40 @@ def pretraining_curves(steps, curves, title, unigram=None, ylabel="held-out loss
         end = np.median(values[-1]) if values.size else 0.0
         checked[f"{name}\nperplexity {_perplexity(end)}"] = values
     if unigram is None:
-        return spread(steps, checked, title, "training step", ylabel)
+        return spread(steps, checked, title, "training step", ylabel, limits=_loss_limits(checked))
     unigram = float(unigram)
     if not 0 < unigram < np.inf:
         raise ValueError(f"expected the loss of the unigram model above 0, got {unigram:g}")
     words = f"{unigram_name}: {unigram:.2f}, perplexity {_perplexity(unigram)}"
-    return spread(steps, checked, title, "training step", ylabel, limit=(unigram, words))
+    limits = _loss_limits(checked, unigram)
+    figure = spread(steps, checked, title, "training step", ylabel, limits=limits)
+    _level(figure.axes[0], unigram, words, *_freer_side(figure.axes[0], checked, words, unigram))
+    return figure
+
+
+def _freer_side(axes, curves, words, level):
+    """(x, ha) for words over a level: at the left or at the right, where the curves are farther away from them."""
+    low, high = axes.get_ylim()
+    share = (inches(words, LABEL) + 0.2) / (axes.figure.get_figwidth() * axes.get_position().width)
+    middle, apart = level + 0.05 * (high - low), []
+    for values in curves.values():
+        few = max(1, int(np.ceil(share * len(values))))
+        apart.append([abs(part - middle).min() for part in (values[:few], values[-few:])])
+    left, right = np.min(apart, axis=0)
+    return (0.01, "left") if left >= right else (0.99, "right")
+
+
+def _loss_limits(curves, *levels):
+    """From half a nat or a little more below the lowest number to where the name of a line at the highest has room."""
+    every = np.concatenate([*(values.reshape(-1) for values in curves.values()), np.array(levels)])
+    low, high = (every.min(), every.max()) if every.size else (0.0, 1.0)
+    low = max(0.0, np.floor(2 * low) / 2 - 0.5)
+    return low, high + 0.12 * (high - low) if high > low else low + 1.0
 
 
 def _perplexity(loss):
     value = np.exp(loss)
-    return f"{value:.1f}" if value < 100 else f"{value:,.0f}".replace(",", " ")
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
 # Accuracy against the number of labels
@@ -373,8 +398,8 @@ def _level(axes, level, words, x, ha):
     axes.axhline(level, color="black", linewidth=1.8, linestyle=DASHES, zorder=1)
     behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
     place = {"transform": axes.get_yaxis_transform(), "bbox": behind, "zorder": 2}
-    _, high = axes.get_ylim()
-    write(axes, x, level + 0.012 * high, words, LABEL, ha=ha, va="bottom", **place)
+    low, high = axes.get_ylim()
+    write(axes, x, level + 0.012 * (high - low), words, LABEL, ha=ha, va="bottom", **place)
 
 
 # Several tasks
@@ -392,15 +417,15 @@ def tasks_bars(rows, title, ways=("from scratch", "fine-tuned"), xlabel="accurac
         raise ValueError(f"expected one to eight tasks and one to four ways, got {len(rows)} and {len(ways)}")
     left = 0.3 + max(inches(task, FONT) for task, *_ in rows)
     top = top_of(title, 11.5) + 0.5
-    thick = 0.3
-    group = thick * len(ways) + 0.3
+    thick, between = (0.3, 0.3) if len(ways) < 3 else (0.25, 0.22)
+    group = thick * len(ways) + between
     if top + 0.75 + group * len(rows) > TALLEST:
         raise ValueError(f"{len(rows)} tasks of {len(ways)} bars are too tall for a slide: show fewer of them")
     figure, axes = canvas(11.5, top + 0.75 + group * len(rows), margins=(left, 0.75, 0.75, top))
     axes.set(xlim=(0, 100), ylim=(group * len(rows), 0), xlabel=f"{xlabel} (line: all seeds)")
     inch = 100 / (11.5 - left - 0.75)
     for number, (_, values, majority, bag) in enumerate(rows):
-        base = group * number + 0.15
+        base = group * number + between / 2
         for way, (seeds, (shade, _, _)) in enumerate(zip(values, LOOKS, strict=False)):
             y = base + thick * (way + 0.5)
             axes.barh(y, seeds.mean(), thick * 0.86, color=shade, alpha=0.75)
@@ -408,7 +433,8 @@ def tasks_bars(rows, title, ways=("from scratch", "fine-tuned"), xlabel="accurac
                 axes.plot([seeds.min(), seeds.max()], [y, y], color="black", linewidth=1.6, clip_on=False)
             words = f"{seeds.mean():.1f}"
             x, wide = seeds.max() + 0.08 * inch, (inches(words, LABEL) + 0.15) * inch
-            if bag is not None and x - 0.1 * inch < bag < x + wide:
+            beside = abs(thick * (way + 0.5 - len(ways) / 2)) < 0.25  # inches: as high as the diamond stands
+            if bag is not None and beside and x - 0.1 * inch < bag < x + wide:
                 x = bag + 0.15 * inch  # behind the diamond, which would lie on it
             write(axes, x, y, words, LABEL, ha="left", zorder=6,
                   bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6})  # fmt: skip

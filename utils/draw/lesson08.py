@@ -54,9 +54,9 @@ BEHIND = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1}
 
 
 def rounded(number):
-    """Three digits that count, without powers of ten: 0.0123, 1.23, 123, "12 300"."""
+    """Three digits that count, without powers of ten: 0.0123, 1.23, 123, "12,300"."""
     near = float(f"{number:.3g}")
-    return f"{near:,.0f}".replace(",", " ") if abs(near) >= 1000 else f"{near:g}"
+    return f"{near:,.0f}" if abs(near) >= 1000 else f"{near:g}"
 
 
 def seconds_text(seconds):
@@ -74,8 +74,8 @@ def bytes_text(size):
 
 
 def grouped(number):
-    """12345 as "12 345"."""
-    return f"{number:,.0f}".replace(",", " ")
+    """12345 as "12,345"."""
+    return f"{number:,.0f}"
 
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

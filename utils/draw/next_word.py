@@ -50,7 +50,8 @@ def next_word(
     to the reader, and what was shown stays. pieces: the V pieces as strings. stop: the numbers after which nothing is
     written. text_of(beginning, written) is the text as one line. distribution(logits, temperature, top_k, top_p) gives the
     probabilities (V,) that the next piece is drawn with, as `next_distribution` here does; top_k and top_p are None where
-    they cut nothing. The same seed and dials write the same text.
+    they cut nothing. It is never asked with temperature 0, which it may divide by: there the likeliest piece alone is left.
+    The same seed and dials write the same text.
     """
     return NextWord(
         respond, pieces, start, temperature, top_k, top_p, seed, many, stop, shown, text_of, distribution, title, label, alt
@@ -275,6 +276,8 @@ class NextWord(ThreeForms, ipywidgets.VBox):
 
     def _after(self):
         dials = self.dials
+        if dials["temperature"] == 0:
+            return next_distribution(self._logits[-1], 0)
         top_p = dials["top_p"] if dials["top_p"] < 0.999 else None
         found = self._distribution(self._logits[-1], dials["temperature"], dials["top_k"], top_p)
         return checked_chances(found, len(self.pieces))
@@ -416,7 +419,7 @@ def next_word_picture(now, shown=8, title=""):
     if others:
         rest = np.ones(len(now["pieces"]), dtype=bool)
         rest[order] = False
-        rows.append((f"{_thousands(others)} others", now["before"][rest].sum(), now["after"][rest].sum()))
+        rows.append((f"{others:,} others", now["before"][rest].sum(), now["after"][rest].sum()))
     top = LINE * max(2, len(lines)) + 0.2
     height = top + 0.5 + ROW * len(rows) + 0.45
     figure, axes = sheet(WIDTH, height + top_of(title, WIDTH))
@@ -471,10 +474,6 @@ def _piece(piece):
     return short(visible(piece))
 
 
-def _thousands(number):
-    return f"{number:,}".replace(",", " ")
-
-
 def _key(axes, y):
     x = LEFT
     for shade, text in KEY:
@@ -511,9 +510,9 @@ def note(now):
         opening = ""
     total = len(now["pieces"])
     if count == total:
-        return f"{opening}All {_thousands(total)} pieces may come next."
-    pieces = "1 piece stays" if count == 1 else f"{_thousands(count)} pieces stay"
-    return f"{opening}{pieces} of {_thousands(total)}, with {percent(share)} of what the model says."
+        return f"{opening}All {total:,} pieces may come next."
+    pieces = "1 piece stays" if count == 1 else f"{count:,} pieces stay"
+    return f"{opening}{pieces} of {total:,}, with {percent(share)} of what the model says."
 
 
 def next_word_words(now, dials, text, opening=""):

@@ -26,7 +26,7 @@ def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title="", 
     as one line. If it raises ValueError, that is told to the reader (a word nobody knows, too long a sentence) and
     what was shown stays. start: the first sentence. step: the place of the word of its translation, from 0, that is
     shown at first; another sentence starts at its first word. layer, head: whose weights are shown at first, -1 for
-    the mean.
+    the mean; in the menus they come first.
     """
     return TranslateWatch(respond, start, layer, head, title, label, alt, step)
 
@@ -123,8 +123,9 @@ def choice(name, options, start):
         start = 0
     if start not in options.values():
         raise ValueError(f"expected {name} among {list(options.values())}, got {start}")
+    options = sorted(options.items(), key=lambda option: option[1] != start)  # what is shown at first comes first
     width = {"layout": {"width": "16em"}, "style": {"description_width": "4em"}}
-    return ipywidgets.Dropdown(options=list(options.items()), value=start, description=name, **width)
+    return ipywidgets.Dropdown(options=options, value=start, description=name, **width)
 
 
 def checked_step(step, target):

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from utils.data.agreements import Agreement, agreements
-from utils.data.phrase_words import EVERY_NOUN
+from utils.data.french import agree
+from utils.data.phrase_words import ADJECTIVES, EVERY_NOUN, Noun
 from utils.data.phrases import Pair
 from utils.data.tokens import as_batch
 from utils.models.self_attention import causal_mask
@@ -21,6 +22,8 @@ ATTENTIONS = ("encoder", "decoder", "cross")
 DENIALS = ("not", "never")
 FIRST, SECOND = ("ne", "n'"), ("pas", "jamais")  # French says it twice: before the verb and after it
 CHOOSING, JUDGING = 1, 3  # seeds of the sentences that choose a head and of those that judge it
+NOUNS = {form: noun for noun in EVERY_NOUN for form in (noun.english, noun.english_plural)}
+QUALITIES = {adjective.english: adjective.french for adjective in ADJECTIVES}  # to the masculine singular
 
 
 # Negation
@@ -176,6 +179,27 @@ def _adjectives_right(
     return (said == batch.target_out[rows, places]).float().mean().item()
 
 
+def noun_of(case: Agreement) -> Noun:
+    """The noun that the adjective describes."""
+    return NOUNS[case.pair.english[case.noun]]
+
+
+def forms(case: Agreement) -> tuple[str, str]:
+    """What the French adjective is with a masculine noun and with a feminine one, in the number that the verb shows."""
+    english, noun = case.pair.english, noun_of(case)
+    several = english[case.noun] != noun.english
+    return tuple(agree(QUALITIES[english[case.adjective]], feminine, several) for feminine in (False, True))
+
+
+def gender_guessed(cases: Sequence[Agreement]) -> float:
+    """The share of adjectives that are right if the number is read off the verb and the gender is guessed: the commoner one.
+
+    Adjectives with one form for both are always right. A model that does not find the noun can do this well.
+    """
+    commoner = sum(noun_of(case).feminine for case in cases) > len(cases) / 2
+    return statistics.mean(case.pair.french[case.french(case.adjective)] == forms(case)[commoner] for case in cases)
+
+
 # Two sentences to look at
 
 
@@ -186,11 +210,14 @@ def shortest_negation(pairs: Sequence[Pair]) -> Pair:
 
 
 def shortest_agreement(cases: Sequence[Agreement]) -> Agreement:
-    """The shortest in which the noun in between is of the other number, so that it would ask for another form."""
-    plurals = {noun.english_plural for noun in EVERY_NOUN} - {noun.english for noun in EVERY_NOUN}
+    """The shortest in which all nouns in between are of the other gender and would ask for another form of the adjective.
+
+    The number would not do: the verb beside the adjective shows it.
+    """
 
     def misleading(case: Agreement) -> bool:
-        english = case.pair.english
-        return all((english[place] in plurals) != (english[case.noun] in plurals) for place in case.between)
+        masculine, feminine = forms(case)
+        between = (NOUNS[case.pair.english[place]] for place in case.between)
+        return masculine != feminine and all(noun.feminine != noun_of(case).feminine for noun in between)
 
     return min(filter(misleading, cases), key=lambda case: (len(case.pair.english), case.pair.english))

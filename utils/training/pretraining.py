@@ -239,9 +239,10 @@ def pretrain(
     share: of the pieces that are asked about (`SHARES` unless given; the causal model is always asked about all); span: the mean
     length of what is cut out. texts: read only so many of each part.
 
-    Returns loss (steps,); held_out, the loss in nats per piece that was asked about, and its perplexity; unigram, the loss on the
-    same places of knowing how frequent each piece is; counts, with the causal model, the loss of counting one and two pieces (1, 2);
-    parameters; seconds of processor time in training; read, the pieces seen; and what `restore_pretrained` needs.
+    Returns loss (steps,), and held_out, both in nats per piece that was asked about, names of gaps left out; its perplexity;
+    unigram, the loss on the same places of knowing how frequent each piece is; counts, with the causal model, the loss of counting
+    one and two pieces (1, 2); parameters; seconds of processor time in training; read, the pieces seen; and what
+    `restore_pretrained` needs.
     """
     one_of("objective", objective, OBJECTIVES)
     text = corpus(pieces, length, texts)
@@ -303,24 +304,31 @@ def _train(
     model.train()
     for step in range(steps):
         fragments = draw_fragments(text, length + 1, batch, generator)
-        loss = F.cross_entropy(*asked(model, fragments, generator))
+        logits, targets = asked(model, fragments, generator)
+        loss = F.cross_entropy(logits, targets)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         optimizer.param_groups[0]["lr"] = rate(step)
         optimizer.step()
-        losses[step] = loss.detach()
+        told = is_text(targets)
+        losses[step] = loss.detach() if told.all() else F.cross_entropy(logits.detach()[told], targets[told])
     model.eval()
     return losses
+
+
+def is_text(targets: Tensor) -> Tensor:
+    """True where a piece is asked for, False where the name of a gap is, which a model of spans also writes: it is no text."""
+    return (targets < GAPS[0]) | (targets > GAPS[-1])
 
 
 @torch.no_grad()
 def held_out_losses(
     model: nn.Module, objective: str, text: Corpus, asked: Callable, counts: Tensor, seed: int = 0
 ) -> tuple[float, float]:
-    """The model's loss and the unigram's on the same places of the held-out text; every call takes out the same pieces.
+    """The model's loss and the unigram's on the same places of the held-out text, names of gaps left out.
 
-    The names of gaps, which a model of spans also writes, are left out: they are no text.
+    Every call takes out the same pieces.
     """
     generator = torch.Generator().manual_seed(seed)
     chances = ((counts + 0.1) / (counts + 0.1).sum()).log()
@@ -329,7 +337,7 @@ def held_out_losses(
     for fragments in text.held_out.split(TOGETHER):
         logits, targets = asked(model, fragments, generator)
         if objective == "spans":
-            told = (targets < GAPS[0]) | (targets > GAPS[-1])
+            told = is_text(targets)
             logits, targets = logits[told], targets[told]
         total[0] += F.cross_entropy(logits, targets, reduction="sum")
         total[1] -= chances[targets].sum()

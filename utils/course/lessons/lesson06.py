@@ -2784,8 +2784,8 @@ register_quiz(
 register_quiz(
     Quiz(
         id="6.e",
-        question="In training, one pass through the decoder handles all 20 words of a target. How many passes does it take to write a "
-        "translation of 20 words?",
+        question="In training, one pass through the decoder handles all 20 words of a target, its end token among them. How many passes "
+        "does it take to write a translation of 20 words, its end token among them?",
         options=[
             (
                 "One: attention looks at everything at once.",
@@ -2827,7 +2827,7 @@ register_quiz(
             ),
             (
                 "Nothing: the output of step 19 is kept.",
-                "That output answered another query, word 19's.",
+                "That output answered another query, that of word 18; now word 19 asks.",
             ),
         ],
         right=2,

@@ -1861,7 +1861,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="7.b",
-        question="Of the chosen pieces 80 % become [MASK], 10 % another piece, and 10 % stay as they are, though their answer is in plain "
+        question="Of the chosen pieces 80 % become [MASK], 10 % a random piece, and 10 % stay as they are, though their answer is in plain "
         "sight. What are those for?",
         options=[
             (

@@ -1,0 +1,1061 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 08 · Cost, scale and what comes next
+#
+# **What does it cost to look at everything, and does bigger stay better?**
+#
+# Every model so far was small and every text short. Here both grow. First what attention costs as a text gets longer, and what can be saved; then what a larger model, more text and
+# more computing give. At the end the blocks of this course carry a real language model, and read images.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask how long a text their favourite assistant can read, and what that might cost. Plan: 30 minutes for cost, 25 for scale, 10 for the changes, 10 for several processes, 15 for the
+# real model and the images.
+
+# %% [markdown]
+# **After this lesson you can**
+#
+# - say how time and memory of attention grow with the length, from measurements, and what a fused kernel changes about it;
+# - write attention whose cost is linear, and show what it can no longer see;
+# - fit a power law to losses, foretell a larger model, and say how far off you were;
+# - judge whether a change of the model matters, by several seeds at the same budget;
+# - train with several processes and get the loss of one;
+# - load a published language model into the blocks you built, and let it write.
+#
+# **You need** lessons 05, 06 and 07. Section 6 uses a published model of 98 MB, which `make boxes` fetches once. Symbols and terms: [notation](../docs/notation.md).
+
+# %%
+import time
+
+import torch
+
+from utils.course import board, exercise, lesson, quiz
+from utils.course.box_list import SMOLLM2
+from utils.course.boxes import fetch_or_say
+from utils.course.live import show_live
+from utils.course.results import ranged, stored
+from utils.draw import explore, log_range, next_word, show
+from utils.draw import lesson08 as pictures
+from utils.models import attention, cheap_attention, llama
+from utils.models.self_attention import causal_mask
+from utils.training import costs, digits, modifications, scaling, workers
+
+# %% tags=["nbval-check-output"]
+torch.manual_seed(8)
+torch.set_num_threads(1)
+lesson("08")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 1 · All pairs
+#
+# $n$ words make $n^2$ pairs, and attention scores each. A recurrent net takes one step for each word.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.a")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Counted
+#
+# Numbers multiplied, as torch's own counter sees them, for one text of width $d = 64$. *By hand* is the `attention` of lesson 01; *fused* is the same in one kernel of torch's, which the
+# course takes when nobody asks for the weights.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+print("                        formula      n = 512         1024         2048")
+for kind in (costs.RECURRENCE, costs.BY_HAND, costs.FUSED):
+    counted = [costs.multiplications(kind, n) for n in (512, 1024, 2048)]
+    print(f"{kind:18s} {costs.FORMULAS[kind]:>12s}", *(f"{one:12,}" for one in counted))
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.b")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Measured
+#
+# One text, four heads, forward only, on this machine. On logarithmic axes a power of the length is a straight line, and its slope is the exponent.
+
+# %% slideshow={"slide_type": "-"}
+curves = costs.cost_curves()
+slopes = {row["kind"]: row for row in costs.exponents(curves)}
+for kind in (costs.BY_HAND, costs.FUSED):
+    longest, mib = curves[kind]["memory_lengths"][-1], curves[kind]["bytes"][-1] / 2**20
+    print(f"{kind}: {mib:.0f} MiB for {longest} tokens")
+assert abs(slopes[costs.BY_HAND]["long_memory"].slope - 2) < 0.1
+assert slopes[costs.FUSED]["long_memory"].slope < 1.1
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+basic = [costs.RECURRENCE, costs.BY_HAND, costs.FUSED]
+show(
+    pictures.cost_curves(
+        {kind: curves[kind] for kind in basic},
+        "the fused kernel saves memory and time, but not the square",
+        {kind: (slopes[kind]["long_time"], slopes[kind]["long_memory"]) for kind in basic},
+    ),
+    alt="Time and peak memory against length for recurrence, attention by hand and fused attention, with exponents.",
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The kernel goes through the keys piece by piece and keeps running sums, so the matrix of weights never exists. Its memory grows no faster than the text. The pairs are all scored all the
+# same: the time stays quadratic, several times as fast.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Recurrence is linear, and at these lengths still slow: its steps must wait for each other. The same on a quiet machine, and with longer texts:
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+quiet = stored("length_costs")
+forward = {row["kind"]: row for row in quiet.result["rows"] if not row["backward"]}
+
+
+def slope(fit):
+    return f"{fit['slope']:.2f} ± {fit['error']:.2f}"
+
+
+quiet.table(
+    ("kind", "multiplications", "exponent of time", "of memory", "ms at 4096", "MiB"),
+    [
+        (
+            kind,
+            row["formula"],
+            slope(row["long_time"]),
+            slope(row["long_memory"]),
+            f"{row['ms'][row['lengths'].index(4096)]:.3g}",
+            f"{row['mb'][row['memory_lengths'].index(4096)]:.3g}"
+            if 4096 in row["memory_lengths"]
+            else "not measured",
+        )
+        for kind, row in forward.items()
+    ],
+)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+for kind, exponent in ((costs.BY_HAND, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
+    assert abs(forward[kind]["long_time"]["slope"] - exponent) <= 0.2
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 2 · Looking at less
+#
+# If all pairs are too many, some must go. Three ideas: look only at neighbours; look at neighbours, at a few words that everybody sees, and at a few by chance; or mix the keys into a few before
+# looking.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Neighbours
+#
+# With a *window* of $w$, word $i$ looks at the words from $i - w$ to $i + w$; a causal one from $i - w$ to $i$.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.1 · the local mask · easy · 5 min
+def local_attention_mask(n, window, causal=False):
+    """(n, n) bool; row i is True at the places that word i may look at."""
+    ### BEGIN SOLUTION
+    place = torch.arange(n)
+    ahead = place - place[:, None]  # (n, n): how far key j stands behind query i
+    return (ahead.abs() <= window) & ((ahead <= 0) if causal else True)
+    ### END SOLUTION
+
+
+local_attention_mask = exercise("8.1").use(local_attention_mask)
+
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    pictures.attention_patterns(
+        {
+            "all": torch.ones(48, 48, dtype=torch.bool),
+            "neighbours": local_attention_mask(48, 4),
+            "causal neighbours": local_attention_mask(48, 4, causal=True),
+            "BigBird-like": cheap_attention.bigbird_mask(48, 4, 2, 3),
+        },
+        "who looks at whom, and how many pairs are left",
+        {"Linformer-like": cheap_attention.LinformerAttention(8, 2, 8, 48).mixtures.detach()},
+    ),
+    alt="Five patterns of 48 queries and keys: all, a band, half a band, a band with full rows, columns and dots, and eight mixtures.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A mask saves nothing
+#
+# A mask over the full matrix gives the right output at the full price: all pairs are scored, and most are thrown away. To save them, cut the text into blocks of $w$ words. A
+# word of block $i$ sees no farther than the blocks $i - 1$ and $i + 1$:
+#
+# $$Q_i \in \mathbb{R}^{w \times d}, \qquad K'_i = [K_{i-1}; K_i; K_{i+1}] \in \mathbb{R}^{3w \times d}$$
+#
+# That makes $n / w$ small matrices of $w \times 3w$: together $3 n w$ scores. What is in a neighbouring block but outside the window, or outside the text, is masked.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.2 · attention in blocks · hard · 20 min
+def local_attention(query, key, value, window):
+    """query, key, value (b, heads, n, d), window at least 1, to (b, heads, n, d); cost n · window.
+
+    The same as `attention` with `local_attention_mask`, and never a matrix of (n, n).
+    """
+    ### BEGIN SOLUTION
+    n, w = query.size(2), window
+    blocks = -(-n // w)  # the last one may be incomplete
+    fill = blocks * w - n
+    query = torch.nn.functional.pad(query, (0, 0, 0, fill)).unflatten(2, (blocks, w))
+    # One block of zeros before and one behind; then every 3 w rows, w further each time.
+    key, value = (
+        torch.nn.functional.pad(x, (0, 0, w, w + fill)).unfold(2, 3 * w, w).transpose(-2, -1)
+        for x in (key, value)
+    )
+    ahead = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
+    place = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
+    inside = (place >= 0) & (place < n)
+    output, _ = attention(query, key, value, (ahead.abs() <= w) & inside[:, None])
+    return output.flatten(2, 3)[:, :, :n]
+    ### END SOLUTION
+
+
+local_attention = exercise("8.2").use(local_attention)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+query, key, value = torch.randn(3, 2, 4, 50, 16)
+masked, _ = attention(query, key, value, local_attention_mask(50, 6))
+found = local_attention(query, key, value, 6)
+print("the same as with the mask:", torch.allclose(found, masked, atol=1e-5))
+
+# %% slideshow={"slide_type": "-"}
+print("peak memory in MiB     n = 512      1024      2048      4096")
+for name, run in (
+    ("mask, all pairs", lambda q, k, v, n: attention(q, k, v, local_attention_mask(n, 32))[0]),
+    ("your blocks", lambda q, k, v, n: local_attention(q, k, v, 32)),
+):
+    peaks = []
+    for n in (512, 1024, 2048, 4096):
+        q, k, v = torch.randn(3, 1, 4, n, 16)
+        peaks.append(costs.peak_bytes(lambda: run(q, k, v, n)) / 2**20)  # noqa: B023
+    print(f"{name:18s}", *(f"{one:9.1f}" for one in peaks))
+assert peaks[-1] < 10 * peaks[0]
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.c")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A few that all see
+#
+# BigBird (Zaheer et al., 2020) adds two things to the windows. *Global* words look at all and are seen by all: through one of them any two words are joined in two layers. And each block looks at
+# some *random* places, drawn once. The cost stays linear: $2w + 1 + 2g + r$ pairs for a word.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A few mixtures
+#
+# Linformer (Wang et al., 2020) mixes the $n$ keys and the $n$ values down to $k$ each, with a learned matrix $E$; every word looks at all the mixtures:
+#
+# $$\operatorname{attention}(Q,\; E K,\; E V), \qquad E: k \times n$$
+#
+# In code $E$ is `project`. Since $E$ has a column for every place, a text longer than in training is refused; and since a mixture holds words from all over, a causal mask has no meaning.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.3 · few keys · easy · 5 min
+def few_keys(query, key, value, project):
+    """query, key, value (..., n, d), project (k, n), to (..., n, d): n words look at k mixtures."""
+    ### BEGIN SOLUTION
+    output, _ = attention(query, project @ key, project @ value)
+    return output
+    ### END SOLUTION
+
+
+few_keys = exercise("8.3").use(few_keys)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+project = torch.randn(5, 50)
+print("texts (b, heads, n, d)", tuple(query.shape), "with 5 mixtures of 50 keys each")
+print("to", tuple(few_keys(query, key, value, project).shape))
+every = few_keys(query, key, value, torch.eye(50))
+same = torch.allclose(every, attention(query, key, value)[0], atol=1e-5)
+print("with one mixture for each key it is attention:", same)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
+show(
+    pictures.cost_curves(
+        {kind: curves[kind] for kind in cheap},
+        "with few pairs for each word, time and memory grow like the text",
+        {kind: (slopes[kind]["long_time"], slopes[kind]["long_memory"]) for kind in cheap},
+    ),
+    alt="Time and peak memory against length for fused, local, BigBird-like and Linformer-like attention, with exponents.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How long is your text?
+#
+# A page has about 500 tokens, a novel some 150,000. Move the length and compare. Full dots were measured on a quiet machine; hollow ones are on the line drawn on.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+measured = {
+    kind: {
+        "lengths": row["lengths"],
+        "seconds": [one / 1000 for one in row["ms"]],
+        "memory_lengths": row["memory_lengths"],
+        "bytes": [one * 2**20 for one in row["mb"]],
+    }
+    for kind, row in forward.items()
+}
+span = (256, 262144)
+
+
+def cost_of(length):
+    return pictures.cost_at_length(measured, length, span=span)
+
+
+explore(
+    cost_of,
+    alt=lambda length: pictures.cost_words(measured, length),
+    labels={"length": "tokens"},
+    length=log_range(*span, 4096, steps=40),
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What is lost?
+#
+# A task that needs to look far. Of 96 places, 8 are index cards with a key and a value; all others ask for the value of one key. The card may stand anywhere. Two layers, windows of 8, and the
+# same 150 steps for all.
+
+# %% slideshow={"slide_type": "-"}
+far = costs.long_range()
+print("right in %, of 8 values          in all   by distance to the card, up to")
+print(" " * 40, *(f"{band:6d}" for band in far[0]["bands"]))
+for row in far:
+    shares = (row["accuracy"].mean(), *row["by_distance"].mean(1))
+    print(f"{row['kind']:30s}", *(f"{100 * one:8.0f}" for one in shares[:1]), end="  ")
+    print(*(f"{100 * one:6.0f}" for one in shares[1:]))
+accuracies = {row["kind"]: row["accuracy"].mean().item() for row in far}
+assert accuracies[costs.FUSED] > 0.9 > accuracies[costs.LOCAL]
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Four times as long, and three seeds:
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+long_range = stored("long_range")
+rows = {row["row"]: row for row in long_range.result}
+drawn = ("full attention", "local windows", "BigBird-like", "Linformer-like", "recurrence")
+show(
+    pictures.accuracy_by_distance(
+        rows["full attention"]["bands"],
+        {name: [one / 100 for one in rows[name]["by_distance"]] for name in drawn},
+        "windows are blind beyond their reach; global words are a bridge",
+        chance=rows["full attention"]["chance"] / 100,
+        reach={8: "one window", 16: "two windows"},
+    ),
+    alt="Right answers against distance to the card for five kinds: windows fall to chance beyond 16 places.",
+)
+print(long_range.label)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+long_range.table(
+    (
+        "kind",
+        "parameters",
+        "right in %, each seed",
+        *(f"up to {band}" for band in rows["full attention"]["bands"]),
+    ),
+    [
+        (
+            name,
+            f"{row['parameters']:,}",
+            ", ".join(f"{one:.0f}" for one in row["accuracies"]),
+            *(f"{one:.0f}" for one in row["by_distance"]),
+        )
+        for name, row in rows.items()
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Beyond two windows the answer cannot arrive, and the score is chance. Four layers could reach 32 places, and have hardly learned to. The global words carry answers over any distance,
+# a little less surely than a direct look. Mixtures lose cards that went into the same one: with 16 mixtures about half of the answers are found, with as many as places all, and then nothing
+# is saved. The recurrent net, in both directions, keeps a third.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+share = {name: row["by_distance"] for name, row in rows.items()}
+chance = rows["full attention"]["chance"]
+assert min(share["full attention"]) > 95 and max(share["local windows"][2:]) < 2 * chance
+assert share["local windows, 4 layers"][2] > share["local windows"][2]
+assert share["local windows, 4 layers"][2] < 2 * chance < 85 < min(share["BigBird-like"])
+found = {name: sorted(row["accuracies"])[1] for name, row in rows.items()}
+assert 40 < found["Linformer-like, rank 16"] < 60 < 99 < found["Linformer-like, rank 100"]
+assert 25 < found["recurrence"] < 40
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3 · Does bigger stay better?
+#
+# A family of causal models, lesson 07's, from 3,800 parameters to 400,000, on Python's own English. Parameters are those of the blocks, $N$; the text read has $D$ pieces. Each parameter
+# of a matrix takes a multiplication and an addition for each piece, and the way back twice as much as the way there. So training takes about
+#
+# $$C \approx 6 \, N \, D$$
+#
+# operations (Kaplan et al., 2020); here the output layer and the scores are counted in.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.d")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A short sweep, now
+#
+# Five models of two layers each read the same 100,000 pieces. Matrices of wider models get smaller learning rates, or the comparison would be one of rates.
+
+# %% slideshow={"slide_type": "-"}
+sweep = scaling.short_sweep()
+sizes, losses = torch.tensor(sweep["x"], dtype=torch.float64), sweep["loss"].mean(1)
+for size, count, loss in zip(sweep["sizes"], sweep["x"], losses, strict=True):
+    print(f"layers x width {size:7s} {count:8,} parameters, held-out loss {loss:.3f} nats")
+assert losses[-1] < losses[0] - 0.15
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A straight line through logarithms
+#
+# A power law is a straight line on logarithmic axes:
+#
+# $$y = a \, x^{-b} \quad\Longleftrightarrow\quad \log y = \log a - b \log x$$
+#
+# Least squares give slope and height: the slope is the covariance of $\log x$ and $\log y$ over the variance of $\log x$.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.4 · a power law · medium · 8 min
+def power_law_fit(x, y):
+    """x, y (points,), all above 0, to amount a and exponent b of y = a x ** -b."""
+    ### BEGIN SOLUTION
+    x, y = x.log(), y.log()
+    slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
+    return (y.mean() - slope * x.mean()).exp(), -slope
+    ### END SOLUTION
+
+
+power_law_fit = exercise("8.4").use(power_law_fit)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+x = torch.tensor([1.0, 10.0, 100.0, 1000.0], dtype=torch.float64)
+amount, exponent = power_law_fit(x, 5 * x**-0.3)
+print(f"amount {amount:.3f}, exponent {exponent:.3f}")
+print(f"ten times x leaves {10**-exponent:.0%} of y")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Foretell a model that the fit has not seen
+#
+# Your line through the five, drawn on to a model more than twice as large as the largest of them, which was trained as well.
+
+# %% slideshow={"slide_type": "-"}
+amount, exponent = power_law_fit(sizes, losses)
+foretold = float(amount * sweep["larger_x"] ** -exponent)
+reached = sweep["larger"].mean().item()
+print(f"exponent {exponent:.3f}: twice the parameters, {1 - 2**-exponent:.1%} less loss")
+print(f"{sweep['larger_x']:,} parameters: foretold {foretold:.3f}, reached {reached:.3f} nats")
+print(f"off by {abs(foretold - reached) / reached:.1%}")
+assert abs(foretold - reached) / reached < 0.05
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How sure is that?
+#
+# One seed and five points say little about the error. The benchmark trained the whole family six times as long, with three seeds, and a larger model that no fit was told about. The
+# line may also level off: text cannot be foretold wholly, so
+#
+# $$y = c + a \, x^{-b}$$
+#
+# with a *floor* $c$. The band comes from other luck: noise is put on the curve a thousand times, and the law fitted anew.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+scale = stored("scaling")
+
+
+def mean_loss(rows):
+    return [sum(row) / len(row) if isinstance(row, list) else row for row in rows]
+
+
+def drawn_law(x, y, floor, until):
+    law = scaling.power_law_fit(x, y, floor)
+    grid = torch.logspace(
+        *(torch.tensor([min(x), until]).log10().tolist()), 60, dtype=torch.float64
+    )
+    low, high = law.band(grid)
+    lines = {"x": grid, "curve": law.at(grid), "low": low, "high": high}
+    return law, {
+        **lines,
+        "exponent": (law.exponent, *law.interval()),
+        "floor": law.floor if floor else None,
+    }
+
+
+larger, longer = scale.result["larger"], scale.result["longer"]
+frontier = scale.result["computing"]["frontier"]
+points = scale.result["computing"]["points"]
+swept = {
+    "parameters": {
+        "x": scale.result["parameters"]["x"],
+        "loss": scale.result["parameters"]["loss"],
+        "xlabel": "parameters",
+        "aim": (larger["x"], larger["loss"]),
+    },
+    "text": {
+        "x": scale.result["data"]["x"],
+        "loss": scale.result["data"]["loss"],
+        "xlabel": "pieces of text",
+    },
+    "computing": {
+        "x": [one["x"] for one in frontier],
+        "loss": [[one["loss"]] for one in frontier],
+        "xlabel": "operations",
+        "aim": min(
+            zip(longer["x"], (larger["loss"], longer["loss"]), strict=True),
+            key=lambda aim: sum(aim[1]) / len(aim[1]),
+        ),
+        "cloud": tuple(
+            [one[name] for one in points if one not in frontier] for name in ("x", "loss")
+        ),
+    },
+}
+for one in swept.values():
+    y = mean_loss(one["loss"])
+    until, seen = one.pop("aim", (max(one["x"]), None))
+    for kind, floor in (("plain", False), ("floor", True)):
+        law, lines = drawn_law(one["x"], y, floor, until)
+        one[kind] = {"law": lines}
+        if seen:
+            told = law.predict(until)._asdict()
+            one[kind]["held_out"] = {"x": until, **told, "reached": seen}
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+best = swept["parameters"]["floor"]
+show(
+    pictures.scaling_curve(
+        swept["parameters"]["x"],
+        swept["parameters"]["loss"],
+        "each larger model gains less, and the largest nothing more",
+        best["law"],
+        best["held_out"],
+    ),
+    alt="Held-out loss against parameters with a power law with floor, its band, and a larger model foretold and reached.",
+)
+print(scale.label)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    pictures.scaling_panels(
+        {
+            f"more {name}": {
+                **{key: one[key] for key in ("x", "loss", "xlabel") if key in one},
+                **one["floor"],
+            }
+            | ({"cloud": one["cloud"]} if "cloud" in one else {})
+            for name, one in swept.items()
+        },
+        f"parameters alone level off near {swept['parameters']['floor']['law']['floor']:.2f} nats; text and computing go on",
+    ),
+    alt="Three panels: held-out loss against parameters, pieces of text and operations, each with a fitted law.",
+)
+print(scale.label)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Choose a law
+#
+# With a floor or without: the points hardly tell them apart, and drawn on they part. Which one foretold the larger model?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+
+
+def scaling_view(against, floor):
+    return pictures.scaling_choice(swept, against, floor)
+
+
+explore(
+    scaling_view,
+    alt=lambda against, floor: pictures.scaling_words(swept, against, floor),
+    labels={"against": "loss against", "floor": "law with a floor"},
+    against=list(swept),
+    floor=True,
+)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+rows = []
+for what in ("parameters", "computing"):
+    for kind, name in (("plain", "without a floor"), ("floor", "with a floor")):
+        told = swept[what][kind]["held_out"]
+        reached = sum(told["reached"]) / len(told["reached"])
+        rows.append(
+            (
+                f"{what}, {name}",
+                f"{told['value']:.3f} ({told['low']:.3f} to {told['high']:.3f})",
+                f"{reached:.3f}",
+                f"{100 * (told['value'] - reached) / reached:+.1f} %",
+            )
+        )
+scale.table(("a law of", "foretold (95 %)", "reached", "off by"), rows)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+told = {kind: swept["parameters"][kind]["held_out"] for kind in ("plain", "floor")}
+reached = sum(larger["loss"]) / len(larger["loss"])
+assert abs(told["floor"]["value"] / reached - 1) < 0.01
+assert told["floor"]["low"] < reached < told["floor"]["high"]
+assert 0.03 < 1 - told["plain"]["value"] / reached < 0.06
+means = mean_loss(swept["parameters"]["loss"])
+assert means == sorted(means, reverse=True) and abs(reached - means[-1]) < 0.01
+beyond = (*mean_loss([longer["loss"]]), mean_loss(swept["text"]["loss"])[-1])
+assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The law with a floor foretold the larger model to less than 1 %, and inside its band; the straight line was too hopeful by 4 %. The text that was read stayed the same while the models
+# grew, and parameters alone came near a floor. With more text or computing the loss went below it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### And large ones?
+#
+# Kaplan et al. (2020) found such lines over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for computing. Hoffmann et al. (2022) trained
+# with schedules that end when the run ends, and found that parameters and text should grow alike: about 20 pieces of text for each parameter. Our exponents belong to this text and these
+# sizes; a law tells nothing about what was not varied.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 4 · Which changes matter?
+#
+# Since 2017 nearly every part of the Transformer has been changed by somebody. Most models of today share four changes: rotary positions (lesson 04), the norm before each part (lesson 05),
+# and two that are new here.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A norm without a mean
+#
+# RMS norm divides by the root of the mean square, and takes no mean off:
+#
+# $$\operatorname{rms\_norm}(x) = \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}} \cdot g$$
+#
+# In code $g$ is `gain` and $\epsilon$ is `eps`.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.5 · RMS norm · easy · 4 min
+def rms_norm(x, gain, eps=1e-5):
+    """x (..., dim), gain (dim,), to (..., dim)."""
+    ### BEGIN SOLUTION
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain
+    ### END SOLUTION
+
+
+rms_norm = exercise("8.5").use(rms_norm)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+x = torch.tensor([[3.0, 4.0], [30.0, 40.0]])
+normed = rms_norm(x, torch.ones(2))
+print("rows", x.tolist(), "become", [[round(one, 3) for one in row] for row in normed.tolist()])
+print("mean square of each:", [round(row.square().mean().item(), 3) for row in normed])
+theirs = torch.nn.functional.rms_norm(x, (2,), torch.ones(2), 1e-5)
+print("as torch's own:", torch.allclose(normed, theirs, atol=1e-6))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A gate for each unit
+#
+# The feed-forward layer of lesson 04 was $W_2 \, \phi(W_1 x)$. With a gate each hidden unit is multiplied by a second function of the same input:
+#
+# $$W_2 \, \bigl(\operatorname{silu}(G x) \odot W_1 x\bigr), \qquad \operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$$
+#
+# Three matrices in place of two: for the same number of parameters it gets two thirds of the hidden units.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One change at a time
+#
+# The same model with one thing changed, the same number of parameters up to 2 %, the same pieces in the same order. Here for two seeds and a third of the training:
+
+# %% slideshow={"slide_type": "-"}
+tried = modifications.short_comparison()
+for row in tried:
+    each = ", ".join(f"{one:+.3f}" for one in row["better"].tolist())
+    print(f"{row['change']:18s} loss {row['loss'].mean():.3f}, better than the base by {each} nats")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Two seeds differ from each other by about as much as the changes from the base. Is that a result? The whole table has three seeds, and for each change the learning rate that suits it best:
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+table = stored("modifications")
+base = next(row for row in table.result["rows"] if row["change"] == table.result["base"])
+show(
+    pictures.modification_effects(
+        [
+            (
+                row["change"],
+                [one - other for one, other in zip(base["seeds"], row["seeds"], strict=True)],
+                row["noise"],
+            )
+            for row in table.result["rows"]
+            if row is not base
+        ],
+        "rotary positions gain most; four changes are worth next to nothing here",
+    ),
+    alt="How much lower the held-out loss is after each change, with all seeds and twice the standard error.",
+)
+print(table.label)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+table.table(
+    (
+        "change",
+        "held-out loss, nats",
+        "better by",
+        "twice the noise",
+        "times the usual rate",
+        "parameters",
+    ),
+    [
+        (
+            row["change"],
+            ranged(row["loss"], 3),
+            f"{row['better']:+.3f}" if row is not base else "",
+            f"{2 * row['noise']:.3f}" if row is not base else "",
+            f"{row['factor']:g}",
+            f"{row['parameters']:,}",
+        )
+        for row in table.result["rows"]
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Rotary positions gain most here, then two tables in place of one, then gates. The other four differ from the base by less than 0.01 nats: nothing that would be worth a
+# change at this size. That two tables help is no general rule: with 500 pieces a table is small, and the second one costs little.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+gains = {row["change"]: row["better"] for row in table.result["rows"]}
+assert gains["rotary positions"] > gains["untied"] > gains["gated (SwiGLU)"] > 0.02
+assert all(
+    abs(gains[name]) < 0.01 for name in ("ReLU", "RMS norm", "post-norm", "learned positions")
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What larger experiments found
+
+# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
+for about, finding, source in modifications.LITERATURE:
+    print(f"{about}: {finding}\n    {source}")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 5 · More than one process
+#
+# When one machine is too slow, several share each batch. All hold the same parameters. Each computes the gradient of its own rows; the gradients are joined; all take the same step.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    pictures.shared_batch(2, 8, "two workers read half a batch each and take the same step"),
+    alt="A batch of eight rows split between two workers with the same model; their gradients are joined to one step.",
+)
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.e")
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.6 · gradients of several workers · easy · 5 min
+def join_gradients(gradients, counts):
+    """gradients (workers, ...), each of the mean loss over its worker's tokens; counts (workers,).
+
+    Returns the gradient (...) of the mean loss over all tokens.
+    """
+    ### BEGIN SOLUTION
+    shares = counts / counts.sum()
+    return torch.einsum("w,w...->...", shares.to(gradients.dtype), gradients)
+    ### END SOLUTION
+
+
+join_gradients = exercise("8.6").use(join_gradients)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+weight = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+inputs, targets = torch.randn(40, 6, dtype=torch.float64), torch.randint(3, (40,))
+
+
+def gradient(rows):
+    loss = torch.nn.functional.cross_entropy(inputs[rows] @ weight, targets[rows])
+    return torch.autograd.grad(loss, weight)[0]
+
+
+parts = torch.arange(40).split([10, 30])
+joined = join_gradients(torch.stack([gradient(rows) for rows in parts]), torch.tensor([10, 30]))
+whole = gradient(torch.arange(40))
+print("joined, it is the gradient of the whole batch:", torch.allclose(joined, whole))
+plain = torch.stack([gradient(rows) for rows in parts]).mean(0)
+print("and so is the plain mean of the two:", torch.allclose(plain, whole))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Lesson 07's job, by two workers
+#
+# `utils.training.distributed` is the pretraining of lesson 07 as a command. Torch's own launcher, `torchrun`, starts it several times, and `DistributedDataParallel` joins the gradients. Here once
+# alone and once as two workers. To make it harder, the second worker is killed on the way: the launcher starts both again, and they go on from the last checkpoint.
+
+# %% slideshow={"slide_type": "-"}
+shared = workers.try_one_and_two()
+if shared:
+    print(*workers.lines_of_progress(shared["said"]), sep="\n")
+    print(f"losses of all {len(shared['alone'])} steps, one process against two workers: ", end="")
+    print(f"apart by {workers.furthest_apart(shared):.0e} of the loss at most")
+    assert workers.furthest_apart(shared) < 1e-4
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The difference is rounding: sums in another order. Nothing was lost by the kill but the steps since the checkpoint, which were done again. On several machines the same command runs on
+# each, with the address of the first; the README says how.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6 · A real language model
+#
+# SmolLM2-135M-Instruct is a causal model that others trained, on 2 trillion pieces of text, and published: 30 layers of width 576. Of the parts it is made of you have built all but one.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Heads that share keys
+#
+# The cache of lesson 06 keeps keys and values of every word in every layer. *Grouped* heads keep fewer: several query heads look with queries of their own at the same keys and values.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    pictures.grouped_heads(
+        9,
+        {"nine heads, each its own keys": 9, "nine heads, three sets of keys": 3},
+        "a third of the keys, a third of the cache",
+        width=64,
+        layers=30,
+    ),
+    alt="Nine query heads with nine heads of keys and values, and with three that three neighbours share.",
+)
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.f")
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.7 · shared keys and values · medium · 10 min
+def grouped_attention(query, key, value, mask=None):
+    """query (b, heads, m, d), key and value (b, key_heads, n, d), mask (m, n), to (b, heads, m, d).
+
+    Neighbouring query heads share a head of keys: with 6 and 2, heads 0 to 2 use the first.
+    """
+    ### BEGIN SOLUTION
+    group = query.size(1) // key.size(1)
+    key, value = (x.repeat_interleave(group, 1) for x in (key, value))
+    return attention(query, key, value, mask)[0]
+    ### END SOLUTION
+
+
+grouped_attention = exercise("8.7").use(grouped_attention)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+layer = llama.GroupedAttention(dim=24, heads=6, key_heads=2)
+x = torch.randn(2, 5, 24)
+parts = layer.project(x).unflatten(-1, (-1, 4)).transpose(1, 2)  # (b, 6 + 2 + 2, n, 4)
+query, key, value = parts.split([6, 2, 2], 1)
+found = grouped_attention(query, key, value, causal_mask(5))
+mine = layer.mix(found.transpose(1, 2).flatten(2))
+same = torch.allclose(mine, layer(x, mask=causal_mask(5))[0], atol=1e-5)
+print("as the course's own, which copies no keys:", same)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The published weights
+#
+# One file, 4 bits for most numbers. A map of names of eight lines puts them into the course's blocks: RMS norm, rotary positions, the gate, grouped heads, the causal mask, one table for
+# input and output.
+
+# %% slideshow={"slide_type": "-"}
+smol = None
+if folder := fetch_or_say(SMOLLM2):
+    smol = llama.load_smollm2(folder)
+    sizes = smol.model.sizes
+    count = sum(one.numel() for one in smol.model.parameters())
+    print(
+        f"{count:,} parameters, {sizes.layers} layers, width {sizes.dim}, {len(smol.splitter):,} pieces"
+    )
+print("ours                       the published name, after 'blk.0.'")
+for ours, published in llama.LAYER_NAMES.items():
+    print(f"{ours:26s}", ", ".join(published))
+
+# %% slideshow={"slide_type": "subslide"}
+if smol:
+    for beginning in ("The capital of France is", "Two plus two is", "The opposite of hot is"):
+        likeliest = smol.next_pieces(beginning, 4)
+        print(
+            f"{beginning} ...", "  ".join(f"{piece!r} {chance:.0%}" for piece, chance in likeliest)
+        )
+    assert smol.next_pieces("The capital of France is", 1)[0][0] == " Paris"
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### It writes
+#
+# With the cache of lesson 06: each new piece is read once, and its keys and values are kept.
+
+# %% slideshow={"slide_type": "-"}
+if smol:
+    question = llama.chat_text("What is attention in a neural network? Answer in one sentence.")
+    started = time.perf_counter()
+    written = list(smol.stream(question, 40, temperature=0))
+    show_live(f"{len(written) / (time.perf_counter() - started):.0f} pieces a second")
+    print("".join(written))
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+speed = stored("smollm2_speed")
+speed.table(
+    ("cached, greedy, on two threads", "here"),
+    [
+        ("pieces a second", f"{speed.result['pieces_a_second']:.1f}"),
+        ("times as fast as `transformers`' `generate`", f"{speed.result['generate']:.2f}"),
+        (
+            "times as fast as the barest loop over `transformers`' model",
+            f"{speed.result['loop']:.2f}",
+        ),
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# `make test` compares its logits with those of the `transformers` library, to 0.001 of the largest. Fluent is not right: ask it something you know.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Let it go on
+#
+# Temperature, top-k and top-p as in lesson 07. What changes if you begin with a question, a recipe, a line of code?
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+if smol:
+    view = next_word(
+        smol.responder(),
+        smol.splitter.pieces(range(len(smol.splitter))),
+        "The robot opened the door and",
+        temperature=0.7,
+        top_p=0.9,
+        stop=smol.stop,
+        text_of=lambda beginning, written: beginning + smol.splitter.decode(written),
+        title="a real language model on the blocks of this course",
+    )
+view if smol else None
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 7 · Not only text
+#
+# Nothing in attention knows that it reads words. It reads a set of vectors. Cut an image into patches, make a vector of each, and the encoder of lesson 05 reads it.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.8 · cut into patches · medium · 8 min
+def patches(images, size):
+    """images (b, side, side) to (b, number of patches, size * size).
+
+    Patches row by row from the top left, and so the pixels in each patch.
+    """
+    ### BEGIN SOLUTION
+    b, side, _ = images.shape
+    rows = images.reshape(b, side // size, size, side // size, size)  # down, in it, across, in it
+    return rows.transpose(2, 3).reshape(b, -1, size * size)
+    ### END SOLUTION
+
+
+patches = exercise("8.8").use(patches)
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+image = torch.arange(16).view(1, 4, 4)
+print(*image[0].tolist(), sep="\n")
+print("patches of 2 x 2:", *patches(image, 2)[0].tolist())
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.g")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Digits
+#
+# 1,797 images of 8 x 8 pixels that scikit-learn ships; 360 are held out. Sixteen patches, two layers of width 48.
+
+# %% slideshow={"slide_type": "-"}
+data = digits.digit_images()
+assert torch.equal(patches(data.images, 2), digits.patches(data.images))
+read = digits.train_digits()
+print(f"{read['parameters']:,} parameters; right on held-out images: {read['accuracy'].mean():.1%}")
+print(f"the same, each image with its patches in another order: {read['other_order'].mean():.1%}")
+assert read["accuracy"].mean() >= 0.95
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+model = digits.restore_digits(read)
+place = next(
+    place
+    for place, image in enumerate(data.held_out_images)
+    if data.held_out_digits[place] == 4 and digits.decision_map(model, image)["digit"] == 4
+)
+found = digits.decision_map(model, data.held_out_images[place])
+assert found["votes"].min() > 0.7 * found["votes"].max()
+show(
+    pictures.digit_looks(
+        data.held_out_images[place],
+        found["looks"],
+        f"a {found['digit']}: once they have looked at each other, all patches vote alike",
+        votes=found["votes"],
+        digit=found["digit"],
+    ),
+    alt="A handwritten four, its sixteen patches, how much each is looked at in both layers, and its vote.",
+)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+image_rows = stored("digits")
+image_rows.table(
+    ("positions", "patches", "right, %", "each image in an order of its own, %"),
+    [
+        (
+            row["positions"],
+            "one shuffled order for all" if row["shuffled"] else "as they lie",
+            ranged(row["accuracy"]),
+            ranged(row["other_order"]),
+        )
+        for row in image_rows.result
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With learned positions one shuffled order is as good as the true one: that patches are neighbours is nowhere in the model, and all it needs is that each place keeps its meaning. Without
+# positions the order does not matter at all, and less is right.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
+right = {
+    (row["positions"], row["shuffled"]): row["accuracy"]["median"] for row in image_rows.result
+}
+assert abs(right["learned", True] - right["learned", False]) < 2
+assert right["none", False] < right["learned", False] - 2
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Elsewhere
+#
+# **Images**: the same on photographs, with enough of them, matches convolutional networks (Dosovitskiy et al., 2021). **Images and text together**: two Transformers, one for each, trained so
+# that an image and its caption get like vectors, recognise classes they were never trained for (Radford et al., 2021). **Proteins**: attention between amino acids, and between related
+# sequences, foretold the shapes of most proteins of a blind test about as exactly as experiments find them (Jumper et al., 2021). **Code**: a language model trained on further text of programs wrote, in one attempt, a right
+# function for 29 % of 164 problems (Chen et al., 2021).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What to remember
+#
+# - All pairs: time grows with the square of the length. A fused kernel saves the memory, not the square.
+# - A mask saves nothing; blocks do. What cannot be seen cannot be learned: windows are blind beyond their reach.
+# - Loss falls with parameters, text and computing along power laws. A fit foretells, with an error that should be told with it.
+# - Most changes of a part are smaller than the noise of one seed.
+# - Several workers learn what one learns, if gradients are weighted by what each has read.
+# - A real language model is the blocks of this course, with four changes.
+#
+# **What is left open.** What such models should be asked to do, and how to tell whether they did it, no scaling law says. You have all the parts to look inside.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room name one thing that they believed about Transformers before lesson 01 and no longer believe, and the cell that changed their mind.
+
+# %% tags=["student-only"]
+board()
+
+# %% [markdown]
+# ### References
+#
+# - T. Dao et al., *FlashAttention*, 2022: exact attention without the matrix of weights; M. Rabe, C. Staats, *Self-attention does not need $O(n^2)$ memory*, 2021.
+# - I. Beltagy, M. Peters, A. Cohan, *Longformer*, 2020: windows; M. Zaheer et al., *Big Bird*, 2020; S. Wang et al., *Linformer*, 2020.
+# - J. Kaplan et al., *Scaling laws for neural language models*, 2020, arXiv:2001.08361.
+# - J. Hoffmann et al., *Training compute-optimal large language models*, 2022, arXiv:2203.15556.
+# - G. Yang et al., *Tensor programs V*, 2022, arXiv:2203.03466: learning rates that fit every width.
+# - B. Zhang, R. Sennrich, *Root mean square layer normalization*, 2019; N. Shazeer, *GLU variants improve Transformer*, 2020; J. Su et al., *RoFormer*, 2021.
+# - J. Ainslie et al., *GQA: training generalized multi-query Transformer models*, 2023: grouped heads.
+# - S. Li et al., *PyTorch Distributed: experiences on accelerating data parallel training*, 2020.
+# - L. Ben Allal et al., *SmolLM2: when smol goes big*, 2025: the published model.
+# - A. Dosovitskiy et al., *An image is worth 16x16 words*, 2021; A. Radford et al., *Learning transferable visual models from natural language supervision*, 2021.
+# - J. Jumper et al., *Highly accurate protein structure prediction with AlphaFold*, 2021; M. Chen et al., *Evaluating large language models trained on code*, 2021.

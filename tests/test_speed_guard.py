@@ -1,0 +1,105 @@
+"""Guards against a regression by a factor: ratios of two runs in turns, with wide margins, never an absolute time.
+
+`make bench` measures the exact figures. Here only the work of this process counts, so that its neighbours cannot fail it.
+`attention` has its guard in test_regression, all positions at once in test_self_attention_training, the published models in
+test_bert and test_llama, exponents in test_costs.
+"""
+
+import time
+
+import pytest
+import torch
+from torch import nn
+
+from tests.benchmarks import transformer_speed
+from tests.benchmarks.encoder_speed import training_step
+from tests.benchmarks.growth import seed_runs
+from tests.benchmarks.timing import cost_ratio
+from utils.models.decoding import greedy_decode
+from utils.models.encoder import EncoderLayer
+from utils.models.torch_weights import to_torch
+from utils.models.transformer import Transformer
+from utils.training.costs import BY_HAND, FUSED, LOCAL, a_run, without_gradients
+from utils.training.regression import learn_bandwidth
+
+DIM, HEADS, HIDDEN, BATCH, LENGTH = 128, 4, 512, 32, 16
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def ratio(ours, theirs, rounds=9):
+    return cost_ratio(ours, theirs, rounds, clock=time.process_time)
+
+
+def test_the_clock_of_a_guard_sees_a_factor_and_no_waiting():
+    def work(times=1):
+        return sum(range(times * 100_000))
+
+    def waits():
+        time.sleep(0.005)
+        return work()
+
+    assert 2 < ratio(lambda: work(3), work) < 4.5
+    assert ratio(waits, work) < 1.5
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_training_step_of_the_encoder_layer_is_not_slower_than_torchs(norm):
+    ours = EncoderLayer(DIM, HEADS, HIDDEN, norm=norm)
+    theirs = nn.TransformerEncoderLayer(DIM, HEADS, HIDDEN, 0.0, batch_first=True, norm_first=norm == "pre")
+    to_torch(ours, theirs)
+    x = torch.randn(BATCH, LENGTH, DIM)
+    real = torch.arange(LENGTH) < torch.randint(LENGTH // 2, LENGTH + 1, (BATCH, 1))
+    found = ratio(
+        training_step(ours, lambda: ours(x, real.unsqueeze(1))[0]),
+        training_step(theirs, lambda: theirs(x, src_key_padding_mask=~real)),
+    )
+    assert found < 1.3
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_a_training_step_of_the_transformer_is_not_slower_than_torchs():
+    ours = Transformer(9, 9, DIM, HEADS, HIDDEN, 2, norm="pre", dropout=0.0, final_norm=True)
+    theirs = nn.Transformer(DIM, HEADS, 2, 2, HIDDEN, 0.0, batch_first=True, norm_first=True)
+    to_torch(ours, theirs)
+    source, target = torch.randn(2, BATCH, LENGTH, DIM)
+    real, real_target = torch.arange(LENGTH) < torch.randint(LENGTH // 2, LENGTH + 1, (2, BATCH, 1))
+    given = source, target, real, real_target
+    assert ratio(transformer_speed._our_step(ours, *given), transformer_speed._their_step(theirs, *given)) < 1.3
+
+
+def test_the_cache_makes_decoding_faster():
+    model = Transformer(50, 50, norm="pre").eval()
+    source = torch.randint(3, 50, (16, 12))
+    cached, anew = (
+        lambda cached=cached: greedy_decode(model, source, None, start=1, end=-1, limit=32, cached=cached)
+        for cached in (True, False)
+    )
+    assert ratio(anew, cached, rounds=3) > 1.5
+
+
+def test_windows_are_faster_than_all_pairs_in_a_long_text():
+    windows, fused, by_hand = (without_gradients(a_run(kind, 2048)) for kind in (LOCAL, FUSED, BY_HAND))
+    assert ratio(by_hand, windows, rounds=3) > 3
+    assert ratio(fused, windows, rounds=3) > 1
+
+
+def test_many_bandwidths_are_learnt_faster_at_once_than_one_by_one():
+    train, seeds, steps = learn_bandwidth.__wrapped__, 20, 10
+
+    def one_by_one():
+        for _ in range(seeds):
+            train(1, True, steps)
+
+    assert ratio(one_by_one, lambda: train(seeds, True, steps), rounds=3) > 2
+
+
+def test_ten_memory_networks_at_once_cost_less_than_half_of_ten_alone():
+    runs = seed_runs((1, 10))
+    assert ratio(runs[10], runs[1], rounds=3) < 5
