@@ -1,6 +1,9 @@
 """Facts about `make bench`: what it records, what the quick run may touch, and that new measurements measure what they say."""
 
+import collections
 import json
+import os
+import time
 
 import pytest
 import torch
@@ -29,6 +32,22 @@ def test_a_result_says_on_which_processor_with_which_versions_and_how_long(tmp_p
     assert entry["processor"] == bench.processor() != ""
     assert entry["versions"].keys() == {"transformers"} and entry["seconds"] >= 0
     assert entry["threads"] == 1 and stored("bert_speed", tmp_path).result == {"rows": []}
+
+
+@pytest.mark.parametrize(("worked", "told"), [(0.05, False), (1.2, True)])
+def test_a_machine_that_is_not_quiet_is_told(worked, told, tmp_path, monkeypatch, capsys):
+    works = iter([10.0, 10.0 + worked])
+    monkeypatch.setattr(bench, "work_of_others", lambda: next(works))
+    bench.measure("regression", lambda: time.sleep(1.1), tmp_path)
+    others = json.loads((tmp_path / "regression.json").read_text())["others"]
+    assert others == pytest.approx(worked / 1.1, rel=0.5) and ("not quiet" in capsys.readouterr().out) == told
+
+
+def test_own_work_and_that_of_children_is_not_the_work_of_others(monkeypatch):
+    times = collections.namedtuple("times", "user system idle iowait guest steal")(5.0, 1.0, 100.0, 30.0, 2.0, 0.5)
+    monkeypatch.setattr(bench.psutil, "cpu_times", lambda: times)
+    monkeypatch.setattr(bench.os, "times", lambda: os.times_result((1.0, 0.5, 0.25, 0.25, 999.0)))
+    assert bench.work_of_others() == pytest.approx(6.5 - 2.0)
 
 
 def test_threads_are_those_of_the_benchmark(tmp_path):
@@ -85,19 +104,22 @@ def test_the_quick_run_leaves_stored_results_alone_and_shows_both(tmp_path, monk
     before = {file: file.stat().st_mtime_ns for file in RESULTS.iterdir()}
     path = ({"model": "learned, each point hidden from itself"}, "error")
     rows = [{"model": "another", "error": 9.0}, {"model": path[0]["model"], "error": 0.125}]
-    monkeypatch.setitem(quick.QUICK, "regression", quick.Quick(lambda: rows, [path]))
+    monkeypatch.setitem(quick.QUICK, "regression", quick.Quick(lambda: rows, [path], "one row"))
     monkeypatch.setattr(bench, "FOLDER", tmp_path)
     bench.main(["--quick", "regression"])
     assert [file.name for file in tmp_path.iterdir()] == ["regression.json"]
     assert {file: file.stat().st_mtime_ns for file in RESULTS.iterdir()} == before
     full = quick.figure(stored("regression").result, path)
-    assert f"regression  learned, each point hidden from itself, error  0.125  {full:g}" in capsys.readouterr().out
+    assert (
+        f"regression  learned, each point hidden from itself, error  0.125  {full:g}   one row"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_result_that_nobody_stored_stands_alone(tmp_path):
     store("seeds_at_once", {"gain": 3.0}, tmp_path / "quick")
     assert quick.compared(["seeds_at_once"], tmp_path / "quick", tmp_path).rows == (
-        ("seeds_at_once", "gain", "3", "none"),
+        ("seeds_at_once", "gain", "3", "none", ""),
     )
 
 

@@ -32,6 +32,7 @@
 
 # %%
 import time
+from textwrap import fill
 
 import torch
 
@@ -45,6 +46,7 @@ from utils.draw import lesson08 as pictures
 from utils.models import attention, cheap_attention, llama
 from utils.models.self_attention import causal_mask
 from utils.training import costs, digits, modifications, scaling, workers
+from utils.training.scaling_view import drawn_sweeps, mean
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
@@ -466,63 +468,8 @@ assert abs(foretold - reached) / reached < 0.05
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 scale = stored("scaling")
-
-
-def mean_loss(rows):
-    return [sum(row) / len(row) if isinstance(row, list) else row for row in rows]
-
-
-def drawn_law(x, y, floor, until):
-    law = scaling.power_law_fit(x, y, floor)
-    grid = torch.logspace(
-        *(torch.tensor([min(x), until]).log10().tolist()), 60, dtype=torch.float64
-    )
-    low, high = law.band(grid)
-    lines = {"x": grid, "curve": law.at(grid), "low": low, "high": high}
-    return law, {
-        **lines,
-        "exponent": (law.exponent, *law.interval()),
-        "floor": law.floor if floor else None,
-    }
-
-
+swept = drawn_sweeps(scale.result)
 larger, longer = scale.result["larger"], scale.result["longer"]
-frontier = scale.result["computing"]["frontier"]
-points = scale.result["computing"]["points"]
-swept = {
-    "parameters": {
-        "x": scale.result["parameters"]["x"],
-        "loss": scale.result["parameters"]["loss"],
-        "xlabel": "parameters",
-        "aim": (larger["x"], larger["loss"]),
-    },
-    "text": {
-        "x": scale.result["data"]["x"],
-        "loss": scale.result["data"]["loss"],
-        "xlabel": "pieces of text",
-    },
-    "computing": {
-        "x": [one["x"] for one in frontier],
-        "loss": [[one["loss"]] for one in frontier],
-        "xlabel": "operations",
-        "aim": min(
-            zip(longer["x"], (larger["loss"], longer["loss"]), strict=True),
-            key=lambda aim: sum(aim[1]) / len(aim[1]),
-        ),
-        "cloud": tuple(
-            [one[name] for one in points if one not in frontier] for name in ("x", "loss")
-        ),
-    },
-}
-for one in swept.values():
-    y = mean_loss(one["loss"])
-    until, seen = one.pop("aim", (max(one["x"]), None))
-    for kind, floor in (("plain", False), ("floor", True)):
-        law, lines = drawn_law(one["x"], y, floor, until)
-        one[kind] = {"law": lines}
-        if seen:
-            told = law.predict(until)._asdict()
-            one[kind]["held_out"] = {"x": until, **told, "reached": seen}
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 best = swept["parameters"]["floor"]
@@ -580,7 +527,7 @@ rows = []
 for what in ("parameters", "computing"):
     for kind, name in (("plain", "without a floor"), ("floor", "with a floor")):
         told = swept[what][kind]["held_out"]
-        reached = sum(told["reached"]) / len(told["reached"])
+        reached = mean(told["reached"])
         rows.append(
             (
                 f"{what}, {name}",
@@ -593,13 +540,13 @@ scale.table(("a law of", "foretold (95 %)", "reached", "off by"), rows)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 told = {kind: swept["parameters"][kind]["held_out"] for kind in ("plain", "floor")}
-reached = sum(larger["loss"]) / len(larger["loss"])
+reached = mean(larger["loss"])
 assert abs(told["floor"]["value"] / reached - 1) < 0.01
 assert told["floor"]["low"] < reached < told["floor"]["high"]
 assert 0.03 < 1 - told["plain"]["value"] / reached < 0.06
-means = mean_loss(swept["parameters"]["loss"])
+means = [mean(losses) for losses in swept["parameters"]["loss"]]
 assert means == sorted(means, reverse=True) and abs(reached - means[-1]) < 0.01
-beyond = (*mean_loss([longer["loss"]]), mean_loss(swept["text"]["loss"])[-1])
+beyond = mean(longer["loss"]), mean(swept["text"]["loss"][-1])
 assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -891,7 +838,7 @@ if smol:
     started = time.perf_counter()
     written = list(smol.stream(question, 40, temperature=0))
     show_live(f"{len(written) / (time.perf_counter() - started):.0f} pieces a second")
-    print("".join(written))
+    print(fill("".join(written), 80))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 speed = stored("smollm2_speed")

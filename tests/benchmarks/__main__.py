@@ -7,6 +7,7 @@ python -m tests.benchmarks --quick         all of it with small settings, to a f
 
 import argparse
 import json
+import os
 import platform
 import re
 import time
@@ -15,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from tests.benchmarks.attention import attention_costs
@@ -100,6 +102,9 @@ PACKAGES = {
 }
 
 
+QUIET = 0.15  # cores that other programs may use
+
+
 def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of: {', '.join(BENCHMARKS)} (default: all)")
@@ -120,21 +125,36 @@ def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None
 
 
 def measure(name: str, benchmark: Callable[[], Any], folder: Path) -> float:
-    """Run a benchmark and store its result, with the processor, the versions and the seconds that it took."""
+    """Run a benchmark and store its result, with the processor, the versions, and the seconds that it took.
+
+    others: how many cores other programs kept busy meanwhile, in the mean. With half a core of theirs, timings are worthless.
+    """
     torch.set_num_threads(THREADS.get(name, 1))
-    start = time.perf_counter()
+    start, before = time.perf_counter(), work_of_others()
     result = benchmark()
     seconds = time.perf_counter() - start
+    others = max(0.0, work_of_others() - before) / max(seconds, 0.01)
+    if others > QUIET and seconds > 1:
+        print(f"    not quiet: other programs kept {others:.1f} cores busy; if this is about time, measure it again")
     file = store(name, result, folder)
     entry = json.loads(file.read_text(encoding="utf-8"))
     more = {
         "processor": processor(),
         "versions": {package: version(package) for package in PACKAGES.get(name, ())},
         "seconds": round(seconds, 1),
+        "others": round(others, 2),
     }
     # What `store` writes comes last: the long part of the file is the result.
     file.write_text(json.dumps(more | entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return seconds
+
+
+def work_of_others() -> float:
+    """Seconds that all cores together have worked for other programs than this one and its children."""
+    times = psutil.cpu_times()._asdict()
+    # What guests of this machine do is counted with the user's already.
+    idle = ("idle", "iowait", "guest", "guest_nice")
+    return sum(value for name, value in times.items() if name not in idle) - sum(os.times()[:4])
 
 
 def processor() -> str:

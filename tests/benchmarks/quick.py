@@ -32,10 +32,14 @@ Step = str | int | Mapping[str, Any]  # into a result: a name, a place, or what 
 
 
 class Quick(NamedTuple):
-    """A small run, and where in its result, and in the stored one, the figures stand that are shown side by side."""
+    """A small run, and where in its result, and in the stored one, the figures stand that are shown side by side.
+
+    less: why the figures cannot be the same, if they cannot.
+    """
 
     run: Callable[[], Any]
     figures: Sequence[tuple[Step, ...]]
+    less: str = ""
 
 
 def smaller(benchmark: Callable[[], Any], **names: Any) -> Callable[[], Any]:
@@ -74,8 +78,9 @@ def compared(names: Sequence[str], folder: Path = FOLDER, full: Path = RESULTS) 
         before = stored(name, full).result if (full / f"{name}.json").exists() else None
         for path in QUICK[name].figures:
             old = "none" if before is None else f"{figure(before, path):g}"
-            rows.append((name, said(path), f"{figure(stored(name, folder).result, path):g}", old))
-    return Table(("benchmark", "figure", "quick", "stored"), rows)
+            new = f"{figure(stored(name, folder).result, path):g}"
+            rows.append((name, said(path), new, old, QUICK[name].less))
+    return Table(("benchmark", "figure", "quick", "stored", "but quick had"), rows)
 
 
 def quick_transformer_speed() -> dict:
@@ -87,7 +92,7 @@ def quick_transformer_speed() -> dict:
 
 
 TRANSFORMER = {"steps": 200, "test": 200}
-MEDIAN = "median"
+MEDIAN, FEWER = "median", "fewer steps"
 
 QUICK: dict[str, Quick] = {
     "attention_costs": Quick(
@@ -103,6 +108,7 @@ QUICK: dict[str, Quick] = {
     "ladder": Quick(
         functools.partial(translation.ladder_table, 1, translation.ROWS[2:3], steps=300, test=200),
         [({"name": "dot attention"}, "exact", MEDIAN)],
+        FEWER,
     ),
     "order_task": Quick(
         smaller(self_attention.order_table, SEEDS=3, KINDS={"none": "no positions", "rotary": "rotary"}),
@@ -115,14 +121,17 @@ QUICK: dict[str, Quick] = {
             train_language_model=functools.partial(self_attention.train_language_model, steps=100),
         ),
         [("held_out", MEDIAN), ("factor", MEDIAN)],
+        FEWER,
     ),
     "two_places": Quick(
         functools.partial(heads.two_places_table, 3, heads.TWO_PLACES[:2]),
         [({"row": row}, "pairs", 0) for row in ("1 head", "2 heads")],
     ),
-    "heads": Quick(functools.partial(heads.heads_table, 1, (4,), steps=100), [({"heads": 4}, "accuracy", MEDIAN)]),
+    "heads": Quick(
+        functools.partial(heads.heads_table, 1, (4,), steps=100), [({"heads": 4}, "accuracy", MEDIAN)], FEWER
+    ),
     "heads_one_layer": Quick(
-        functools.partial(heads.heads_table, 1, (4,), steps=100, layers=1), [({"heads": 4}, "accuracy", MEDIAN)]
+        functools.partial(heads.heads_table, 1, (4,), steps=100, layers=1), [({"heads": 4}, "accuracy", MEDIAN)], FEWER
     ),
     "head_costs": Quick(
         functools.partial(heads.head_cost_table, repeats=5), [({"heads": count}, "softmax_ms") for count in (1, 8)]
@@ -130,20 +139,26 @@ QUICK: dict[str, Quick] = {
     "depth": Quick(
         functools.partial(heads.depth_table, 1, points=9, steps=60, identity_steps=60),
         [("gradient", kind, -1) for kind in ("plain", "residual")],
+        "one seed of five",
     ),
     "norms": Quick(
         functools.partial(heads.norm_table, 1, heads.NORM_ROWS[:1], steps=100),
         [({"norm": norm, "layers": 2}, "accuracies", 0) for norm in ("pre", "post")],
+        FEWER,
     ),
     "encoder_speed": Quick(
         functools.partial(encoder_layer_speed, lengths=(16,), rounds=9),
         [({"norm": "pre", "length": 16, "dropout": dropout}, "speed") for dropout in (0.0, 0.1)],
     ),
     "transformer_ladder": Quick(
-        functools.partial(translation.transformer_rows, 1, 60, **TRANSFORMER), [(0, "exact", MEDIAN)]
+        functools.partial(translation.transformer_rows, 1, 60, **TRANSFORMER),
+        [({"name": "Transformer"}, "exact", MEDIAN)],
+        FEWER,
     ),
     "transformer_recipe": Quick(
-        functools.partial(translation.recipe_table, 1, translation.RECIPES[:1], **TRANSFORMER), [(0, "exact", MEDIAN)]
+        functools.partial(translation.recipe_table, 1, translation.RECIPES[:1], **TRANSFORMER),
+        [({"name": "as in the lesson"}, "exact", MEDIAN)],
+        FEWER,
     ),
     "transformer_speed": Quick(
         quick_transformer_speed,
@@ -161,6 +176,7 @@ QUICK: dict[str, Quick] = {
             MINUTE={"causal": pretraining.MINUTE["causal"] | {"steps": 100}},
         ),
         [("rows", {"objective": "causal"}, "perplexity", MEDIAN)],
+        FEWER,
     ),
     "few_labels": Quick(
         smaller(pretraining.few_labels_table, SEEDS=2, WAYS=("bag of words", "frozen"), LABELS=(1,)),
@@ -208,6 +224,7 @@ QUICK: dict[str, Quick] = {
     "long_range": Quick(
         functools.partial(costs.long_range_table, 1, costs.LONG_RANGE[1:2], steps=100),
         [({"row": "full attention"}, "accuracies", 0)],
+        FEWER,
     ),
     "digits": Quick(
         functools.partial(costs.digits_table, 1, costs.DIGITS[:1]),
@@ -230,6 +247,7 @@ QUICK: dict[str, Quick] = {
             scaling_run=functools.partial(scaling.scaling_run, read=20_000),
         ),
         [("parameters", "laws", "without", "exponent")],
+        "fewer and smaller models, less text",
     ),
     "modifications": Quick(
         smaller(
@@ -243,6 +261,7 @@ QUICK: dict[str, Quick] = {
             ),
         ),
         [("rows", {"change": change}, "loss", MEDIAN) for change in modifications.SHORT],
+        FEWER,
     ),
     "smollm2_speed": Quick(functools.partial(smollm2_speed, count=4, rounds=2), [("generate",), ("loop",)]),
     "peak_share": Quick(

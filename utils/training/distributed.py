@@ -464,7 +464,7 @@ def run(
     """Train, from the last checkpoint in the folder if there is one; returns what `pretrain` returns, on worker 0 only.
 
     every: steps between two checkpoints; report: between two lines of progress, which worker 0 gives to `say` (printed unless
-    given). The folder then holds the model as well, for `stored_encoder(folder)`.
+    given). The folder then holds the model as well, for `stored_encoder(folder)`. The loss of spans counts the names of the gaps.
     """
     if every < 1 or report < 1:
         raise ValueError(f"expected checkpoints and reports every 1 or more steps, got {every} and {report}")

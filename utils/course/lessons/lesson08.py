@@ -1550,8 +1550,8 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.e",
-        question="Two workers have the same model. One has 100 tokens, the other 300, and each has the gradient of "
-        "the mean loss over its own. Which mean of the two is the gradient of the mean loss over all 400?",
+        question="Two workers each take the gradient of their mean loss, one over 100 tokens, the other over 300. "
+        "Which mean of the two belongs to all 400?",
         options=[
             (
                 "1/4 of the first and 3/4 of the second.",
@@ -1559,11 +1559,11 @@ register_quiz(
             ),
             (
                 "1/2 of each.",
-                "Then each token of the first worker would count three times as much as one of the second.",
+                "Then each token of the first worker would count three times as much.",
             ),
             (
-                "3/4 of the first and 1/4 of the second: the first has to catch up.",
-                "Then each of its tokens would count nine times as much. All are to count alike.",
+                "3/4 of the first and 1/4 of the second.",
+                "Then each token of the first would count nine times as much. All are to count alike.",
             ),
             (
                 "The sum of both.",
@@ -1571,8 +1571,7 @@ register_quiz(
             ),
         ],
         right=0,
-        explanation="A mean is a sum over a number: times 100 and times 300 gives the two sums, and both together "
-        "over 400 the mean of all. Padding makes the counts differ even where each worker has as many sentences.",
+        explanation="Times 100 and times 300 gives the two sums; over 400 they are the mean of all.",
     )
 )
 register_quiz(
@@ -1607,19 +1606,19 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.g",
-        question="Each image is cut into 16 patches. Before training they are put into a random order, the same for "
-        "all images, in training and in test. What does that do to the accuracy of a model with learned positions?",
+        question="The 16 patches of all images get one new order, the same in training and in test. What becomes of the "
+        "accuracy with learned positions?",
         options=[
             (
-                "It falls to chance: the images cannot be read any more.",
-                "Not by us. What stood at the top left stands at one other place in all images.",
+                "It falls to chance.",
+                "What stood at the top left stands at one other place in all images.",
             ),
             (
-                "As before, but for luck: it never knew which patches are neighbours.",
-                "A position is a vector to be learned. Place 5 means what it means, wherever it lies in the image.",
+                "As before, but for luck.",
+                "A position is a vector to be learned: the model never knew which patches are neighbours.",
             ),
             (
-                "It falls somewhat: neighbours help it, and now they are far apart.",
+                "It falls somewhat: neighbours are now far apart.",
                 "To attention all patches are equally far apart. For a convolution it would matter.",
             ),
             (
@@ -1628,7 +1627,6 @@ register_quiz(
             ),
         ],
         right=1,
-        explanation="The positions carry names, not distances: what lies side by side has to be learned from the "
-        "images. An order of its own for each image is another matter: then the names would be wrong.",
+        explanation="With an order of its own for each image the positions would mean nothing.",
     )
 )

@@ -1,0 +1,66 @@
+"""Facts about the stored sweeps as the figures of lesson 08 get them."""
+
+import pytest
+import torch
+
+from utils.course.results import stored
+from utils.draw import lesson08 as pictures
+from utils.training.scaling import power_law_fit
+from utils.training.scaling_view import drawn_sweeps, mean
+
+
+@pytest.fixture(scope="module")
+def result():
+    return stored("scaling").result
+
+
+@pytest.fixture(scope="module")
+def sweeps(result):
+    return drawn_sweeps(result)
+
+
+@pytest.mark.parametrize(("name", "of"), [("parameters", "parameters"), ("text", "data"), ("computing", "computing")])
+@pytest.mark.parametrize(("kind", "called"), [("plain", "without"), ("floor", "with floor")])
+def test_the_laws_are_those_that_the_benchmark_fitted(sweeps, result, name, of, kind, called):
+    told = result[of]["laws"][called]
+    drawn = sweeps[name][kind]["law"]
+    assert drawn["exponent"][0] == pytest.approx(told["exponent"], rel=0.01)
+    assert drawn["floor"] is None if kind == "plain" else drawn["floor"] == pytest.approx(told["floor"], rel=0.01)
+    assert (drawn["low"] <= drawn["curve"] + 1e-6).all() and (drawn["curve"] <= drawn["high"] + 1e-6).all()
+
+
+def test_what_was_foretold_and_reached_is_what_was_stored(sweeps, result):
+    for kind, called in (("plain", "without"), ("floor", "with floor")):
+        told = sweeps["parameters"][kind]["held_out"]
+        assert told["x"] == result["larger"]["x"] and told["reached"] == result["larger"]["loss"]
+        assert [told["value"], told["low"], told["high"]] == pytest.approx(
+            result["larger"]["foretold"][called], rel=0.005
+        )
+    assert "held_out" not in sweeps["text"]["floor"], "all the text there is was used"
+
+
+def test_of_two_runs_with_much_computing_the_better_one_is_compared_with(sweeps, result):
+    told = sweeps["computing"]["floor"]["held_out"]
+    assert mean(told["reached"]) == min(mean(result["larger"]["loss"]), mean(result["longer"]["loss"]))
+    assert told["x"] in result["longer"]["x"]
+
+
+def test_every_run_is_either_on_the_frontier_or_in_the_cloud(sweeps, result):
+    one = sweeps["computing"]
+    assert sorted([*one["x"], *one["cloud"][0]]) == sorted(run["x"] for run in result["computing"]["points"])
+
+
+def test_the_curve_reaches_from_the_first_point_to_what_was_foretold(sweeps):
+    law = sweeps["parameters"]["floor"]["law"]
+    again = power_law_fit(
+        sweeps["parameters"]["x"], [mean(losses) for losses in sweeps["parameters"]["loss"]], floor=True
+    )
+    assert law["x"][0].item() == pytest.approx(min(sweeps["parameters"]["x"]))
+    assert law["x"][-1].item() == pytest.approx(sweeps["parameters"]["floor"]["held_out"]["x"])
+    torch.testing.assert_close(law["curve"], again.at(law["x"]))
+
+
+def test_the_figures_take_them(sweeps):
+    for name in sweeps:
+        for floor in (False, True):
+            assert f"{len(sweeps[name]['x'])} points" in pictures.scaling_words(sweeps, name, floor)
