@@ -23,7 +23,7 @@ from utils.course.source import exercise_ids, exercise_of, read_source
 
 CELL_SECONDS = 120
 NBVAL_DEFAULT = 2000
-OUTPUT_SECONDS = 30
+OUTPUT_SECONDS = 90
 
 
 class KernelDied(Exception):
