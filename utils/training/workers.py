@@ -14,6 +14,7 @@ from utils.training.distributed import Job, RunError, checkpoints, command, read
 from utils.training.keep import kept
 
 SHORT = Job("causal", steps=120, dim=48, heads=4, hidden=96, layers=2, pieces=500, texts=400)
+RESTARTS = 3  # one is needed; on a crowded machine a worker that starts again may be too late once more
 # What torchrun tells its workers; a job started from inside another must not take these for its own.
 OTHERS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_", "TORCHELASTIC_")
 
@@ -30,7 +31,9 @@ def one_and_two(job: Job = SHORT, every: int = 20, seconds: float = 240.0) -> di
         first = run(job, alone, every=every, say=lambda line: None)
         together.mkdir()
         (together / "text.safetensors").write_bytes((alone / "text.safetensors").read_bytes())  # the text is read once
-        killed, said = killed_once(command(job, together, 2, restarts=1, every=every, report=every), together, seconds)
+        killed, said = killed_once(
+            command(job, together, 2, restarts=RESTARTS, every=every, report=every), together, seconds
+        )
         tensors, _ = read_tensors(next(iter(checkpoints(together).values())))
     return {"alone": first["loss"], "together": tensors["losses"], "killed": killed, "said": said}
 
