@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.benchmarks.transformer_speed import cache_speed
+from tests.benchmarks.transformer_speed import cache_speed, generate_speed
 from utils.models.decoding import beam_search, greedy_decode
 from utils.models.transformer import Transformer
 
@@ -290,3 +290,8 @@ def test_the_tree_holds_every_sentence_that_came_out_and_says_what_was_dropped(c
 def test_the_speed_benchmark_decodes_with_and_without_the_cache():
     rows = cache_speed(limits=(2, 4), batch=2, source_length=5, words=9, rounds=1)
     assert [row["length"] for row in rows] == [2, 4] and all(row["speed"] > 0 for row in rows)
+
+
+def test_the_speed_benchmark_decodes_beside_three_encoder_decoders():
+    rows = generate_speed(batch=2, limit=3, source_length=5, words=9, dim=8, heads=2, hidden=8, layers=1, rounds=1)
+    assert [row["peer"] for row in rows] == ["T5", "BART", "Marian"] and all(row["speed"] > 0 for row in rows)

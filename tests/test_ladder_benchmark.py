@@ -80,6 +80,7 @@ def test_a_small_table_of_recipes_has_every_row():
     assert [row["name"] for row in rows] == [name for name, _ in RECIPES]
     assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "a tied table is one table less"
     assert all(row["steps"] == 2 and 0 < row["words"]["confidence"] < 100 for row in rows)
+    assert all(0 <= row["seconds"]["least"] <= row["seconds"]["most"] < 60 for row in rows)
 
 
 def test_the_stored_transformer_closes_the_ladder():
@@ -92,3 +93,4 @@ def test_the_stored_transformer_closes_the_ladder():
 def test_the_lessons_transformer_reaches_what_the_lesson_asserts_with_every_seed():
     first = stored("transformer_recipe").result[0]
     assert first["seeds"] >= 3 and first["exact"]["least"] >= 95
+    assert first["seconds"]["most"] <= 45, "a student waits for it"

@@ -16,6 +16,14 @@ def test_a_next_piece_costs_the_causal_model_half_the_unigrams_perplexity_and_le
     assert row["perplexity"]["most"] < row["bigram"]
 
 
+def test_a_minute_is_enough_for_each_objective_with_every_seed():
+    assert {name: row["seconds"]["most"] <= 60 for name, row in rows_of("pretraining", "objective").items()} == {
+        "masked": True,
+        "causal": True,
+        "spans": True,
+    }
+
+
 def test_four_labels_are_worth_more_from_a_pretrained_start():
     rows, labels = rows_of("few_labels", "way"), stored("few_labels").result["labels"]
     four = {way: row["mean"][labels.index(4)] for way, row in rows.items()}

@@ -371,34 +371,32 @@ def test_a_mask_that_is_not_one_of_words_is_refused():
 
 
 @settings(max_examples=20, deadline=None)
-@given(sizes, st.sampled_from(ORDERS), st.booleans())
-def test_steps_with_the_cache_equal_one_pass_over_all_words(size, norm, need_weights):
+@given(sizes, st.sampled_from(ORDERS), st.sampled_from(["padding", "one sentence of padding alone", "no mask"]))
+def test_steps_with_the_cache_equal_one_pass_over_all_words(size, norm, hidden):
     b, n, m = size["b"], size["n"], size["m"]
     model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
     source, real, target = draw_words(b, n, m, size["seed"])
+    if hidden == "one sentence of padding alone":
+        real[0] = False
+    real = None if hidden == "no mask" else real
     with torch.no_grad():
         logits, looks = model(source, real, target, need_weights=True)
-        cache = model.remember(model.encode(source, real), room=m)
+        cache = model.remember(model.encode(source, real), real, room=m)
         for place in range(m):
-            got, cross = model.step(target[:, place], cache, real, need_weights)
+            got, cross = model.step(target[:, place], cache)
             torch.testing.assert_close(got, logits[:, place], rtol=1e-10, atol=1e-10)
-            assert (cross is None) == (not need_weights)
-            for one, all_at_once in zip(cross or [], looks.cross if need_weights else [], strict=True):
+            for one, all_at_once in zip(cross, looks.cross, strict=True):
                 torch.testing.assert_close(one, all_at_once[:, :, place])
 
 
-def test_the_cache_takes_several_words_at_once_and_says_when_it_is_full():
+def test_the_cache_says_when_it_is_full():
     model, (source, real, target) = model_of(), draw_words(2, 5, 4)
     with torch.no_grad():
-        memory = model.encode(source, real)
-        whole, _, _ = model.decoder(model.target_vectors(target), memory, causal_mask(4), real.unsqueeze(1))
-        cache = model.remember(memory, room=4)
-        model.decoder(model.target_vectors(target[:, :1]), None, None, real.unsqueeze(1), cache=cache)
-        rest = model.target_vectors(target[:, 1:], start=1)
-        got, _, _ = model.decoder(rest, None, causal_mask(4)[1:], real.unsqueeze(1), cache=cache)
-        torch.testing.assert_close(got, whole[:, 1:])
+        cache = model.remember(model.encode(source, real), real, room=4)
+        for word in target.unbind(1):
+            model.step(word, cache)
         with pytest.raises(ValueError, match="expected at most 4 words, got 5; make the cache with more room"):
-            model.step(target[:, 0], cache, real)
+            model.step(target[:, 0], cache)
 
 
 def test_a_row_of_the_cache_goes_on_from_another():
@@ -407,12 +405,12 @@ def test_a_row_of_the_cache_goes_on_from_another():
     begun, rows, last = torch.tensor([[1, 4], [1, 5], [1, 6]]), torch.tensor([2, 0, 0]), torch.tensor([7, 8, 9])
     with torch.no_grad():
         memory = model.encode(source, real)
-        cache = model.remember(memory, room=3)
+        cache = model.remember(memory, real, room=3)
         for word in begun.unbind(1):
-            model.step(word, cache, real)
+            model.step(word, cache)
         for layer in cache:
             layer.continue_from(rows)
-        got, _ = model.step(last, cache, real)
+        got, _ = model.step(last, cache)
         want = model.decode(torch.cat([begun[rows], last[:, None]], 1), memory, real)[:, -1]
     torch.testing.assert_close(got, want)
 

@@ -87,7 +87,7 @@ def quick_transformer_speed() -> dict:
     return {
         "training": training_speed(shapes=((64, 16),), rounds=5),
         "cache": cache_speed(limits=(32,), rounds=2),
-        "generate": generate_speed(limit=16, rounds=3),
+        "generate": generate_speed(("Marian",), limit=16, rounds=3),
     }
 
 
@@ -165,7 +165,7 @@ QUICK: dict[str, Quick] = {
         [
             ("training", {"batch": 64, "length": 16, "norm": "pre", "dropout": 0.0}, "speed"),
             ("cache", {"length": 32}, "speed"),
-            ("generate", "speed"),
+            ("generate", {"peer": "Marian"}, "speed"),
         ],
     ),
     "pretraining": Quick(

@@ -102,7 +102,7 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
         scores = entry(name, results)
         words = [_words(result) for result in results]
         table.append(
-            {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES[:4])}
+            {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES)}
             | {"words": {which: statistics.median(one[which] for one in words) for which in words[0]}}
         )
     return table

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+from utils.course.bars import bars
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
@@ -40,6 +41,7 @@ def results_tables() -> str:
     return "\n\n".join(
         (
             *files_part(),
+            *bars_part(),
             *regression_part(),
             *attention_part(),
             *memory_part(),
@@ -78,6 +80,18 @@ def files_part(folder: Path = RESULTS) -> tuple[str, ...]:
         "For programs, each result is a JSON file in [tests/benchmarks/results](tests/benchmarks/results), with its date, machine and versions"
         f"{f' ({behind})' if behind else ''}. `make bench` measures all of it anew, and the run times above; it takes hours on a quiet machine. "
         "`make bench-quick` tries every part with small settings in a few minutes, and shows its figures beside the stored ones.",
+    )
+
+
+def bars_part() -> tuple[str, ...]:
+    every = bars()
+    held = sum(bar.held for bar in every)
+    rows = [
+        (bar.lesson, bar.what, bar.promise, bar.measured, "yes" if bar.held else "**falls short**") for bar in every
+    ]
+    return (
+        f"**What the lessons promise, and what was measured last**: {held} of {len(every)} bars are held. Each figure stands in its table below.",
+        table(("lesson", "what", "promised", "measured", "held"), rows),
     )
 
 
@@ -162,14 +176,14 @@ def ladder_part() -> tuple[str, ...]:
         (f"greedy decoding, {row['batch']} sentences to {row['length']} words", "without the cache", row["speed"])
         for row in speed.result["cache"]
     ]
-    generate = speed.result["generate"]
-    steps.append(
+    steps += [
         (
-            f"greedy decoding, {generate['batch']} sentences to {generate['length']} words",
-            "`transformers`' `generate`",
-            generate["speed"],
+            f"greedy decoding, {row['batch']} sentences to {row['length']} words",
+            f"`transformers`' `generate`, {row['peer']} of the same size",
+            row["speed"],
         )
-    )
+        for row in speed.result["generate"]
+    ]
     return (
         f"**Lessons 03 and 06, the ladder of translation models.** English to French, 20,000 training pairs, {first['steps']:,} steps "
         f"each ({best['steps']:,} on {last.threads} threads for the Transformer), 1,000 held-out sentences, {first['seeds']} seeds: median (smallest to largest). One "

@@ -34,12 +34,12 @@ class _Writer:
         self.model = model
         self.memory = model.encode(source, mask).repeat_interleave(copies, 0)
         self.mask = None if mask is None else mask.repeat_interleave(copies, 0)
-        self.cache = model.remember(self.memory, limit) if cached else None
+        self.cache = model.remember(self.memory, self.mask, limit) if cached else None
 
     def next(self, words: Tensor, need_weights: bool = False) -> tuple[Tensor, list[Tensor] | None]:
         """words (b, m) so far, the start token first, to logits (b, words), and each layer's weights (b, heads, n)."""
         if self.cache is not None:
-            return self.model.step(words[:, -1], self.cache, self.mask, need_weights)
+            return self.model.step(words[:, -1], self.cache)
         if need_weights:
             raise ValueError("expected cached=True where weights are needed: they are kept step by step")
         return self.model.decode(words, self.memory, self.mask)[:, -1], None
@@ -94,8 +94,8 @@ def greedy_decode(
         while going.any() and words.size(1) <= limit:
             logits, weights = writer.next(words, need_weights)
             log_probability, word = logits.log_softmax(-1).max(-1)
-            total = total + log_probability.masked_fill(~going, 0.0)
-            words = torch.cat([words, word.masked_fill(~going, padding).unsqueeze(1)], 1)
+            total = total + log_probability.where(going, 0.0)
+            words = torch.cat([words, word.where(going, padding).unsqueeze(1)], 1)
             if need_weights:
                 looks.append(torch.stack(weights).masked_fill(~going[:, None, None], 0.0))  # (layers, b, heads, n)
             if candidates:

@@ -236,7 +236,7 @@ class Llama(nn.Module):
         """An empty cache for each layer: lesson 06's, for texts of up to `room` pieces that have no source to look at."""
         sizes = self.sizes
         nothing = self.table.weight.new_empty(texts, sizes.key_heads, 0, head_width(sizes.dim, sizes.heads))
-        return [LayerCache(nothing, nothing, room) for _ in self.layers]
+        return [LayerCache(nothing, room) for _ in self.layers]
 
     def step(
         self, numbers: Tensor, cache: list[LayerCache], need_weights: bool = False

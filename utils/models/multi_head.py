@@ -110,6 +110,35 @@ class MultiHeadAttention(nn.Module):
             found = found * heads_on[:, None, None]
         return self.mix(merge_heads(found)), weights
 
+    # One word of each sentence
+
+    def query_key_value_of(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`queries_keys_values` for one token of each sentence: x (b, dim) to three tensors (b, heads, d)."""
+        query, key, value = self.project(x).view(len(x), 3, self.heads, -1).unbind(1)
+        return query, key, value
+
+    def query_of(self, x: Tensor) -> Tensor:
+        """`queries` for one token of each sentence: x (b, dim) to (b, heads, d)."""
+        return self._project_part(x, slice(0, self.dim)).view(len(x), self.heads, -1)
+
+    def look_once(
+        self, query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`look` with one query for each head, (b, heads, d), at key and value (b, heads, n, d).
+
+        Returns output (b, dim) and weights (b, heads, n). For a single query two plain products are faster than the fused kernel,
+        and the weights come for nothing. hidden (b * heads, 1, n): added to the scores, minus infinity where nobody may look.
+        """
+        b, heads, d = query.shape
+        query, key, value = query.reshape(b * heads, 1, d), key.flatten(0, 1), value.flatten(0, 1)
+        if hidden is None:
+            scores = torch.bmm(query, key.mT) * d**-0.5
+        else:
+            scores = torch.baddbmm(hidden, query, key.mT, alpha=d**-0.5)
+        weights = scores.softmax(-1)
+        found = torch.bmm(weights, value)
+        return self.mix(found.view(b, heads * d)), weights.view(b, heads, -1)
+
     def _project_part(self, x: Tensor, rows: slice) -> Tensor:
         bias = self.project.bias
         return nn.functional.linear(x, self.project.weight[rows], None if bias is None else bias[rows])

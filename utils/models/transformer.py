@@ -17,13 +17,12 @@ TIES = ("none", "output", "all")
 
 
 class LayerCache:
-    """What a decoder layer need not compute again: the keys and values of the source, and of the words written so far."""
+    """What a layer need not compute again: the keys and values of the words so far, kept in the shape of `key`, (b, heads, ., d)."""
 
-    def __init__(self, memory_key: Tensor, memory_value: Tensor, room: int):
-        self.memory = memory_key, memory_value  # (b, heads, n, d) each
-        b, heads, _, d = memory_key.shape
+    def __init__(self, key: Tensor, room: int):
+        b, heads, _, d = key.shape
         self.room, self.length = room, 0
-        self._key, self._value = memory_key.new_empty(2, b, heads, room, d)
+        self._key, self._value = key.new_empty(2, b, heads, room, d)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keep what the new words (b, heads, m, d) are looked up by; returns it with all that was kept before."""
@@ -39,6 +38,24 @@ class LayerCache:
         """Row i goes on from what row rows[i] has written. Both must be translations of the same source sentence."""
         for kept in (self._key, self._value):
             kept[:, :, : self.length] = kept[rows, :, : self.length]
+
+
+class DecoderLayerCache(LayerCache):
+    """A cache that holds the keys and values of the source too, (b, heads, n, d) each, and what hides its padding."""
+
+    def __init__(self, key: Tensor, value: Tensor, mask: Tensor | None, room: int):
+        """mask (b, 1, n): True at the source's words."""
+        super().__init__(key, room)
+        self.hidden = self.nowhere = None
+        if mask is not None:
+            nowhere = ~mask.any(-1, keepdim=True).unsqueeze(
+                1
+            )  # sentences of nothing but padding, where nothing is found
+            if nowhere.any():
+                self.nowhere, value = nowhere.squeeze(-1), value.masked_fill(nowhere, 0.0)
+            hidden = key.new_zeros(mask.shape).masked_fill(~(mask | nowhere.squeeze(1)), float("-inf"))
+            self.hidden = hidden.repeat_interleave(key.size(1), 0)  # (b * heads, 1, n), added to the scores
+        self.memory = key.contiguous(), value.contiguous()
 
 
 class DecoderLayer(nn.Module):
@@ -71,24 +88,38 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None,
+        memory: Tensor,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
-        cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """x (b, m, dim) and memory (b, n, dim) to x (b, m, dim), weights among the words (b, heads, m, m) and weights over
         the source (b, heads, m, n); None for both weights if they are not needed.
 
         mask (m, m) or (b, m, m), memory_mask (b, 1, n) or (b, m, n): bool, True = may look. Nothing is masked by itself.
-        cache: x holds the new words only, and the mask has a column for every word so far; the memory is in the cache.
         """
-        found, own = self._look_back(self._before(self.self_norm, x), mask, need_weights, cache)
+        found, own = self.self_attention(self._before(self.self_norm, x), None, mask, need_weights)
         x = self._after(self.self_norm, x, found)
-        found, cross = self._look_across(self._before(self.cross_norm, x), memory, memory_mask, need_weights, cache)
+        found, cross = self.cross_attention(self._before(self.cross_norm, x), memory, memory_mask, need_weights)
         x = self._after(self.cross_norm, x, found)
         found = self.feed_forward(self._before(self.feed_forward_norm, x))
         return self._after(self.feed_forward_norm, x, found), own, cross
+
+    def step(self, x: Tensor, cache: DecoderLayerCache) -> tuple[Tensor, Tensor]:
+        """`forward` for the newest word alone, x (b, dim), to x (b, dim) and weights over the source (b, heads, n).
+
+        The words before it and the source are in the cache. No mask is needed: nothing lies behind the newest word.
+        """
+        query, key, value = self.self_attention.query_key_value_of(self._before(self.self_norm, x))
+        found, _ = self.self_attention.look_once(query, *cache.append(key.unsqueeze(2), value.unsqueeze(2)))
+        x = self._after(self.self_norm, x, found)
+        query = self.cross_attention.query_of(self._before(self.cross_norm, x))
+        found, cross = self.cross_attention.look_once(query, *cache.memory, cache.hidden)
+        if cache.nowhere is not None:
+            cross = cross.masked_fill(cache.nowhere, 0.0)
+        x = self._after(self.cross_norm, x, found)
+        found = self.feed_forward(self._before(self.feed_forward_norm, x))
+        return self._after(self.feed_forward_norm, x, found), cross
 
     def _before(self, norm: nn.Module, x: Tensor) -> Tensor:
         return x if self.norm == "post" else norm(x)
@@ -97,23 +128,9 @@ class DecoderLayer(nn.Module):
         x = x + (self.dropout(found) if self.training else found)
         return norm(x) if self.norm == "post" else x
 
-    def _look_back(
-        self, x: Tensor, mask: Tensor | None, need_weights: bool, cache: LayerCache | None
-    ) -> tuple[Tensor, Tensor | None]:
-        query, key, value = self.self_attention.queries_keys_values(x)
-        if cache is not None:
-            key, value = cache.append(key, value)
-        return self.self_attention.look(query, key, value, mask, need_weights)
-
-    def _look_across(
-        self, x: Tensor, memory: Tensor | None, mask: Tensor | None, need_weights: bool, cache: LayerCache | None
-    ) -> tuple[Tensor, Tensor | None]:
-        key, value = self.cross_attention.keys_values(memory) if cache is None else cache.memory
-        return self.cross_attention.look(self.cross_attention.queries(x), key, value, mask, need_weights)
-
-    def remember(self, memory: Tensor, room: int) -> LayerCache:
-        """An empty cache for translations of memory (b, n, dim), with room for so many words."""
-        return LayerCache(*self.cross_attention.keys_values(memory), room)
+    def remember(self, memory: Tensor, memory_mask: Tensor | None, room: int) -> DecoderLayerCache:
+        """An empty cache for translations of memory (b, n, dim), memory_mask (b, 1, n), with room for so many words."""
+        return DecoderLayerCache(*self.cross_attention.keys_values(memory), memory_mask, room)
 
 
 class Decoder(nn.Module):
@@ -138,25 +155,33 @@ class Decoder(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None,
+        memory: Tensor,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
-        cache: list[LayerCache] | None = None,
     ) -> tuple[Tensor, list[Tensor] | None, list[Tensor] | None]:
         """x (b, m, dim) to x (b, m, dim) and, if they are needed, each layer's weights (b, heads, m, m) and (b, heads, m, n).
 
-        Arguments as in `DecoderLayer`, with a cache for each layer.
+        Arguments as in `DecoderLayer`.
         """
         looked_back, looked_across = [], []
-        for number, layer in enumerate(self.layers):
-            own_cache = None if cache is None else cache[number]
-            x, own, cross = layer(x, memory, mask, memory_mask, need_weights, own_cache)
+        for layer in self.layers:
+            x, own, cross = layer(x, memory, mask, memory_mask, need_weights)
             looked_back.append(own)
             looked_across.append(cross)
-        if self.final_norm is not None:
-            x = self.final_norm(x)
+        x = self._last(x)
         return (x, looked_back, looked_across) if need_weights else (x, None, None)
+
+    def step(self, x: Tensor, cache: list[DecoderLayerCache]) -> tuple[Tensor, list[Tensor]]:
+        """The newest word alone, x (b, dim), to x (b, dim) and each layer's weights over the source (b, heads, n)."""
+        looked_across = []
+        for layer, kept in zip(self.layers, cache, strict=True):
+            x, cross = layer.step(x, kept)
+            looked_across.append(cross)
+        return self._last(x), looked_across
+
+    def _last(self, x: Tensor) -> Tensor:
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 class WordVectors(nn.Module):
@@ -262,20 +287,18 @@ class Transformer(nn.Module):
 
     # Word by word
 
-    def remember(self, memory: Tensor, room: int) -> list[LayerCache]:
+    def remember(self, memory: Tensor, source_mask: Tensor | None, room: int) -> list[DecoderLayerCache]:
         """An empty cache for each decoder layer, for translations of memory (b, n, dim) of up to `room` words."""
-        return [layer.remember(memory, room) for layer in self.decoder.layers]
+        return [layer.remember(memory, _for_keys(source_mask), room) for layer in self.decoder.layers]
 
-    def step(
-        self, word: Tensor, cache: list[LayerCache], source_mask: Tensor | None = None, need_weights: bool = False
-    ) -> tuple[Tensor, list[Tensor] | None]:
+    def step(self, word: Tensor, cache: list[DecoderLayerCache]) -> tuple[Tensor, list[Tensor]]:
         """The newest word (b,) to logits (b, words) of the next, and each layer's weights over the source (b, heads, n).
 
-        The words before it are in the cache, and so is this one afterwards. No mask is needed: nothing lies behind it.
+        The words before it are in the cache, and so is this one afterwards.
         """
-        x = self.target_vectors(word.unsqueeze(1), start=cache[0].length)
-        x, _, cross = self.decoder(x, None, None, _for_keys(source_mask), need_weights, cache)
-        return self.output(x.squeeze(1)), [one.squeeze(2) for one in cross] if need_weights else None
+        x = self.target_vectors(word.unsqueeze(1), start=cache[0].length).squeeze(1)
+        x, cross = self.decoder.step(x, cache)
+        return self.output(x), cross
 
 
 def _for_keys(mask: Tensor | None) -> Tensor | None:

@@ -62,6 +62,7 @@ from utils.training.pretraining import (
     corrupt_spans,
     draw_fragments,
     held_out_losses,
+    is_text,
     mask_tokens,
     start_from_counts,
 )
@@ -281,21 +282,25 @@ def draw_batch(job: Job, text: Tensor, pieces: int, generator: torch.Generator) 
 
 
 class LossSum(nn.Module):
-    """A model with its loss behind it, summed over the places that are asked about. One module, since what happens to the
-    gradients of several workers begins in its `forward`."""
+    """A model with its loss behind it, summed over the places that are asked about; and, to be told, the sum without the names
+    of gaps. One module, since what happens to the gradients of several workers begins in its `forward`."""
 
     def __init__(self, model: nn.Module, objective: str):
         super().__init__()
         self.model, self.objective = model, objective
 
-    def forward(self, inputs: Sequence[Tensor], targets: Tensor) -> Tensor:
+    def forward(self, inputs: Sequence[Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
         if self.objective == "spans":
             source, started = inputs
-            logits = self.model(source, None, started)[0].flatten(0, 1)
+            logits, targets = self.model(source, None, started)[0].flatten(0, 1), targets.flatten()
         else:  # only places in question go through the output layer, the dearest of all
             asked = targets != NOT_ASKED
             logits, targets = self.model.scores(self.model.vectors(*inputs)[asked]), targets[asked]
-        return F.cross_entropy(logits, targets.flatten(), reduction="sum")
+        total = F.cross_entropy(logits, targets, reduction="sum")
+        if self.objective != "spans":
+            return total, total.detach()
+        text = is_text(targets)
+        return total, F.cross_entropy(logits.detach()[text], targets[text], reduction="sum")
 
 
 # Files
@@ -464,7 +469,7 @@ def run(
     """Train, from the last checkpoint in the folder if there is one; returns what `pretrain` returns, on worker 0 only.
 
     every: steps between two checkpoints; report: between two lines of progress, which worker 0 gives to `say` (printed unless
-    given). The folder then holds the model as well, for `stored_encoder(folder)`. The loss of spans counts the names of the gaps.
+    given). The folder then holds the model as well, for `stored_encoder(folder)`.
     """
     if every < 1 or report < 1:
         raise ValueError(f"expected checkpoints and reports every 1 or more steps, got {every} and {report}")
@@ -651,19 +656,20 @@ def _train(
         # The first pass decides how gradients are packed for the way, and with it the order of sums. It is made on a batch that
         # does not count, so that a run that was resumed packs as one that was not, and rounds alike.
         inputs, targets = draw_batch(job, train, pieces, torch.Generator().manual_seed(0))
-        loss_sum([one[rows] for one in inputs], targets[rows]).backward()
+        loss_sum([one[rows] for one in inputs], targets[rows])[0].backward()
     settled, shown = start, start
     clock, processor = time.perf_counter(), time.process_time()
     for step in range(start, job.steps):
         inputs, targets = draw_batch(job, train, pieces, state.generator)
-        asked = (targets != NOT_ASKED).sum().clamp(min=1)
-        loss = loss_sum([one[rows] for one in inputs], targets[rows]) / asked
+        asked = targets != NOT_ASKED
+        total, told = loss_sum([one[rows] for one in inputs], targets[rows])
+        loss = total / asked.sum().clamp(min=1)
         state.optimizer.zero_grad()
         (loss * team.size).backward()  # what comes back is the mean over the workers, and the sum is wanted
         nn.utils.clip_grad_norm_(state.model.parameters(), LARGEST_GRADIENT)
         state.optimizer.param_groups[0]["lr"] = rate_at(step, job.steps, job.rate, job.warmup)
         state.optimizer.step()
-        state.losses[step] = loss.detach()
+        state.losses[step] = told / (asked & is_text(targets)).sum().clamp(min=1)
 
         done = step + 1
         tells, stores = (done % often == 0 or done == job.steps for often in (report, every))

@@ -192,7 +192,7 @@ LESSON = {
 }
 MINUTE = {
     "masked": {**_SMALL, "steps": 2400},
-    "causal": {**_SMALL, "steps": 1600},
+    "causal": {**_SMALL, "steps": 1400},
     "spans": {**_SMALL, "layers": 1, "steps": 2000},
 }
 LONG = {"steps": 16000, "layers": 2, "dim": 128, "hidden": 512, "rate": 5e-3}

@@ -243,10 +243,11 @@ class TrainedTransformer(Trained):
         return self.shown.of(self.looks(batch).cross)
 
     def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        cache = self.model.remember(self.model.encode(batch.source, batch.source_mask), limit)
+        memory = self.model.encode(batch.source, batch.source_mask)
+        cache = self.model.remember(memory, batch.source_mask, limit)
 
         def step(word: Tensor) -> tuple[Tensor, Tensor]:
-            logits, cross = self.model.step(word, cache, batch.source_mask, need_weights=True)
+            logits, cross = self.model.step(word, cache)
             return logits, self.shown.of(cross)
 
         return step
