@@ -21,7 +21,7 @@ def make(tmp_path, *arguments, **env):
     """Run make in a checkout whose path has spaces, with an environment of one's own."""
     checkout = tmp_path / "a path with spaces"
     (checkout / "utils/course").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "utils/course/bootstrap.py"):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock", "utils/course/bootstrap.py"):
         shutil.copy(ROOT / name, checkout / name)
     done = subprocess.run(
         ["make", *arguments], cwd=checkout, env={**os.environ, **env}, capture_output=True, text=True, timeout=60
