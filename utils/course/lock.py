@@ -58,6 +58,8 @@ def sums(wanted: Iterable[str], python: str, machine: str) -> dict[str, str]:
         if done.returncode != 0:
             reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
             raise LockError(f"pip found no file of some package for Python {python} on {machine}: {reason}")
+        if yanked := [line for line in done.stderr.splitlines() if "yanked version" in line]:
+            raise LockError(f"a version was withdrawn by its makers, choose another one: {yanked[0]}")
         return read_report(json.loads(report.read_text(encoding="utf-8")))
 
 
