@@ -102,7 +102,7 @@ def a_source(tmp_path, monkeypatch):
 
     Other = exercise("98.11").use(Other)
     '''
-    (tmp_path / "98_some_lesson.py").write_text(textwrap.dedent(source))
+    (tmp_path / "98_some_lesson.py").write_text(textwrap.dedent(source), encoding="utf-8")
     monkeypatch.setattr(places, "SOURCES", tmp_path)
 
 
@@ -468,7 +468,7 @@ def test_the_solution_is_the_code_of_the_lecture(a_source):
 
 def test_a_progress_file_that_cannot_be_written_costs_one_sentence(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
+    blocked.write_text("not a folder", encoding="utf-8")
     monkeypatch.setenv("COURSE_PROGRESS", str(blocked / "progress.jsonl"))
     result = exercise("98.1").check(double)
     assert result.status == "passed"

@@ -41,11 +41,10 @@ def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> b
     print(f"{name} ...", flush=True)
     start = time.perf_counter()
     try:
-        rows = run()
+        rows = checked(run(), name)
     except Exception as error:
         traceback.print_exc()
         rows = [{"what": f"the part {name} itself", "ok": False, "said": f"{type(error).__name__}: {error}"}]
-    rows = checked(rows, name)
     seconds = time.perf_counter() - start
     entry = {"machine": machine(), "date": datetime.date.today().isoformat(), "seconds": round(seconds), "rows": rows}
     folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ The last line that it prints is JSON.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -36,12 +37,10 @@ def lesson(number: str, threads: int | str = 1) -> dict:
     compared = compared_cells(saved)
     return {
         "compared": len(compared),
-        "different": different(compared, compared_cells(result.notebook)),
-        "shown": [cell.outputs for cell in compared_cells(result.notebook)],
-        "pictures": len(pictures(result.notebook)),
-        "other_pictures": sum(
-            one != other for one, other in zip(pictures(saved), pictures(result.notebook), strict=True)
-        ),
+        "different": different(compared, result.notebook),
+        "sum": hashlib.sha256(build.serialised(result.notebook)).hexdigest(),
+        "pictures": len(pictures(saved)),
+        "other_pictures": len(set(pictures(saved)) - set(pictures(result.notebook))),
         "warnings": warnings_of(result.notebook),
         "seconds": round(result.seconds, 1),
         "mebibytes": round(result.mebibytes),
@@ -55,11 +54,10 @@ def with_threads(notebook: nbformat.NotebookNode, threads: int) -> None:
     cell.source = cell.source.replace(line.format(1), line.format(threads))
 
 
-def different(one: list, other: list) -> list[str]:
-    """The first lines of the cells whose outputs differ."""
-    return [
-        left.source.splitlines()[0] for left, right in zip(one, other, strict=True) if left.outputs != right.outputs
-    ]
+def different(compared: list[nbformat.NotebookNode], notebook: nbformat.NotebookNode) -> list[str]:
+    """The first lines of the compared cells whose outputs are others in the notebook."""
+    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+    return [cell.source.splitlines()[0] for cell in compared if cell.outputs != outputs[cell.id]]
 
 
 def pictures(notebook: nbformat.NotebookNode) -> list[str]:

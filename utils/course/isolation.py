@@ -256,7 +256,7 @@ def _use_own_streams(printed_write: int) -> None:
     """Everything printed goes into the pipe; the kernel's own streams and sockets stay untouched."""
     os.dup2(printed_write, 1)
     os.dup2(printed_write, 2)
-    sys.stdin = open(os.devnull)  # noqa: SIM115 (stays open until the child ends)
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (stays open until the child ends)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace", write_through=True)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
@@ -288,7 +288,7 @@ def _limit_memory(mebibytes: int) -> Callable[[], None]:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     limit = pages * resource.getpagesize() + mebibytes * MEBIBYTE
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
