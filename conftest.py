@@ -5,6 +5,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from utils.course.places import has_home
+
 pytest_plugins = ["utils.course.nbval_rules", "tests.sharing"]
 
 _is_worker = "PYTEST_XDIST_WORKER" in os.environ
@@ -17,6 +19,8 @@ if not _is_worker:
     os.environ["COURSE_PROGRESS"] = str(_folder / "progress.jsonl")
     os.environ["MPLBACKEND"] = "Agg"
     os.environ["IPYTHONDIR"] = str(_folder / "ipython")
+    if not has_home():
+        os.environ["HOME"] = str(_folder)
     for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         os.environ[_variable] = "1"
 

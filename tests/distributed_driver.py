@@ -52,7 +52,7 @@ def stopped_run(number: int, job: Job, folder: Path, **options) -> None:
 
 def several(folder: Path) -> None:
     with team(120) as workers:
-        for one in json.loads((folder / "jobs.json").read_text()):
+        for one in json.loads((folder / "jobs.json").read_text(encoding="utf-8")):
             job, place = Job(**one["job"]), folder / one["name"]
             options = {"team": workers, "every": 2, "report": 3}
             if one.get("stop"):
@@ -66,7 +66,7 @@ def disagree(folder: Path, workers: Team) -> None:
     try:
         run(Job(seed=workers.rank, batch=workers.size), folder / "disagree", team=workers)
     except RunError as problem:
-        (folder / f"disagree-{workers.rank}.txt").write_text(str(problem))
+        (folder / f"disagree-{workers.rank}.txt").write_text(str(problem), encoding="utf-8")
 
 
 def killed(mark: Path, call: int, arguments: list[str]) -> int:

@@ -28,7 +28,7 @@ def shown(part, monkeypatch, **results):
 
 def test_a_result_says_on_which_processor_with_which_versions_and_how_long(tmp_path):
     bench.measure("bert_speed", lambda: {"rows": []}, tmp_path)
-    entry = json.loads((tmp_path / "bert_speed.json").read_text())
+    entry = json.loads((tmp_path / "bert_speed.json").read_text(encoding="utf-8"))
     assert entry["processor"] == bench.processor() != ""
     assert entry["versions"].keys() == {"transformers"} and entry["seconds"] >= 0
     assert entry["threads"] == 1 and stored("bert_speed", tmp_path).result == {"rows": []}
@@ -39,7 +39,7 @@ def test_a_machine_that_is_not_quiet_is_told(worked, told, tmp_path, monkeypatch
     works = iter([10.0, 10.0 + worked])
     monkeypatch.setattr(bench, "work_of_others", lambda: next(works))
     bench.measure("regression", lambda: time.sleep(1.1), tmp_path)
-    others = json.loads((tmp_path / "regression.json").read_text())["others"]
+    others = json.loads((tmp_path / "regression.json").read_text(encoding="utf-8"))["others"]
     assert others == pytest.approx(worked / 1.1, rel=0.5) and ("not quiet" in capsys.readouterr().out) == told
 
 
@@ -194,7 +194,7 @@ def test_a_copy_that_is_out_of_step_is_not_measured(tmp_path):
     run = growth.notebook_runs((1,), tmp_path)[1]
     run()
     (source,) = (tmp_path / "notebooks/src").iterdir()
-    source.write_text(source.read_text() + "\n# %%\n1 + 1\n")
+    source.write_text(source.read_text(encoding="utf-8") + "\n# %%\n1 + 1\n", encoding="utf-8")
     with pytest.raises(AssertionError, match="in step"):
         run()
 

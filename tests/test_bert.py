@@ -272,7 +272,7 @@ def test_more_or_fewer_layers_than_the_sizes_say_are_refused():
 
 
 def test_a_config_of_another_kind_is_refused(folder):
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert BertSizes.of(config) == BertSizes(30522, 384, 6, 12, 1536, 512, 2, 1e-12)
     with pytest.raises(WeightsError, match="hidden_act 'gelu', got 'relu'"):
         BertSizes.of(config | {"hidden_act": "relu"})

@@ -390,7 +390,7 @@ def test_the_boxes_of_the_course_have_names_of_their_own_and_a_size_for_the_bar(
 def test_the_boxes_of_the_course_are_there_and_whole():
     for one in box_list.BOXES:
         assert boxes.is_whole(one, fetch(one))
-    assert json.loads((fetch(box_list.MINILM) / "config.json").read_text())["num_hidden_layers"] == 6
+    assert json.loads((fetch(box_list.MINILM) / "config.json").read_text(encoding="utf-8"))["num_hidden_layers"] == 6
 
 
 @pytest.mark.parametrize(

@@ -338,9 +338,9 @@ def built(tmp_path_factory) -> Shop:
     """A lesson that uses a library of its own, built once; tests copy what they change."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "utils" / "static").mkdir(parents=True)
-    (folder / "utils" / "__init__.py").write_text('STATIC = "static"\n')
-    (folder / "utils" / "sums.py").write_text('"""Sums."""\nONE = 1\n')
-    (folder / "utils" / "static" / "view.js").write_text("1")
+    (folder / "utils" / "__init__.py").write_text('STATIC = "static"\n', encoding="utf-8")
+    (folder / "utils" / "sums.py").write_text('"""Sums."""\nONE = 1\n', encoding="utf-8")
+    (folder / "utils" / "static" / "view.js").write_text("1", encoding="utf-8")
     code = (
         ENGINE
         + SOLVED
@@ -374,7 +374,7 @@ def test_a_forced_execution_gives_the_same_bytes(built, tmp_path):
 
 
 def test_a_first_build_measures_and_writes_the_timing_file(built):
-    entry = json.loads((built.sources / "timing.json").read_text())["01_sums"]
+    entry = json.loads((built.sources / "timing.json").read_text(encoding="utf-8"))["01_sums"]
     assert set(entry) == {"seconds", "mebibytes", "measured", "machine"}
     assert 0 < entry["seconds"] < 60 and 20 < entry["mebibytes"] < 1000
 
@@ -386,15 +386,15 @@ def test_the_built_notebooks_are_in_step_with_their_source(built):
 
 def _edit_source(shop):
     path = shop.source("01_sums")
-    path.write_text(path.read_text().replace("# one", "# 1"))
+    path.write_text(path.read_text(encoding="utf-8").replace("# one", "# 1"), encoding="utf-8")
 
 
 def _edit_library(shop):
-    (shop.root / "utils" / "sums.py").write_text("ONE = 2\n")
+    (shop.root / "utils" / "sums.py").write_text("ONE = 2\n", encoding="utf-8")
 
 
 def _edit_script(shop):
-    (shop.root / "utils" / "static" / "view.js").write_text("2")
+    (shop.root / "utils" / "static" / "view.js").write_text("2", encoding="utf-8")
 
 
 def _edit_timing(shop):
@@ -405,8 +405,8 @@ def _edit_definitions(shop):
     folder = shop.root / "utils" / "course" / "lessons"
     folder.mkdir(parents=True)
     for package in (folder, folder.parent):
-        (package / "__init__.py").write_text("")
-    (folder / "lesson01.py").write_text("# new")
+        (package / "__init__.py").write_text("", encoding="utf-8")
+    (folder / "lesson01.py").write_text("# new", encoding="utf-8")
 
 
 @pytest.mark.parametrize("edit", [_edit_source, _edit_library, _edit_script, _edit_timing, _edit_definitions])
@@ -419,8 +419,8 @@ def test_a_change_of_anything_a_lesson_depends_on_makes_it_stale(built, tmp_path
 
 def test_a_comment_in_the_library_makes_nothing_stale(built, tmp_path):
     shop = copy_of(built, tmp_path)
-    (shop.root / "utils" / "sums.py").write_text('"""All sums."""\n# the first\nONE = 1\n')
-    (shop.root / "utils" / "unused.py").write_text("NEW = 1\n")
+    (shop.root / "utils" / "sums.py").write_text('"""All sums."""\n# the first\nONE = 1\n', encoding="utf-8")
+    (shop.root / "utils" / "unused.py").write_text("NEW = 1\n", encoding="utf-8")
     assert check_in_sync("01_sums", shop) == []
 
 
@@ -429,7 +429,7 @@ def test_a_comment_in_the_definitions_counts_because_a_lesson_may_show_it(built,
     _edit_definitions(shop)
     source = building.read_lesson("01_sums", shop)
     before = building.lesson_key("01_sums", source, shop)
-    (shop.root / "utils" / "course" / "lessons" / "lesson01.py").write_text("# newer")
+    (shop.root / "utils" / "course" / "lessons" / "lesson01.py").write_text("# newer", encoding="utf-8")
     assert building.lesson_key("01_sums", source, shop) != before
 
 
@@ -439,7 +439,7 @@ def test_the_data_files_that_a_lesson_names_count(tmp_path):
     (tmp_path / "data").mkdir()
     keys = set()
     for facts in ("one", "two"):
-        (tmp_path / "data" / "facts.txt").write_text(facts)
+        (tmp_path / "data" / "facts.txt").write_text(facts, encoding="utf-8")
         keys.add(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
     assert len(keys) == 2
 
@@ -475,14 +475,14 @@ def test_a_notebook_that_is_not_what_its_source_gives_is_described(built, tmp_pa
 def test_missing_and_broken_notebooks_are_described(built, tmp_path):
     shop = copy_of(built, tmp_path)
     shop.lecture("01_sums").unlink()
-    shop.student("01_sums").write_text("{")
+    shop.student("01_sums").write_text("{", encoding="utf-8")
     first, second, *_ = check_in_sync("01_sums", shop)
     assert "notebooks/01_sums.ipynb is missing" in first and "cannot be read" in second
 
 
 def test_a_notebook_without_source_is_described(built, tmp_path):
     shop = copy_of(built, tmp_path)
-    (shop.lectures / "Untitled.ipynb").write_text("{}")
+    (shop.lectures / "Untitled.ipynb").write_text("{}", encoding="utf-8")
     assert building.strays(shop) == ["notebooks/Untitled.ipynb has no source: delete or rename it"]
 
 
@@ -570,8 +570,8 @@ def verdicts(tmp_path_factory) -> dict[str, str]:
         path = folder / f"{name}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(small_notebook(name, codes), path)
-    (folder / "conftest.py").write_text('pytest_plugins = ["utils.course.nbval_rules"]\n')
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "conftest.py").write_text('pytest_plugins = ["utils.course.nbval_rules"]\n', encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "--junitxml=report.xml", "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=170)
     assert (folder / "report.xml").exists(), done.stdout + done.stderr

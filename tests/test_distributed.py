@@ -129,7 +129,7 @@ def three(tmp_path_factory, text_file):
     )  # the first batch of several workers does not count
     for one in todo:
         with_text(folder / one["name"], text_file)
-    (folder / "jobs.json").write_text(json.dumps(todo))
+    (folder / "jobs.json").write_text(json.dumps(todo), encoding="utf-8")
     torchrun(3, "-m", "tests.distributed_driver", "several", folder)
     return folder
 
@@ -243,7 +243,7 @@ def test_the_jobs_above_have_workers_that_are_asked_more_and_less_than_others_an
 
 
 def test_workers_that_were_given_different_settings_all_say_so(three):
-    told = {(three / f"disagree-{rank}.txt").read_text() for rank in range(3)}
+    told = {(three / f"disagree-{rank}.txt").read_text(encoding="utf-8") for rank in range(3)}
     assert len(told) == 1 and re.search(r"worker 0 on \S+ has seed 0, and worker 1 on \S+ has seed 1", told.pop())
 
 

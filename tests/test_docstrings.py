@@ -61,15 +61,16 @@ def test_docstrings_are_read_and_never_run(tmp_path):
     (tmp_path / "package" / "test").mkdir(parents=True)
     (tmp_path / "site-packages" / "other").mkdir(parents=True)
     (tmp_path / "config-3.11").mkdir()
-    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n')
+    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n', encoding="utf-8")
     (tmp_path / "package" / "one.py").write_text(
         'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n        def inner(): "Inner."\n'
         'if x:\n    async def c(): "First."\nelse:\n    def c(): "Second."\n'
-        'try:\n    pass\nexcept ImportError:\n    def d(): "Fallback."\n\ndef bare(): pass\n'
+        'try:\n    pass\nexcept ImportError:\n    def d(): "Fallback."\n\ndef bare(): pass\n',
+        encoding="utf-8",
     )
     for place in ("package/test/two.py", "site-packages/other/three.py", "config-3.11/four.py", "not-a-name.py"):
-        (tmp_path / place).write_text('"""Left out."""')
-    (tmp_path / "broken.py").write_text("def (:\n")
+        (tmp_path / place).write_text('"""Left out."""', encoding="utf-8")
+    (tmp_path / "broken.py").write_text("def (:\n", encoding="utf-8")
     assert documents(tmp_path) == (
         Document("The package.", "package", "", "module"),
         Document("A class.\n\nIndented.", "package.one", "A", "class"),
@@ -85,7 +86,7 @@ def test_a_python_without_sources_says_so(tmp_path):
     with pytest.raises(NoText, match="came without the sources of its library"):
         documents(tmp_path)
     (tmp_path / "little").mkdir()
-    (tmp_path / "little" / "json.py").write_text('"""Left alone."""')
+    (tmp_path / "little" / "json.py").write_text('"""Left alone."""', encoding="utf-8")
     with pytest.raises(NoText, match="examples for the train of the task families, got none"):
         families_task(tmp_path / "little")
 
@@ -107,7 +108,7 @@ def test_the_library_is_there_without_its_tests(library):
 def test_reading_leaves_the_collector_of_cycles_as_it_was(tmp_path):
     for name in "ab":
         (tmp_path / name).mkdir()
-        (tmp_path / name / "module.py").write_text('"""Text."""')
+        (tmp_path / name / "module.py").write_text('"""Text."""', encoding="utf-8")
     assert gc.isenabled() and documents(tmp_path / "a") and gc.isenabled()
     gc.disable()
     try:
@@ -153,7 +154,7 @@ def test_a_module_more_moves_few_others(tmp_path):
     for folder, modules in (("before", names), ("after", [*names, "another"])):
         (tmp_path / folder / "email").mkdir(parents=True)
         for name in modules:
-            (tmp_path / folder / "email" / f"{name}.py").write_text('"""A text."""')
+            (tmp_path / folder / "email" / f"{name}.py").write_text('"""A text."""', encoding="utf-8")
     before, after = parts_of_modules(tmp_path / "before"), parts_of_modules(tmp_path / "after")
     assert Counter(before.values())["test"] in (8, 9) and len(after) == 41
     assert sum(after[module] != part for module, part in before.items()) <= 3
@@ -207,7 +208,9 @@ def test_what_is_said_in_many_modules_is_kept_once_and_held_out(tmp_path):
     shared = "This is what every module says of itself, in so many words, and it is long enough to be an example."
     for number in range(20):
         own = f"This is what module {number} says of itself, and nobody else does; it is long enough to be an example."
-        (tmp_path / "email" / f"m{number:02}.py").write_text(f'"""{own}"""\ndef f():\n    """{shared}"""')
+        (tmp_path / "email" / f"m{number:02}.py").write_text(
+            f'"""{own}"""\ndef f():\n    """{shared}"""', encoding="utf-8"
+        )
     task = families_task(tmp_path)
     assert [[one.text for one in getattr(task, part)].count(shared) for part in PARTS] == [0, 0, 1]
 
@@ -252,7 +255,7 @@ def test_what_does_not_follow_is_never_from_the_same_docstring(tmp_path):
     (tmp_path / "email").mkdir()
     for number in range(20):
         said = " ".join(f"In module{number} this is statement number {place} of twelve." for place in range(12))
-        (tmp_path / "email" / f"module{number}.py").write_text(f'"""{said}"""')
+        (tmp_path / "email" / f"module{number}.py").write_text(f'"""{said}"""', encoding="utf-8")
     task = continuation_task(tmp_path)
     apart = [one for part in PARTS for one in getattr(task, part) if one.label == "no"]
     assert len(apart) > 50 and all(one.text.split()[1] != one.second.split()[1] for one in apart)
@@ -324,7 +327,7 @@ def test_sources_are_chosen_and_validation_is_of_the_chosen_ones(library):
 
 
 def test_the_docstrings_of_torch_are_more_training_text_and_no_validation(monkeypatch, tmp_path):
-    (tmp_path / "tensor.py").write_text('"""A tensor of our own."""')
+    (tmp_path / "tensor.py").write_text('"""A tensor of our own."""', encoding="utf-8")
     monkeypatch.setattr(docstrings, "torch_folder", lambda: tmp_path)
     with_torch, without = pretraining_texts(SOURCES), pretraining_texts()
     assert with_torch.train == (*without.train, "A tensor of our own.")

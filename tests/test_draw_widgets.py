@@ -501,17 +501,19 @@ def test_a_truth_that_is_no_distribution_is_refused(truth):
 
 @pytest.mark.parametrize("path", sorted(STATIC.iterdir()), ids=lambda path: path.name)
 def test_the_page_asks_no_other_host_for_anything(path):
-    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", path.read_text()))
+    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", path.read_text(encoding="utf-8")))
     assert addresses <= {"http://www.w3.org/2000/svg"}  # a name, not a place
-    assert not re.search(r"@import|\bimport\s*\(|^import |fetch\(|XMLHttpRequest", path.read_text(), re.MULTILINE)
+    assert not re.search(
+        r"@import|\bimport\s*\(|^import |fetch\(|XMLHttpRequest", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.css")), ids=lambda path: path.name)
 def test_letters_on_the_page_are_large_enough_to_be_projected(path):
-    sizes = re.findall(r"font(?:-size)?:[^;]*?(\d+)px", path.read_text())
+    sizes = re.findall(r"font(?:-size)?:[^;]*?(\d+)px", path.read_text(encoding="utf-8"))
     assert sizes and min(map(int, sizes)) >= 14
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.css")), ids=lambda path: path.name)
 def test_every_theme_colour_has_a_fallback(path):
-    assert not re.findall(r"var\(--jp-[\w-]+\)", path.read_text())
+    assert not re.findall(r"var\(--jp-[\w-]+\)", path.read_text(encoding="utf-8"))

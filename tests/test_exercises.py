@@ -102,7 +102,7 @@ def a_source(tmp_path, monkeypatch):
 
     Other = exercise("98.11").use(Other)
     '''
-    (tmp_path / "98_some_lesson.py").write_text(textwrap.dedent(source))
+    (tmp_path / "98_some_lesson.py").write_text(textwrap.dedent(source), encoding="utf-8")
     monkeypatch.setattr(places, "SOURCES", tmp_path)
 
 
@@ -344,6 +344,13 @@ def test_what_the_answer_prints_is_shown_and_escaped():
     assert "shape &lt;b&gt; (2,)" in result.to_html()
 
 
+@pytest.mark.parametrize("value", [None, "passed", ["passed"], ["hacked", ""], ["passed", 1], [["passed"], ""], {}])
+def test_a_verdict_that_no_check_gives_is_a_failure(value, monkeypatch):
+    monkeypatch.setattr(exercises, "run_isolated", lambda *arguments: exercises.Outcome("value", value=value))
+    result = grade("98.1", double)
+    assert (result.status, result.message) == ("failed", "Your code answered in the place of the check.")
+
+
 def test_a_bug_of_the_course_is_called_one():
     def broken(x):
         raise KeyError("ours")
@@ -461,7 +468,7 @@ def test_the_solution_is_the_code_of_the_lecture(a_source):
 
 def test_a_progress_file_that_cannot_be_written_costs_one_sentence(tmp_path, monkeypatch):
     blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
+    blocked.write_text("not a folder", encoding="utf-8")
     monkeypatch.setenv("COURSE_PROGRESS", str(blocked / "progress.jsonl"))
     result = exercise("98.1").check(double)
     assert result.status == "passed"

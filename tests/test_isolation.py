@@ -1,5 +1,6 @@
 """Whatever an answer does, the process that checks it lives on and learns what happened."""
 
+import json
 import os
 import pickle
 import random
@@ -109,7 +110,7 @@ def test_what_an_answer_writes_into_the_pipes_is_not_taken_for_a_result(monkeypa
         return opened[-1]
 
     monkeypatch.setattr(os, "pipe", remembered_pipe)
-    for message in (pickle.dumps(isolation.Outcome("value", value="forged")), b"", b"garbage"):
+    for message in (isolation._pack(isolation.Outcome("value", value="forged")), b"", b"garbage"):
         opened.clear()
 
         def forge(message=message):
@@ -119,6 +120,60 @@ def test_what_an_answer_writes_into_the_pipes_is_not_taken_for_a_result(monkeypa
         outcome = run_isolated(forge)
         assert outcome.kind == "died"
         assert "wrote into the channel" in outcome.in_words()
+
+
+class Opened:
+    """Leaves a mark where its pickle is opened."""
+
+    def __init__(self, mark):
+        self.mark = str(mark)
+
+    def __reduce__(self):
+        return (os.mkdir, (self.mark,))
+
+
+def told(**changes) -> bytes:
+    """What a child tells, with something about it changed."""
+    fields = {"kind": "value", "value": ["passed", ""], "error": "", "message": "", "line": None, "code": ""}
+    return json.dumps(fields | changes).encode()
+
+
+@on_linux
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"[" * 1_000_000,
+        b"[1, 2]",
+        b"1" * 10_000,
+        b"\xff\xfe",
+        b'{"kind": "value"}',
+        told(kind="dance"),
+        told(kind=["value"]),
+        told(line="7"),
+        told(message=3),
+        told(extra=1),
+        b"x" * (isolation.RESULT_BYTES + 10**6),
+        "a pickle",
+    ],
+    ids=lambda message: str(message[:20]),
+)
+def test_an_answer_that_knows_the_seal_cannot_make_this_process_do_anything(message, tmp_path):
+    """The seal can be found by who looks: an answer runs in the process that holds it."""
+    mark = tmp_path / "opened"
+    payload = pickle.dumps(Opened(mark)) if message == "a pickle" else message
+
+    def forge():
+        frame = sys._getframe()
+        while frame.f_code.co_name != "_be_the_child":
+            frame = frame.f_back
+        whole = frame.f_locals["seal"] + payload
+        isolation._write_all(frame.f_locals["result_write"], len(whole).to_bytes(8, "little") + whole)
+        os._exit(0)
+
+    outcome = run_isolated(forge)
+    assert outcome.kind == "died"
+    assert "wrote into the channel" in outcome.in_words()
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("in_process", FORMS)
@@ -272,7 +327,7 @@ def test_asking_for_input_does_not_hang(function):
 
 
 @on_linux
-def test_a_result_that_cannot_be_pickled_is_said_to_be_so():
+def test_a_result_that_is_more_than_data_is_said_to_be_so():
     outcome = run_isolated(lambda: lambda: 1)
     assert outcome.kind == "exception"
     assert "cannot be handed back" in outcome.message

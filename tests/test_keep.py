@@ -73,10 +73,10 @@ def shelf(tmp_path, monkeypatch, said):
     monkeypatch.setattr(keep, "_STARTED", time.time() + 1000)
     package = tmp_path / "shelf"
     package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "sizes.py").write_text("SIZE = 1\n")
-    (package / "training.py").write_text(textwrap.dedent(MODULE))
-    (tmp_path / "facts.txt").write_text("one")
+    (package / "__init__.py").write_text("", encoding="utf-8")
+    (package / "sizes.py").write_text("SIZE = 1\n", encoding="utf-8")
+    (package / "training.py").write_text(textwrap.dedent(MODULE), encoding="utf-8")
+    (tmp_path / "facts.txt").write_text("one", encoding="utf-8")
     return Shelf(tmp_path, said)
 
 
@@ -93,9 +93,9 @@ class Shelf:
 
     def edit(self, file, old, new):
         path = self.folder / "shelf" / file
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         assert old in text
-        path.write_text(text.replace(old, new))
+        path.write_text(text.replace(old, new), encoding="utf-8")
         stamp = time.time_ns() + len(text) * 1_000_000
         os.utime(path, ns=(stamp, stamp))
 
@@ -248,11 +248,11 @@ def test_changed_data_trains_again(shelf):
     module.read(1)
     module.read(1)
     assert module.CALLS == ["read"]
-    (shelf.folder / "facts.txt").write_text("two")
+    (shelf.folder / "facts.txt").write_text("two", encoding="utf-8")
     module.read(1)
     assert module.CALLS == ["read", "read"]
     module.read_named("facts.txt")
-    (shelf.folder / "facts.txt").write_text("three")
+    (shelf.folder / "facts.txt").write_text("three", encoding="utf-8")
     module.read_named("facts.txt")
     assert module.CALLS[2:] == ["read_named", "read_named"]
 
@@ -304,7 +304,7 @@ def test_a_result_cannot_depend_on_the_global_random_state_nor_change_it(shelf):
 
 
 def test_a_folder_that_cannot_be_written_gives_way_to_a_temporary_one(shelf, monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "kept"))
     monkeypatch.setattr(keep.tempfile, "gettempdir", lambda: str(tmp_path / "spare"))
     keep._say_once.cache_clear()
@@ -360,7 +360,8 @@ def test_a_second_process_waits_for_the_first(shelf):
                 time.sleep(1.0)
                 return seed
             """
-        )
+        ),
+        encoding="utf-8",
     )
     log = shelf.folder / "log"
     # The start of the file is older than the processes.
@@ -372,14 +373,15 @@ def test_a_second_process_waits_for_the_first(shelf):
     runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
     answers = [run.communicate(timeout=60) for run in runs]
     assert [out.strip() for out, _ in answers] == ["3", "3"], answers
-    assert log.read_text() == "trained\n"
+    assert log.read_text(encoding="utf-8") == "trained\n"
     words = sorted(err.strip().splitlines()[-1].split()[0] for _, err in answers)
     assert words == ["kept", "trained"]
 
 
 def test_a_process_that_dies_while_training_leaves_nothing_behind(shelf):
     (shelf.folder / "shelf" / "dying.py").write_text(
-        "import os\nfrom utils.training import keep\n\n@keep.kept\ndef train(seed):\n    os._exit(9)\n"
+        "import os\nfrom utils.training import keep\n\n@keep.kept\ndef train(seed):\n    os._exit(9)\n",
+        encoding="utf-8",
     )
     os.utime(shelf.folder / "shelf" / "dying.py", (1, 1))
     os.utime(shelf.folder / "shelf" / "__init__.py", (1, 1))
@@ -420,7 +422,7 @@ def test_the_closure_follows_every_kind_of_import(tmp_path):
         "unused.py": "",
     }
     for name, code in files.items():
-        (package / name).write_text(code)
+        (package / name).write_text(code, encoding="utf-8")
     found = fingerprint.closure(["pack.a"], tmp_path)
     assert list(found) == ["pack", "pack.a", "pack.b", "pack.d", "pack.deep", "pack.deep.c", "pack.e"]
 
@@ -437,7 +439,7 @@ def test_package_data_counts_when_a_module_of_the_closure_names_it(tmp_path):
     for name, content in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
 
     def names(*modules):
         return [path.name for path in fingerprint.package_data(fingerprint.closure(modules, tmp_path))]

@@ -21,7 +21,7 @@ def make(tmp_path, *arguments, **env):
     """Run make in a checkout whose path has spaces, with an environment of one's own."""
     checkout = tmp_path / "a path with spaces"
     (checkout / "utils/course").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "utils/course/bootstrap.py"):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock", "utils/course/bootstrap.py"):
         shutil.copy(ROOT / name, checkout / name)
     done = subprocess.run(
         ["make", *arguments], cwd=checkout, env={**os.environ, **env}, capture_output=True, text=True, timeout=60
@@ -74,9 +74,9 @@ def test_an_environment_that_is_ready_is_not_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(bootstrap, "STAMP", str(tmp_path / "course-ready"))
     monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
     assert not bootstrap.is_ready("lab")
-    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("test"))
+    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("test"), encoding="utf-8")
     assert bootstrap.is_ready("lab") and bootstrap.is_ready("test"), "the test environment also serves the lab"
-    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("lab"))
+    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("lab"), encoding="utf-8")
     assert bootstrap.is_ready("lab") and not bootstrap.is_ready("test")
     monkeypatch.setattr(bootstrap, "wanted_stamp", lambda level: "another dependency " + level)
     assert not bootstrap.is_ready("lab")
@@ -86,38 +86,38 @@ def test_an_environment_that_is_ready_is_not_made_again(tmp_path, monkeypatch):
 def rooms(tmp_path):
     students, work = tmp_path / "exercises", tmp_path / "work"
     students.mkdir()
-    (students / "01_lesson.ipynb").write_text("first edition")
+    (students / "01_lesson.ipynb").write_text("first edition", encoding="utf-8")
     return students, work
 
 
 def test_student_notebooks_are_copied_once_and_never_overwritten(rooms):
     students, work = rooms
     assert lab.copy_once(students, work) == []
-    (work / "01_lesson.ipynb").write_text("my own work")
-    (students / "02_lesson.ipynb").write_text("new lesson")
+    (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
+    (students / "02_lesson.ipynb").write_text("new lesson", encoding="utf-8")
     assert lab.copy_once(students, work) == []
-    assert (work / "01_lesson.ipynb").read_text() == "my own work"
-    assert (work / "02_lesson.ipynb").read_text() == "new lesson"
+    assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
+    assert (work / "02_lesson.ipynb").read_text(encoding="utf-8") == "new lesson"
 
 
 def test_a_newer_edition_is_told_and_still_not_copied_over(rooms):
     students, work = rooms
     lab.copy_once(students, work)
-    (work / "01_lesson.ipynb").write_text("my own work")
-    (students / "01_lesson.ipynb").write_text("second edition")
+    (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
+    (students / "01_lesson.ipynb").write_text("second edition", encoding="utf-8")
     (news,) = lab.copy_once(students, work)
     assert "01_lesson.ipynb has a newer version" in news
-    assert (work / "01_lesson.ipynb").read_text() == "my own work"
+    assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
 
 
 def test_a_damaged_record_of_copies_costs_nothing(rooms):
     students, work = rooms
     lab.copy_once(students, work)
-    (work / ".copied.json").write_text("{half a fi")
-    (work / "01_lesson.ipynb").write_text("my own work")
+    (work / ".copied.json").write_text("{half a fi", encoding="utf-8")
+    (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
     lab.copy_once(students, work)
-    assert (work / "01_lesson.ipynb").read_text() == "my own work"
-    json.loads((work / ".copied.json").read_text())
+    assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
+    json.loads((work / ".copied.json").read_text(encoding="utf-8"))
 
 
 def test_a_taken_port_gives_the_next_one():

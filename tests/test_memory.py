@@ -418,7 +418,7 @@ def test_no_test_story_is_a_training_story(task):
 
 def write_task(folder, task, parts=("train", "test")):
     for seed, part in enumerate(parts):
-        (folder / f"qa{task}_some-name_{part}.txt").write_text(story_text(task, 40, seed))
+        (folder / f"qa{task}_some-name_{part}.txt").write_text(story_text(task, 40, seed), encoding="utf-8")
 
 
 def test_files_are_read_instead_of_generated_and_a_changed_file_trains_again(tmp_path):
@@ -426,7 +426,7 @@ def test_files_are_read_instead_of_generated_and_a_changed_file_trains_again(tmp
     first = train_task(15, 1, epochs=1, folder=tmp_path)
     assert len(task_questions(15, tmp_path)[0]) == 40
     assert torch.equal(train_task(15, 1, epochs=1, folder=tmp_path)["loss"], first["loss"])
-    (tmp_path / "qa15_some-name_train.txt").write_text(story_text(15, 40, 2))
+    (tmp_path / "qa15_some-name_train.txt").write_text(story_text(15, 40, 2), encoding="utf-8")
     assert not torch.equal(train_task(15, 1, epochs=1, folder=tmp_path)["loss"], first["loss"])
 
 

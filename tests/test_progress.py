@@ -44,7 +44,7 @@ def test_events_make_the_state(file):
     assert state.exercise("1.1") == progress.ExerciseState("passed", hints=2, solution=False)
     assert state.exercise("1.2") == progress.ExerciseState("not attempted", hints=0, solution=True)
     assert state.quizzes == {"1.a": progress.QuizState(2, False)}
-    assert json.loads(file.read_text().split("\n")[0]) == {"version": 2}
+    assert json.loads(file.read_text(encoding="utf-8").split("\n")[0]) == {"version": 2}
 
 
 def test_what_was_passed_stays_passed(file):
@@ -191,21 +191,21 @@ def test_a_long_journal_is_made_short_and_damage_is_kept_aside(file):
 def test_the_first_version_is_taken_over_without_loss(file, indent):
     file.parent.mkdir()
     old = json.dumps({"passed": ["0.1", "1.1", "1.10"]}, indent=indent)
-    file.write_text(old)
+    file.write_text(old, encoding="utf-8")
     assert statuses() == dict.fromkeys(("0.1", "1.1", "1.10"), "passed")
     assert progress.record_check("1.2", "failed") == ""
     assert statuses() == {**dict.fromkeys(("0.1", "1.1", "1.10"), "passed"), "1.2": "failed"}
-    assert json.loads(file.read_text().split("\n")[0]) == {"version": 2}
-    assert file.with_name("progress.jsonl.version1").read_text() == old
+    assert json.loads(file.read_text(encoding="utf-8").split("\n")[0]) == {"version": 2}
+    assert file.with_name("progress.jsonl.version1").read_text(encoding="utf-8") == old
 
 
 def test_a_newer_version_is_left_alone(file):
     file.parent.mkdir()
     content = '{"version": 3}\n{"something": "else"}\n'
-    file.write_text(content)
+    file.write_text(content, encoding="utf-8")
     assert "newer version of the course" in progress.read().trouble
     assert "not saved" in progress.record_check("1.1", "passed")
-    assert file.read_text() == content
+    assert file.read_text(encoding="utf-8") == content
 
 
 # Trouble with the disk
@@ -249,7 +249,7 @@ def test_a_file_that_is_a_folder_is_one_sentence(file):
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.jsonl"))
     assert "not saved" in progress.record_check("1.1", "passed")
     assert "could not be read" in progress.read().trouble

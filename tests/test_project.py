@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from utils.course.places import ROOT
 from utils.course.readme import LECTURERS, README, filled_in
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
 TESTING = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
 # Needed without being imported: programs, pytest plugins, the kernel itself.
@@ -39,7 +39,7 @@ def imported_distributions(files):
     """Names on the package index of everything that these files import from outside."""
     modules = set()
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 modules |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -76,7 +76,11 @@ def test_nothing_is_declared_for_tests_that_the_course_needs_already():
 
 
 def test_constraints_fix_one_allowed_version_of_every_dependency():
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
     fixed = {}
     for line in lines:
         requirement = Requirement(line)
@@ -88,7 +92,7 @@ def test_constraints_fix_one_allowed_version_of_every_dependency():
 
 
 def test_conda_and_pip_ask_for_the_same_things():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     assert environment["name"] == PROJECT["name"]
     conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
     (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
@@ -99,17 +103,17 @@ def test_conda_and_pip_ask_for_the_same_things():
 
 
 def test_the_workflow_runs_the_readmes_test_command_on_every_supported_python():
-    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
     job = workflow["jobs"]["test"]
     assert job["steps"][-1] == {"run": "make test"}
     assert job["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
-    assert (ROOT / ".ci/run").read_text().rstrip().endswith("\nmake test")
-    assert re.search(r"^make test\b", README.read_text(), re.M)
+    assert (ROOT / ".ci/run").read_text(encoding="utf-8").rstrip().endswith("\nmake test")
+    assert re.search(r"^make test\b", README.read_text(encoding="utf-8"), re.M)
 
 
 @pytest.mark.parametrize("document", [README, LECTURERS], ids=lambda path: path.name)
 def test_tables_in_documents_say_what_was_measured(document):
-    assert filled_in(document.read_text()) == document.read_text(), "run `make readme`"
+    assert filled_in(document.read_text(encoding="utf-8")) == document.read_text(encoding="utf-8"), "run `make readme`"
 
 
 def test_a_document_with_an_unknown_or_open_block_is_refused():
@@ -120,7 +124,7 @@ def test_a_document_with_an_unknown_or_open_block_is_refused():
 
 def test_every_link_in_the_documents_leads_somewhere():
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "data/README.md"]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text(encoding="utf-8")):
             assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
@@ -142,5 +146,5 @@ def test_rooms_import_in_one_direction_only():
     }
     for room, may in allowed.items():
         for file in python_files(f"utils/{room}"):
-            for target in re.findall(r"^\s*(?:from|import) utils\.(\w+)", file.read_text(), re.M):
+            for target in re.findall(r"^\s*(?:from|import) utils\.(\w+)", file.read_text(encoding="utf-8"), re.M):
                 assert target in may, f"{file.relative_to(ROOT)} imports utils.{target}"

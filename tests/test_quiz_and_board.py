@@ -113,7 +113,7 @@ def test_a_quiz_is_found_by_its_id(monkeypatch):
 
 
 def test_a_guess_that_cannot_be_saved_is_shown_all_the_same(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.jsonl"))
     widget = QuizWidget(SHIFT)
     widget.options.value = 1

@@ -47,21 +47,22 @@ def test_a_python_without_the_manual_says_so(tmp_path, monkeypatch):
     with pytest.raises(NoText, match="came without it"):
         topics()
     (tmp_path / "pydoc_data").mkdir()
-    (tmp_path / "pydoc_data" / "topics.py").write_text("other = 1\n")
+    (tmp_path / "pydoc_data" / "topics.py").write_text("other = 1\n", encoding="utf-8")
     with pytest.raises(NoText, match="keeps them elsewhere"):
         topics()
-    (tmp_path / "pydoc_data" / "topics.py").write_text("topics: dict = {'a': ' b '}\n")
+    (tmp_path / "pydoc_data" / "topics.py").write_text("topics: dict = {'a': ' b '}\n", encoding="utf-8")
     assert topics() == {"a": "b"}
 
 
 def test_docstrings_are_read_and_never_run(tmp_path):
     (tmp_path / "package" / "test").mkdir(parents=True)
-    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n')
+    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n', encoding="utf-8")
     (tmp_path / "package" / "one.py").write_text(
-        'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n\nasync def c():\n    "d"\n'
+        'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n\nasync def c():\n    "d"\n',
+        encoding="utf-8",
     )
-    (tmp_path / "package" / "test" / "two.py").write_text('"""Left out."""')
-    (tmp_path / "broken.py").write_text("def (:\n")
+    (tmp_path / "package" / "test" / "two.py").write_text('"""Left out."""', encoding="utf-8")
+    (tmp_path / "broken.py").write_text("def (:\n", encoding="utf-8")
     assert docstrings(tmp_path) == {
         "package": "The package.",
         "package.one:A": "A class.\n\nIndented.",

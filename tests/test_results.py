@@ -76,11 +76,13 @@ def test_a_row_with_a_column_too_few_is_refused():
 def test_a_lesson_depends_on_the_stored_results_it_shows(tmp_path):
     shop = build.Shop(tmp_path)
     shop.sources.mkdir(parents=True)
-    shop.source("01_sums").write_text('# %%\nfrom utils.course.results import stored\nstored("speeds")\n')
+    shop.source("01_sums").write_text(
+        '# %%\nfrom utils.course.results import stored\nstored("speeds")\n', encoding="utf-8"
+    )
     folder = tmp_path / "tests/benchmarks/results"
     folder.mkdir(parents=True)
     keys = set()
     for result in (1, 2):
-        (folder / "speeds.json").write_text(json.dumps(result))
+        (folder / "speeds.json").write_text(json.dumps(result), encoding="utf-8")
         keys.add(build.lesson_key("01_sums", build.read_lesson("01_sums", shop), shop))
     assert len(keys) == 2

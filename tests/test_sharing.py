@@ -54,7 +54,7 @@ def test_workers_share_the_tests_of_one_file_by_lesson_and_each_test_is_run_once
     """In real workers: the tests of a lesson run in one process, in their order, and the two lessons in two."""
     folder = tmp_path / "tests" / "browser"
     folder.mkdir(parents=True)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (folder / "test_pages.py").write_text(
         "import os, time, pytest\n"
         "@pytest.fixture(scope='module', params=['01_one', '02_two'])\n"
@@ -62,7 +62,8 @@ def test_workers_share_the_tests_of_one_file_by_lesson_and_each_test_is_run_once
         "def note(name, page):\n"
         "    time.sleep(0.2)\n"
         "    open('ran', 'a').write(f'{page} {name} {os.getpid()}\\n')\n"
-        + "".join(f"def test_{name}(page): note({name!r}, page)\n" for name in "cab")
+        + "".join(f"def test_{name}(page): note({name!r}, page)\n" for name in "cab"),
+        encoding="utf-8",
     )
     shutil.copyfile(sharing.__file__, tmp_path / "sharing.py")
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
@@ -71,7 +72,7 @@ def test_workers_share_the_tests_of_one_file_by_lesson_and_each_test_is_run_once
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "-n", "2", "--dist", "loadfile"]
     done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, timeout=120)
     assert "6 passed" in done.stdout, done.stdout + done.stderr
-    ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
+    ran = [line.split() for line in (tmp_path / "ran").read_text(encoding="utf-8").splitlines()]
     by_page = {
         page: [(name, process) for other, name, process in ran if other == page] for page in ("01_one", "02_two")
     }

@@ -160,7 +160,7 @@ def work_of_others() -> float:
 def processor() -> str:
     """The processor in words, as the system names it."""
     file = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(), re.M) if file.exists() else None
+    found = re.search(r"^model name\s*:\s*(.+)$", file.read_text(encoding="utf-8"), re.M) if file.exists() else None
     return found[1].strip() if found else platform.processor() or platform.machine()
 
 

@@ -93,7 +93,9 @@ def _wait_until_it_answers(server: subprocess.Popen, port: int, token: str, log:
             raise
         except OSError:  # nobody listens yet
             time.sleep(0.02)
-    raise RuntimeError(f"expected an answer within {PATIENCE} s, got none; the log ends:\n{log.read_text()[-2000:]}")
+    raise RuntimeError(
+        f"expected an answer within {PATIENCE} s, got none; the log ends:\n{log.read_text(encoding='utf-8')[-2000:]}"
+    )
 
 
 def _kernel(port: int, token: str, folder: Path) -> BlockingKernelClient:

@@ -17,6 +17,8 @@ STAMP = os.path.join(VENV, "course-ready")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
 OLDEST = (3, 11)
 NEWER_NAMES = ("python3.13", "python3.12", "python3.11")
+LOCKED_PYTHONS = ("3.11", "3.12", "3.13")  # what requirements.lock serves, on Linux
+LOCKED_MACHINES = ("x86_64", "aarch64")
 NEEDED_BYTES = 3 * 2**30
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 
@@ -48,7 +50,7 @@ def use_a_new_enough_python():
 def wanted_stamp(level):
     """What the environment was made from; a moved checkout or a changed dependency gives another stamp."""
     digest = hashlib.sha256()
-    for name in ("pyproject.toml", "constraints.txt"):
+    for name in ("pyproject.toml", "constraints.txt") + (("requirements.lock",) if level == "test" else ()):
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
     digest.update(repr((ROOT, sys.version_info[:2])).encode())
@@ -58,7 +60,7 @@ def wanted_stamp(level):
 def is_ready(level):
     """The test environment also serves the lab."""
     try:
-        with open(STAMP) as file:
+        with open(STAMP, encoding="utf-8") as file:
             stamp = file.read().strip()
     except OSError:
         return False
@@ -82,11 +84,36 @@ def make_venv():
         )
 
 
+def why_not_locked():
+    """Why the sums of requirements.lock cannot be asked for here, in words; nothing where they can."""
+    python, machine = "%d.%d" % sys.version_info[:2], platform.machine()
+    if os.environ.get("COURSE_LOCK") == "no":
+        return "COURSE_LOCK=no was asked for"
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc" or machine not in LOCKED_MACHINES:
+        return "it serves Linux on %s, and this is %s on %s" % (" and ".join(LOCKED_MACHINES), sys.platform, machine)
+    if python not in LOCKED_PYTHONS:
+        return "it serves Python %s, and this is %s" % (", ".join(LOCKED_PYTHONS), python)
+    return ""
+
+
 def install(level):
-    """One pip call: every version is fixed by constraints.txt, so that nothing is fetched twice."""
-    project = "." if level == "lab" else ".[test]"
-    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-c", "constraints.txt"]
-    if subprocess.call(command + ["-e", project], cwd=ROOT) != 0:
+    """For the tests every file is held against requirements.lock; then all versions are fixed by constraints.txt.
+
+    The lock has everything but torch, and what builds the course: the second call fetches torch alone.
+    """
+    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    course = ["-c", "constraints.txt", "-e", "." if level == "lab" else ".[test]"]
+    if level == "test" and why_not_locked():
+        say("The versions are those of constraints.txt, without the sums of requirements.lock: %s." % why_not_locked())
+    elif level == "test":
+        course.insert(0, "--no-build-isolation")
+        if subprocess.call(pip + ["--require-hashes", "--no-deps", "-r", "requirements.lock"], cwd=ROOT) != 0:
+            check_disk()
+            stop(
+                "pip could not install what requirements.lock names (its own words stand above): check the network and "
+                "run it again, or, if it says that sums differ and you trust your package index, run it with COURSE_LOCK=no."
+            )
+    if subprocess.call(pip + course, cwd=ROOT) != 0:
         check_disk()
         stop("pip could not install the course (its own words stand above): check the network, then run it again.")
 
@@ -97,7 +124,7 @@ def lock():
         import fcntl
     except ImportError:
         return None
-    held = open(os.path.join(ROOT, ".venv.lock"), "w")
+    held = open(os.path.join(ROOT, ".venv.lock"), "w", encoding="utf-8")
     fcntl.flock(held, fcntl.LOCK_EX)
     return held
 
@@ -114,7 +141,7 @@ def make_environment(level):
         say("Making the environment in .venv: about 1.5 GB, one to five minutes, only this once.")
         make_venv()
         install(level)
-        with open(STAMP, "w") as file:
+        with open(STAMP, "w", encoding="utf-8") as file:
             file.write(wanted_stamp(level))
     if held:
         held.close()

@@ -255,6 +255,7 @@ def _quiet_environment() -> Iterator[dict[str, str]]:
             "COURSE_PROGRESS": str(Path(folder) / "progress.jsonl"),
             "COURSE_CACHE": str(Path(folder) / "kept"),
             "IPYTHONDIR": str(Path(folder) / "ipython"),  # no start-up files of this machine
+            **({} if places.has_home() else {"HOME": folder}),
         }
 
 

@@ -149,8 +149,17 @@ def _result(item: Exercise, outcome: Outcome) -> "Result":
         return Result(item, FAILED, message, outcome.printed)
     if not outcome.ok:
         return Result(item, FAILED, outcome.in_words(), outcome.printed)
+    if not _is_verdict(outcome.value):
+        return Result(item, FAILED, "Your code answered in the place of the check.", outcome.printed)
     status, message = outcome.value
     return Result(item, status, message, outcome.printed)
+
+
+def _is_verdict(value) -> bool:
+    """A status and a message: what came out of the child may have been written there by the answer."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        return False
+    return value[0] in (PASSED, FAILED, NOT_ATTEMPTED) and isinstance(value[1], str)
 
 
 UNTIL_THEN = "Until then the lesson goes on with the course's own version."

@@ -11,9 +11,9 @@ import ctypes
 import faulthandler
 import gc
 import io
+import json
 import linecache
 import os
-import pickle
 import random
 import select
 import signal
@@ -33,6 +33,7 @@ import numpy
 import torch
 
 PRINTED_CHARACTERS = 3000
+RESULT_BYTES = 2**22  # far more than any verdict has
 MEBIBYTE = 2**20
 _COURSE = str(Path(__file__).resolve().parents[1])
 
@@ -91,7 +92,8 @@ def run_isolated(
 ) -> Outcome:
     """Call `function()` and say how it ended. `in_process=True` forces the form used outside Linux.
 
-    The value comes back pickled (in the in-process form as it is). What the function prints comes back too.
+    The value comes back as JSON (in the in-process form as it is): text and numbers, nothing that could run here.
+    What the function prints comes back too.
     Random states of this process stay as they were.
     """
     if in_process is None:
@@ -232,12 +234,17 @@ def _call(function) -> Outcome:
         return failure(error)
 
 
+# What the child tells, with the types that its parent accepts. What comes from an answer is never unpickled:
+# a pickle may run anything where it is opened.
+_TOLD = {"kind": str, "value": object, "error": str, "message": str, "line": int | None, "code": str}
+
+
 def _pack(outcome: Outcome) -> bytes:
     try:
-        return pickle.dumps(outcome)
-    except Exception as error:  # whatever pickle or a student's __reduce__ raises
+        return json.dumps({name: getattr(outcome, name) for name in _TOLD}).encode()
+    except Exception as error:  # whatever json or a student's class raises
         message = f"the result of type {type(outcome.value).__name__} cannot be handed back ({text_of(error)})"
-        return pickle.dumps(Outcome("exception", error=type(error).__name__, message=message))
+        return _pack(Outcome("exception", error=type(error).__name__, message=message))
 
 
 def _flush(stream) -> None:
@@ -249,7 +256,7 @@ def _use_own_streams(printed_write: int) -> None:
     """Everything printed goes into the pipe; the kernel's own streams and sockets stay untouched."""
     os.dup2(printed_write, 1)
     os.dup2(printed_write, 2)
-    sys.stdin = open(os.devnull)  # noqa: SIM115 (stays open until the child ends)
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 (stays open until the child ends)
     sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8", "replace", write_through=True)
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8", "replace", write_through=True)
     sys.__stdout__, sys.__stderr__ = sys.stdout, sys.stderr
@@ -281,7 +288,7 @@ def _limit_memory(mebibytes: int) -> Callable[[], None]:
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     limit = pages * resource.getpagesize() + mebibytes * MEBIBYTE
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
@@ -316,7 +323,7 @@ def _listen(child: int, result_read: int, printed_read: int, deadline: float) ->
                 result += data
             elif len(printed) < 4 * PRINTED_CHARACTERS:
                 printed += data  # the rest is read and dropped, so that the child never blocks on it
-        if gone and not ready:
+        if len(result) > RESULT_BYTES or (gone and not ready):
             return bytes(result), bytes(printed), True
         if _complete(result):
             gone = True  # what was printed before is already in the pipe: one more round and done
@@ -348,7 +355,7 @@ def _kill(child: int) -> int:
 
 
 def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outcome:
-    if _complete(bytearray(result)):
+    if _complete(bytearray(result)) or len(result) > RESULT_BYTES:
         return _unpacked(result[8:], seal)
     if not in_time:
         return Outcome("timeout")
@@ -360,9 +367,16 @@ def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outc
 
 
 def _unpacked(message: bytes, seal: bytes) -> Outcome:
-    if message.startswith(seal):
-        return pickle.loads(message[len(seal) :])
-    return Outcome("died", message="it wrote into the channel through which the check answers")
+    foreign = Outcome("died", message="it wrote into the channel through which the check answers")
+    if not message.startswith(seal):
+        return foreign
+    try:
+        told = json.loads(message[len(seal) :])
+    except (ValueError, RecursionError):
+        return foreign
+    if not isinstance(told, dict) or set(told) != set(_TOLD) or told["kind"] not in ("value", "exception", "memory"):
+        return foreign
+    return Outcome(**told) if all(isinstance(told[name], kind) for name, kind in _TOLD.items()) else foreign
 
 
 def _shorten(text: str) -> str:

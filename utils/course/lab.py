@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from utils.course.places import ROOT, STUDENTS, WORK
+from utils.course.places import ROOT, STUDENTS, WORK, has_home
 
 PORTS_TO_TRY = 20
 # A notebook that is saved and opened again without running shows its widgets, not "model not found".
@@ -33,14 +33,14 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
             news.append(
                 f"{notebook.name} has a newer version; yours is left as it is. To start anew, rename work/{mine.name}."
             )
-    record.write_text(json.dumps(copied, indent=1))
+    record.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     return news
 
 
 def read_record(record: Path) -> dict[str, str]:
     """Which edition of each notebook was copied; a lost or damaged record only costs the news of newer editions."""
     try:
-        copied = json.loads(record.read_text())
+        copied = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return copied if isinstance(copied, dict) else {}
@@ -75,6 +75,15 @@ def server_command(port: int, open_browser: bool = True) -> list[str]:
     return command if open_browser else [*command, "--no-browser"]
 
 
+def server_environment(work: Path = WORK) -> dict[str, str]:
+    """As it is here; without a home folder, one inside `work`."""
+    if has_home():
+        return dict(os.environ)
+    home = work / ".home"
+    home.mkdir(exist_ok=True)
+    return os.environ | {"HOME": str(home)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8888)
@@ -83,13 +92,19 @@ def main() -> int:
     try:
         for sentence in copy_once():
             print(sentence)
+        environment = server_environment()
     except OSError as error:
-        sys.exit(f"Your notebooks could not be laid out in work/ ({error.strerror}): make room or make it writable.")
+        sys.exit(
+            f"Your notebooks could not be laid out in work/ ({error.strerror}): make room there, or copy the course to a "
+            "folder of your own that can be written, and run `make lab` there."
+        )
+    if environment.get("HOME") != os.environ.get("HOME"):
+        print("There is no home folder that can be written: the settings of JupyterLab are kept in work/.home.")
     port = free_port(options.port)
     if port != options.port:
         print(f"Port {options.port} is taken, perhaps by a JupyterLab that still runs; this one uses {port}.")
     try:
-        return subprocess.call(server_command(port, not options.no_browser), cwd=ROOT)
+        return subprocess.call(server_command(port, not options.no_browser), cwd=ROOT, env=environment)
     except KeyboardInterrupt:
         return 0
 

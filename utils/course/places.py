@@ -11,6 +11,15 @@ WORK = ROOT / "work"
 SLIDES = ROOT / "slides"
 
 
+def has_home() -> bool:
+    """Whether there is a home folder for the settings of programs; a container's user may have none."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and no entry among the users of this machine
+        return False
+    return home.is_dir() and os.access(home, os.W_OK)
+
+
 def progress_file() -> Path:
     """The student's progress; `COURSE_PROGRESS` names another file (tests and builds do)."""
     return Path(os.environ.get("COURSE_PROGRESS") or WORK / "progress.jsonl")

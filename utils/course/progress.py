@@ -5,6 +5,7 @@ itself. Version 1 was a single object `{"passed": ["1.1", ...]}` and is taken ov
 No function here raises because of the file: what goes wrong comes back as one sentence.
 """
 
+import errno
 import json
 import os
 import time
@@ -108,7 +109,15 @@ def _record(event: dict) -> str:
 
 
 def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+    """What went wrong, and what to do about it."""
+    reason = error.strerror or type(error).__name__
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"{reason}; make room, then run the cell again, and what was saved before is kept"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return (
+            f"{reason}; copy the course to a folder of your own, or name a file that can be written in COURSE_PROGRESS"
+        )
+    return reason
 
 
 # The file

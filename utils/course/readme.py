@@ -527,6 +527,6 @@ def filled_in(text: str) -> str:
 if __name__ == "__main__":
     for document in (README, LECTURERS):
         try:
-            document.write_text(filled_in(document.read_text()))
+            document.write_text(filled_in(document.read_text(encoding="utf-8")), encoding="utf-8")
         except (ValueError, FileNotFoundError) as error:
             sys.exit(f"{document.name} was left as it is: {error}")

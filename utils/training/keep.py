@@ -358,7 +358,15 @@ def _usable_folder() -> Path:
 
 
 def _spare_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"attention-course-{getpass.getuser()}" / "kept"
+    return Path(tempfile.gettempdir()) / f"attention-course-{_user()}" / "kept"
+
+
+def _user() -> str:
+    """The name of who runs this; in a container it may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return str(os.getuid()) if hasattr(os, "getuid") else "somebody"
 
 
 def _unwritable(folder: Path) -> str | None:

@@ -51,7 +51,7 @@ def killed_once(given: list[str], folder: Path, seconds: float) -> tuple[int, li
     """Start the workers, kill the second when there is a checkpoint, wait for the end. Returns the step of that checkpoint, and
     what was said."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)} | {"OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
         started = subprocess.Popen(given, env=own, stdout=told, stderr=subprocess.STDOUT, text=True)
         try:
             end, step = time.monotonic() + seconds, 0

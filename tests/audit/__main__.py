@@ -1,0 +1,83 @@
+"""Run the slow proofs, or those that are named; `make audit` does.
+
+python -m tests.audit               all of them
+python -m tests.audit machines      this one alone
+
+Each part is a module beside this one with `run() -> list[dict]`: rows with "what" was tried, whether it was "ok", what
+was "said", and perhaps figures. The exit code is 1 if a row is not ok.
+"""
+
+import argparse
+import datetime
+import importlib
+import json
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from utils.course.timing import machine
+
+PARTS = ("machines", "versions", "reproducible")
+RESULTS = Path(__file__).with_name("results")
+
+
+def main(given: Sequence[str] | None = None, folder: Path = RESULTS) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.audit", description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="part", help=f"any of: {', '.join(PARTS)} (default: all)")
+    names = parser.parse_args(given).names or PARTS
+    for name in names:
+        if name not in PARTS:
+            parser.error(f"expected a part among {', '.join(PARTS)}, got {name}")
+    parts = {name: importlib.import_module(f"tests.audit.{name}") for name in names}
+    fine = [audit(name, part.run, folder) for name, part in parts.items()]
+    return 0 if all(fine) else 1
+
+
+def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> bool:
+    """Run one part, write its rows, print them; True if all is well. A part that breaks off is a row that is not ok."""
+    print(f"{name} ...", flush=True)
+    start = time.perf_counter()
+    try:
+        rows = checked(run(), name)
+    except Exception as error:
+        traceback.print_exc()
+        rows = [{"what": f"the part {name} itself", "ok": False, "said": f"{type(error).__name__}: {error}"}]
+    seconds = time.perf_counter() - start
+    entry = {"machine": machine(), "date": datetime.date.today().isoformat(), "seconds": round(seconds), "rows": rows}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(table(rows), flush=True)
+    wrong = sum(not row["ok"] for row in rows)
+    print(f"{name}: {len(rows) - wrong} of {len(rows)} as they should be, {seconds:.0f} s\n", flush=True)
+    return wrong == 0
+
+
+def checked(rows: list[dict], name: str) -> list[dict]:
+    """Rows as promised; none at all prove nothing, which is not ok."""
+    if not rows:
+        return [{"what": f"the part {name} itself", "ok": False, "said": "it tried nothing"}]
+    for row in rows:
+        if (
+            not isinstance(row.get("what"), str)
+            or type(row.get("ok")) is not bool
+            or not isinstance(row.get("said"), str)
+        ):
+            raise TypeError(f"expected rows with what (text), ok (True or False) and said (text), got {row}")
+    return rows
+
+
+def table(rows: list[dict], width: int = 118) -> str:
+    """Rows for a terminal: a mark, what was tried, and below it what was said."""
+    lines = []
+    for row in rows:
+        figures = ", ".join(f"{name} {value}" for name, value in row.items() if name not in ("what", "ok", "said"))
+        lines.append(f"{'ok ' if row['ok'] else 'NOT'}  {row['what']}{f' ({figures})' if figures else ''}")
+        lines += textwrap.wrap(row["said"], width, initial_indent=" " * 5, subsequent_indent=" " * 5)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Every lecture, run four times with nothing kept: twice on one thread and twice on two, the same cells show the same.
+
+On the same number of threads a whole notebook is the same, byte for byte. Between one thread and two, sums are taken in another
+order; there the cells that tests compare must be the same, and each must show what is saved.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from utils.course.build import HERE
+from utils.course.places import ROOT
+
+RUNS = (1, 1, 2, 2)  # threads
+PATIENCE = 1800
+
+
+def run(lessons: list[str] | None = None) -> list[dict]:
+    names = [name for name in HERE.names() if lessons is None or name[:2] in lessons]
+    return [lesson_row(name, [one_run(name, threads) for threads in RUNS]) for name in names]
+
+
+def one_run(name: str, threads: int) -> dict:
+    """What the probe tells of a run in a process of its own; how it failed, if it did."""
+    print(f"    {name}, threads: {threads} ...", flush=True)
+    command = [sys.executable, "-m", "tests.audit.probe", "lesson", name[:2], str(threads)]
+    own = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=own, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE
+    )
+    if done.returncode != 0:
+        return {"threads": threads, "failed": done.stderr.strip()[-300:]}
+    return {"threads": threads} | json.loads(done.stdout.splitlines()[-1])
+
+
+def lesson_row(name: str, runs: list[dict]) -> dict:
+    what = f"{name}: runs on {', '.join(str(told['threads']) for told in runs)} threads"
+    if failed := [told["failed"] for told in runs if "failed" in told]:
+        return {"what": what, "ok": False, "said": f"{len(failed)} of {len(runs)} runs failed: {failed[0]}"}
+    found = [
+        f"on {told['threads']} threads these cells show something else than saved: {', '.join(told['different'])}"
+        for told in runs
+        if told["different"]
+    ]
+    for threads in sorted({told["threads"] for told in runs}):
+        if len({told["sum"] for told in runs if told["threads"] == threads}) > 1:
+            found.append(f"two runs on {threads} threads are not the same, byte for byte")
+    if not all(told["compared"] for told in runs):
+        found.append("no cell was compared")
+    figures = {"compared": runs[0]["compared"], "seconds": [told["seconds"] for told in runs]}
+    figures["other_pictures_on_two_threads"] = max(told["other_pictures"] for told in runs if told["threads"] > 1)
+    said = (
+        "; ".join(found)
+        or "every compared cell shows what is saved, and runs on as many threads are the same to the byte"
+    )
+    return {"what": what, "ok": not found, "said": said} | figures

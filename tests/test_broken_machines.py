@@ -1,0 +1,244 @@
+"""What is cheap to try of a machine on which something is missing; `make audit` tries the rest on real ones."""
+
+import ast
+import errno
+import importlib
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.audit import __main__ as audit
+from tests.audit import probe
+from tests.test_project import python_files
+from utils.course import bootstrap, lab, places, progress
+from utils.course.build import HERE, lecture_of, read_lesson
+from utils.course.places import ROOT
+from utils.training import keep
+
+# --- no language: a file says in which encoding it is -----------------------------------------------------------
+
+NO_TEXT = {"os.open", "archive.open", "language_model.read_text"}  # these open no text
+
+
+def silent_about_encoding(code: str) -> list[int]:
+    """Lines of a Python source that read or write a text in whatever encoding the machine has."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if _is_silent(call)]
+
+
+def _is_silent(call: ast.Call) -> bool:
+    is_method = isinstance(call.func, ast.Attribute)
+    name = call.func.attr if is_method else getattr(call.func, "id", "")
+    if name not in MODE_AT or any(keyword.arg in ("encoding", None) for keyword in call.keywords):
+        return False
+    if ast.unparse(call.func) in NO_TEXT:
+        return False
+    if name in ENCODING_AT:
+        return len(call.args) <= ENCODING_AT[name]
+    place = 0 if is_method and name == "open" else MODE_AT[name]
+    modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"] + call.args[place : place + 1]
+    if not modes:
+        return name == "open"  # temporary files are binary unless told otherwise
+    return isinstance(modes[0], ast.Constant) and "b" not in str(modes[0].value)
+
+
+ENCODING_AT = {"read_text": 0, "write_text": 1, "TextIOWrapper": 1}  # the place of the encoding among the arguments
+MODE_AT = {"open": 1, "fdopen": 1, "NamedTemporaryFile": 0, "TemporaryFile": 0, **ENCODING_AT}
+
+
+@pytest.mark.parametrize(
+    ("code", "silent"),
+    [
+        ("open('x')", True),
+        ("open('x', 'w')", True),
+        ("open('x', mode='a')", True),
+        ("open('x', 'rb')", False),
+        ("open('x', encoding='utf-8')", False),
+        ("path.open()", True),
+        ("path.open('w')", True),
+        ("path.open('wb', buffering=0)", False),
+        ("path.read_text()", True),
+        ("path.read_text('utf-8')", False),
+        ("path.write_text('é')", True),
+        ("path.write_text('é', encoding='utf-8')", False),
+        ("tempfile.NamedTemporaryFile('w')", True),
+        ("tempfile.TemporaryFile(dir=folder)", False),
+        ("os.open(path, os.O_RDONLY)", False),
+        ("archive.open(inside)", False),
+        ("io.TextIOWrapper(stream)", True),
+        ("io.TextIOWrapper(stream, 'utf-8')", False),
+    ],
+)
+def test_a_text_without_an_encoding_is_noticed(code, silent):
+    assert bool(silent_about_encoding(code)) is silent
+
+
+@pytest.mark.parametrize("room", ["utils", "notebooks/src", "tests"])
+def test_every_text_is_read_and_written_in_utf8(room):
+    files = python_files(room) + ([ROOT / "conftest.py"] if room == "tests" else [])
+    found = {
+        file.relative_to(ROOT).as_posix(): silent_about_encoding(file.read_text(encoding="utf-8")) for file in files
+    }
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_progress_is_kept_in_the_locale_c(tmp_path):
+    code = (
+        "from utils.course import progress\n"
+        "print(progress.record_check('1.é', 'passed') or 'saved', ascii(list(progress.read().exercises)))"
+    )
+    bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
+    bare |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
+    bare |= {"COURSE_PROGRESS": str(tmp_path / "élève" / "progress.jsonl")}
+    script = tmp_path / "script.py"
+    script.write_text(code, encoding="utf-8")
+    done = subprocess.run([sys.executable, script], env=bare, capture_output=True, text=True, encoding="utf-8")
+    assert done.stdout == "saved ['1.\\xe9']\n", done.stderr
+
+
+# --- no home ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", ["nowhere", "file/inside"])
+def test_without_a_home_folder_the_lab_gets_one_in_work(tmp_path, monkeypatch, home):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    assert not places.has_home()
+    assert lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
+    assert (tmp_path / ".home").is_dir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
+
+
+def test_a_user_that_the_machine_does_not_know_has_no_home_and_a_number_for_a_name(monkeypatch):
+    def unknown(*arguments):
+        raise KeyError("getpwuid(): uid not found: 4242")
+
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(keep.getpass, "getuser", unknown)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert not places.has_home()
+    assert keep._user() == str(os.getuid())
+
+
+# --- no room, no right to write ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch) -> Path:
+    path = tmp_path / "progress.jsonl"
+    monkeypatch.setenv("COURSE_PROGRESS", str(path))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "make room"),
+        (errno.EDQUOT, "make room"),
+        (errno.EROFS, "copy the course"),
+        (errno.EACCES, "copy the course"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_one_sentence_with_what_to_do(file, monkeypatch, number, advice):
+    progress.record_check("1.1", "passed")
+
+    def refuse(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(progress.os, "write", refuse)
+    said = progress.record_check("1.2", "passed")
+    assert said.startswith("Progress was not saved") and os.strerror(number) in said and advice in said
+    assert said.count(". ") == 0 and "\n" not in said
+    monkeypatch.undo()
+    monkeypatch.setenv("COURSE_PROGRESS", str(file))
+    assert list(progress.read().exercises) == ["1.1"]
+
+
+def test_a_file_that_may_not_grow_loses_nothing_that_was_saved(tmp_path):
+    """A real limit of the kernel, in a process of its own: the file stops growing in the middle of a line."""
+    code = """
+        import resource, signal, sys
+        from utils.course import progress
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        saved = [name for name in map("1.{}".format, range(5)) if progress.record_check(name, "passed") == ""]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400, before[1]))
+        said = {progress.record_check(f"2.{number}", "passed") for number in range(5)}
+        print(sorted(said))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert len(saved) == 5 and progress.record_check("3.1", "passed") == ""
+        print(sorted(name for name, state in progress.read().exercises.items() if state.status == "passed"))
+    """
+    own = os.environ | {"COURSE_PROGRESS": str(tmp_path / "progress.jsonl"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=own, capture_output=True, text=True, encoding="utf-8"
+    )
+    said, names = done.stdout.splitlines()
+    assert "make room" in said and said.count("Progress was not saved") == 1, done.stderr
+    assert set(ast.literal_eval(names)) >= {"1.0", "1.1", "1.2", "1.3", "1.4", "3.1"}
+
+
+def test_a_checkout_that_cannot_be_written_is_said_before_anything_is_made(monkeypatch, capsys):
+    def refuse():
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(bootstrap, "is_ready", lambda level: False)
+    monkeypatch.setattr(bootstrap, "lock", refuse)
+    monkeypatch.setattr(bootstrap, "make_venv", lambda: pytest.fail("nothing can be made here"))
+    with pytest.raises(SystemExit):
+        bootstrap.make_environment("lab")
+    assert "copy the course to a folder of your own" in capsys.readouterr().err
+
+
+# --- the audit itself -------------------------------------------------------------------------------------------
+
+
+def test_every_part_of_the_audit_can_be_run_and_says_what_it_proves():
+    for name in audit.PARTS:
+        part = importlib.import_module(f"tests.audit.{name}")
+        assert callable(part.run) and part.__doc__
+
+
+@pytest.mark.parametrize(
+    ("rows", "fine"),
+    [
+        ([{"what": "a thing", "ok": True, "said": "it works", "seconds": 3}], True),
+        ([{"what": "a thing", "ok": True, "said": ""}, {"what": "another", "ok": False, "said": "it broke"}], False),
+        ([], False),
+        (ValueError("it broke off"), False),
+        ([{"what": "a thing", "ok": 1, "said": "no truth value"}], False),
+    ],
+)
+def test_a_part_is_fine_if_it_tried_something_and_all_of_it_is_ok(tmp_path, capsys, rows, fine):
+    def run():
+        if isinstance(rows, Exception):
+            raise rows
+        return rows
+
+    assert audit.audit("some", run, tmp_path) is fine
+    stored = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
+    assert all(row["ok"] for row in stored["rows"]) is fine and stored["rows"]
+    assert ("NOT" in capsys.readouterr().out) is not fine
+
+
+def test_an_unknown_part_is_refused_with_the_known_ones(capsys):
+    with pytest.raises(SystemExit):
+        audit.main(["nonsense"])
+    assert f"expected a part among {', '.join(audit.PARTS)}, got nonsense" in capsys.readouterr().err
+
+
+def test_the_number_of_threads_is_changed_in_the_one_line_that_sets_it():
+    for name in HERE.names():
+        assert HERE.source(name).read_text(encoding="utf-8").count("\ntorch.set_num_threads(1)\n") == 1, name
+    notebook = lecture_of(read_lesson(HERE.names()[0]))
+    probe.with_threads(notebook, 2)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert "torch.set_num_threads(2)" in code and "torch.set_num_threads(1)" not in code
