@@ -234,6 +234,9 @@ def _refilled(kept, fresh):
     both = isinstance(kept, torch.Tensor) and isinstance(fresh, torch.Tensor)
     if both and kept.shape == fresh.shape and kept.dtype == fresh.dtype:
         return kept.copy_(fresh)
+    if type(kept) is list and type(fresh) is list:
+        kept[:] = clone(fresh)
+        return kept
     return clone(fresh)
 
 
