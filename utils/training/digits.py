@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from utils.models.encoder import Encoder
@@ -38,6 +37,8 @@ class Digits:
 @lru_cache(maxsize=1)
 def digit_images() -> Digits:
     """The 1797 images that scikit-learn ships, in one fixed split."""
+    from sklearn.datasets import load_digits  # a second and 90 MB for all who import this module, were it at the top
+
     raw = load_digits()
     images, digits = torch.tensor(raw.images / 16, dtype=torch.float32), torch.tensor(raw.target).long()
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(SPLIT_SEED))

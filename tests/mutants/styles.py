@@ -1,0 +1,72 @@
+"""Right answers in other styles, made from the solution: none of them may be refused."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import torch
+
+from tests.mutants.by_hand import BY_HAND
+from tests.mutants.judging import Mutant
+from tests.mutants.solutions import is_class, solution_of
+from tests.mutants.wrappers import REAL, TRUTH, WHOLE, over, wrapped
+from utils.course.exercises import find
+
+
+def styles_of(exercise_id: str) -> list[Mutant]:
+    """The solution with its numbers in another form, and hand-written answers in other styles."""
+    solution = solution_of(exercise_id)
+    found = [Mutant(exercise_id, "as it stands in the lesson", solution.build)]
+    for method in solution.methods:
+        if method == "__init__":
+            continue
+        where = f" in `{method}`" if is_class(exercise_id) else ""
+        for what, wrap in _styles(exercise_id):
+            found.append(Mutant(exercise_id, what + where, functools.partial(wrapped, solution, method, wrap)))
+    for answer in BY_HAND.get(exercise_id, ()):
+        found.append(Mutant(exercise_id, f"`{answer.__name__}`", lambda answer=answer: answer))
+    return found
+
+
+def _styles(exercise_id: str) -> Iterator[tuple[str, Callable]]:
+    item = find(exercise_id)
+    yield "results that are not contiguous", _with_results(lambda x: over(x, scattered, REAL, WHOLE, TRUTH))
+    yield "a list in place of a tuple", _with_results(lambda x: list(x) if isinstance(x, tuple) else x)
+    if not is_class(exercise_id):  # the parameters of a module are in float32
+        yield "float64 inside", _in_double(back=True)
+        yield "float64 inside and outside", _in_double(back=False)
+    if not item.gradient and not is_class(exercise_id):
+        yield "through NumPy and back", _with_results(lambda x: over(x, through_numpy, REAL, WHOLE, TRUTH))
+        yield "without a history", _without_gradients
+
+
+def _with_results(change: Callable) -> Callable:
+    return lambda inner: lambda *args, **kwargs: change(inner(*args, **kwargs))
+
+
+def scattered(x: torch.Tensor) -> torch.Tensor:
+    """The same numbers, not next to each other in memory."""
+    return torch.stack([x, x], -1)[..., 0]
+
+
+def through_numpy(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(x.detach().numpy().copy())
+
+
+def _in_double(back: bool) -> Callable:
+    def wrap(inner):
+        def answer(*args, **kwargs):
+            args, kwargs = over((args, kwargs), torch.Tensor.double, REAL)
+            result = inner(*args, **kwargs)
+            return over(result, torch.Tensor.float, REAL) if back else result
+
+        return answer
+
+    return wrap
+
+
+def _without_gradients(inner):
+    def answer(*args, **kwargs):
+        with torch.no_grad():
+            return inner(*args, **kwargs)
+
+    return answer

@@ -1,0 +1,81 @@
+"""A sample of the attack on the checks, and proofs that the attack itself works; `make audit` runs all of it."""
+
+import ast
+import random
+
+import pytest
+
+from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.judging import Mutant, difference_from_the_solution, judged, mutants_of
+from tests.mutants.solutions import solution_of
+from tests.mutants.styles import styles_of
+from tests.mutants.syntax import syntax_mutants
+from utils.course.exercises import exercises_of
+from utils.course.lessons import LESSONS
+
+EXERCISES = [item.id for lesson in LESSONS for item in exercises_of(lesson.number)]
+SAMPLE = 3
+
+
+@pytest.mark.parametrize("exercise_id", EXERCISES)
+def test_some_mutants_are_refused_and_the_solution_is_not(exercise_id):
+    mutants = [mutant for mutant in mutants_of(exercise_id) if mutant.what not in EQUIVALENT.get(exercise_id, {})]
+    chosen = random.Random(exercise_id).sample(mutants, SAMPLE)
+    *said, of_the_solution = judged([*chosen, styles_of(exercise_id)[0]])
+    assert of_the_solution == ""
+    assert all(said), [mutant.what for mutant, words in zip(chosen, said, strict=True) if not words]
+
+
+@pytest.mark.parametrize("exercise_id", sorted(EQUIVALENT))
+def test_equivalent_mutants_exist_and_have_a_reason(exercise_id):
+    made = {mutant.what for mutant in mutants_of(exercise_id)}
+    assert set(EQUIVALENT[exercise_id]) <= made
+    assert all(len(reason.split()) >= 4 for reason in EQUIVALENT[exercise_id].values())
+
+
+def test_a_mutant_is_one_change_of_the_text():
+    solution = solution_of("1.1")
+    made = dict(syntax_mutants(solution))
+    texts = [ast.unparse(tree) for tree in made.values()]
+    assert len(set(texts)) == len(texts)
+    assert ast.unparse(solution.tree()) not in texts
+    assert "`scaled.amax(-1, keepdim=True)` became `scaled`" in made
+    assert "`logits / temperature` became `logits * temperature`" in made
+    assert ".amin(-1, keepdim=True)" in ast.unparse(
+        made["`scaled.amax(-1, keepdim=True)` became `scaled.amin(-1, keepdim=True)`"]
+    )
+
+
+def test_only_what_the_student_writes_is_mutated():
+    for _, tree in syntax_mutants(solution_of("5.4")):
+        made = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+        assert "3 * dim" in ast.unparse(made)
+
+
+def test_mutants_that_hang_or_end_the_process_are_caught_and_the_rest_is_judged():
+    def hangs(numbers):
+        while True:
+            try:
+                while True:
+                    numbers = numbers + 0
+            except BaseException:
+                continue
+
+    def dies(numbers):
+        import os
+
+        os._exit(3)
+
+    right = solution_of("0.1").build
+    answers = [right, lambda: dies, right, lambda: hangs, right]
+    mutants = [Mutant("0.1", str(place), make) for place, make in enumerate(answers)]
+    assert judged(mutants) == ["", "It ended the process.", "", "It did not end.", ""]
+
+
+def test_an_equivalent_mutant_that_differs_is_found_out():
+    wrong = Mutant("0.1", "shares of the largest", lambda: lambda numbers: numbers / numbers.max())
+    close = Mutant("0.1", "nearly right", lambda: lambda numbers: numbers / numbers.sum() * (1 + 1e-7))
+    right = Mutant("0.1", "right", lambda: lambda numbers: numbers * (1 / numbers.sum()))
+    assert "wrong values" in difference_from_the_solution(wrong)
+    assert "twice the digits" in difference_from_the_solution(close)
+    assert difference_from_the_solution(right) == ""
