@@ -253,13 +253,10 @@ class Hidden(Exception):
 def hide(item: Exercise) -> None:
     """Take the code out of the reference, wherever it is reached from: an import, the register, or the heap."""
     reference = item.reference
-    if inspect.isclass(reference):
-        names = [name for name in item.methods if name != "__init__"]  # adapters ask it for the shapes of parameters
-        functions = [vars(owner)[name] for name in names for owner in reference.__mro__ if name in vars(owner)][
-            : len(names)
-        ]
+    if inspect.isclass(reference):  # its __init__ stays: adapters ask it for the shapes of parameters
+        functions = [_method(reference, name) for name in item.methods if name != "__init__"]
     else:
-        functions = [reference] if callable(reference) else []
+        functions = [reference]
     for function in functions:
         function = inspect.unwrap(function)
         if isinstance(function, types.FunctionType):
@@ -267,6 +264,10 @@ def hide(item: Exercise) -> None:
             function.__defaults__ = function.__kwdefaults__ = None
     linecache.clearcache()
     gc.collect()
+
+
+def _method(cls: type, name: str):
+    return next(vars(owner)[name] for owner in cls.__mro__ if name in vars(owner))
 
 
 def _empty(code: types.CodeType) -> types.CodeType:
