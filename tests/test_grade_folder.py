@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import threading
 from pathlib import Path
 
 import psutil
@@ -172,13 +173,17 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
         cohort.write(folder, f"{name}_01.ipynb", name.encode())
     answers = {b"a": [judge.Row("01", "1.1", "passed", "fine")], b"c": [judge.Row("01", "1.1", "failed", "late")]}
 
+    stopped = threading.Event()
+
     def rows(self, data):
         if data == b"b" and b"b" not in answers:
             raise KeyboardInterrupt
+        if data == b"c":
+            assert stopped.wait(20)
         return answers[data]
 
     monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
-    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
+    monkeypatch.setattr(judge.Judge, "close", lambda self: stopped.set())
     monkeypatch.setattr(judge.Judge, "rows", rows)
     with pytest.raises(KeyboardInterrupt):
         command.main([str(folder), "--jobs", "1"])
@@ -194,6 +199,7 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        ([""], "make grade FOLDER="),
         (["nowhere"], "There is no folder nowhere"),
         (["."], "There is no notebook in"),
         ([".", "--jobs", "0"], "--jobs is at least 1"),
@@ -205,6 +211,24 @@ def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, t
     assert command.main(arguments) == 2
     said = capsys.readouterr().err
     assert says in said and len(said.strip().split("\n")) == 1
+
+
+def test_a_bug_of_the_grader_costs_one_row_and_is_not_kept(monkeypatch, tmp_path):
+    for name in ("a", "b"):
+        cohort.write(tmp_path / "in", f"{name}_01.ipynb", name.encode())
+
+    def rows(self, data):
+        if data == b"a":
+            raise ZeroDivisionError("in the grader")
+        return [judge.Row("01", "1.1", "passed", "fine")]
+
+    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
+    monkeypatch.setattr(judge.Judge, "rows", rows)
+    assert command.main([str(tmp_path / "in")]) == 0
+    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    assert "ZeroDivisionError: in the grader" in text and "b,01,1.1,passed,fine" in text
+    assert len(list((tmp_path / "in-grades" / "kept").iterdir())) == 1
 
 
 def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path, capsys):

@@ -32,12 +32,12 @@ class Refused(Exception):
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m utils.course.grading", description=__doc__)
-    made.add_argument("folder", type=Path, help="the submitted notebooks: alice_01.ipynb, or alice/01_….ipynb")
+    made.add_argument("folder", help="the submitted notebooks: alice_01.ipynb, or alice/01_….ipynb")
     made.add_argument("--out", type=Path, help="where the tables go; by default FOLDER-grades, beside the folder")
     made.add_argument("--jobs", type=int, default=2, help="submissions at a time (2)")
     made.add_argument("--seconds", type=float, default=8.0, help="for each exercise of each submission (8)")
     made.add_argument("--again", action="store_true", help="grade anew what an earlier run has graded")
-    made.add_argument("--unsafe", action="store_true", help="run without bubblewrap: the notebooks can read your files")
+    made.add_argument("--unsafe", action="store_true", help="run without a wall around your files")
     return made
 
 
@@ -66,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def places(options: argparse.Namespace) -> tuple[Path, Path]:
-    folder = options.folder.absolute()
+    if not options.folder.strip():
+        raise Refused("Name the folder with the submitted notebooks: make grade FOLDER=handed-in.")
+    folder = Path(options.folder).absolute()
     if not folder.is_dir():
         raise Refused(f"There is no folder {options.folder}: name the one with the submitted notebooks.")
     out = options.out or folder.with_name(f"{folder.resolve().name}-grades")
@@ -149,7 +151,7 @@ def in_short(rows: list) -> str:
 
 def rows_of(submission: found.Submission, judge, kept: Path, key: str, again: bool) -> list:
     """The verdicts on one submission: those of an earlier run on the same bytes with the same course, or new ones."""
-    from utils.course.grading.judge import UNREADABLE, Row
+    from utils.course.grading.judge import NOT_GRADED, UNREADABLE, Row
     from utils.course.grading.report import write_whole
 
     try:
@@ -160,7 +162,18 @@ def rows_of(submission: found.Submission, judge, kept: Path, key: str, again: bo
     if not again:
         with contextlib.suppress(OSError, ValueError, TypeError):  # none yet, or a damaged one: graded anew
             return [Row(**row) for row in json.loads(entry.read_text(encoding="utf-8"))]
-    rows = judge.rows(data)
+    try:
+        rows = judge.rows(data)
+    except Exception as error:  # a bug of the grader's must not cost the others their verdicts
+        said = f"{type(error).__name__}: {error}"[:300]
+        return [
+            Row(
+                "",
+                "",
+                NOT_GRADED,
+                f"The grader itself failed ({said}): start the same command again, or grade it by hand.",
+            )
+        ]
     write_whole(entry, json.dumps([row.as_dict() for row in rows]))
     return rows
 

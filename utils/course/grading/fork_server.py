@@ -249,8 +249,54 @@ def shut_in() -> None:
             raise OSError(ctypes.get_errno(), "the filter of system calls could not be set")
 
 
-def start(control: int, course: int) -> None:
+# --- the outer wall, where there is no bubblewrap ----------------------------------------------------------------
+
+BIND, RECURSIVE, PRIVATE = 4096, 16384, 1 << 18
+MOUNT_SETATTR = 442  # on every machine
+CAPABILITIES = 0x20080522  # the edition of the structure
+
+
+def wall_in(root: str, places: list[str], links: dict[str, str], covered: list[str]) -> None:
+    """In fresh namespaces: a file system that holds these places only, all read-only, and no capability left."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def done(result: int, what: str) -> None:
+        if result != 0:
+            raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+    def mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
+        given = [None if one is None else os.fsencode(one) for one in (source, target, kind)]
+        done(libc.mount(*given, ctypes.c_ulong(flags), None), f"mount {target}")
+
+    mount(None, "/", None, RECURSIVE | PRIVATE)
+    mount("tmpfs", root, "tmpfs", 0)
+    for place in [*places, *(f"/dev/{name}" for name in ("null", "zero", "random", "urandom"))]:
+        target = root + place
+        os.makedirs(target if os.path.isdir(place) else os.path.dirname(target), exist_ok=True)
+        if not os.path.isdir(place):
+            open(target, "w").close()
+        mount(place, target, None, BIND | RECURSIVE)
+    for place in covered:
+        mount("tmpfs", root + place, "tmpfs", 0)
+    for link, target in links.items():
+        os.symlink(target, root + link)
+    read_only = struct.pack("QQQQ", 1, 0, 0, 0)
+    here, all_below = -100, 0x8000
+    done(
+        libc.syscall(MOUNT_SETATTR, here, os.fsencode(root), all_below, read_only, len(read_only)), "make it read-only"
+    )
+    os.chdir(root)
+    done(libc.syscall({"x86_64": 155, "aarch64": 41}[platform.machine()], b".", b"."), "change the root")
+    done(libc.umount2(b".", 2), "leave the old root")
+    os.chdir("/")
+    done(libc.prctl(38, ctypes.c_ulong(1), *[ctypes.c_ulong(0)] * 3), "no new privileges")
+    done(libc.capset(struct.pack("II", CAPABILITIES, 0), bytes(24)), "drop all capabilities")
+
+
+def start(control: int, course: int, walls: tuple | None = None) -> None:
     """Called in the new Python of the sandbox, with the numbers of its two channels."""
     with open(course, "rb") as file:
         modules, wanted = marshal.load(file)
+    if walls:
+        wall_in(*walls)
     serve(socket.socket(fileno=control), modules, wanted)

@@ -27,6 +27,7 @@ TAMPERED = (
     "Its own check said “passed”, but asked from outside it gave something else: the check was tampered with, or the answer "
     "knows where it runs. Read this notebook yourself."
 )
+SLOW = "Its check said “passed”, but asked once more it took too long or too much memory: grade it again when the machine is idle."
 COPIED = "It calls the course's own version of this exercise instead of an answer of its own: write it out in the cell."
 
 
@@ -131,6 +132,8 @@ class Judge:
             return status, clean(message)
         seed = a_seed()
         asked = self._ask({**task, "task": "ask", "seed": seed}, self._seconds)
+        if asked.kind in ("timeout", "memory"):
+            return FAILED, SLOW
         wrong = stands(item, seed, asked)
         return (FAILED, wrong) if wrong else (PASSED, clean(message))
 

@@ -1,7 +1,7 @@
 """The teacher's end of the sandbox: start it, ask it, and see that nothing of it stays behind.
 
-bubblewrap gives the outer wall (no network, its own processes, a read-only file system that holds Python and nothing of
-the course or of the folder); `fork_server` shuts each child in once more.
+bubblewrap, or namespaces by hand, give the outer wall (no network, its own processes, a read-only file system that holds
+Python and nothing of the course or of the folder); `fork_server` shuts each child in once more.
 """
 
 import contextlib
@@ -23,10 +23,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from utils.course.grading import fork_server, wire
 from utils.course.places import ROOT
 
-SECONDS_TO_START = 120
+SECONDS_TO_START, SECONDS_TO_END = 120, 60
 MEBIBYTES = 1024  # by which a child may grow; as much as a check in a notebook has
 SYSTEM = (
     "/usr",
@@ -87,47 +89,86 @@ def wanted_modules(modules: dict) -> list[str]:
     return [*lessons, *library, "utils.course.grading.child"]
 
 
-def how_to_shut_in(unsafe: bool = False) -> list[str]:
-    """The command that goes before Python's; raises NoSandbox where there is none."""
-    if unsafe:
-        return []
+@dataclass
+class Walls:
+    """The command that goes before Python's, and what Python then does itself where that command is not bubblewrap."""
+
+    command: list[str]
+    says_its_pid: bool = False
+    root: str = ""  # an empty folder, over which the new root is laid
+
+    def inner(self) -> tuple | None:
+        return (self.root, *file_view()) if self.root else None
+
+
+def how_to_shut_in(unsafe: bool = False) -> Walls:
+    """bubblewrap, or namespaces by hand; raises NoSandbox where neither is to be had."""
     if not sys.platform.startswith("linux") or platform.machine() not in fork_server.MACHINES:
-        raise NoSandbox(_refusal("this machine is no Linux on x86_64 or aarch64"))
-    command = shutil.which("bwrap")
-    if command is None:
-        raise NoSandbox(_refusal("bubblewrap (`bwrap`) is not installed"))
-    walls = [command, *_walls()]
-    tried = subprocess.run([*walls, "--", sys.executable, "-I", "-c", ""], capture_output=True, text=True, timeout=60)
-    if tried.returncode != 0:
-        said = " ".join((tried.stderr or f"exit code {tried.returncode}").split())[:300]
-        raise NoSandbox(_refusal(f"bubblewrap does not work here ({said})"))
-    return walls
-
-
-def _refusal(why: str) -> str:
-    return (
-        f"Submissions are not run, because {why}: install it on a Linux machine, or pass --unsafe if you trust every one of "
-        "these notebooks with your files and your network."
+        raise NoSandbox("Submissions are graded on Linux only (x86_64 or aarch64): run this there, or in a container.")
+    if unsafe:
+        return Walls([])
+    bubblewrap, unshare = shutil.which("bwrap"), shutil.which("unshare")
+    tried = []
+    if bubblewrap:
+        command = [bubblewrap, *_bubblewrap_options()]
+        tried.append(f"bubblewrap says {_trouble([*command, '--', sys.executable, '-I', '-c', ''])}")
+        if tried[-1].endswith(" says "):
+            return Walls([*command], says_its_pid=True)
+    if unshare:
+        command = [
+            unshare,
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "--net",
+            "--pid",
+            "--ipc",
+            "--uts",
+            "--fork",
+            "--kill-child",
+        ]
+        tried.append(f"unshare says {_trouble([*command, sys.executable, '-I', '-c', ''])}")
+        if tried[-1].endswith(" says "):
+            return Walls(command, root=tempfile.mkdtemp(prefix="grading"))
+    why = "; ".join(tried) or "neither bubblewrap (`bwrap`) nor `unshare` is installed"
+    raise NoSandbox(
+        f"Submissions are not run, because there is no sandbox here ({why}): install bubblewrap, or pass --unsafe if you trust "
+        "every one of these notebooks with your files."
     )
 
 
-def _walls() -> list[str]:
-    options = ["--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
-    options += ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1", "--clearenv"]
-    for name, value in _environment().items():
-        options += ["--setenv", name, value]
-    for place in SYSTEM:
-        if os.path.islink(place):
-            options += ["--symlink", os.readlink(place), place]
-        elif os.path.exists(place):
-            options += ["--ro-bind", place, place]
-    for place in _python_folders():
-        options += ["--ro-bind", place, place]
-    for folder in _site_folders():
-        if os.path.isdir(os.path.join(folder, "utils")):  # the course, installed as a copy
-            options += ["--tmpfs", os.path.join(folder, "utils")]
+def _trouble(command: list[str]) -> str:
+    """What a command says when it fails; "" when it does not."""
+    tried = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if tried.returncode == 0:
+        return ""
+    return " ".join(tried.stderr.split())[:300] or f"exit code {tried.returncode}"
+
+
+def file_view() -> tuple[list[str], dict[str, str], list[str]]:
+    """What the sandbox sees: places, all read-only, links, and folders that are covered up.
+
+    The places are the system's libraries, Python, and the course's sample data; a copy of the course among Python's packages
+    is covered up.
+    """
+    places = [place for place in SYSTEM if os.path.exists(place) and not os.path.islink(place)] + _python_folders()
+    links = {place: os.readlink(place) for place in SYSTEM if os.path.islink(place)}
     data = str(ROOT / "data")
-    options += ["--ro-bind", data, data] if os.path.isdir(data) else []
+    copies = [os.path.join(folder, "utils") for folder in _site_folders()]
+    covered = sorted({place for place in copies if os.path.isdir(place)})
+    return places + ([data] if os.path.isdir(data) else []), links, covered
+
+
+def _bubblewrap_options() -> list[str]:
+    options = ["--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
+    options += ["--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1"]
+    places, links, covered = file_view()
+    for place in places:
+        options += ["--ro-bind", place, place]
+    for place, target in links.items():
+        options += ["--symlink", target, place]
+    for place in covered:
+        options += ["--tmpfs", place, "--remount-ro", place]
     return [*options, "--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/", "--remount-ro", "/"]
 
 
@@ -168,7 +209,7 @@ with open({boot}, "rb") as file:
     code = marshal.load(file)
 module = type(sys)("utils.course.grading.fork_server")
 exec(code, vars(module))
-module.start({control}, {course})
+module.start({control}, {course}, {walls!r})
 """
 
 
@@ -196,27 +237,31 @@ class Sandbox:
         info_read, info_write = os.pipe()
         with _unnamed_file(boot) as boot_file, _unnamed_file(course) as course_file:
             script = BOOT.format(
-                path=_site_folders(), boot=boot_file.fileno(), control=theirs.fileno(), course=course_file.fileno()
+                path=_site_folders(),
+                boot=boot_file.fileno(),
+                control=theirs.fileno(),
+                course=course_file.fileno(),
+                walls=self._walls.inner(),
             )
-            walls = [*self._walls, "--info-fd", str(info_write)] if self._walls else []
+            info = ["--info-fd", str(info_write), "--"] if self._walls.says_its_pid else []
             self._process = subprocess.Popen(
-                [*walls, *(["--"] if walls else []), sys.executable, "-I", "-c", script],
+                [*self._walls.command, *info, sys.executable, "-I", "-c", script],
                 pass_fds=(theirs.fileno(), boot_file.fileno(), course_file.fileno(), info_write),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=None if walls else {**os.environ, **_environment()},
+                env=_environment(),
                 start_new_session=True,
             )
         theirs.close()
         os.close(info_write)
-        with open(info_read, "rb") as info:
-            inside = json.loads(info.read() or b"{}").get("child-pid", self._process.pid)
+        with open(info_read, "rb") as file:
+            inside = json.loads(file.read() or b"{}").get("child-pid") if self._walls.says_its_pid else None
         self._control.settimeout(SECONDS_TO_START)
         try:
             ready = json.loads(self._control.recv(65536) or b"{}").get("ready")
-            pages = int(Path(f"/proc/{inside}/statm").read_text().split()[0])
-        except (OSError, IndexError, ValueError):
+            pages = int(Path(f"/proc/{inside or self._innermost()}/statm").read_text().split()[0])
+        except (OSError, IndexError, ValueError, psutil.Error):
             ready = False
         if not ready:
             self._process.kill()
@@ -227,6 +272,11 @@ class Sandbox:
         self._memory = pages * os.sysconf("SC_PAGE_SIZE") + self._mebibytes * 2**20
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def _innermost(self) -> int:
+        return max(
+            [self._process.pid, *(one.pid for one in psutil.Process(self._process.pid).children(recursive=True))]
+        )
 
     def _listen(self) -> None:
         """Hear of ended children until the fork server is gone."""
@@ -265,7 +315,7 @@ class Sandbox:
             reply = self._listen_to(mine, request, body, time.monotonic() + seconds)
         with self._lock, contextlib.suppress(OSError):
             self._control.send(json.dumps({"kill": number}).encode())
-        event.wait()
+        event.wait(SECONDS_TO_END)
         if not status:
             raise Lost("The sandbox ended while it had a task.")
         if reply.kind == "died":
@@ -300,6 +350,8 @@ class Sandbox:
             self._process.wait()
         self._control.close()
         self._process.stderr.close()
+        if self._walls.root:
+            os.rmdir(self._walls.root)
         self._listener.join(5)
 
 
