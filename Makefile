@@ -1,11 +1,12 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test audit notebooks timing slides bench bench-quick babi readme lint format boxes lock clean clean-cache setup setup-test
+.PHONY: help lab test audit grade assignment notebooks timing slides bench bench-quick babi readme lint format boxes lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
 LESSON ?=
 PART ?=
+FOLDER ?=
 ARGS ?=
 RUN := .venv/bin/python
 SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/course/bootstrap.py
@@ -37,6 +38,12 @@ bench: setup-test ## measure all that the README claims, anew, and write its tab
 
 bench-quick: setup-test ## try every benchmark with small settings, beside the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
+
+grade: setup ## grade a folder of submitted notebooks (FOLDER=handed-in ARGS="--jobs 2")
+	@$(RUN) -m utils.course.grading "$(FOLDER)" $(ARGS)
+
+assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01 for one)
+	@$(RUN) -m utils.course.assignment $(LESSON) $(ARGS)
 
 babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
 	@$(RUN) -m utils.training.babi $(ARGS)

@@ -129,7 +129,21 @@ def test_every_link_in_the_documents_leads_somewhere():
 
 
 @pytest.mark.parametrize(
-    "command", ["lab", "test", "notebooks", "slides", "clean", "help", "bench", "boxes", "readme", "timing"]
+    "command",
+    [
+        "lab",
+        "test",
+        "notebooks",
+        "slides",
+        "clean",
+        "help",
+        "bench",
+        "boxes",
+        "readme",
+        "timing",
+        "grade",
+        "assignment",
+    ],
 )
 def test_make_help_names_every_command(command):
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

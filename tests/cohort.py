@@ -1,0 +1,471 @@
+"""Submissions to grade: right, wrong, broken and hostile ones, as files. Used by tests and by the audit."""
+
+import json
+import os
+import re
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+from utils.course.grading.notebook import CALL, USE
+from utils.course.places import LECTURES, STUDENTS
+
+
+def lesson(number: str, folder: Path = STUDENTS) -> dict:
+    (path,) = folder.glob(f"{number}_*.ipynb")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def code_of(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def exercise_cells(notebook: dict) -> dict[str, dict]:
+    """The cell of each exercise, by its id."""
+    cells = {}
+    for cell in notebook["cells"]:
+        found = USE.search(code_of(cell)) if cell["cell_type"] == "code" else None
+        if found:
+            cells[found[1]] = cell
+    return cells
+
+
+def solved(number: str) -> dict:
+    """The student notebook with the lecture's answers in it."""
+    student, answers = lesson(number), exercise_cells(lesson(number, LECTURES))
+    for name, cell in exercise_cells(student).items():
+        cell["source"] = code_of(answers[name])
+    return student
+
+
+def spoilt(number: str, every: int = 1) -> dict:
+    """Solved, but the answer to every so-manieth exercise gives numbers that are a little off."""
+    notebook = solved(number)
+    for place, (_, cell) in enumerate(exercise_cells(notebook).items()):
+        if place % every == 0:
+            name = USE.search(code_of(cell))[2]
+            lines = code_of(cell).rstrip().split("\n")
+            cell["source"] = "\n".join([*lines[:-1], SPOIL.format(name=name), lines[-1]])
+    return notebook
+
+
+SPOIL = """
+def _off(value):
+    import torch
+    if isinstance(value, torch.Tensor):
+        return ~value if value.dtype == torch.bool else value + 1
+    if isinstance(value, (tuple, list)):
+        return type(value)(_off(one) for one in value)
+    return not value if isinstance(value, bool) else value + 1 if isinstance(value, (int, float)) else None
+
+
+def _spoilt(right):
+    if not isinstance(right, type):
+        return lambda *args, **kwargs: _off(right(*args, **kwargs))
+    for name in ("forward", "step", "encode", "vectors"):
+        if name in vars(right):
+            whole = vars(right)[name]
+            setattr(right, name, lambda self, *args, _whole=whole, **kwargs: _off(_whole(self, *args, **kwargs)))
+    return right
+
+
+{name} = _spoilt({name})
+"""
+
+
+def with_answer(code: str, exercise_id: str = "1.1", base: dict | None = None) -> dict:
+    """A notebook whose cell of one exercise holds this code, then hands in what it defines."""
+    notebook = deepcopy(base) if base is not None else solved("01")
+    cell = exercise_cells(notebook)[exercise_id]
+    name = USE.search(code_of(cell))[2]
+    cell["source"] = f'{code.strip()}\n\n\n{name} = exercise("{exercise_id}").use({name})\n'
+    return notebook
+
+
+WRONG = """
+def softmax(logits, temperature=1.0):
+    return logits * 0 + 0.25
+"""
+NAIVE = """
+def softmax(logits, temperature=1.0):
+    powers = (logits / temperature).exp()
+    return powers / powers.sum(-1, keepdim=True)
+"""
+RIGHT = """
+def softmax(logits, temperature=1.0):
+    return torch.softmax(logits / temperature, -1)
+"""
+
+# Each stands in the cell of exercise 1.1. None may pass, and 1.2 to 1.7 of the same notebook must pass all the same.
+ATTACKS = {
+    # forging the verdict
+    "replaces the judge": f"""
+import utils.course.checks, utils.course.exercises, utils.course.grading.child as child
+utils.course.checks.judge = utils.course.exercises.judge = lambda *a: ""
+utils.course.exercises._verdict = child._verdict = lambda *a: ("passed", "fine")
+{WRONG}""",
+    "replaces the tasks": f"""
+import sys
+child = sys.modules["utils.course.grading.child"]
+child.list = lambda *a: ["passed", "fine"]
+child.said = lambda *a: dict(calls=[dict(value=None, states=[])])
+child.wire.encode = lambda *a: None
+{WRONG}""",
+    "replaces the comparison": f"""
+import utils.course.checks as checks
+checks.departure = checks.difference = lambda *a, **k: None
+checks._close = lambda got, want, tolerance: torch.ones_like(got, dtype=torch.bool)
+checks.Library.require_intact = lambda self: None
+{WRONG}""",
+    "patches torch": f"""
+torch.equal = torch.allclose = lambda *a, **k: True
+torch.Tensor.__eq__ = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
+{WRONG}""",
+    "patches the builtins": f"""
+import builtins
+builtins.all = builtins.isinstance = lambda *a: True
+builtins.any = lambda *a: False
+{WRONG}""",
+    "says passed in the channel": f"""
+import json, os
+head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
+os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head)
+os._exit(0)
+{WRONG}""",
+    "says passed with values": f"""
+import json, os
+for descriptor in range(3, 64):
+    try:
+        head = json.dumps(dict(kind="value", value=[dict(calls=[dict(value=None, states=[])])] * 11)).encode()
+        os.write(descriptor, len(head).to_bytes(8, "little") + bytes(8) + head)
+    except OSError:
+        continue
+os._exit(0)
+{WRONG}""",
+    "floods the channel": f"""
+import os
+while True:
+    os.write(3, b"\\xff" * 65536)
+{WRONG}""",
+    "writes when it leaves": f"""
+import atexit, json, os
+head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
+atexit.register(lambda: os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head))
+raise SystemExit(0)
+{WRONG}""",
+    "leaves with code 0": f"import os\nos._exit(0)\n{WRONG}",
+    "closes every descriptor": f"import os\nos.closerange(0, 100)\n{WRONG}",
+    "makes itself the reference": f"""
+import utils.course.exercises as exercises
+{WRONG}
+exercises._REGISTER["1.1"].reference = softmax
+exercises._REGISTER["1.1"].mistakes = []""",
+    "draws no cases": """
+import utils.course.exercises as exercises, utils.course.checks as checks
+exercises.Exercise.make_cases = lambda self, generator: []
+checks.compare = lambda *a: None
+softmax = lambda logits, temperature=1.0: logits""",
+    "is equal to everything": """
+class Equal(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return True
+def softmax(logits, temperature=1.0):
+    return logits.as_subclass(Equal)""",
+    "reads the expected values off the stack": """
+import sys
+def softmax(logits, temperature=1.0):
+    frame = sys._getframe()
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            if isinstance(value, list) and value and all(isinstance(one, torch.Tensor) for one in value):
+                for one in value:
+                    if one.shape == logits.shape:
+                        return one
+        frame = frame.f_back
+    return logits""",
+    "returns an object that runs code when unpickled": """
+class Bomb:
+    def __reduce__(self):
+        return (exec, ("open('/tmp/pickled', 'w')",))
+def softmax(logits, temperature=1.0):
+    return Bomb()""",
+    # the reference as the answer
+    "asks the register": 'import utils.course.exercises as them\nsoftmax = them.find("1.1").reference',
+    "asks the exercise": 'import utils.course.exercises as them\nsoftmax = them.exercise("1.1").item.reference',
+    "imports the course's own": """
+def softmax(logits, temperature=1.0):
+    from utils.models import softmax
+    return softmax(logits, temperature)""",
+    "imports it under another name": "import importlib\nsoftmax = importlib.import_module('utils.models.attention').softmax",
+    "takes it out of another function": """
+import sys
+from utils.models import attention
+softmax = next(value for value in vars(sys.modules[attention.__module__]).values()
+               if getattr(value, "__name__", "") == "softmax")""",
+    "inherits from it": """
+import utils.course.exercises as them
+theirs = them.find("1.1").reference
+import types
+softmax = types.FunctionType(theirs.__code__, theirs.__globals__, "softmax", theirs.__defaults__)""",
+    "finds it on the heap": """
+import gc, types
+gc.unfreeze()
+found = [one for one in gc.get_objects() if isinstance(one, types.FunctionType)
+         and one.__name__ == "softmax" and one.__module__.startswith("utils")]
+softmax = found[0]""",
+    "reads its source": """
+import os
+text = ""
+import sys
+for start in {"/" + "/".join(path.split("/")[1:3]) for path in sys.path if "/" in path}:
+    for place, folders, files in os.walk(start):
+        folders[:] = [] if place.endswith("-packages") else folders
+        if place.endswith("utils/models") and "attention.py" in files:
+            text = open(place + "/attention.py").read()
+space = {}
+exec(text, space)
+softmax = space["softmax"]""",
+    "asks inspect for its source": """
+import inspect
+from utils.models import softmax as theirs
+space = {"torch": torch}
+exec(inspect.getsource(theirs), space)
+softmax = space["softmax"]""",
+    "reads the solution": """
+import utils.course.exercises as them
+space = {"torch": torch}
+exec(them.solution_code("1.1"), space)
+softmax = space["softmax"]""",
+    # harm
+    "never ends": f"while True:\n    pass\n{WRONG}",
+    "never ends and catches all": """
+def softmax(logits, temperature=1.0):
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass""",
+    "ignores signals and sleeps": f"""
+import signal, time
+for number in range(1, 64):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError):
+        continue
+time.sleep(10_000)
+{WRONG}""",
+    "forks without end": f"""
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        raise
+{WRONG}""",
+    "starts programs": f"""
+import subprocess
+subprocess.run(["sleep", "1000"])
+{WRONG}
+import os
+os.system("sleep 1000 &")
+softmax = None""",
+    "starts threads without end": f"""
+import threading, time
+while True:
+    threading.Thread(target=time.sleep, args=(10_000,), daemon=True).start()
+{WRONG}""",
+    "fills the memory": f"""
+hoard = []
+while True:
+    hoard.append(torch.ones(10_000_000))
+{WRONG}""",
+    "fills the memory past the limit of one process": f"""
+import mmap, resource
+resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+hoard = [mmap.mmap(-1, 2**30) for _ in range(64)]
+{WRONG}""",
+    "fills the disk": f"""
+import os
+done = []
+for folder in ("/tmp", "/dev/shm", "/var/tmp", ".", "/", os.path.expanduser("~")):
+    try:
+        with open(folder + "/filler", "wb") as file:
+            while True:
+                file.write(bytes(2**20))
+    except OSError as error:
+        done.append(error)
+raise done[0]
+{WRONG}""",
+    "prints without end": f"""
+while True:
+    print("x" * 100_000)
+{WRONG}""",
+    "kills its parent": f"""
+import os, signal
+for pid in (os.getppid(), 1, -1, 0, 2, 3):
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        continue
+os.killpg(0, signal.SIGKILL)
+{WRONG}""",
+    "stops its parent": f"""
+import os, signal
+os.kill(os.getppid(), signal.SIGSTOP)
+{WRONG}""",
+    "kills itself": f"import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n{WRONG}",
+    "talks to the network": f"""
+import socket
+socket.create_connection(("192.0.2.1", 80), timeout=2)
+{WRONG}""",
+    "listens for others": f"""
+import socket
+socket.socket(socket.AF_UNIX).bind("\\0meeting")
+{WRONG}""",
+    "reads other submissions": """
+import os
+names = [place + "/" + name for place, _, files in os.walk("/") for name in files
+         if name.endswith(".ipynb") and "-packages" not in place]
+assert not names, "READ " + names[0]
+raise RuntimeError("nothing to read")""",
+    "edits the grader": """
+import os, sys
+for name in (sys.modules["utils.course.checks"].__file__, torch.__file__, os.__file__):
+    with open(name, "a") as file:
+        file.write("raise SystemExit")""",
+    "looks into other processes": """
+import os
+text = open("/proc/1/environ").read() + open(f"/proc/{os.getppid()}/maps").read()
+raise RuntimeError("READ " + text[:50])""",
+    "traces its parent": """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.ptrace(16, os.getppid(), 0, 0) != 0, "READ"
+raise RuntimeError("no tracing")""",
+    "reads a null pointer": f"import ctypes\nctypes.string_at(0)\n{WRONG}",
+    "overflows the stack": f"""
+import sys
+sys.setrecursionlimit(10**9)
+def fall():
+    return fall()
+fall()
+{WRONG}""",
+    "recurses": "def softmax(logits, temperature=1.0):\n    return softmax(logits, temperature)",
+    "waits for the keyboard": f"input('name?')\n{WRONG}".replace("def softmax", "def other") + "\nsoftmax = other",
+    "exits": "def softmax(logits, temperature=1.0):\n    raise SystemExit(0)",
+    "interrupts": "def softmax(logits, temperature=1.0):\n    raise KeyboardInterrupt",
+    "counts only in double": f"torch.set_default_dtype(torch.float64)\ntorch.set_default_device('meta')\n{WRONG}",
+    "is no Python": "def softmax(logits temperature:\n    return",
+    "is nested beyond measure": "softmax = " + "(" * 5000 + "1" + ")" * 5000,
+    "is a chain beyond measure": "softmax = 1" + "+1" * 30_000,
+    "writes a formula into the table": """
+def softmax(logits, temperature=1.0):
+    raise ValueError("=HYPERLINK('evil') | <script>alert(1)</script> `x` \\u202e\\x1b[31m\\nnext")""",
+    "has a name that lies": """
+class Passed(Exception):
+    pass
+Passed.__name__ = "passed"
+def softmax(logits, temperature=1.0):
+    raise Passed("passed")""",
+    "uses a side door of the kernel": f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+for number in (425, 319, 435, 57, 56, 101, 272, 165, 323):
+    libc.syscall(number, 0, 0, 0, 0, 0, 0)
+{WRONG}""",
+}  # fmt: skip
+
+
+@dataclass
+class Broken:
+    """A file that is no gradable notebook. `says` is a part of what its row must tell the teacher."""
+
+    says: str
+    data: bytes = b""
+
+
+def _with(**changes) -> bytes:
+    return json.dumps({**solved("01"), **changes}).encode()
+
+
+def broken_files() -> dict[str, Broken]:
+    other_course = deepcopy(lesson("01"))
+    for cell in other_course["cells"]:
+        cell["source"] = re.sub(r"\bexercise\(", "puzzle(", code_of(cell))
+    later = json.dumps(lesson("01")).replace('exercise(\\"1.', 'exercise(\\"9.')
+    assert CALL.search(json.loads(later)["cells"][0]["source"][0]) is None
+    return {
+        "empty": Broken("empty"),
+        "blank": Broken("empty", b" \n\n"),
+        "no JSON": Broken("no valid JSON", b"this is my homework"),
+        "cut off": Broken("no valid JSON", json.dumps(solved("01")).encode()[:-500]),
+        "merge": Broken("merge that was not finished", b"<<<<<<< HEAD\n" + json.dumps(solved("01")).encode()),
+        "a list": Broken("no notebook", b"[1, 2, 3]"),
+        "a number": Broken("no notebook", b"1"),
+        "a dictionary": Broken("no notebook", b'{"cells": []}'),
+        "format 3": Broken("format 3", _with(nbformat=3)),
+        "format 5": Broken("format 5", _with(nbformat=5)),
+        "format text": Broken("format four", _with(nbformat="four")),
+        "no cells": Broken("no list of cells", _with(cells="none")),
+        "odd cells": Broken("damaged", _with(cells=[1, 2])),
+        "odd source": Broken("damaged", _with(cells=[{"cell_type": "code", "source": 5}])),
+        "no cell at all": Broken("another course", _with(cells=[])),
+        "another course": Broken("another course", json.dumps(other_course).encode()),
+        "no such lesson": Broken("lesson 09", later.encode()),
+        "picture": Broken("not text", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
+        "UTF-16": Broken("not text", json.dumps(solved("01")).encode("utf-16")),
+        "nested": Broken("no valid JSON", b"[" * 200_000 + b"]" * 200_000),
+        "too much code": Broken("2 MiB", _with(cells=[{"cell_type": "code", "source": "#" * (3 * 2**20)}])),
+        "a huge number": Broken("no valid JSON", b'{"nbformat": ' + b"9" * 6000 + b"}"),
+    }
+
+
+def write(folder: Path, name: str, notebook: dict | bytes) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(notebook if isinstance(notebook, bytes) else json.dumps(notebook).encode())
+    return path
+
+
+def odd_places(folder: Path, outside: Path) -> dict[str, str]:
+    """Things that only look like notebooks. Gives the name of each and what its row must say."""
+    secret = write(outside, "secret_01.ipynb", solved("01"))
+    (folder / "link_01.ipynb").symlink_to(secret)
+    (folder / "loop").symlink_to(folder, target_is_directory=True)
+    (folder / "folder_01.ipynb").mkdir()
+    write(folder / "folder_01.ipynb", "inner.ipynb", solved("01"))
+    os.mkfifo(folder / "pipe_01.ipynb")
+    (folder / "dangling_01.ipynb").symlink_to(outside / "nothing")
+    with open(folder / "huge_01.ipynb", "wb") as file:
+        file.truncate(80 * 2**20)
+    return {
+        "link_01.ipynb": "a link",
+        "loop": "a link",
+        "folder_01.ipynb": "a folder",
+        "pipe_01.ipynb": "no ordinary file",
+        "dangling_01.ipynb": "a link",
+        "huge_01.ipynb": "outputs cleared",
+    }
+
+
+def fake_course(folder: Path) -> None:
+    """A `utils` of the student's own beside the notebook, in which everything passes."""
+    for name in (
+        "utils/__init__.py",
+        "utils/course/__init__.py",
+        "utils/course/checks.py",
+        "torch.py",
+        "sitecustomize.py",
+    ):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n")
+
+
+def short(notebook: dict, *exercise_ids: str) -> dict:
+    """The same with its import cell and the cells of these exercises only: quick to grade."""
+    kept = [cell for name, cell in exercise_cells(notebook).items() if name in exercise_ids]
+    imports = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    return {**notebook, "cells": [imports, *kept]}

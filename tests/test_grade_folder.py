@@ -1,0 +1,361 @@
+"""Facts about grading a folder: no submission forges a verdict, harms another, or gets lost. The audit grades 200."""
+
+import csv
+import json
+import os
+import random
+import shutil
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from tests import cohort
+from utils.course.exercises import find
+from utils.course.grading import __main__ as command
+from utils.course.grading import child, judge, report, sandbox, wire
+from utils.course.grading.notebook import Notebook
+from utils.course.grading.submissions import Submission, student_of
+from utils.course.places import ROOT
+from utils.training import fingerprint
+
+TRIED = [
+    "replaces the judge",
+    "patches torch",
+    "says passed in the channel",
+    "leaves with code 0",
+    "makes itself the reference",
+    "asks the register",
+    "finds it on the heap",
+    "never ends and catches all",
+    "forks without end",
+    "fills the memory",
+    "fills the disk",
+    "kills its parent",
+    "talks to the network",
+    "edits the grader",
+    "reads a null pointer",
+    "writes a formula into the table",
+]
+BROKEN = ["empty", "cut off", "format 3", "another course", "no such lesson", "nested"]
+
+
+def small(code: str) -> dict:
+    return cohort.short(cohort.with_answer(code), "1.1", "1.2")
+
+
+def tree_hash() -> str:
+    return fingerprint.digest(*(path.read_bytes() for path in sorted((ROOT / "utils").rglob("*.py"))))
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """One cohort, graded once: its rows by file, the folder of tables, and what was there before and after."""
+    base = tmp_path_factory.mktemp("cohort")
+    folder, outside = base / "handed in", base / "outside"
+    folder.mkdir()
+    for number, name in enumerate(TRIED):
+        cohort.write(folder, f"attack{number}/01_softmax_attention.ipynb", small(cohort.ATTACKS[name]))
+    files = cohort.broken_files()
+    for number, name in enumerate(BROKEN):
+        cohort.write(folder, f"broken{number}_01.ipynb", files[name].data)
+    for name, code in (("right", cohort.RIGHT), ("naive", cohort.NAIVE), ("naïve copy", cohort.NAIVE)):
+        cohort.write(folder, f"{name}_01.ipynb", small(code))
+    cohort.write(folder, "naïve copy_01 (1).ipynb", small(cohort.NAIVE + "# again\n"))
+    cohort.write(folder, "two\nlines_01.ipynb", cohort.short(cohort.lesson("01"), "1.1", "1.2"))
+    cohort.write(folder, "fake/01.ipynb", small(cohort.RIGHT))
+    cohort.fake_course(folder / "fake")
+    odd = cohort.odd_places(folder, outside)
+    before = set(psutil.Process().children(recursive=True)), tree_hash()
+    assert command.main([str(folder), "--seconds", "3"]) == 0
+    after = set(psutil.Process().children(recursive=True)), tree_hash()
+    out = base / "handed in-grades"
+    rows: dict[str, list[dict]] = {}
+    with open(out / "grades.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            rows.setdefault(row["file"], []).append(row)
+    return {"rows": rows, "out": out, "folder": folder, "before": before, "after": after, "odd": odd}
+
+
+def of(graded, name: str) -> dict[str, dict]:
+    return {row["exercise"]: row for row in graded["rows"][name]}
+
+
+@pytest.mark.parametrize("number", range(len(TRIED)), ids=TRIED)
+def test_an_attack_does_not_pass_and_leaves_the_next_exercise_alone(graded, number):
+    rows = of(graded, f"attack{number}/01_softmax_attention.ipynb")
+    assert rows["1.1"]["status"] == "failed"
+    assert rows["1.1"]["message"]
+    assert rows["1.2"]["status"] == "passed"
+
+
+def test_a_forged_verdict_and_a_borrowed_solution_are_named(graded):
+    said = {name: of(graded, f"attack{number}/01_softmax_attention.ipynb")["1.1"] for number, name in enumerate(TRIED)}
+    for name in ("replaces the judge", "patches torch", "says passed in the channel", "makes itself the reference"):
+        assert said[name]["message"] == judge.TAMPERED
+    for name in ("asks the register", "finds it on the heap"):
+        assert said[name]["message"] == judge.COPIED
+
+
+@pytest.mark.parametrize("number", range(len(BROKEN)), ids=BROKEN)
+def test_a_broken_file_gets_a_row_that_says_what_to_do(graded, number):
+    (row,) = graded["rows"][f"broken{number}_01.ipynb"]
+    assert (row["student"], row["status"]) == (f"broken{number}", "unreadable")
+    assert cohort.broken_files()[BROKEN[number]].says in row["message"]
+
+
+def test_what_only_looks_like_a_notebook_gets_a_row(graded):
+    for name, says in graded["odd"].items():
+        (row,) = graded["rows"][name]
+        assert says in row["message"], name
+    assert not any("inner" in name or "secret" in name for name in graded["rows"])
+
+
+def test_right_wrong_and_untouched_answers_get_what_a_notebook_would_say(graded):
+    assert of(graded, "right_01.ipynb")["1.1"]["status"] == "passed"
+    naive = of(graded, "naive_01.ipynb")["1.1"]
+    assert naive["status"] == "failed"
+    assert naive["message"].startswith("Large logits overflow")
+    untouched = of(graded, "two\\nlines_01.ipynb")
+    assert {row["status"] for row in untouched.values()} == {"not attempted", "missing"}
+    assert "fresh student notebook" in untouched["1.3"]["message"]
+
+
+def test_a_course_of_the_students_own_is_never_loaded(graded):
+    assert of(graded, "fake/01.ipynb")["1.1"]["status"] == "passed"
+
+
+def test_misconceptions_are_counted_by_students_not_by_files(graded):
+    with open(graded["out"] / "misconceptions.csv", encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if "overflow" in row["misconception"]]
+    assert [(row["exercise"], row["students"], row["who"]) for row in rows] == [("1.1", "2", "naive, naïve copy")]
+    page = (graded["out"] / "grades.md").read_text(encoding="utf-8")
+    assert "naïve copy has 2 files for one lesson" in page
+
+
+def test_the_tables_are_safe_to_open(graded):
+    everything = "".join(path.read_text(encoding="utf-8") for path in graded["out"].glob("*.md"))
+    assert "&lt;script&gt;" in everything
+    assert "<script" not in everything and "\x1b" not in everything and "\u202e" not in everything
+    assert report.as_csv(("a",), [("=1+1",), ("@x",), ("fine",)]).split() == ["a", "'=1+1", "'@x", "fine"]
+
+
+def test_nothing_is_left_running_and_the_course_is_as_it_was(graded):
+    assert graded["after"] == graded["before"]
+
+
+def test_a_second_run_keeps_what_is_graded_and_grades_what_is_new(graded, monkeypatch, tmp_path):
+    folder, out = tmp_path / "copy", tmp_path / "out"
+    folder.mkdir()
+    for name in ("right_01.ipynb", "naive_01.ipynb"):
+        shutil.copy(graded["folder"] / name, folder)
+    shutil.copytree(graded["out"], out)
+    cohort.write(folder, "new_01.ipynb", b"{}")
+    asked = []
+    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
+    monkeypatch.setattr(
+        judge.Judge, "rows", lambda self, data: asked.append(data) or [judge.Row("01", "1.1", "passed", "new")]
+    )
+    assert command.main([str(folder), "--out", str(out), "--seconds", "3"]) == 0
+    assert asked == [b"{}"]
+    text = (out / "grades.csv").read_text(encoding="utf-8")
+    assert "Large logits overflow" in text and "new_01.ipynb" in text
+    assert command.main([str(folder), "--out", str(out), "--seconds", "3", "--again"]) == 0
+    assert len(asked) == 4
+
+
+def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tmp_path):
+    folder = tmp_path / "in"
+    for name in ("a", "b", "c"):
+        cohort.write(folder, f"{name}_01.ipynb", name.encode())
+    answers = {b"a": [judge.Row("01", "1.1", "passed", "fine")], b"c": [judge.Row("01", "1.1", "failed", "late")]}
+
+    stopped = threading.Event()
+
+    def rows(self, data):
+        if data == b"b" and b"b" not in answers:
+            raise KeyboardInterrupt
+        if data == b"c":
+            assert stopped.wait(20)
+        return answers[data]
+
+    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(judge.Judge, "close", lambda self: stopped.set())
+    monkeypatch.setattr(judge.Judge, "rows", rows)
+    with pytest.raises(KeyboardInterrupt):
+        command.main([str(folder), "--jobs", "1"])
+    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    assert "a,01,1.1,passed,fine" in text and text.count("goes on from here") == 2
+    answers[b"b"] = [judge.Row("01", "1.1", "passed", "now")]
+    del answers[b"a"]  # kept: nobody asks for it again
+    assert command.main([str(folder), "--jobs", "1"]) == 0
+    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    assert "a,01,1.1,passed,fine" in text and "passed,now" in text and "failed,late" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([""], "make grade FOLDER="),
+        (["nowhere"], "There is no folder nowhere"),
+        (["."], "There is no notebook in"),
+        ([".", "--jobs", "0"], "--jobs is at least 1"),
+        ([".", "--out", "./inside"], "among the submissions"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert command.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert says in said and len(said.strip().split("\n")) == 1
+
+
+def test_a_bug_of_the_grader_costs_one_row_and_is_not_kept(monkeypatch, tmp_path):
+    for name in ("a", "b"):
+        cohort.write(tmp_path / "in", f"{name}_01.ipynb", name.encode())
+
+    def rows(self, data):
+        if data == b"a":
+            raise ZeroDivisionError("in the grader")
+        return [judge.Row("01", "1.1", "passed", "fine")]
+
+    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
+    monkeypatch.setattr(judge.Judge, "rows", rows)
+    assert command.main([str(tmp_path / "in")]) == 0
+    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    assert "ZeroDivisionError: in the grader" in text and "b,01,1.1,passed,fine" in text
+    assert len(list((tmp_path / "in-grades" / "kept").iterdir())) == 1
+
+
+def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path, capsys):
+    cohort.write(tmp_path / "in", "a_01.ipynb", b"{}")
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    assert command.main([str(tmp_path / "in")]) == 2
+    said = capsys.readouterr().err
+    assert "bwrap" in said and "--unsafe" in said and len(said.strip().split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "student"),
+    [
+        ("alice_01.ipynb", "alice"),
+        ("01_alice.ipynb", "alice"),
+        ("alice_01_softmax_attention.ipynb", "alice"),
+        ("01_softmax_attention - Åsa Öberg.ipynb", "Åsa Öberg"),
+        ("s1234567-lesson 3.ipynb", "s1234567"),
+        ("alice_01 (2).ipynb", "alice"),
+        ("alice_01-Copy1.ipynb", "alice"),
+        ("alice.ipynb", "alice"),
+        ("01_softmax_attention.ipynb", "01_softmax_attention"),
+        ("alice/01_softmax_attention.ipynb", "alice"),
+        ("alice/week 1/final.ipynb", "alice"),
+        ("01/alice.ipynb", "alice"),
+        ("02_memory_network/alice/x.ipynb", "alice"),
+        ("Ada Lovelace_77_assignsubmission_file_/01.ipynb", "Ada Lovelace_77_assignsubmission_file_"),
+        ("two\nlines_01.ipynb", "two\\nlines"),
+        ("A\u030asa_01.ipynb", "Åsa"),
+    ],
+)
+def test_a_file_is_its_students(path, student):
+    assert student_of(tuple(path.split("/"))) == student
+
+
+def test_an_exercise_runs_with_what_it_needs_and_nothing_else():
+    read = Notebook(
+        [
+            "import os, torch\nfrom math import pi, tau\nboom = 1 / 0",
+            "%matplotlib inline\ntable = {}\ntable['a'] = 1\nother = train()",
+            "def helper(x):\n    return late(x) * pi",
+            "def late(x):\n    boom = 2\n    return x + table['a'] * boom\ntable.update(b=2)\nos.remove('x')",
+            "def answer(x, other=3):\n    return helper(x)\nanswer = exercise('1.1').use(answer)",
+            "later = answer(1)",
+        ]
+    )
+    cell = read.cell_of("1.1", "answer")
+    steps = read.needed(cell)
+    code = "\n".join(child.notebook.ast.unparse(statement) for _, statements in steps for statement in statements)
+    for part in (
+        "from math import pi\n",
+        "table = {}",
+        "table['a'] = 1",
+        "table.update(b=2)",
+        "def helper",
+        "def late",
+    ):
+        assert part in code
+    for part in ("boom = 1", "tau", "other = train", "os", "later ="):
+        assert part not in code.replace("boom = 2", "").replace("other=3", "")
+
+
+def test_an_answer_whose_last_line_was_lost_is_found_by_its_name():
+    read = Notebook(["def softmax(x):\n    return x", "def other():\n    softmax(1)"])
+    assert read.cell_of("1.1", "softmax") == 0
+    assert read.cell_of("1.2", "jacobian") is None
+
+
+def values(seed: int):
+    draw = random.Random(seed)
+    tensor = torch.randn(2, 3).to(draw.choice(list(wire.DTYPES.values())))
+    return [None, True, 3, 2**80, 0.1, float("nan"), "é", ..., (1, [2.0]), {"a": tensor, 2: ()}, tensor, tensor.numpy()[0]
+            if tensor.dtype != torch.bfloat16 else 1, {1, 2}, torch.empty(0, 3)]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plain_values_come_back_as_they_were(seed):
+    for value in values(seed):
+        back = wire.decode(json.loads(json.dumps(wire.encode(value))))
+        assert type(back) is type(value)
+        assert torch.equal(back, value) if isinstance(value, torch.Tensor) else repr(back) == repr(value)
+
+
+@pytest.mark.parametrize(
+    "coded",
+    [
+        {"tensor": ["float32", [2**40], ""]},
+        {"tensor": ["float32", [4], "AAAA"]},
+        {"tensor": ["object", [1], "AAAA"]},
+        {"tensor": ["bool", [3], "AgIC"]},
+        {"tensor": ["float32", [0] + [2**31 - 1] * 15, "AA=="]},
+        {"set": [{"list": []}]},
+        {"dict": [[{"list": []}, 1]]},
+        {"float": "a lot"},
+        {"eval": "1"},
+        [1],
+        {},
+        {"list": {"list": 1}},
+    ],
+)
+def test_a_malformed_value_is_refused(coded):
+    with pytest.raises(wire.Broken):
+        wire.decode(coded)
+
+
+def test_what_is_no_plain_value_comes_back_as_a_name_only():
+    assert repr(wire.decode(wire.encode(object()))) == "(of type object)"
+    assert repr(wire.decode(wire.encode(torch.eye(2).to_sparse()))) == "(of type a tensor without plain values)"
+
+
+def test_a_verdict_from_the_sandbox_counts_only_with_the_right_values():
+    item = find("1.1")
+    cases, seed = child.draw(item, 5)
+    told = [child.said(item, item.reference, case, seed) for case in cases]
+    right = json.loads(json.dumps(told))
+    assert judge.stands(item, 5, sandbox.Reply("value", {"value": right})) == ""
+    off = json.loads(json.dumps(told))
+    off[3]["calls"][0]["value"] = wire.encode(torch.zeros(4, 4))
+    cut = json.loads(json.dumps(told))
+    cut[0]["flow"] = cut[0]["double"] = None
+    for forged in (off, cut, right[:-1], [], [None] * len(right), [{}] * len(right), "passed", None):
+        assert judge.stands(item, 5, sandbox.Reply("value", {"value": forged})) == judge.TAMPERED
+    assert judge.stands(item, 6, sandbox.Reply("value", {"value": right})) == judge.TAMPERED
+    assert judge.stands(item, 5, sandbox.Reply("timeout")) == judge.TAMPERED
+
+
+def test_a_pipe_in_place_of_a_file_does_not_wait(tmp_path):
+    os.mkfifo(tmp_path / "a.ipynb")
+    with pytest.raises(command.found.Unfit, match="no ordinary file"):
+        Submission(Path(tmp_path / "a.ipynb"), "a.ipynb", "a").read()

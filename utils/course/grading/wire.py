@@ -1,0 +1,172 @@
+"""What goes between the teacher's side and the sandbox: frames of JSON, and values that decode without running anything."""
+
+import base64
+import json
+import math
+import socket
+import time
+
+import numpy
+import torch
+
+MOST = 16 * 2**20  # bytes of one answer of the sandbox
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+    )
+}
+DEPTH = 40
+
+
+class Broken(Exception):
+    """What came is not what was agreed upon."""
+
+
+class Opaque:
+    """Stands for something that is not a plain value; it is equal to nothing."""
+
+    def __init__(self, kind: str):
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"(of type {self.kind})"
+
+
+# --- frames -----------------------------------------------------------------------------------------------------
+
+
+def pack(message: dict, body: bytes = b"") -> bytes:
+    head = json.dumps(message).encode()
+    return len(head).to_bytes(8, "little") + len(body).to_bytes(8, "little") + head + body
+
+
+def receive(connection: socket.socket, deadline: float, most: int = MOST) -> tuple[dict, bytes]:
+    """The next frame. Raises TimeoutError, EOFError at the end of the stream, and Broken."""
+    lengths = read_exactly(connection, 16, deadline)
+    head, body = int.from_bytes(lengths[:8], "little"), int.from_bytes(lengths[8:], "little")
+    if head + body > most:
+        raise Broken("more bytes than an answer may have")
+    text = read_exactly(connection, head, deadline)
+    rest = read_exactly(connection, body, deadline)
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Broken("no JSON") from None
+    if not isinstance(message, dict):
+        raise Broken("no dictionary")
+    return message, rest
+
+
+def read_exactly(connection: socket.socket, count: int, deadline: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise EOFError
+        parts += part
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(parts)
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+def encode(value, depth: int = 0):
+    """A value as JSON; what is no plain value becomes the name of its type."""
+    if depth > DEPTH:
+        return {"opaque": "something nested too deeply"}
+    if value is None or type(value) in (bool, str):
+        return value
+    if type(value) is int:
+        return value if abs(value) < 2**63 else {"int": hex(value)}
+    if isinstance(value, float) and type(value) in (float, numpy.float64):
+        return {"float": float(value).hex()}
+    if value is ...:
+        return {"dots": 0}
+    if isinstance(value, torch.Tensor):
+        return _encode_tensor(value)
+    if isinstance(value, numpy.ndarray | numpy.generic):
+        return _encode_array(value)
+    if isinstance(value, tuple | list):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [encode(item, depth + 1) for item in value]}
+    if isinstance(value, dict):
+        return {"dict": [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]}
+    if type(value) in (set, frozenset):
+        return {"set": [encode(item, depth + 1) for item in value]}
+    return {"opaque": type(value).__name__}
+
+
+def _encode_tensor(tensor: torch.Tensor):
+    name = str(tensor.dtype).removeprefix("torch.")
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or name not in DTYPES:
+        return {"opaque": "a tensor without plain values"}
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    data = plain.flatten().view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    return {"tensor": [name, list(plain.shape), base64.b64encode(data).decode()]}
+
+
+def _encode_array(array):
+    try:
+        coded = _encode_tensor(torch.from_numpy(numpy.array(array)))
+    except TypeError:  # strings and objects
+        return {"opaque": "a NumPy array"}
+    return {"array": coded.get("tensor"), "scalar": isinstance(array, numpy.generic)}
+
+
+def decode(coded, depth: int = 0):
+    """The value of `encode`, made of nothing but plain types; raises Broken for anything else."""
+    if depth > DEPTH + 2:
+        raise Broken("nested too deeply")
+    if coded is None or type(coded) in (bool, int, str):
+        return coded
+    if not isinstance(coded, dict) or not coded:
+        raise Broken("no value")
+    kind = next(iter(coded))
+    content = coded[kind]
+    try:
+        return _DECODERS[kind](content, coded, depth)
+    except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise Broken(f"no value: {type(error).__name__}") from None
+
+
+def _items(content, depth: int) -> list:
+    if not isinstance(content, list):
+        raise Broken("no list")
+    return [decode(item, depth + 1) for item in content]
+
+
+def _decode_tensor(content, coded=None, depth=0) -> torch.Tensor:
+    name, shape, data = content
+    dtype = DTYPES[name]
+    if not all(type(size) is int and 0 <= size < 2**31 for size in shape) or len(shape) > 16:
+        raise Broken("no shape")
+    raw = bytearray(base64.b64decode(data, validate=True))
+    if len(raw) != math.prod(shape) * dtype.itemsize:
+        raise Broken("a tensor of another size")
+    if dtype == torch.bool and any(byte > 1 for byte in raw):
+        raise Broken("no truth values")
+    return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
+
+
+def _decode_array(content, coded, depth):
+    array = _decode_tensor(content).numpy()
+    return array[()] if coded.get("scalar") else array
+
+
+_DECODERS = {
+    "int": lambda content, coded, depth: int(content[:4096], 16),
+    "float": lambda content, coded, depth: float.fromhex(content),
+    "dots": lambda content, coded, depth: ...,
+    "tensor": _decode_tensor,
+    "array": _decode_array,
+    "tuple": lambda content, coded, depth: tuple(_items(content, depth)),
+    "list": lambda content, coded, depth: _items(content, depth),
+    "set": lambda content, coded, depth: set(_items(content, depth)),
+    "dict": lambda content, coded, depth: {decode(key, depth + 1): decode(item, depth + 1) for key, item in content},
+    "opaque": lambda content, coded, depth: Opaque(str(content)[:80]),
+}
