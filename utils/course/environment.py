@@ -139,7 +139,7 @@ class EnvironmentReport:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td style='text-align:left'>{'✓' if f.fine else '✗'} {escape(f.what)}</td>"
+            f"<tr><th scope='row' style='text-align:left; font-weight:normal'>{'✓' if f.fine else '✗'} {escape(f.what)}</th>"
             f"<td style='text-align:left'>{escape(f.found)}{'' if f.fine else '<br><b>' + escape(f.fix) + '</b>'}</td></tr>"
             for f in self.findings
         )
