@@ -173,7 +173,8 @@ def test_what_a_script_draws_to_be_operated_has_a_name_and_obeys_keys(path):
             name, tag, parent, rest = made.groups()
             near = "\n".join(lines[number : number + 14])
             in_label = tag != "button" and re.search(rf'const {parent} = html\("label"', code)
-            named = in_label or re.search(rf"\b{name}\.textContent = |aria-label|ariaLabel", near)
+            later = rf'\b{name}\.setAttribute\("aria-label"'
+            named = in_label or re.search(rf"\b{name}\.textContent = |aria-label", near) or re.search(later, code)
             assert named, f"{path.name}, line {number + 1}: a {tag} without a name"
     if ROLE.search(code):
         assert "aria-label" in code and '"keydown"' in code and "tabindex" in code
@@ -187,6 +188,13 @@ def test_what_a_script_draws_to_be_operated_has_a_name_and_obeys_keys(path):
 def test_every_colour_that_words_are_written_in_can_be_read_on_white():
     for ink in (style.BLACK, style.BLUE, style.GREY, style.BROWN):
         assert contrast(ink, "white") >= 4.5
+
+
+@pytest.mark.parametrize("path", [*sorted(STATIC.glob("*.css")), ROOT / "utils/course/text.py"], ids=lambda p: p.name)
+def test_the_place_of_the_keyboard_stands_out_on_light_and_dark_pages(path):
+    rules = re.findall(r"[^{}]*:focus[^{]*\{([^}]*)\}", path.read_text(encoding="utf-8"))
+    shades = [shade for rule in rules for shade in re.findall(r"(?:outline|stroke): (?:\d+px solid )?(#\w+)", rule)]
+    assert shades and all(min(contrast(shade, page) for page in ("white", "#111111")) >= 3 for shade in shades)
 
 
 def test_lines_are_told_apart_by_more_than_their_colour():

@@ -11,6 +11,7 @@ wrong answers from the zoo and a right one. Pictures of all of it stand on one s
 import argparse
 import ast
 import html
+import importlib
 import json
 import os
 import random
@@ -149,12 +150,15 @@ def answer_wrongly(page: Notebook, name: str, own: Path) -> tuple[list[tuple[str
     exercise_id = lot.choice(sorted(stubs))
     index, stub = stubs[exercise_id]
     function = lessons.USE.search(stub)[1]
-    zoo, parts = answers_of(name[:2], exercise_id)
-    chosen = sorted(lot.sample(range(len(zoo["wrong"])), WRONG_ANSWERS))
-    tried = [("failed", zoo["wrong"][k], parts[k]) for k in chosen] + [("passed", lot.choice(zoo["right"]), "")]
+    zoo = importlib.import_module(f"tests.zoo.lesson{name[:2]}").ZOO[exercise_id]
+    wrong = [("failed", zoo.wrong[k][0], f"wrong[{k}][0]", zoo.wrong[k][1]) for k in chosen_from(lot, zoo.wrong)]
+    right = lot.randrange(len(zoo.right))
+    tried = [*wrong, ("passed", zoo.right[right], f"right[{right}]", "")]
     pictures, problems = [], []
-    for number, (status, code, part) in enumerate(tried, 1):
-        page.set_source(index, typed(name[:2], exercise_id, function, code))
+    for number, (status, answer, place, part) in enumerate(tried, 1):
+        page.set_source(
+            index, typed(name[:2], exercise_id, function, code_of(name[:2], answer) or f'ZOO["{exercise_id}"].{place}')
+        )
         outputs = page.run_cell(index, 120)
         page.page.wait_for_timeout(400)
         words = " ".join("".join(one["data"]["text/plain"]) for one in outputs if "data" in one)
@@ -179,25 +183,23 @@ def typed(number: str, exercise_id: str, function: str, code: str) -> str:
     return f'from tests.zoo.lesson{number} import *\n\n\n{code}\n\n{function} = exercise("{exercise_id}").use({answer})'
 
 
-def answers_of(number: str, exercise_id: str) -> tuple[dict[str, list[str]], list[str]]:
-    """The zoo's answers to an exercise as the code that stands in its file, and the part of the message for each."""
+def chosen_from(lot: random.Random, wrong: list) -> list[int]:
+    """Places of wrong answers that make different mistakes."""
+    first_of = {part: place for place, (_, part) in reversed(list(enumerate(wrong)))}
+    return sorted(lot.sample(sorted(first_of.values()), WRONG_ANSWERS))
+
+
+def code_of(number: str, answer) -> str:
+    """The code of an answer as it stands in the zoo; nothing if it is made by other code there."""
     text = (ZOO / f"lesson{number}.py").read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    defined = {
-        node.name: ast.get_source_segment(text, node)
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
-    zoo = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ZOO")
-    call = next(value for key, value in zip(zoo.keys, zoo.values, strict=True) if key.value == exercise_id)
-    lists = {keyword.arg: keyword.value.elts for keyword in call.keywords}
-
-    def code(node: ast.expr) -> str:
-        segment = ast.get_source_segment(text, node)
-        return defined.get(segment, segment)
-
-    wrong = [(code(pair.elts[0]), ast.literal_eval(pair.elts[1])) for pair in lists["wrong"]]
-    return {"wrong": [one for one, _ in wrong], "right": [code(one) for one in lists["right"]]}, [p for _, p in wrong]
+    name, code = getattr(answer, "__name__", ""), getattr(answer, "__code__", None)
+    found = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if (isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name and node.col_offset == 0)
+        or (isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == code.co_firstlineno)
+    ]
+    return ast.get_source_segment(text, found[0]) if len(found) == 1 else ""
 
 
 # Sheets of pictures
