@@ -19,6 +19,7 @@ from utils.course.places import ROOT
 from utils.course.quiz import QuizWidget, find_quiz
 from utils.course.results import Table
 from utils.draw import explore, figures, guess_weights, style
+from utils.draw.course_map import course_map
 from utils.draw.parts import LOOKS
 from utils.draw.stage import STATIC
 
@@ -206,6 +207,10 @@ def test_contrast_is_that_of_the_published_rule():
     assert contrast("white", "black") == pytest.approx(21) == contrast("black", "white")
     assert contrast("#767676", "white") == pytest.approx(4.54, abs=0.01)
     assert contrast("#E69F00", "#E69F00") == 1
+
+
+def test_the_words_of_the_course_map_can_be_read():
+    assert faint_texts(course_map()) == []
 
 
 def test_faint_words_are_found_on_the_ground_that_they_stand_on():

@@ -39,6 +39,23 @@ ZOO = ROOT / "tests" / "zoo"
 WRONG_ANSWERS = 3
 SHEET_COLUMNS, SHEET_WIDTH = 5, 460  # pictures side by side, pixels of each
 
+# A lecture's kernel looks at every picture that it draws, also at those of a widget at the ends of its controls.
+WATCH = """
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
+    import json
+    from tests.picture_rules import broken_rules
+    title = next((text.get_text() for text in canvas.figure.findobj(lambda one: hasattr(one, "get_text"))
+                  if text.get_text().strip()), "")
+    with open({log!r}, "a") as log:
+        log.write(json.dumps([title, broken_rules(canvas.figure)]) + chr(10))
+    print_png(canvas, *arguments, **options)
+
+FigureCanvasAgg.print_png = watched
+del FigureCanvasAgg, watched
+"""
+
 # What JupyterLab's own scripts say, whatever the notebook.
 NOT_OURS: tuple[tuple[str, str], ...] = ()
 
@@ -63,8 +80,13 @@ def look_at(name: str, form: str, folder: Path) -> dict:
     place = Path(tempfile.mkdtemp(prefix="course-pages-"))
     start = time.monotonic()
     try:
+        if form == "lecture":
+            watch_pictures(place)
         with Lab(place) as lab, browser() as running:
             figures, problems = visit(lab, running, name, form, own)
+        if form == "lecture":
+            figures["pictures"], wrong = watched_pictures(place)
+            problems += wrong
     finally:
         shutil.rmtree(place, ignore_errors=True)
     said = "; ".join(problems) if problems else "no error, no outside request, nothing without a name"
@@ -117,6 +139,19 @@ def visit(lab: Lab, running: Browser, name: str, form: str, own: Path) -> tuple[
         "slowest change": f"{slowest[1]:.2f} s ({slowest[0]})",
     }
     return figures, problems
+
+
+def watch_pictures(place: Path):
+    start = place / "ipython" / "profile_default" / "startup"
+    start.mkdir(parents=True)
+    (start / "pictures.py").write_text(WATCH.format(log=str(place / "pictures.jsonl")), encoding="utf-8")
+
+
+def watched_pictures(place: Path) -> tuple[int, list[str]]:
+    """How many pictures were drawn, and the rules for pictures that they broke."""
+    drawn = [json.loads(line) for line in (place / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
+    wrong = [f"the picture {title[:60]!r}: {rule}" for title, broken in drawn for rule in broken]
+    return len(drawn), list(dict.fromkeys(wrong))
 
 
 def unrun(cells: list[dict]) -> list[str]:
