@@ -1286,7 +1286,8 @@ if minilm:
             word_senses.similarity(minilm, sentences),
             "the same in other words is nearer, but not always",
         ),
-        alt="Cosines between nine sentences.",
+        alt="Cosines between nine sentences in three triples: a sentence, the same in other words, and one that shares its "
+        "words. Those that say the same are mostly nearer.",
     )
 
 # %% slideshow={"slide_type": "subslide"}

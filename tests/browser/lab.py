@@ -20,6 +20,8 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from utils.course.lab import EXTENSIONS
+
 BROWSER_NAMES = (
     "chromium",
     "chromium-browser",
@@ -116,6 +118,16 @@ def foreign_requests(context: BrowserContext) -> list[str]:
     return seen
 
 
+def page_mistakes(page: Page) -> list[str]:
+    """A list that fills up with every error that the scripts of `page` write to the console or do not catch."""
+    seen: list[str] = []
+    page.on("pageerror", lambda problem: seen.append(f"uncaught: {problem}"))
+    page.on(
+        "console", lambda said: seen.append(f"{said.text} ({said.location['url']})") if said.type == "error" else None
+    )
+    return seen
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -179,6 +191,7 @@ class Lab:
             "--LabApp.news_url=None",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.expose_app_in_browser=True",
+            f"--LabApp.extra_labextensions_path={EXTENSIONS}",
         ]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -223,10 +236,11 @@ class Lab:
         context = running.new_context(viewport={"width": width, "height": height})
         foreign = foreign_requests(context)
         page = context.new_page()
+        mistakes = page_mistakes(page)
         workspace = f"w{secrets.token_hex(4)}"
         address = f"{self.address}/lab/workspaces/{workspace}/tree/{quote(path)}?token={self.token}"
         page.goto(address, timeout=SLOW * 1000)
-        return Notebook(page, foreign)
+        return Notebook(page, foreign, mistakes)
 
 
 # The open notebook, from the application that the server exposes to the page.
@@ -259,11 +273,12 @@ COUNT_OF = f"""index => {{
 
 
 class Notebook:
-    """One notebook open in JupyterLab."""
+    """One notebook open in JupyterLab; `foreign` fills with requests to other hosts, `mistakes` with errors of scripts."""
 
-    def __init__(self, page: Page, foreign: list[str]):
+    def __init__(self, page: Page, foreign: list[str], mistakes: list[str]):
         self.page = page
         self.foreign = foreign
+        self.mistakes = mistakes
         page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW * 1000)
 
     def close(self):

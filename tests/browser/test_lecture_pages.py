@@ -6,7 +6,7 @@ from tests.browser import lessons
 from tests.browser.contrast import unreadable
 
 IMAGES = """() => [...document.querySelectorAll(".jp-OutputArea-output img")].map((image) => ({
-    drawn: image.complete && image.naturalWidth > 0, width: image.getBoundingClientRect().width}))"""
+    drawn: image.complete && image.naturalWidth > 0, width: image.getBoundingClientRect().width, alt: image.alt}))"""
 TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells]
     .filter((cell) => cell.type === "code" && cell.outputs.length).map((cell) => cell.trusted)"""
 
@@ -31,6 +31,8 @@ def test_a_saved_lecture_shows_its_pictures_without_being_run(saved):
     shown = saved.page.evaluate(IMAGES)
     assert len(shown) == expected
     assert all(image["width"] > 100 for image in shown)
+    alts = [output["metadata"]["image/png"]["alt"] for output in outputs if "image/png" in output.get("data", {})]
+    assert [image["alt"] for image in shown] == alts, "a screen reader gets other words, or none"
 
 
 def test_a_saved_lecture_makes_no_excuses_for_its_widgets(saved):

@@ -79,7 +79,7 @@ def board_row(lesson: Lesson, exercises: list[tuple[str, str]], state: progress.
 
 def board_html(rows: list[Row], trouble: str = "") -> str:
     body = "".join(_row_html(row) for row in rows)
-    left = 'style="text-align: left"'
+    left = 'scope="col" style="text-align: left"'
     head = f"<tr><th {left}>Lesson</th><th {left}>Exercises</th><th {left}>So far</th></tr>"
     table = f'<table style="text-align: left">{head}{body}</table>'
     return f"{table}<p>{html.escape(total(rows))}</p>{paragraphs(trouble)}"
@@ -88,12 +88,13 @@ def board_html(rows: list[Row], trouble: str = "") -> str:
 def _row_html(row: Row) -> str:
     name = f"{row.lesson.number} {html.escape(row.lesson.title)}"
     left = 'style="text-align: left; vertical-align: top"'
+    first = 'scope="row" style="text-align: left; vertical-align: top; font-weight: normal"'
     if not row.ready:
         grey = f'style="text-align: left; color: {GREY}"'
-        return f"<tr><td {grey}>{name}</td><td {grey}></td><td {grey}>to come</td></tr>"
+        return f"<tr><th {first}>{name}</th><td {grey}></td><td {grey}>to come</td></tr>"
     marks = " ".join(_mark_html(mark) for mark in row.marks)
     whole = 'style="text-align: left; vertical-align: top; white-space: nowrap"'
-    return f"<tr><td {left}>{name}</td><td {left}>{marks}</td><td {whole}>{row.count()}</td></tr>"
+    return f"<tr><th {first}>{name}</th><td {left}>{marks}</td><td {whole}>{row.count()}</td></tr>"
 
 
 def _mark_html(mark: Mark) -> str:

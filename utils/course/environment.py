@@ -5,13 +5,13 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from html import escape
 
 import psutil
 from IPython.display import display
 from packaging.requirements import Requirement
 
 from utils.course.places import ROOT, WORK
+from utils.course.text import inline
 
 LEAST_MEMORY, LEAST_DISK = 4, 1  # GiB
 
@@ -139,8 +139,8 @@ class EnvironmentReport:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td style='text-align:left'>{'✓' if f.fine else '✗'} {escape(f.what)}</td>"
-            f"<td style='text-align:left'>{escape(f.found)}{'' if f.fine else '<br><b>' + escape(f.fix) + '</b>'}</td></tr>"
+            f"<tr><th scope='row' style='text-align:left; font-weight:normal'>{'✓' if f.fine else '✗'} {inline(f.what)}</th>"
+            f"<td style='text-align:left'>{inline(f.found)}{'' if f.fine else '<br><b>' + inline(f.fix) + '</b>'}</td></tr>"
             for f in self.findings
         )
         return f"<table style='font-size:1em'>{rows}</table>"

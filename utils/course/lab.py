@@ -15,6 +15,8 @@ from utils.course.places import ROOT, STUDENTS, WORK, has_home
 PORTS_TO_TRY = 20
 # A notebook that is saved and opened again without running shows its widgets, not "model not found".
 SETTINGS = Path(__file__).with_name("lab_settings")
+# Saved pictures have their alt text.
+EXTENSIONS = Path(__file__).with_name("lab_extension")
 
 
 def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
@@ -68,7 +70,7 @@ def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
     command = [sys.executable, "-m", "jupyter", "lab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
     command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
-    command += [f"--LabApp.app_settings_dir={SETTINGS}"]
+    command += [f"--LabApp.app_settings_dir={SETTINGS}", f"--LabApp.extra_labextensions_path={EXTENSIONS}"]
     command += ["--LabApp.default_url=/lab/tree/work/00_start_here.ipynb"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # in a container everybody is root, and nobody else can reach loopback

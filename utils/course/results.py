@@ -101,19 +101,21 @@ class Table:
         return (self.head, *self.rows)
 
     def html(self) -> str:
-        def line(cells, kind):
-            # The first column names the row, the others are figures.
-            return "".join(
-                f'<{kind} style="text-align: {"right" if place else "left"}; padding: 3px 10px">{escape(cell)}</{kind}>'
-                for place, cell in enumerate(cells)
-            )
+        def cell(tag, words, look):
+            return f'<{tag} style="{look}; padding: 3px 10px">{escape(words)}</{tag.split()[0]}>'
 
-        body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in self.rows)
-        below = f'<div style="margin-top: 4px; font-size: 0.9em">{escape(self.label)}</div>' if self.label else ""
-        return (
-            f'<table style="font-size: 1em"><thead><tr>{line(self.head, "th")}</tr></thead>'
-            f"<tbody>{body}</tbody></table>{below}"
+        # The first column names the row, the others are figures.
+        left, right = "text-align: left", "text-align: right"
+        head = "".join(cell('th scope="col"', words, right if place else left) for place, words in enumerate(self.head))
+        body = "".join(
+            "<tr>"
+            + cell('th scope="row"', first, f"{left}; font-weight: normal")
+            + "".join(cell("td", words, right) for words in others)
+            + "</tr>"
+            for first, *others in self.rows
         )
+        below = f'<div style="margin-top: 4px; font-size: 0.9em">{escape(self.label)}</div>' if self.label else ""
+        return f'<table style="font-size: 1em"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}'
 
     def __repr__(self) -> str:
         return self.text()

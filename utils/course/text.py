@@ -53,7 +53,7 @@ def panel(tone: str, content: str) -> str:
 WIDGET_STYLE = """<style>
 .course-panel { --jp-widgets-font-size: 16px; --jp-widgets-inline-height: 32px;
   --jp-widgets-radio-item-height-adjustment: 4px; font-size: 16px; }
-.course-panel :is(button, input):focus-visible { outline: 3px solid #E69F00; outline-offset: 2px; }
+.jupyter-widgets.course-panel :is(button, input):focus-visible { outline: 3px solid #B86800; outline-offset: 2px; }
 </style>"""
 
 

@@ -39,7 +39,7 @@ SIDE = (
     ("08", "what all of it costs, what scale buys"),
 )
 SHADES = {"01": BLUE, "02": ORANGE, "03": GREEN, "04": SKY, "05": PINK, "06": RED, "07": YELLOW, "08": GREY}
-DARK = {"01", "03", "06", "08"}  # shades on which white letters are readable
+DARK = {"01", "08"}  # shades on which white letters are readable
 
 
 def course_map():
