@@ -1,22 +1,26 @@
-"""Facts about `make assignment`: nbgrader takes what it writes, and gives points to right answers alone."""
+"""Facts about `make assignment`: nbgrader takes what it writes, and gives points to right answers alone.
 
-import json
+The audit sends every lesson through nbgrader, whole.
+"""
+
 import os
+import sys
+from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
-from nbgrader.nbgraderformat import ValidatorV3
+from nbgrader.nbgraderformat import MetadataValidator
 from traitlets.config import Config
 
 from tests import cohort
 from utils.course import assignment
-from utils.course.build import HERE
 from utils.course.exercises import exercises_of
 from utils.course.source import exercise_of
 
-NAME = "00_start_here"
+NAME = "01_softmax_attention"
 
 
 def marked(notebook, **wanted):
@@ -26,13 +30,13 @@ def marked(notebook, **wanted):
 
 @pytest.fixture(scope="module")
 def assignments():
-    return {name: assignment.assignment_of(name) for name in HERE.names()}
+    return {name: assignment.assignment_of(name) for name in (NAME, "05_multi_head_attention")}
 
 
-def test_every_lesson_fits_nbgraders_format(assignments):
+def test_a_lesson_fits_nbgraders_format(assignments):
     for notebook in assignments.values():
         nbformat.validate(notebook)
-        ValidatorV3().validate_nb(notebook)
+        MetadataValidator().validate_nb(notebook)
 
 
 def test_every_exercise_has_an_answer_and_a_locked_check_worth_points(assignments):
@@ -57,78 +61,60 @@ def test_solutions_stand_nowhere_else_in_the_assignment(assignments):
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    """Lesson 00 without its picture, released and graded by nbgrader for a right student and one who edits the check."""
+    """Two exercises of lesson 01, released and graded by nbgrader: one answered, one left alone, its check edited to pass."""
     folder = tmp_path_factory.mktemp("nbgrader")
     (source,) = assignment.write([NAME], folder)
     notebook = nbformat.read(source, 4)
+    kept = [*marked(notebook, solution=True)[:2], *marked(notebook, grade=True)[:2]]
     notebook.cells = [
-        cell for cell in notebook.cells if "show(" not in cell.source and "check_environment()" not in cell.source
+        new_code_cell("import torch\n\nfrom utils.course import exercise"),
+        *(c for c in notebook.cells if c in kept),
     ]
     nbformat.write(notebook, source)
     config = Config()
     config.CourseDirectory.root, config.CourseDirectory.db_url = str(folder), f"sqlite:///{folder}/gradebook.db"
-    before = os.environ.get("COURSE_PROGRESS")
-    os.environ["COURSE_PROGRESS"] = str(folder / "progress.jsonl")
-    try:
+    released = folder / "release" / NAME / f"{NAME}.ipynb"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("COURSE_PROGRESS", str(folder / "progress.jsonl"))
+        environment.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # nbgrader calls alembic
         api = NbGraderAPI(config=config)
-        results = {"generate": api.generate_assignment(NAME)}
-        released = folder / "release" / NAME / f"{NAME}.ipynb"
-        for student, change in (("right", solve), ("sly", let_pass)):
-            handed_in = nbformat.read(released, 4)
-            change(handed_in)
-            place = folder / "submitted" / student / NAME
-            place.mkdir(parents=True)
-            nbformat.write(handed_in, place / released.name)
-            results[student] = api.autograde(NAME, student)
-    finally:
-        os.environ.pop("COURSE_PROGRESS") if before is None else os.environ.update(COURSE_PROGRESS=before)
-    return {
-        "folder": folder,
-        "results": results,
-        "released": nbformat.read(released, 4),
-        "db": config.CourseDirectory.db_url,
-    }
-
-
-def solve(notebook):
-    (answer,) = marked(notebook, solution=True)
-    answer.source = "def shares(numbers):\n    return numbers / numbers.sum()"
-
-
-def let_pass(notebook):
-    (check,) = marked(notebook, grade=True)
-    check.source = "assert True"
-
-
-def test_nbgrader_releases_and_grades_it(course):
-    for step, result in course["results"].items():
-        assert result["success"], (step, result.get("error") or result.get("log"))
+        generated = api.generate_assignment(NAME)
+        assert generated["success"], generated
+        handed_in = nbformat.read(released, 4)
+        marked(handed_in, grade_id="exercise-1-1")[0].source = cohort.RIGHT
+        marked(handed_in, grade_id="check-1-2")[0].source = "assert True"
+        place = folder / "submitted" / "sly" / NAME
+        place.mkdir(parents=True)
+        nbformat.write(handed_in, place / released.name)
+        graded = api.autograde(NAME, "sly")
+        assert graded["success"], graded
+    return nbformat.read(released, 4), config.CourseDirectory.db_url
 
 
 def test_a_right_answer_gets_every_point_and_an_untouched_one_none(course):
-    with Gradebook(course["db"]) as gradebook:
-        scores = {one.student.id: (one.score, one.max_score) for one in gradebook.assignment_submissions(NAME)}
-    assert scores == {"right": (1, 1), "sly": (0, 1)}
+    with Gradebook(course[1]) as gradebook:
+        (notebook,) = gradebook.find_submission(NAME, "sly").notebooks
+        scores = {grade.name: (grade.score, grade.max_score) for grade in notebook.grades}
+    assert scores == {"check-1-1": (1, 1), "check-1-2": (0, 2)}
 
 
 def test_the_released_answer_is_the_stub_that_the_course_gives(course):
-    (answer,) = marked(course["released"], solution=True)
-    (stub,) = cohort.exercise_cells(cohort.lesson("00")).values()
-    assert answer.source.strip() == cohort.code_of(stub).partition("\n\n\n")[0].strip()
-    assert "numbers.sum()" not in json.dumps(course["released"])
+    stubs = cohort.exercise_cells(cohort.lesson("01"))
+    for cell, name in zip(marked(course[0], solution=True), ("1.1", "1.2"), strict=True):
+        assert cell.source.strip() == cohort.code_of(stubs[name]).rpartition("\n\n\n")[0].strip()
 
 
 def test_a_changed_assignment_is_not_overwritten_unless_forced(tmp_path, capsys):
     out = ["--out", str(tmp_path)]
-    assert assignment.main(["00", *out]) == 0
-    assert assignment.main(["00", *out]) == 0
+    assert assignment.main(["01", *out]) == 0
+    assert assignment.main(["01", *out]) == 0
     path = tmp_path / "source" / NAME / f"{NAME}.ipynb"
     path.write_text("mine")
     capsys.readouterr()
-    assert assignment.main(["00", *out]) == 2
+    assert assignment.main(["01", *out]) == 2
     assert "--force" in capsys.readouterr().err
     assert path.read_text() == "mine"
-    assert assignment.main(["00", *out, "--force"]) == 0
+    assert assignment.main(["01", *out, "--force"]) == 0
     assert path.read_text() != "mine"
 
 

@@ -46,6 +46,7 @@ def one_lesson(python: str, name: str, folder: Path) -> dict:
         "OMP_NUM_THREADS": "1",
         "COURSE_PROGRESS": str(folder / "progress.jsonl"),
     }
+    env["PATH"] = os.pathsep.join([str(Path(python).parent), env["PATH"]])  # nbgrader calls alembic
     command = [python, "-m", "tests.audit.assignment", name, str(folder)]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=SECONDS)
     last = done.stdout.strip().split("\n")[-1]

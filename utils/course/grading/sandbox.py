@@ -234,6 +234,7 @@ class Sandbox:
         boot = marshal.dumps(modules["utils.course.grading.fork_server"][2])
         course = marshal.dumps((modules, wanted_modules(modules)))
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the sandbox is)
         info_read, info_write = os.pipe()
         with _unnamed_file(boot) as boot_file, _unnamed_file(course) as course_file:
             script = BOOT.format(
@@ -249,7 +250,7 @@ class Sandbox:
                 pass_fds=(theirs.fileno(), boot_file.fileno(), course_file.fileno(), info_write),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._said,
                 env=_environment(),
                 start_new_session=True,
             )
@@ -265,8 +266,9 @@ class Sandbox:
             ready = False
         if not ready:
             self._process.kill()
-            said = " ".join(self._process.stderr.read().decode("utf-8", "replace").split())[-600:]
             self._process.wait()
+            self._said.seek(0)
+            said = " ".join(self._said.read().decode("utf-8", "replace").split())[-600:]
             raise Lost(f"The sandbox did not start: {said or 'it said nothing'}")
         self._control.settimeout(None)
         self._memory = pages * os.sysconf("SC_PAGE_SIZE") + self._mebibytes * 2**20
@@ -349,7 +351,7 @@ class Sandbox:
             self._process.kill()
             self._process.wait()
         self._control.close()
-        self._process.stderr.close()
+        self._said.close()
         if self._walls.root:
             os.rmdir(self._walls.root)
         self._listener.join(5)

@@ -20,7 +20,7 @@ DEPTH = 12
 SKIPPED = {".ipynb_checkpoints", "__pycache__", "__MACOSX", ".git"}
 _NAMES = "|".join(re.escape(lesson.name[3:]).replace("_", "[ _-]") for lesson in LESSONS)
 LESSON = re.compile(rf"(?:lesson|lecture)?[ _-]*0?\d(?:[ _-]+(?:{_NAMES}))?|{_NAMES}", re.IGNORECASE)
-COPY = re.compile(r"[ _-]*(?:\(\d+\)|copy[ _-]?\d*)$", re.IGNORECASE)
+COPY = re.compile(r"[ _-]*\(\d+\)$|[ _-]+copy ?\d*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
