@@ -159,7 +159,7 @@ def difference_from_the_solution(mutant: Mutant, draws: int = 12) -> str:
                 if want.error is not None:
                     continue  # the solution itself is not made for float64: its parameters are not
                 got = attempt(call, answer, tried, names, seed)
-                found = _how_they_differ(got, want, 1e-9 if widen else 1e-5)
+                found = _how_they_differ(got, want, 1e-9 if widen else item.tolerance)
                 if found:
                     return f"in twice the digits: {found}" if widen else found
             if item.gradient:
@@ -169,7 +169,7 @@ def difference_from_the_solution(mutant: Mutant, draws: int = 12) -> str:
     return ""
 
 
-def _how_they_differ(got: Trial, want: Trial, tolerance: float) -> str:
+def _how_they_differ(got: Trial, want: Trial, tolerance: float | None) -> str:
     if got.error is not None:
         return f"it raises {type(got.error).__name__} ({want.case.note})"
     if got.changed != want.changed:
