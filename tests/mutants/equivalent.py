@@ -1,13 +1,16 @@
 """Mutants that are right answers: what each changes makes no difference for any input that the exercise allows.
 
-Exercise, then the mutant's own words, then why. The audit looks for a difference on many more inputs than a check
+`EQUIVALENT`: exercise, then the mutant's own words, then why. The audit looks for a difference on many more inputs than a check
 draws, in twice the digits and in the gradients too, and is not ok if it finds one.
 """
 
 NO_NEGATIVES = "wrong where a number is below 0"
 
 EQUIVALENT: dict[str, dict[str, str]] = {
-    "0.1": {NO_NEGATIVES: "the exercise is about positive numbers"},
+    "0.1": {
+        NO_NEGATIVES: "the exercise is about positive numbers",
+        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the shares stay",
+    },
     "1.2": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},
     "1.3": {"`-1` became `1`": "the keys have two axes, so the last is axis 1"},
     "1.5": {
@@ -20,6 +23,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`x[None, :]` became `x`": "a row (n,) spreads over (m, 1) just as (1, n) does",
         "`(None, :)` became `None`": "x[None] is x[None, :]",
         "`0` became `-1`": "the output has one column, which is the first and the last",
+        "`bandwidth` has the wrong sign": "the bandwidth is squared, so its sign makes no difference",
     },
     "2.1": {
         "`i[None, :]` became `i`": "a row (dim,) spreads over (length, 1) just as (1, dim) does",
@@ -151,4 +155,15 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`images.reshape(b, side // size, size, side // size, size)` became `images.reshape(side // size, b, size, side "
         "// size, size)`": "the first two axes are joined again by the second reshape, in the order they have in memory",
     },
+}
+
+# Wrong, and too close to right for a check that must not refuse a right answer: these count as not caught.
+ACCEPTED: dict[str, dict[str, str]] = {
+    "4.3": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large positions"},
+    "4.4": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large shifts"},
+    "4.5": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large positions"},
+    "4.10": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
+    "6.6": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
+    "8.2": {"`-n // w` became `-n`": "right, and still linear in n, with more blocks of zeros than it needs"},
+    "8.4": {"noise of a thousandth": "two numbers, and their tolerance is a thousandth"},
 }

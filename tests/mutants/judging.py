@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import os
 import pickle
 import resource
@@ -43,6 +44,7 @@ class Mutant:
     make: Callable[[], object]
 
 
+@functools.cache
 def mutants_of(exercise_id: str) -> list[Mutant]:
     """All mutants, always in the same order and under the same names."""
     solution = solution_of(exercise_id)
