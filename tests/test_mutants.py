@@ -1,36 +1,57 @@
 """A sample of the attack on the checks, and proofs that the attack itself works; `make audit` runs all of it."""
 
 import ast
+import functools
 import random
 
 import pytest
 
-from tests.mutants.equivalent import EQUIVALENT
+from tests.mutants.equivalent import ACCEPTED, EQUIVALENT
 from tests.mutants.judging import Mutant, difference_from_the_solution, judged, mutants_of
 from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.syntax import syntax_mutants
+from tests.mutants.wrappers import _afterwards, _first, _then, _wrong_where, seen_at_work, wrapped
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 
 EXERCISES = [item.id for lesson in LESSONS for item in exercises_of(lesson.number)]
-SAMPLE = 3
+SAMPLE = 2
 
 
 @pytest.mark.parametrize("exercise_id", EXERCISES)
 def test_some_mutants_are_refused_and_the_solution_is_not(exercise_id):
-    mutants = [mutant for mutant in mutants_of(exercise_id) if mutant.what not in EQUIVALENT.get(exercise_id, {})]
+    known = {**EQUIVALENT.get(exercise_id, {}), **ACCEPTED.get(exercise_id, {})}
+    mutants = [mutant for mutant in mutants_of(exercise_id) if mutant.what not in known]
     chosen = random.Random(exercise_id).sample(mutants, SAMPLE)
     *said, of_the_solution = judged([*chosen, styles_of(exercise_id)[0]])
     assert of_the_solution == ""
     assert all(said), [mutant.what for mutant, words in zip(chosen, said, strict=True) if not words]
 
 
-@pytest.mark.parametrize("exercise_id", sorted(EQUIVALENT))
-def test_equivalent_mutants_exist_and_have_a_reason(exercise_id):
+@pytest.mark.parametrize("exercise_id", sorted({*EQUIVALENT, *ACCEPTED}))
+def test_mutants_listed_as_accepted_exist_and_have_a_reason(exercise_id):
     made = {mutant.what for mutant in mutants_of(exercise_id)}
-    assert set(EQUIVALENT[exercise_id]) <= made
-    assert all(len(reason.split()) >= 4 for reason in EQUIVALENT[exercise_id].values())
+    for listed in (EQUIVALENT.get(exercise_id, {}), ACCEPTED.get(exercise_id, {})):
+        assert set(listed) <= made
+        assert all(len(reason.split()) >= 4 for reason in listed.values())
+
+
+def test_no_mutant_is_listed_twice():
+    assert not any(set(ACCEPTED[exercise_id]) & set(EQUIVALENT.get(exercise_id, {})) for exercise_id in ACCEPTED)
+
+
+@pytest.mark.parametrize("exercise_id", ["1.5", "2.5", "3.9", "7.10"])
+def test_wrappers_that_change_nothing_are_accepted(exercise_id):
+    """So it is the change that is refused, not the wrapper."""
+    solution = solution_of(exercise_id)
+    method = solution.methods[-1]
+    parameters = list(seen_at_work(solution)[method][0])
+    wraps = [_first(parameters, name, lambda x: x) for name in parameters]
+    wraps += [_then(lambda result: result), _wrong_where(lambda args: False)]
+    wraps += [_afterwards(parameters, parameters[0], (), lambda x: x)]
+    unchanged = [Mutant(exercise_id, str(wrap), functools.partial(wrapped, solution, method, wrap)) for wrap in wraps]
+    assert judged(unchanged) == [""] * len(unchanged)
 
 
 def test_a_mutant_is_one_change_of_the_text():

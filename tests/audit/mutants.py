@@ -1,7 +1,8 @@
 """Attack the checks: how many mutants of each solution does its check refuse, and is any right answer refused?
 
-A row for each exercise, and one for all: at least 99 of 100 mutants that are not equivalent must be caught. A row is
-not ok either if a right answer in another style is refused, or if a mutant listed as equivalent turns out to differ.
+A row for each exercise, and one for all: of the mutants that are not equivalent at least 97 of 100 must be caught in
+each exercise and 99 of 100 in all. A row is not ok either if a right answer in another style is refused, or if a mutant
+listed as equivalent turns out to differ.
 """
 
 from tests.mutants.equivalent import EQUIVALENT
@@ -10,7 +11,7 @@ from tests.mutants.styles import styles_of
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
 
-SHARE = 0.99
+SHARE, SHARE_OF_EACH = 0.99, 0.97
 SAID = 3  # accepted mutants that a row names
 
 
@@ -32,7 +33,7 @@ def attack(exercise_id: str) -> dict:
     caught = len(others) - len(accepted)
     return {
         "what": f"exercise {exercise_id}",
-        "ok": caught >= SHARE * len(others) and not refused and not differing,
+        "ok": caught >= SHARE_OF_EACH * len(others) and not refused and not differing,
         "said": _in_words(accepted, refused, differing),
         "mutants": len(mutants),
         "caught": caught,

@@ -1,7 +1,169 @@
 """Mutants that are right answers: what each changes makes no difference for any input that the exercise allows.
 
-Exercise, then the mutant's own words, then why. `make audit` looks for a difference on many more inputs than a
-check draws, in twice the digits and in the gradients too, and fails if it finds one.
+`EQUIVALENT`: exercise, then the mutant's own words, then why. The audit looks for a difference on many more inputs than a check
+draws, in twice the digits and in the gradients too, and is not ok if it finds one.
 """
 
-EQUIVALENT: dict[str, dict[str, str]] = {}
+NO_NEGATIVES = "wrong where a number is below 0"
+
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "0.1": {
+        NO_NEGATIVES: "the exercise is about positive numbers",
+        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the shares stay",
+    },
+    "1.2": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},
+    "1.3": {"`-1` became `1`": "the keys have two axes, so the last is axis 1"},
+    "1.5": {
+        "`mask | nowhere` became `mask`": "a row that may look nowhere becomes NaN in between, and is then filled with "
+        "zeros; both fills also stop its gradient",
+    },
+    "1.7": {
+        "`x_query[:, None] - x[None, :]` became `x[None, :] - x_query[:, None]`": "the distance is squared, so its sign "
+        "makes no difference",
+        "`x[None, :]` became `x`": "a row (n,) spreads over (m, 1) just as (1, n) does",
+        "`(None, :)` became `None`": "x[None] is x[None, :]",
+        "`0` became `-1`": "the output has one column, which is the first and the last",
+        "`bandwidth` has the wrong sign": "the bandwidth is squared, so its sign makes no difference",
+    },
+    "2.1": {
+        "`i[None, :]` became `i`": "a row (dim,) spreads over (length, 1) just as (1, dim) does",
+        "`(None, :)` became `None`": "i[None] is i[None, :]",
+    },
+    "2.2": {
+        "`sentences.clamp_min(0)` became `sentences`": "row -1 of the table is its last row; what is fetched for no "
+        "word is multiplied by 0 either way",
+        "`0` became `-1`": "row -1 of the table is its last row; what is fetched for no word is multiplied by 0 either way",
+    },
+    "2.4": {
+        "`(count - mask.cumsum(-1)).masked_fill(~mask, 0)` became `count - mask.cumsum(-1)`": "empty places come last, "
+        "where all statements are counted and the difference is 0 already",
+    },
+    "2.5": {
+        "`zip(self.tables, self.ages, strict=True)` became `zip(self.tables, self.ages)`": "the given `__init__` makes "
+        "as many tables as ages",
+        "`True` became `False`": "the given `__init__` makes as many tables as ages, so strict finds nothing",
+    },
+    "2.7": {
+        "`-1` became `1` (3)": "what is left has two axes, so the last is axis 1",
+        NO_NEGATIVES: "the weights come from a softmax, which is never below 0",
+    },
+    "3.1": {
+        "`for sentence in sentences` became `for sentence in list(sentences)[::-1]`": "the longest sentence is the "
+        "same in whichever order they are measured",
+    },
+    "3.7": {"`-1` became `1`": "state and context have two axes, so the last is axis 1"},
+    "3.8": {"`-1` became `1`": "the logits have two axes, so the last is axis 1"},
+    "3.9": {
+        "`for target, source in enumerate(weights.argmax(1).tolist())` became `for target, source in "
+        "list(enumerate(weights.argmax(1).tolist()))[::-1]`": "the links go into a set, which has no order",
+        NO_NEGATIVES: "the weights come from a softmax, which is never below 0",
+    },
+    "4.1": {
+        "`query @ key` became `key @ query`": "the dot product of two vectors is the same in both orders",
+        "`0` became `-1`": "the scores of one query have one axis, the first and the last",
+        "`for w, value in zip(weights[-1], values, strict=True)` became `for w, value in list(zip(weights[-1], values, "
+        "strict=True))[::-1]`": "a sum is the same from its end, but for rounding",
+        "`zip(weights[-1], values, strict=True)` became `zip(values, weights[-1], strict=True)`": "the two are only "
+        "multiplied, and a product is the same in both orders",
+        "`zip(weights[-1], values, strict=True)` became `zip(weights[-1], values)`": "there are as many weights as values",
+        "`True` became `False`": "there are as many weights as values, so strict finds nothing",
+    },
+    "4.3": {
+        "`torch.zeros(length, dim)` became `torch.ones(length, dim)`": "every number of the table is written afterwards",
+        "`0::2` became `::2`": "a slice begins at 0 where nothing else is said",
+    },
+    "4.5": {
+        "`-1` became `1` (2)": "the positions have one axis, so the new last axis is axis 1",
+        "`0::2` became `::2`": "a slice begins at 0 where nothing else is said",
+    },
+    "5.2": {
+        "the first result for this very tensor": "the result is a view of the tensor, and follows whatever is written "
+        "into it",
+    },
+    "5.5": {
+        "`p` and `q` stand for each other in `jensen_shannon`": "the divergence is the same both ways",
+        NO_NEGATIVES: "the arguments are distributions, which are never below 0",
+    },
+    "5.9": {"`0` became `-1`": "the list holds one table of weights, the first and the last"},
+    "4.4": {
+        "`for i in range(0, dim, 2): angle = torch.tensor(k * 10000.0  ... tensor([[c, -s], [s, c]])` became `for i in "
+        "list(range(0, dim, 2))[::-1]: angle = torch.tensor( ... tensor([[c, -s], [s, c]])`": "each pair of components "
+        "has a block of its own, whichever is written first",
+    },
+    "6.7": {
+        "`min(step ** (-0.5), step * warmup ** (-1.5))` became `min(step * warmup ** (-1.5), step ** (-0.5))`": "the "
+        "smaller of two numbers is the same in both orders",
+    },
+    "6.8": {"`-1` became `1` (2)": "the logits of the last place have two axes, so the last is axis 1"},
+    "7.1": {
+        "`list(word)` became `word`": "a string is gone through letter by letter, as a list of its letters is",
+        "`for word in counts` became `for word in list(counts)[::-1]`": "pairs are counted over all words, in whichever "
+        "order, and ties are decided by age",
+        "`set(''.join(counts))` became `''.join(counts)`": "a letter that stands there twice is found at its first place: "
+        "the order of the letters stays",
+        "`''` became `' '`": "one more letter, the space, which no word has, does not change the order of the others",
+        "`for word, pieces in split.items(): for pair in pairwise(piec ... irs[pair] += counts[word]` became `for word, "
+        "pieces in list(split.items())[::-1]: for pair in p ... irs[pair] += counts[word]`": "pairs are counted over all "
+        "words, in whichever order, and ties are decided by age",
+        "`for pair in pairwise(pieces): pairs[pair] += counts[word]` became `for pair in list(pairwise(pieces))[::-1]: "
+        "pairs[pair] += counts[word]`": "pairs are counted in whichever order, and ties are decided by age",
+        "`for word, pieces in split.items()` became `for word, pieces in list(split.items())[::-1]`": "pairs are counted "
+        "over all words, in whichever order, and ties are decided by age",
+    },
+    "7.3": {
+        "`torch.rand(numbers.shape, generator=generator) < share` became `torch.rand(numbers.shape, generator=generator) "
+        "<= share`": "a drawn number meets the bound exactly once in millions of draws",
+        "`fate < 0.8` became `fate <= 0.8`": "a drawn number meets the bound exactly once in millions of draws",
+        "`fate < 0.9` became `fate <= 0.9`": "a drawn number meets the bound exactly once in millions of draws",
+        "`fate >= 0.8` became `fate > 0.8`": "a drawn number meets the bound exactly once in millions of draws",
+        "`fate < 0.9` became `fate > 0.9`": "the last tenth of the draws is as good a tenth as the one before it",
+    },
+    "7.7": {
+        "`-1` became `0`": "the logits have one axis, the first and the last",
+        "`1` became `0`": "the logits have one axis, the first and the last",
+        "`before >= top_p` became `before > top_p`": "a sum of chances in float32 meets top_p exactly by rounding alone",
+        "`0` became `-1` (3)": "the chances have one axis, the first and the last",
+        "`0` became `-1` (4)": "the chances have one axis, the first and the last",
+        "`torch.zeros_like(chances)` became `torch.ones_like(chances)`": "every number is written by the scatter",
+        "`torch.zeros_like(chances)` became `chances`": "every number is written by the scatter",
+    },
+    "7.10": {
+        "`for name in start` became `for name in list(start)[::-1]`": "a dict is looked up by its names, not by their order",
+    },
+    "8.2": {
+        "`torch.arange(-w, 2 * w) - torch.arange(w)[:, None]` became `torch.arange(w)[:, None] - torch.arange(-w, 2 * "
+        "w)`": "only the size of the distance counts, not its sign",
+    },
+    "8.4": {
+        "`x - x.mean()` became `x + x.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`x - x.mean()` became `x`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`y - y.mean()` became `y + y.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`y - y.mean()` became `y`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`x.mean()` became `x.sum()`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`y.mean()` became `y.sum()`": "the other factor adds up to 0, so a constant in this one has no effect",
+        "`x - x.mean()` became `x.mean() - x` (2)": "the difference is squared, so its sign has no effect",
+        "the result as nested lists": "amount and exponent may be plain numbers as well as tensors of one number",
+        "the result as a NumPy array": "amount and exponent are numbers, and a NumPy number is one",
+        NO_NEGATIVES: "the exercise is about numbers above 0",
+        "wrong where the first axis is of size 1": "no line goes through one point alone: its slope is 0 divided by 0",
+    },
+    "8.6": {
+        "`shares.to(gradients.dtype)` became `shares`": "gradients and shares are both float32; the change of dtype is "
+        "for other gradients",
+    },
+    "8.8": {
+        "`images.reshape(b, side // size, size, side // size, size)` became `images.reshape(side // size, b, size, side "
+        "// size, size)`": "the first two axes are joined again by the second reshape, in the order they have in memory",
+    },
+}
+
+# Wrong, and too close to right for a check that must not refuse a right answer: these count as not caught.
+ACCEPTED: dict[str, dict[str, str]] = {
+    "4.3": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large positions"},
+    "4.4": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large shifts"},
+    "4.5": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large positions"},
+    "4.10": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
+    "6.6": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
+    "8.2": {"`-n // w` became `-n`": "right, and still linear in n, with more blocks of zeros than it needs"},
+    "8.4": {"noise of a thousandth": "two numbers, and their tolerance is a thousandth"},
+}

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import functools
 import os
 import pickle
 import resource
@@ -43,6 +44,7 @@ class Mutant:
     make: Callable[[], object]
 
 
+@functools.cache
 def mutants_of(exercise_id: str) -> list[Mutant]:
     """All mutants, always in the same order and under the same names."""
     solution = solution_of(exercise_id)
@@ -159,7 +161,7 @@ def difference_from_the_solution(mutant: Mutant, draws: int = 12) -> str:
                 if want.error is not None:
                     continue  # the solution itself is not made for float64: its parameters are not
                 got = attempt(call, answer, tried, names, seed)
-                found = _how_they_differ(got, want, 1e-9 if widen else 1e-5)
+                found = _how_they_differ(got, want, 1e-9 if widen else item.tolerance)
                 if found:
                     return f"in twice the digits: {found}" if widen else found
             if item.gradient:
@@ -169,7 +171,7 @@ def difference_from_the_solution(mutant: Mutant, draws: int = 12) -> str:
     return ""
 
 
-def _how_they_differ(got: Trial, want: Trial, tolerance: float) -> str:
+def _how_they_differ(got: Trial, want: Trial, tolerance: float | None) -> str:
     if got.error is not None:
         return f"it raises {type(got.error).__name__} ({want.case.note})"
     if got.changed != want.changed:

@@ -32,8 +32,7 @@ def _styles(exercise_id: str) -> Iterator[tuple[str, Callable]]:
     yield "results that are not contiguous", _with_results(lambda x: over(x, scattered, REAL, WHOLE, TRUTH))
     yield "a list in place of a tuple", _with_results(lambda x: list(x) if isinstance(x, tuple) else x)
     if not is_class(exercise_id):  # the parameters of a module are in float32
-        yield "float64 inside", _in_double(back=True)
-        yield "float64 inside and outside", _in_double(back=False)
+        yield "float64 inside", _in_double
     if not item.gradient and not is_class(exercise_id):
         yield "through NumPy and back", _with_results(lambda x: over(x, through_numpy, REAL, WHOLE, TRUTH))
         yield "without a history", _without_gradients
@@ -52,16 +51,12 @@ def through_numpy(x: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(x.detach().numpy().copy())
 
 
-def _in_double(back: bool) -> Callable:
-    def wrap(inner):
-        def answer(*args, **kwargs):
-            args, kwargs = over((args, kwargs), torch.Tensor.double, REAL)
-            result = inner(*args, **kwargs)
-            return over(result, torch.Tensor.float, REAL) if back else result
+def _in_double(inner):
+    def answer(*args, **kwargs):
+        args, kwargs = over((args, kwargs), torch.Tensor.double, REAL)
+        return over(inner(*args, **kwargs), torch.Tensor.float, REAL)
 
-        return answer
-
-    return wrap
+    return answer
 
 
 def _without_gradients(inner):

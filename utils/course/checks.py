@@ -422,9 +422,13 @@ def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Di
         kinds = f"dtype {got.dtype}".replace("torch.", ""), dtype_kind(want)
         return _structure_of(f"{_subject(name)} has {kinds[0]}: expected {kinds[1]}.")
     if got.dtype in COARSE and want.dtype not in COARSE:
-        kind = f"{got.dtype}".removeprefix("torch.")
-        return _structure_of(f"{_subject(name)} has dtype {kind}, which keeps three digits at most: stay in float32.")
+        return _too_coarse(got, name)
     return _compare_values(got, want, tolerance, name)
+
+
+def _too_coarse(got: torch.Tensor, name: str) -> Difference:
+    kind = f"{got.dtype}".removeprefix("torch.")
+    return _structure_of(f"{_subject(name)} has dtype {kind}, which keeps three digits at most: stay in float32.")
 
 
 def _compare_arrays(got, want: numpy.ndarray, tolerance, name: str, names) -> Difference | None:
@@ -475,6 +479,8 @@ def _compare_bools(got, want: bool, tolerance, name: str, names) -> Difference |
 
 
 def _compare_numbers(got, want: float, tolerance, name: str, names) -> Difference | None:
+    if isinstance(got, torch.Tensor) and got.dtype in COARSE:
+        return _too_coarse(got, name)
     got = _plain_number(got)
     if isinstance(got, bool | numpy.bool_) or not isinstance(got, int | float | numpy.number):
         return _structure_of(f"{_subject(name)} is {a_thing(got)}: expected a number.")

@@ -11,7 +11,12 @@ def shares(numbers):
 
 
 def some_positive_numbers(generator):
-    sizes = ((3, 1, "three numbers"), (1, 4, "one number: its share is 1"), (7, 90, "seven numbers"))
+    sizes = (
+        (3, 1, "three numbers"),
+        (1, 4, "one number: its share is 1"),
+        (7, 90, "seven numbers"),
+        (30, 9, "thirty numbers"),
+    )
     return [Case((0.1 + torch.rand(length, generator=generator) * size,), note=note) for length, size, note in sizes]
 
 

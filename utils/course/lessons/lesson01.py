@@ -165,7 +165,7 @@ register(
         reference=softmax_jacobian,
         cases=lambda generator: [
             Case((normal(generator, length, size=size).softmax(0),))
-            for length, size in ((2, 1), (3, 1), (6, 3), (1, 1))
+            for length, size in ((2, 1), (3, 1), (6, 3), (1, 1), (14, 1))
         ],
         mistakes=[
             Mistake(

@@ -109,6 +109,7 @@ def sentence_cases(generator):
             (torch.tensor([[1, 1, -1, -1], [0, 2, 1, -1]]), normal(generator, 3, 4), normal(generator, 4, 4)),
             note="a word that occurs twice",
         ),
+        Case((some_sentences(generator, 1, 6, words=5), normal(generator, 5, 3)), note="a story of one sentence"),
     ]
 
 
@@ -203,6 +204,7 @@ def hop_cases(generator):
             note="two leading axes",
         ),
         Case((normal(generator, 3, 3), normal(generator, 3, 3, 3), normal(generator, 3, 3, 3)), note="all sizes equal"),
+        Case((normal(generator, 1, 3), normal(generator, 1, 4, 3), normal(generator, 1, 4, 3)), note="a batch of one"),
     ]
 
 
@@ -289,6 +291,7 @@ register(
             Case((some_mask(generator, 3, 5),), note="a batch"),
             Case((some_mask(generator, 2, 3, 4),), note="two leading axes"),
             Case((torch.ones(6, dtype=torch.bool),), note="no empty place"),
+            Case((some_mask(generator, 1, 4),), note="a batch of one"),
         ],
         mistakes=[
             Mistake(
@@ -337,13 +340,13 @@ def run_network(answer, tables, ages, story, question, mask):
 
 def network_cases(generator):
     cases = []
-    for hops in (1, 2, 3):
+    for hops, b in ((1, 2), (2, 2), (3, 2), (2, 1)):
         tables = 0.5 * normal(generator, hops + 1, SIZES["words"], SIZES["dim"])
         ages = 0.5 * normal(generator, hops + 1, SIZES["memory"], SIZES["dim"])
-        story = some_sentences(generator, 2, 6, SIZES["sentence"], words=SIZES["words"])
-        question = some_sentences(generator, 2, SIZES["sentence"], words=SIZES["words"])
-        mask = some_mask(generator, 2, 6)
-        cases.append(Case((tables, ages, story, question, mask), note=f"{hops} hop{'s' * (hops > 1)}"))
+        story = some_sentences(generator, b, 6, SIZES["sentence"], words=SIZES["words"])
+        question = some_sentences(generator, b, SIZES["sentence"], words=SIZES["words"])
+        note = f"{hops} hop{'s' * (hops > 1)}{', one story' * (b == 1)}"
+        cases.append(Case((tables, ages, story, question, some_mask(generator, b, 6)), note=note))
     return cases
 
 
@@ -542,7 +545,7 @@ register(
                     some_mask(generator, *lead, n),
                 )
             )
-            for lead, n, d in (((2,), 5, 3), ((), 4, 4), ((3, 2), 6, 2))
+            for lead, n, d in (((2,), 5, 3), ((), 4, 4), ((3, 2), 6, 2), ((1,), 4, 3))
         ],
         gradient=True,
         output_names=("found", "weights"),
@@ -636,7 +639,15 @@ def fact_cases(generator):
     looks = [[[0.9, 0.05, 0.03, 0.02], [0.8, 0.1, 0.05, 0.05]], [[0.28, 0.26, 0.24, 0.22], [0.1, 0.1, 0.7, 0.1]]]
     facts = [[True, True, False, False], [True, False, True, False]]
     special = Case((torch.tensor(looks), torch.tensor(facts)), note="two hops on one fact; a top with a small weight")
-    return [special, one(8, 1, 5, 1), one(16, 3, 6, 1), one(8, 3, 6, 2), one(9, 3, 4, 3), one(8, 2, 7, 2)]
+    return [
+        special,
+        one(8, 1, 5, 1),
+        one(16, 3, 6, 1),
+        one(8, 3, 6, 2),
+        one(9, 3, 4, 3),
+        one(8, 2, 7, 2),
+        one(1, 2, 5, 2),
+    ]
 
 
 register(

@@ -901,6 +901,7 @@ def feed_forward_cases(generator):
         one(5, 3, hidden=8, note="one sentence without a batch axis"),
         one(2, 3, 4, hidden=4, note="hidden as wide as the tokens"),
         one(4, 2, 3, hidden=5, note="large inputs", size=30.0),
+        one(1, 3, 4, hidden=5, note="one sentence with a batch axis"),
     ]
 
 
@@ -1104,6 +1105,7 @@ def padding_cases(generator):
         Case((torch.tensor([1]), 1), note="one sentence of one word"),
         Case((torch.tensor([2, 3, 1]), 3), note="as many sentences as words"),
         one(4, 7),
+        one(13, 5),
     ]
 
 
@@ -1269,6 +1271,7 @@ def layer_cases(generator):
         one(2, 5, 3, 4, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
         one(2, 1, 4, 3, note="one token"),
         one(3, 3, 3, 3, note="all sizes equal"),
+        one(1, 4, 3, 2, note="one sentence"),
     ]
 
 

@@ -492,6 +492,7 @@ def multi_head_cases(generator):
         one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         one(2, 1, 3, 2, note="one token"),
         one(2, 3, 1, 4, note="one head"),
+        one(1, 4, 2, 3, note="one sentence"),
     ]
 
 
@@ -738,6 +739,7 @@ def divergence_cases(generator):
         Case((same, same.clone()), note="p and q are the same"),
         Case((apart, apart.flip(-1)), note="nothing in common"),
         Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
+        Case((shares(1, 6), shares(1, 6)), note="one row"),
     ]
 
 
@@ -1070,6 +1072,7 @@ def norm_cases(generator):
         one(2, 3, 5, spread=0.003, note="features that hardly differ"),
         one(2, 4, 3, eps=0.5, note="eps=0.5"),
         one(2, 3, 6, centre=400.0, note="far from zero"),
+        one(1, 3, 5, note="one sentence"),
         flat,
     ]
 
@@ -1443,6 +1446,7 @@ def encoder_cases(generator):
         one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
         one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
         one(2, 1, 2, 3, 4, "post", note="one token"),
+        one(1, 3, 2, 3, 4, "pre", note="one sentence"),
     ]
 
 

@@ -247,6 +247,7 @@ def cross_cases(generator):
         one(3, 3, 4, 2, 5, up_to((2, 4, 3), 4), note="as many target words as sentences"),
         one(2, 4, 4, 3, 3, up_to((4, 2), 4), note="as many target as source words"),
         one(4, 1, 3, 2, 4, up_to((1, 3, 2, 3), 3), note="one target word"),
+        one(1, 3, 4, 2, 3, up_to((3,), 4), note="one sentence"),
     ]
 
 
@@ -967,7 +968,7 @@ def transformer_cases(generator):
         return Case((seed, source_words, target_words, dim, heads, hidden, layers, source, mask, target), note=note)
 
     return [
-        one(4, 5, (3, 5), note="padding behind one source", layers=2),
+        one(4, 5, (3, 5, 4), note="padding behind two sources", layers=2),
         one(3, 3, (2, 3, 1), note="as many target as source words", dim=4, heads=2),
         one(3, 4, (4, 4), note="no padding"),
         one(1, 3, (2, 3, 3), note="one target word", source_words=5, target_words=11),
@@ -1433,6 +1434,7 @@ def smooth_cases(generator):
         one((4, 4), 4, 7, 0.2, note="no padding"),
         one((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
         one((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
+        one((4,), 5, 6, 0.2, note="one sentence"),
         large,
     ]
 

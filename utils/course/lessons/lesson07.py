@@ -266,8 +266,9 @@ def split_cases(generator):
         Case(("aaaaa", [("a", "a"), ("aa", "a")]), note="one letter several times"),
         Case(("q", learnt), note="one letter"),
         Case(("zyx", learnt), note="letters that no merge knows"),
+        Case(("low", []), note="nothing was learnt"),
     ]
-    while len(cases) < 12:
+    while len(cases) < 13:
         merges = bpe_merges(some_words(draw), 7)
         word = "".join(draw.choices("abcde", k=draw.randint(4, 8)))
         if bpe_split(word, merges) == split_in_order(word, merges):
@@ -411,6 +412,7 @@ def mask_cases(generator):
         one(100, 48, 1.0, "a share of 1"),
         one(256, 64, 0.15, "many texts"),
         one(200, 64, 0.4, "many texts, and a larger share"),
+        one(1, 4800, 1.0, "one long text, and a share of 1"),
     ]
 
 
@@ -1185,6 +1187,8 @@ def chances_cases(generator):
         one(five, "both, top-k first", top_k=3, top_p=0.8),
         one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
         one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
+        one((*seven, *(0.01 for _ in range(12))), "many pieces", top_k=10, top_p=0.9),
+        one((1.0,), "one piece", top_k=1),
     ]
 
 
@@ -1639,6 +1643,7 @@ def low_rank_cases(generator):
         one(4, 4, 2, (3,), "a square layer", scale=2.0),
         one(5, 7, 1, (2, 2), "rank one"),
         one(3, 3, 3, (4,), "full rank", scale=0.25),
+        one(5, 4, 2, (1, 3), "one sentence"),
     ]
 
 
@@ -1666,6 +1671,10 @@ def small_start(answer, generator):
         raise Wrong(
             f"With 400 inputs the numbers in `self.down` have a spread of {spread:.2g}: about 1 / sqrt(inputs) = 0.05, so that "
             "what it makes of x is as large as x."
+        )
+    if abs(float(layer.down.mean())) > spread / 2:
+        raise Wrong(
+            f"The numbers in `self.down` have a mean of {float(layer.down.mean()):.2g}: draw them around 0, with `torch.randn`."
         )
 
 

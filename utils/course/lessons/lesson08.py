@@ -648,6 +648,7 @@ def law_cases(generator):
         one([64.0, 128.0, 256.0, 512.0], uniform(0.5, 3), uniform(-2, -0.8), 0.3, "it grows: the exponent is below 0"),
         one([9.0, 0.5, 4.0, 0.1, 2.0, 30.0], uniform(2, 9), uniform(0.4, 1.2), 0.4, "in no order"),
         one([2.0, 3.0, 7.0], uniform(2, 9), uniform(0.5, 2), 0.3, "three points"),
+        one([float(2 + n) for n in range(20)], uniform(2, 9), uniform(0.5, 1.5), 0.2, "twenty points"),
     ]
 
 
@@ -847,6 +848,7 @@ def rms_cases(generator):
         one(3, 2, 4, eps=0.5, note="eps=0.5"),
         one(2, 3, 6, centre=5.0, spread=0.5, note="features far from 0"),
         one(2, 3, centre=0.0, spread=0.0, note="all features are 0"),
+        one(1, 3, 4, note="one sentence"),
     ]
 
 
