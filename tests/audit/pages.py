@@ -45,9 +45,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
     import json
-    from tests.picture_rules import broken_rules
+    from tests.picture_rules import broken_rules, drawn_texts
     print_png(canvas, *arguments, **options)  # first: only what is drawn has its place
-    texts = [one for one in canvas.figure.findobj(lambda one: hasattr(one, "get_fontsize")) if one.get_text().strip()]
+    texts = drawn_texts(canvas.figure)
     title = max(texts, key=lambda one: one.get_fontsize()).get_text() if texts else ""
     with open({log!r}, "a") as log:
         log.write(json.dumps([title, broken_rules(canvas.figure)]) + chr(10))
