@@ -45,12 +45,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
     import json
-    from tests.picture_rules import broken_rules
-    title = next((text.get_text() for text in canvas.figure.findobj(lambda one: hasattr(one, "get_text"))
-                  if text.get_text().strip()), "")
+    from tests.picture_rules import broken_rules, drawn_texts
+    print_png(canvas, *arguments, **options)  # first: only what is drawn has its place
+    texts = drawn_texts(canvas.figure)
+    title = max(texts, key=lambda one: one.get_fontsize()).get_text() if texts else ""
     with open({log!r}, "a") as log:
         log.write(json.dumps([title, broken_rules(canvas.figure)]) + chr(10))
-    print_png(canvas, *arguments, **options)
 
 FigureCanvasAgg.print_png = watched
 del FigureCanvasAgg, watched
@@ -97,7 +97,7 @@ def look_at(name: str, form: str, folder: Path) -> dict:
 
 
 def visit(lab: Lab, running: Browser, name: str, form: str, own: Path) -> tuple[dict, list[str]]:
-    page = lab.open(running, lab.add(FORMS[form](name), f"{form}/{name}.ipynb"))
+    page = lab.open(running, lab.add(FORMS[form](name), f"{form}/{name}.ipynb"), height=1500)
     problems: list[str] = []
     began = time.monotonic()
     cells = page.run_all(1800)

@@ -70,7 +70,7 @@ def _column(axes, parts, left, name, frame, width=3.3):
         if lesson:
             axes.add_patch(_box(left, bottom, width, height, SHADES[lesson], BLACK))
             small = height == THIN
-            style = {"va": "center", "color": _ink(lesson), "zorder": 5, "fontsize": 10.5 if small else 12.5}
+            style = {"va": "center", "color": _ink(lesson), "zorder": 5, "fontsize": 11 if small else 12.5}
             axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
             axes.text(left + 0.55, bottom + height / 2, words, **style)
             if bottom > 0.3:

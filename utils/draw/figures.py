@@ -16,6 +16,7 @@ from utils.draw.style import (
     as_array,
     canvas,
     colour,
+    is_dark,
 )
 
 LYING_UP_TO = 16  # bars: more of them with long labels would be too tall a picture
@@ -322,15 +323,13 @@ def _label_heat(axes, row_labels, column_labels, layout):
 
 def _write_cells(axes, matrix, image, decimals):
     for (row, column), number in np.ndenumerate(matrix):
-        red, green, blue, _ = image.cmap(image.norm(number))
-        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         axes.text(
             column,
             row,
             signed(number, decimals),
             ha="center",
             va="center",
-            color="white" if dark else "black",
+            color="white" if is_dark(image.cmap(image.norm(number))) else "black",
             fontsize=SMALL,
         )
 

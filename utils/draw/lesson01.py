@@ -180,9 +180,8 @@ def shapes(m, n, d, e):
         for line in range(1, rows):
             y = middle - height / 2 + line * unit
             axis.plot([left, left + width], [y, y], color="white", linewidth=1)
-        axis.text(
-            left + width / 2, middle, name, ha="center", va="center", fontsize=16, fontweight="bold", color="white"
-        )
+        ink = "white" if role in ("query", "neutral", "weights") else BLACK
+        axis.text(left + width / 2, middle, name, ha="center", va="center", fontsize=16, fontweight="bold", color=ink)
         axis.text(
             left + width / 2, middle - height / 2 - 0.06, f"{sides[0]} × {sides[1]}", ha="center", va="top", fontsize=14
         )

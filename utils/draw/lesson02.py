@@ -7,7 +7,7 @@ from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
 from utils.draw.figures import checked_weights
-from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas
+from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
 from utils.draw.text import inches, shortened
 
 ROW, CELL = 0.36, 1.0  # inches
@@ -57,7 +57,7 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
         for hop in range(hops):
             weight, left = weights[hop, place], text + 0.5 + CELL * hop
             axes.add_patch(Rectangle((left + 0.04, y + 0.03), CELL - 0.08, row - 0.06, facecolor=shades(weight)))
-            ink = "white" if weight < 0.6 else BLACK
+            ink = "white" if is_dark(shades(weight)) else BLACK
             axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
     if question:
         y = first + row * n + 0.3
@@ -89,7 +89,7 @@ def loss_curves(groups, linear_epochs, title):
             axes.plot(epochs, losses[:, seed], style, color=shade, linewidth=2, label=name if seed == 0 else None)
     axes.axvspan(-linear_epochs, 0, color="#EEEEEE", zorder=0)
     above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "top", "fontsize": SMALL}
-    axes.text(-linear_epochs / 2, 0.97, "no softmax", color=GREY, **above)
+    axes.text(-linear_epochs / 2, 0.97, "no softmax", color="#555555", **above)
     axes.set(xlabel="epoch (0: the softmax comes in)", ylabel="training loss")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper right")

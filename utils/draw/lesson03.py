@@ -40,6 +40,7 @@ from utils.draw.style import (
     WEIGHTS_MAP,
     as_array,
     canvas,
+    is_dark,
 )
 from utils.draw.text import inches
 
@@ -425,9 +426,7 @@ def _write_weights(axes, weights):
     shades = colormaps[WEIGHTS_MAP]
     for (row, column), weight in np.ndenumerate(weights):
         if weight >= WRITTEN_FROM:
-            red, green, blue, _ = shades(weight)
-            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-            write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if dark else BLACK)
+            write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if is_dark(shades(weight)) else BLACK)
 
 
 def _alignment_key(figure, image, layout, with_links):

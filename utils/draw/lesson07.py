@@ -22,7 +22,7 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREY, ORANGE, PALE, RED, SMALL, WEIGHTS_MAP, as_array, canvas
+from utils.draw.style import BLUE, FONT, GREY, ORANGE, PALE, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
 from utils.draw.text import inches, shortened
 
 __all__ = [
@@ -719,7 +719,7 @@ def similarity_matrix(sentences, cosines, title, least=None):
     figure, axes = canvas(width, top + height + 0.5, margins=(left, width - left - count * cell, 0.5, top))
     image = axes.imshow(cosines, cmap=WEIGHTS_MAP, vmin=least, vmax=1, aspect="auto")
     for (row, column), cosine in np.ndenumerate(cosines):
-        dark = _is_dark(image.cmap(image.norm(cosine)))
+        dark = is_dark(image.cmap(image.norm(cosine)))
         write(axes, column, row, signed(cosine), SMALL, color="white" if dark else "black")
     axes.set_xticks(range(count), [str(number + 1) for number in range(count)])
     axes.set_yticks(range(count), labels)
@@ -744,13 +744,6 @@ def _fitting(text, room):
     while inches(shortened(text, letters), LABEL) > room and letters > 4:
         letters -= 1
     return shortened(text, letters)
-
-
-def _is_dark(shade):
-    """Whether white letters have more contrast on this colour than black ones."""
-    parts = np.array(shade[:3])
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
 
 
 def _bare(axes):
@@ -815,7 +808,7 @@ def _share_tiles(axes, values, left, top, cell, row, luck):
             axes.add_patch(Rectangle((corner[0] + 0.02, corner[1] + 0.02), cell - 0.04, row - 0.04, **frame))
         text = percent(share) if cell > 0.72 else percent(share).removesuffix(" %")
         write(
-            axes, corner[0] + cell / 2, corner[1] + row / 2, text, SMALL, color="white" if _is_dark(shade) else "black"
+            axes, corner[0] + cell / 2, corner[1] + row / 2, text, SMALL, color="white" if is_dark(shade) else "black"
         )
 
 

@@ -23,7 +23,7 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREEN, GREY, ORANGE, RED, SMALL, WEIGHTS_MAP, as_array, canvas
+from utils.draw.style import BLUE, FONT, GREEN, GREY, ORANGE, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
 from utils.draw.text import inches, shortened
 
 __all__ = [
@@ -939,9 +939,7 @@ def _number_tiles(axes, values, colours, left, side, limits, words):
     image = axes.images[-1]
     cell = side / len(values)
     for ((row, column), value), text in zip(np.ndenumerate(values), words, strict=True):
-        parts = np.array(image.cmap(image.norm(value))[:3])
-        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-        dark = linear @ [0.2126, 0.7152, 0.0722] <= 0.179  # white letters have more contrast there
+        dark = is_dark(image.cmap(image.norm(value)))
         x, y = left + (column + 0.5) * cell, 0.15 + side - (row + 0.5) * cell
         write(axes, x, y, text, SMALL, color="white" if dark else "black", zorder=3)
 

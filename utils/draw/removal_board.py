@@ -10,7 +10,7 @@ from utils.draw.figures import TITLE, signed, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.mask_board import tensor_of
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import BLUE, COLOURS, FONT, GREY, PALE, SMALL, as_array, canvas, checked_alt, figure_png
+from utils.draw.style import BLUE, COLOURS, FONT, GREY, PALE, SMALL, as_array, canvas, checked_alt, figure_png, is_dark
 from utils.draw.text import inches
 
 MOST_LAYERS, MOST_HEADS, MOST_ROWS = 12, 16, 24
@@ -260,10 +260,8 @@ def effect_colours(effect):
     """(faces, inks) as hex colours: the larger the effect, the stronger; black or white letters, whichever is read better."""
     scale = max(abs(effect).max(), LEAST_SCALE)
     shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
-    linear = np.where(shades <= 0.04045, shades / 12.92, ((shades + 0.055) / 1.055) ** 2.4)
-    bright = linear @ [0.2126, 0.7152, 0.0722]
     faces = [[to_hex(shade) for shade in row] for row in shades]
-    return faces, np.where(bright > 0.179, "#000000", "#ffffff").tolist()
+    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
 
 
 # Words

@@ -88,6 +88,13 @@ def colour(name):
     return COLOURS.get(name, name)
 
 
+def is_dark(shades):
+    """Whether white letters have more contrast than black ones on colours (..., 3 or 4), each part from 0 to 1."""
+    parts = np.asarray(shades, dtype=float)[..., :3]
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
+
+
 def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0.7, 0.6), gaps=(0.8, 0.9), **options):
     """A figure and its axes with fixed margins: (left, right, bottom, top) and gaps (across, down) in inches.
 
