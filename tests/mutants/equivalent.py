@@ -134,6 +134,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`torch.arange(-w, 2 * w) - torch.arange(w)[:, None]` became `torch.arange(w)[:, None] - torch.arange(-w, 2 * "
         "w)`": "only the size of the distance counts, not its sign",
     },
+    "8.3": {
+        "`project` is shifted along the first axis": "the mixtures come in another order, keys and values alike, and a "
+        "weighted sum is the same in any order",
+    },
     "8.4": {
         "`x - x.mean()` became `x + x.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
         "`x - x.mean()` became `x`": "the other factor adds up to 0, so a constant in this one has no effect",
