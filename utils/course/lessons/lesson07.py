@@ -1193,7 +1193,6 @@ def chances_cases(generator):
         one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
         one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
         one((*seven, *(0.01 for _ in range(12))), "many pieces", top_k=10, top_p=0.9),
-        one((1.0,), "one piece", top_k=1),
     ]
 
 
