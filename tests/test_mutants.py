@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from tests.mutants import judging
 from tests.mutants.equivalent import ACCEPTED, EQUIVALENT
-from tests.mutants.judging import Mutant, difference_from_the_solution, judged, mutants_of
+from tests.mutants.judging import Mutant, difference_from_the_reference, judged, mutants_of
 from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.syntax import syntax_mutants
@@ -73,7 +74,9 @@ def test_only_what_the_student_writes_is_mutated():
         assert "3 * dim" in ast.unparse(made)
 
 
-def test_mutants_that_hang_or_end_the_process_are_caught_and_the_rest_is_judged():
+def test_mutants_that_hang_or_end_the_process_are_caught_and_the_rest_is_judged(monkeypatch):
+    monkeypatch.setattr(judging, "PATIENCE", 1.0)
+
     def hangs(numbers):
         while True:
             try:
@@ -97,6 +100,6 @@ def test_an_equivalent_mutant_that_differs_is_found_out():
     wrong = Mutant("0.1", "shares of the largest", lambda: lambda numbers: numbers / numbers.max())
     close = Mutant("0.1", "nearly right", lambda: lambda numbers: numbers / numbers.sum() * (1 + 1e-7))
     right = Mutant("0.1", "right", lambda: lambda numbers: numbers * (1 / numbers.sum()))
-    assert "wrong values" in difference_from_the_solution(wrong)
-    assert "twice the digits" in difference_from_the_solution(close)
-    assert difference_from_the_solution(right) == ""
+    assert "wrong values" in difference_from_the_reference(wrong)
+    assert "twice the digits" in difference_from_the_reference(close)
+    assert difference_from_the_reference(right) == ""

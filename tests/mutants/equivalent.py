@@ -134,6 +134,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`torch.arange(-w, 2 * w) - torch.arange(w)[:, None]` became `torch.arange(w)[:, None] - torch.arange(-w, 2 * "
         "w)`": "only the size of the distance counts, not its sign",
     },
+    "8.3": {
+        "`project` is shifted along the first axis": "the mixtures come in another order, keys and values alike, and a "
+        "weighted sum is the same in any order",
+    },
     "8.4": {
         "`x - x.mean()` became `x + x.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
         "`x - x.mean()` became `x`": "the other factor adds up to 0, so a constant in this one has no effect",
@@ -146,10 +150,6 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "the result as a NumPy array": "amount and exponent are numbers, and a NumPy number is one",
         NO_NEGATIVES: "the exercise is about numbers above 0",
         "wrong where the first axis is of size 1": "no line goes through one point alone: its slope is 0 divided by 0",
-    },
-    "8.6": {
-        "`shares.to(gradients.dtype)` became `shares`": "gradients and shares are both float32; the change of dtype is "
-        "for other gradients",
     },
     "8.8": {
         "`images.reshape(b, side // size, size, side // size, size)` became `images.reshape(side // size, b, size, side "
@@ -164,6 +164,8 @@ ACCEPTED: dict[str, dict[str, str]] = {
     "4.5": {"`10000.0` became `10001.0`": "the angles change by less than float32 rounds them at large positions"},
     "4.10": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
     "6.6": {"noise of a thousandth": "one number, and its tolerance is a thousandth"},
+    "7.7": {"wrong where the first axis is of size 1": "nobody draws the next piece from a vocabulary of one piece"},
     "8.2": {"`-n // w` became `-n`": "right, and still linear in n, with more blocks of zeros than it needs"},
     "8.4": {"noise of a thousandth": "two numbers, and their tolerance is a thousandth"},
+    "8.6": {"`shares.to(gradients.dtype)` became `shares`": "right for gradients in float32; others are not asked for"},
 }

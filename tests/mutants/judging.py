@@ -148,24 +148,24 @@ def _within_time(mutant: Mutant, judge_one: Callable) -> str:
 # Equivalent or not
 
 
-def difference_from_the_solution(mutant: Mutant, draws: int = 12) -> str:
-    """A case in which a mutant and the solution differ, in words; "" if there is none in many, in twice the digits."""
+def difference_from_the_reference(mutant: Mutant, draws: int = 12) -> str:
+    """A case in which a mutant and the reference differ, in words; "" if there is none in many, in twice the digits."""
     item = find(mutant.exercise_id)
-    solution, answer = solution_of(mutant.exercise_id).build(), mutant.make()
+    answer = mutant.make()
     call, names = watched(caller(item)), argument_names(item)
     for seed in range(draws):
         for case in item.make_cases(torch.Generator().manual_seed(1000 + seed)):
             for widen in (False, True):
                 tried = case if not widen else Case(tuple(map(_widened, case.args)), _widened(case.kwargs), case.note)
-                want = attempt(call, solution, tried, names, seed)
+                want = attempt(call, item.reference, tried, names, seed)
                 if want.error is not None:
-                    continue  # the solution itself is not made for float64: its parameters are not
+                    continue  # the reference itself is not made for float64
                 got = attempt(call, answer, tried, names, seed)
                 found = _how_they_differ(got, want, 1e-9 if widen else item.tolerance)
                 if found:
                     return f"in twice the digits: {found}" if widen else found
             if item.gradient:
-                flows = [_flow(call, each, case, seed).inputs for each in (solution, answer)]
+                flows = [_flow(call, each, case, seed).inputs for each in (item.reference, answer)]
                 if any(not _alike(*pair) for pair in zip(*flows, strict=True)):
                     return f"the gradients differ ({case.note})"
     return ""

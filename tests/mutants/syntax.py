@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import warnings
 from collections.abc import Iterator
 
 from tests.mutants.solutions import Solution, functions_of
@@ -63,54 +64,38 @@ METHODS = {
 
 def syntax_mutants(solution: Solution) -> Iterator[tuple[str, ast.Module]]:
     """(what was changed, the changed tree), each text once; two changes that read alike are numbered."""
-    seen, told = {ast.unparse(solution.tree())}, {}
-    for where in _places(solution):
-        for what, change in _changes(_at(solution.tree(), solution, where)):
+    seen, told, nodes = {solution.source}, {}, _all_nodes(solution.tree(), solution)
+    for place, node in enumerate(nodes):
+        for new in _others(node):
             tree = solution.tree()
-            change(tree, solution, where)
+            _Exchange(_all_nodes(tree, solution)[place], copy.deepcopy(new)).visit(tree)
             text = ast.unparse(ast.fix_missing_locations(tree))
             if text in seen or not _compiles(text):
                 continue
             seen.add(text)
+            what = f"`{_short(node)}` became `{_short(new)}`"
             told[what] = told.get(what, 0) + 1
             yield what if told[what] == 1 else f"{what} ({told[what]})", ast.parse(text)
-    for what, tree in _swapped_parameters(solution):
-        yield what, tree
+    yield from _swapped_parameters(solution)
 
 
 def _compiles(text: str) -> bool:
     try:
-        compile(text, "<mutant>", "exec")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<mutant>", "exec")
     except (SyntaxError, ValueError):
         return False
     return True
 
 
-# Places: (number of the function, number of the node in it)
-
-
-def _nodes(function: ast.FunctionDef) -> list[ast.AST]:
-    """All nodes of the body without the docstring."""
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return [node for statement in body for node in ast.walk(statement)]
-
-
-def _places(solution: Solution) -> list[tuple[int, int]]:
-    functions = functions_of(solution.tree(), solution)
-    return [(number, place) for number, function in enumerate(functions) for place in range(len(_nodes(function)))]
-
-
-def _at(tree: ast.Module, solution: Solution, where: tuple[int, int]) -> ast.AST:
-    return _nodes(functions_of(tree, solution)[where[0]])[where[1]]
-
-
-def _replaced(new: ast.AST):
-    """The change that puts `new` in the place of the node."""
-
-    def change(tree, solution, where):
-        _Exchange(_at(tree, solution, where), copy.deepcopy(new)).visit(tree)
-
-    return change
+def _all_nodes(tree: ast.Module, solution: Solution) -> list[ast.AST]:
+    """The nodes of what the student writes, without docstrings, always in the same order."""
+    nodes = []
+    for function in functions_of(tree, solution):
+        body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+        nodes += [node for statement in body for node in ast.walk(statement)]
+    return nodes
 
 
 class _Exchange(ast.NodeTransformer):
@@ -122,11 +107,6 @@ class _Exchange(ast.NodeTransformer):
 
 
 # Changes of one node
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
-    for new in _others(node):
-        yield f"`{_short(node)}` became `{_short(new)}`", _replaced(new)
 
 
 def _short(node: ast.AST) -> str:

@@ -990,6 +990,11 @@ GREEDY = Zoo(
         (greedy_by(seen(lambda logits: logits.flip(1))), "read off the first position"),
         (greedy_by(seen(lambda logits: -logits)), "least likely words"),
         (greedy_by(masked_with(lambda mask: None)), "got None as its mask"),
+        (
+            lambda f, s, m, start, end, limit: greedy_with_flags(f, s, torch.ones(s.shape).bool(), start, end, limit),
+            "Padding was read as words",
+        ),
+        (lambda f, s, m, start, end, limit: greedy_with_flags(f, s, ~m, start, end, limit), "The mask is turned round"),
         (greedy_by(masked_with(lambda mask: mask.unsqueeze(1))), "hand on `source_mask` as it came"),
         (
             lambda f, s, m, start, end, limit: F.pad(

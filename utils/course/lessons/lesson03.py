@@ -1176,12 +1176,15 @@ def alignment_cases(generator):
         one(4, 7, melted, 3, note="two source words go to one place"),
         one(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no link"),
         one(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is right"),
-        one(
-            7,
-            8,
-            [(n, n) for n in range(7)],
-            int(torch.randint(8, (), generator=generator)),
-            note="some links are right",
+        *(
+            one(
+                m,
+                m + 1,
+                [(n, n) for n in range(m)],
+                int(torch.randint(m, (), generator=generator)),
+                "some links are right",
+            )
+            for m in (7, 9)
         ),
         one(1, 2, [(1, 0)], 1, note="one target word"),
         one(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be right

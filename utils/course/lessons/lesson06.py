@@ -1836,7 +1836,8 @@ class Writer:
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != memory.shape[:2]:
             raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask: hand on `source_mask` as it came, (b, n).")
         sentence, place = memory[:, 0, 0].long(), torch.arange(m)
-        heard = (target * self.factors[:m]).cumsum(1) + sentence.unsqueeze(1)
+        seen = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask shows of the source
+        heard = (target * self.factors[:m]).cumsum(1) + (sentence + seen).unsqueeze(1)
         said = self.others[heard % len(self.others)]
         said = said.masked_fill(place == self.lengths[sentence].unsqueeze(1) - 1, self.end)
         return self.noise[sentence][:, :m].scatter(2, said.unsqueeze(2), 6.0) - 7.0
@@ -2034,6 +2035,16 @@ register(
             Mistake(
                 lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, 2, limit),
                 "The end token is a number in your code: use the argument `end`.",
+            ),
+            Mistake(
+                lambda model, source, source_mask, *rest: greedy_decode(
+                    model, source, torch.ones_like(source_mask), *rest
+                ),
+                "Padding was read as words: hand `source_mask` on to `encode` and to `decode` as it came.",
+            ),
+            Mistake(
+                lambda model, source, source_mask, *rest: greedy_decode(model, source, ~source_mask, *rest),
+                "The mask is turned round, so the padding is read and the words are not: True already stands at words.",
             ),
         ],
         hints=[

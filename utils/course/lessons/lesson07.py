@@ -392,9 +392,9 @@ register(
 HIDDEN, PIECES = MASK, 100  # the number of the mask, and how many pieces there are in the cases
 
 
-def some_texts(generator, b, n):
+def some_texts(generator, b, n, pieces=PIECES):
     """Pieces (b, n) with a start, an end and other special ones among them, and who is real; padding looks like any piece."""
-    numbers = whole(generator, PIECES, b, n, low=len(SPECIAL))
+    numbers = whole(generator, pieces, b, n, low=len(SPECIAL))
     numbers[:, 0] = START
     special = torch.rand(b, n, generator=generator) < 0.05
     numbers[special] = END
@@ -403,16 +403,16 @@ def some_texts(generator, b, n):
 
 
 def mask_cases(generator):
-    def one(b, n, share, note):
+    def one(b, n, share, note, pieces=PIECES):
         draws = torch.Generator().manual_seed(int(whole(generator, 2**31)))
-        return Case((*some_texts(generator, b, n), HIDDEN, PIECES, share, draws), note=note)
+        return Case((*some_texts(generator, b, n, pieces), HIDDEN, pieces, share, draws), note=note)
 
     return [
         one(100, 40, 0.0, "a share of 0"),
         one(100, 48, 1.0, "a share of 1"),
         one(256, 64, 0.15, "many texts"),
         one(200, 64, 0.4, "many texts, and a larger share"),
-        one(1, 4800, 1.0, "one long text, and a share of 1"),
+        one(1, 12_000, 1.0, "one long text of few pieces, and a share of 1", pieces=len(SPECIAL) + 25),
     ]
 
 
@@ -527,6 +527,11 @@ def require_fates(inputs, numbers, chosen, mask, pieces):
             f"The random pieces run from {int(drawn.min())} to {int(drawn.max())}: ordinary ones are from `len(SPECIAL)` to "
             f"`pieces - 1`, `torch.randint(len(SPECIAL), pieces, ...)`."
         )
+    if len(drawn) > 14 * (pieces - len(SPECIAL)) and (drawn.min() > len(SPECIAL) or drawn.max() < pieces - 1):
+        raise Wrong(
+            f"Of many random pieces the first is {int(drawn.min())} and the last {int(drawn.max())}: they run from `len(SPECIAL)` to "
+            f"`pieces - 1`, {len(SPECIAL)} to {pieces - 1} here, and `torch.randint` leaves its end out by itself."
+        )
     if (drawn == drawn[0]).all():
         raise Wrong("One random piece was put everywhere: draw one for each place, of the shape of `numbers`.")
     middle = (len(SPECIAL) + pieces) / 2
@@ -615,9 +620,9 @@ def take_out(numbers, spans, gaps):
 def span_cases(generator):
     draw = dice(generator)
 
-    def one(n, spans, note):
+    def one(n, spans, note, gaps=6):
         numbers = draw.sample(range(100, 1000), n)
-        return Case((numbers, spans, draw.sample(range(5, 21), 6)), note=note)
+        return Case((numbers, spans, draw.sample(range(5, 21), gaps)), note=note)
 
     def some_spans(n):
         borders = sorted(draw.sample(range(n + 1), 6))
@@ -627,7 +632,7 @@ def span_cases(generator):
         one(7, [(1, 3), (5, 6)], "two spans"),
         one(6, [(0, 2)], "the text begins with a span"),
         one(6, [(3, 6)], "the text ends with a span"),
-        one(9, [(0, 1), (3, 6), (8, 9)], "three spans, at both ends"),
+        one(9, [(0, 1), (3, 6), (8, 9)], "three spans, at both ends", gaps=4),
         one(5, [], "nothing is taken out"),
         one(16, some_spans(16), "random spans"),
     ]
@@ -1188,7 +1193,6 @@ def chances_cases(generator):
         one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
         one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
         one((*seven, *(0.01 for _ in range(12))), "many pieces", top_k=10, top_p=0.9),
-        one((1.0,), "one piece", top_k=1),
     ]
 
 
