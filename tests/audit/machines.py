@@ -28,7 +28,8 @@ MEBIBYTES = 4096
 PATIENCE = 1200  # seconds for one trial: far more than needed
 NOBODY = "4242"  # a user that no machine knows
 NO_HOME = {"HOME": None, "USER": None, "LOGNAME": None}
-NO_LANGUAGE = {"LC_ALL": "C", "LANG": None, "PYTHONUTF8": "0", "PYTHONIOENCODING": None, "PYTHONCOERCECLOCALE": "0"}
+LOCALE_C = {"LC_ALL": "C", "LANG": None, "PYTHONIOENCODING": None}
+ASCII_ALONE = LOCALE_C | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
 @dataclass
@@ -332,23 +333,22 @@ def no_home(place: Place) -> list[dict]:
 
 
 def no_language(place: Place) -> list[dict]:
-    """The locale C without the help that Python gives there: every file that is read or written must say what it is."""
+    """The locale C; and, in the checkout itself, without the help that Python gives there: each file must say what it is.
+
+    Without that help torch cannot be loaded from a path with accents, so it is not tried in the copy.
+    """
     rows = [
-        lab_row("make lab in the locale C", place.probe("lab", change=NO_LANGUAGE)),
-        lesson_row("lesson 01 in the locale C", place.probe("lesson", "01", change=NO_LANGUAGE)),
-        lesson_row("lesson 03, with French, in the locale C", place.probe("lesson", "03", change=NO_LANGUAGE)),
+        lab_row("make lab in the locale C", place.probe("lab", change=LOCALE_C)),
+        lesson_row("lesson 01 in the locale C", place.probe("lesson", "01", change=LOCALE_C)),
     ]
-    for module in (
-        "utils.course.build --check",
-        "utils.course.box_list",
-        "utils.course.readme",
-        "utils.course.slides 01",
-    ):
-        done = place.run([place.python, "-m", *module.split()], change=NO_LANGUAGE)
+    here = Place(ROOT)
+    for number in ("01", "03"):
+        tried = here.probe("lesson", number, change=ASCII_ALONE)
+        rows.append(lesson_row(f"lesson {number} where texts are ASCII unless they say otherwise", tried))
+    for module in ("utils.course.build --check", "utils.course.box_list"):
+        done = here.run([here.python, "-m", *module.split()], change=ASCII_ALONE)
         ok = "Traceback" not in done.said and (done.code == 0 or "run `make notebooks`" in done.said)
-        rows.append(
-            {"what": f"python -m {module} in the locale C", "ok": ok, "said": done.said[-300:] or "nothing to say"}
-        )
+        rows.append({"what": f"python -m {module} there", "ok": ok, "said": done.said[-300:] or "nothing to say"})
     return rows
 
 
