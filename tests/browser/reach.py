@@ -12,7 +12,7 @@ OUTPUTS = "document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')"
 # What Tab should reach in a widget: a group of things with one place for the keyboard counts once.
 TABBABLE = """e => [...e.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1']), [contenteditable]:not([contenteditable=false])")]
-    .filter((one) => !one.disabled && one.tabIndex >= 0 && one.type !== "hidden"
+    .filter((one) => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.type !== "hidden"
         && one.getClientRects().length && getComputedStyle(one).visibility === "visible")
     .map((one) => one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent.trim())"""
 

@@ -226,7 +226,13 @@ def dk_picture(scores_raw, scores_scaled, weights_raw, weights_scaled, d_k):
         entropy = f"entropy {entropy_of(mine):.2f} of {np.log(count):.2f} nats"
         panel.set_title(f"{name}\n{entropy}", fontsize=FONT, fontweight="normal", loc="left", pad=8)
         words = f"scores from {signed(row.min(), 1)}\nto {signed(row.max(), 1)}"
-        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", color=GREY, transform=panel.transAxes)
+        # One key takes all the weight, and its bar the whole panel.
+        look = {
+            "color": GREY,
+            "transform": panel.transAxes,
+            "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 2},
+        }
+        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", **look)
     axes[0].set_ylabel("weight")
     write_title(figure, title)
     return figure
