@@ -461,7 +461,10 @@ def fake_course(folder: Path) -> None:
     ):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n")
+        path.write_text(
+            "def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n",
+            encoding="utf-8",
+        )
 
 
 def short(notebook: dict, *exercise_ids: str) -> dict:

@@ -109,13 +109,13 @@ def test_a_changed_assignment_is_not_overwritten_unless_forced(tmp_path, capsys)
     assert assignment.main(["01", *out]) == 0
     assert assignment.main(["01", *out]) == 0
     path = tmp_path / "source" / NAME / f"{NAME}.ipynb"
-    path.write_text("mine")
+    path.write_text("mine", encoding="utf-8")
     capsys.readouterr()
     assert assignment.main(["01", *out]) == 2
     assert "--force" in capsys.readouterr().err
-    assert path.read_text() == "mine"
+    assert path.read_text(encoding="utf-8") == "mine"
     assert assignment.main(["01", *out, "--force"]) == 0
-    assert path.read_text() != "mine"
+    assert path.read_text(encoding="utf-8") != "mine"
 
 
 def test_an_unknown_lesson_is_refused_in_one_sentence(tmp_path, capsys):

@@ -5,6 +5,7 @@ import errno
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -242,3 +243,14 @@ def test_the_number_of_threads_is_changed_in_the_one_line_that_sets_it():
     probe.with_threads(notebook, 2)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     assert "torch.set_num_threads(2)" in code and "torch.set_num_threads(1)" not in code
+
+
+def test_letters_that_the_machine_cannot_write_are_told_before_torch_fails_on_them(tmp_path):
+    folder = tmp_path / "mon cours é"
+    (folder / "utils" / "course").mkdir(parents=True)
+    copy = shutil.copy(bootstrap.__file__, folder / "utils" / "course")
+    settings = os.environ | {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    told = subprocess.run([sys.executable, copy], env=settings, capture_output=True, text=True, encoding="utf-8")
+    assert told.returncode == 1
+    assert "PYTHONUTF8=1, or move the course to a folder whose path has plain letters" in told.stderr
+    assert len(told.stderr.splitlines()) == 1

@@ -181,12 +181,12 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     monkeypatch.setattr(judge.Judge, "rows", rows)
     with pytest.raises(KeyboardInterrupt):
         command.main([str(folder), "--jobs", "1"])
-    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "a,01,1.1,passed,fine" in text and text.count("goes on from here") == 2
     answers[b"b"] = [judge.Row("01", "1.1", "passed", "now")]
     del answers[b"a"]  # kept: nobody asks for it again
     assert command.main([str(folder), "--jobs", "1"]) == 0
-    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "a,01,1.1,passed,fine" in text and "passed,now" in text and "failed,late" in text
 
 
@@ -220,7 +220,7 @@ def test_a_bug_of_the_grader_costs_one_row_and_is_not_kept(monkeypatch, tmp_path
     monkeypatch.setattr(judge.Judge, "close", lambda self: None)
     monkeypatch.setattr(judge.Judge, "rows", rows)
     assert command.main([str(tmp_path / "in")]) == 0
-    text = (tmp_path / "in-grades" / "grades.csv").read_text()
+    text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "ZeroDivisionError: in the grader" in text and "b,01,1.1,passed,fine" in text
     assert len(list((tmp_path / "in-grades" / "kept").iterdir())) == 1
 

@@ -33,7 +33,7 @@ def python_with_nbgrader(base: Path) -> str:
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
     (folder,) = place.glob("lib/python*/site-packages")
-    (folder / "course.pth").write_text(sysconfig.get_paths()["purelib"])
+    (folder / "course.pth").write_text(sysconfig.get_paths()["purelib"], encoding="utf-8")
     constraints = ROOT / "constraints.txt"
     subprocess.run([python, "-m", "pip", "install", "-q", "-c", constraints, "nbgrader"], check=True)
     return str(python)

@@ -3,8 +3,8 @@
 import contextlib
 import copy
 import functools
+import json
 import os
-import pickle
 import resource
 import select
 import signal
@@ -96,7 +96,7 @@ def _in_child(mutants: list[Mutant], judge_one: Callable) -> list[str]:
             if not data:
                 return [*said, "It ended the process." if ready else "It did not end."]
             *lines, rest = (rest + data).split(b"\n")
-            said += [pickle.loads(bytes.fromhex(line.decode())) for line in lines]
+            said += [json.loads(line) for line in lines]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
@@ -108,19 +108,19 @@ def _in_child(mutants: list[Mutant], judge_one: Callable) -> list[str]:
 def _be_the_child(mutants: list[Mutant], judge_one: Callable, send: int) -> None:
     try:
         torch.set_num_threads(1)
-        with open(os.devnull, "w") as nowhere:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
         resource.setrlimit(resource.RLIMIT_AS, (_size() + MEBIBYTES * 2**20, resource.RLIM_INFINITY))
         signal.signal(signal.SIGALRM, _stop)
         for mutant in mutants:
-            os.write(send, pickle.dumps(_within_time(mutant, judge_one)).hex().encode() + b"\n")
+            os.write(send, json.dumps(_within_time(mutant, judge_one)).encode() + b"\n")
     finally:
         os._exit(0)
 
 
 def _size() -> int:
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 

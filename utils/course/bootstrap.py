@@ -67,6 +67,15 @@ def is_ready(level):
     return stamp in (wanted_stamp(level), wanted_stamp("test")) and os.path.exists(PYTHON)
 
 
+def check_path():
+    """torch's libraries load from a path of other letters only where Python writes paths in UTF-8."""
+    if not ROOT.isascii() and sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
+        stop(
+            "The path of this folder has letters that this machine's settings (%s) cannot write: unset PYTHONUTF8 or set "
+            "PYTHONUTF8=1, or move the course to a folder whose path has plain letters." % sys.getfilesystemencoding()
+        )
+
+
 def check_disk():
     free = shutil.disk_usage(ROOT).free
     if free < NEEDED_BYTES:
@@ -162,6 +171,7 @@ def ensure_browser():
 
 if __name__ == "__main__":
     use_a_new_enough_python()
+    check_path()
     for_tests = "--test" in sys.argv[1:]
     make_environment("test" if for_tests else "lab")
     if for_tests:

@@ -274,7 +274,7 @@ def wall_in(root: str, places: list[str], links: dict[str, str], covered: list[s
         target = root + place
         os.makedirs(target if os.path.isdir(place) else os.path.dirname(target), exist_ok=True)
         if not os.path.isdir(place):
-            open(target, "w").close()
+            open(target, "wb").close()
         mount(place, target, None, BIND | RECURSIVE)
     for place in covered:
         mount("tmpfs", root + place, "tmpfs", 0)

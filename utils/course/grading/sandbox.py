@@ -261,7 +261,7 @@ class Sandbox:
         self._control.settimeout(SECONDS_TO_START)
         try:
             ready = json.loads(self._control.recv(65536) or b"{}").get("ready")
-            pages = int(Path(f"/proc/{inside or self._innermost()}/statm").read_text().split()[0])
+            pages = int(Path(f"/proc/{inside or self._innermost()}/statm").read_text(encoding="utf-8").split()[0])
         except (OSError, IndexError, ValueError, psutil.Error):
             ready = False
         if not ready:
