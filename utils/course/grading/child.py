@@ -240,7 +240,7 @@ def _flow(call, answer, case: checks.Case, seed: int) -> dict | None:
     except BaseException as error:  # then nothing flows
         checks.pass_on_limits(error)
         return None
-    return {"attached": flow.attached, "arriving": flow.arriving, "inputs": wire.encode(flow.inputs)}
+    return {"attached": flow.attached, "inputs": wire.encode(flow.inputs)}
 
 
 # --- the course's own version is taken away ---------------------------------------------------------------------
