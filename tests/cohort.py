@@ -393,7 +393,7 @@ def _with(**changes) -> bytes:
 def broken_files() -> dict[str, Broken]:
     other_course = deepcopy(lesson("01"))
     for cell in other_course["cells"]:
-        cell["source"] = re.sub(r"\bexercise\(", "puzzle(", code_of(cell))
+        cell["source"] = re.sub(r"\bexercise\(|# Exercise ", "puzzle(", code_of(cell))
     later = json.dumps(lesson("01")).replace('exercise(\\"1.', 'exercise(\\"9.')
     assert CALL.search(json.loads(later)["cells"][0]["source"][0]) is None
     return {

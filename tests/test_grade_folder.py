@@ -285,6 +285,21 @@ def test_an_exercise_runs_with_what_it_needs_and_nothing_else():
         assert part not in code.replace("boom = 2", "").replace("other=3", "")
 
 
+def test_what_a_name_was_before_it_was_bound_anew_does_not_run():
+    read = Notebook(
+        [
+            "model = train_for_hours()\nsize = 3\nscale = 1",
+            "def helper(x):\n    return x * scale\nstart = helper(size)\nscale = 2",
+            "model = 5",
+            "size = slow()",
+            "def answer(x):\n    return helper(x) + model + start\nanswer = exercise('1.1').use(answer)",
+        ]
+    )
+    code = [child.notebook.ast.unparse(one) for _, many in read.needed(4) for one in many]
+    assert "size = 3" in code and "scale = 1" in code and "scale = 2" in code and "model = 5" in code
+    assert "model = train_for_hours()" not in code and "size = slow()" not in code
+
+
 def test_an_answer_whose_last_line_was_lost_is_found_by_its_name():
     read = Notebook(["def softmax(x):\n    return x", "def other():\n    softmax(1)"])
     assert read.cell_of("1.1", "softmax") == 0

@@ -56,7 +56,7 @@ def test_what_the_course_imports_is_declared():
 
 
 # Modules that make notebooks and decks: a maintainer's, so their packages come with the test environment.
-BUILD_ONLY = {"build", "lint", "nbval_rules", "slides", "source"}
+BUILD_ONLY = {"assignment", "build", "lint", "nbval_rules", "slides", "source"}
 
 
 def test_what_tests_and_builds_import_is_declared():

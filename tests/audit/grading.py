@@ -103,6 +103,8 @@ def make_cohort(folder: Path, outside: Path) -> dict[str, dict[str, tuple]]:
     files: dict[str, dict[str, tuple]] = defaultdict(dict)
     for place, (kind, name, content, *rest) in enumerate(everything):
         file = f"s{place:03d} {kind}/{name.replace('/', '-')}.ipynb"
+        if isinstance(content, dict):  # no two files are the same: the verdict on one would serve for the other
+            content = {**content, "metadata": {**content["metadata"], "place": place}}
         cohort.write(folder, file, content)
         files[kind][file.replace("\n", "\\n")] = (name, *rest)
     files["odd"] = {name: (name, says) for name, says in odd.items()}

@@ -13,6 +13,7 @@ from collections import Counter
 
 CODE = 2 * 2**20  # characters of code in one notebook
 CALL = re.compile(r"""\bexercise\(\s*["'](\d{1,2}\.\w+)["']\s*\)""")
+HEADER = re.compile(r"^# Exercise (\d{1,2}\.\w+) ·", re.MULTILINE)
 USE = re.compile(CALL.pattern + r"\s*\.\s*use\(\s*(\w*)")
 
 
@@ -70,7 +71,8 @@ def _sources(cells: list) -> list[str]:
 
 def lesson_of(sources: list[str], known: list[str]) -> str:
     """The number of the lesson whose exercises the notebook has; of several, the one with the most."""
-    found = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall("\n".join(sources)))
+    text = "\n".join(sources)
+    found = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall(text) or HEADER.findall(text))
     if not found:
         raise Unreadable(
             "No exercise of this course is in it: is it a notebook of another course? Ask for the right one."
@@ -111,34 +113,76 @@ class Notebook:
 
     def needed(self, cell: int) -> list[tuple[int, list[ast.stmt]]]:
         """(cell, statements) in order: what stands above the cell and binds a name that it needs, then all of the cell."""
-        above = [
-            (index, statement, _bound(statement))
-            for index, tree in enumerate(self.trees[:cell])
-            if tree is not None
+        all_here = [
+            Statement(index, statement)
+            for index, tree in enumerate(self.trees[: cell + 1])
+            if tree
             for statement in tree.body
         ]
-        imported = {name for _, statement, bound in above if _is_import(statement) for name in bound}
-        wanted = set().union(*(_globals(statement) for statement in self.trees[cell].body))
-        chosen: set[int] = set()
-        while True:
-            new = [
-                place
-                for place, (_, statement, bound) in enumerate(above)
-                if place not in chosen and (bound & wanted or _changed(statement) & wanted - imported)
-            ]
-            if not new:
+        chosen = {place for place, one in enumerate(all_here) if one.cell == cell}
+        imported = {name for one in all_here if _is_import(one.tree) for name in one.binds}
+        waiting, wanted = list(chosen), set()
+        while waiting:
+            place = waiting.pop()
+            for name, later in all_here[place].looks_up():
+                wanted.add(name)
+                found = _binding(all_here, name, place, later, imported) - chosen
+                chosen |= found
+                waiting += found
+        steps: list[tuple[int, list[ast.stmt]]] = [(cell, [])] if not chosen else []
+        for one in (all_here[place] for place in sorted(chosen)):
+            if _is_import(one.tree) and one.cell != cell:
+                one.tree.names = [alias for alias in one.tree.names if _alias(alias) in wanted | {"*"}]
+            if not steps or steps[-1][0] != one.cell:
+                steps.append((one.cell, []))
+            steps[-1][1].append(one.tree)
+        return steps
+
+
+class Statement:
+    """One statement of a cell, and the names that it binds."""
+
+    def __init__(self, cell: int, tree: ast.stmt):
+        self.cell, self.tree = cell, tree
+        self.binds, self.changes = _bound(tree), _changed(tree)
+
+    def ends(self, name: str) -> bool:
+        """Whether nothing that the name was before matters after it."""
+        if isinstance(self.tree, ast.Assign):
+            places = [node for target in self.tree.targets for node in ast.walk(target)]
+            return any(
+                isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name for node in places
+            )
+        return (
+            isinstance(self.tree, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) and name in self.binds
+        )
+
+    def looks_up(self) -> set[tuple[str, bool]]:
+        """Names that it looks up in the module, and whether later, when a function of its own is called."""
+        table = symtable.symtable(ast.unparse(ast.Module([self.tree], [])), "<cell>", "exec")
+        names, waiting = set(), [table]
+        while waiting:
+            scope = waiting.pop()
+            for symbol in scope.get_symbols():
+                if symbol.is_referenced() and (scope is table or symbol.is_global()):
+                    names.add((symbol.get_name(), scope.get_type() == "function"))
+            waiting += scope.get_children()
+        return {(name, later) for name, later in names if name not in vars(builtins)}
+
+
+def _binding(all_here: list[Statement], name: str, place: int, later: bool, imported: set[str]) -> set[int]:
+    """The statements that make a name what it is where it is looked up: at a place, or at any time after it."""
+
+    def touches(one: Statement) -> bool:
+        return name in one.binds or (name in one.changes and name not in imported)
+
+    found = {after for after in range(place + 1, len(all_here)) if later and touches(all_here[after])}
+    for before in range(place - 1, -1, -1):
+        if touches(all_here[before]):
+            found.add(before)
+            if all_here[before].ends(name):
                 break
-            chosen.update(new)
-            wanted = wanted.union(*(_globals(above[place][1]) for place in new))
-        steps: list[tuple[int, list[ast.stmt]]] = []
-        for place in sorted(chosen):
-            index, statement, bound = above[place]
-            if _is_import(statement):
-                statement.names = [alias for alias in statement.names if _alias(alias) in wanted | {"*"}]
-            if not steps or steps[-1][0] != index:
-                steps.append((index, []))
-            steps[-1][1].append(statement)
-        return [*steps, (cell, self.trees[cell].body)]
+    return found
 
 
 def _parsed(source: str) -> tuple[ast.Module | None, str]:
@@ -200,16 +244,3 @@ def _changed(statement: ast.stmt) -> set[str]:
         called = statement.value.func
         return _root(called) if isinstance(called, ast.Attribute) else set()
     return set()
-
-
-def _globals(statement: ast.stmt) -> set[str]:
-    """Names that a statement, or a function in it, looks up in the module."""
-    table = symtable.symtable(ast.unparse(ast.Module([statement], [])), "<cell>", "exec")
-    names, waiting = set(), [(table, True)]
-    while waiting:
-        scope, is_module = waiting.pop()
-        for symbol in scope.get_symbols():
-            if symbol.is_referenced() and (is_module or symbol.is_global()):
-                names.add(symbol.get_name())
-        waiting += [(child, False) for child in scope.get_children()]
-    return names - set(vars(builtins))
