@@ -8,7 +8,7 @@ import pytest
 
 from tests.mutants import judging
 from tests.mutants.equivalent import ACCEPTED, EQUIVALENT
-from tests.mutants.judging import Mutant, difference_from_the_reference, judged, mutants_of
+from tests.mutants.judging import Mutant, difference_from_a_right_answer, judged, mutants_of
 from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.syntax import syntax_mutants
@@ -100,6 +100,6 @@ def test_an_equivalent_mutant_that_differs_is_found_out():
     wrong = Mutant("0.1", "shares of the largest", lambda: lambda numbers: numbers / numbers.max())
     close = Mutant("0.1", "nearly right", lambda: lambda numbers: numbers / numbers.sum() * (1 + 1e-7))
     right = Mutant("0.1", "right", lambda: lambda numbers: numbers * (1 / numbers.sum()))
-    assert "wrong values" in difference_from_the_reference(wrong)
-    assert "twice the digits" in difference_from_the_reference(close)
-    assert difference_from_the_reference(right) == ""
+    assert "wrong values" in difference_from_a_right_answer(wrong)
+    assert "twice the digits" in difference_from_a_right_answer(close)
+    assert difference_from_a_right_answer(right) == ""

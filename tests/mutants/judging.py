@@ -148,24 +148,36 @@ def _within_time(mutant: Mutant, judge_one: Callable) -> str:
 # Equivalent or not
 
 
-def difference_from_the_reference(mutant: Mutant, draws: int = 12) -> str:
-    """A case in which a mutant and the reference differ, in words; "" if there is none in many, in twice the digits."""
-    item = find(mutant.exercise_id)
-    answer = mutant.make()
+def difference_from_a_right_answer(mutant: Mutant, draws: int = 12) -> str:
+    """A case in which a mutant differs from the solution, and one from the reference, in words; "" if either has none.
+
+    The two may differ from each other: in rounding, or as a Python number does from a tensor of one number.
+    """
+    found = []
+    for right in (solution_of(mutant.exercise_id).build(), find(mutant.exercise_id).reference):
+        found.append(_difference(mutant, right, draws))
+        if not found[-1]:
+            return ""
+    return found[0]
+
+
+def _difference(mutant: Mutant, right, draws: int) -> str:
+    """A case in which a mutant and a right answer differ, in values, in twice the digits, or in gradients."""
+    item, answer = find(mutant.exercise_id), mutant.make()
     call, names = watched(caller(item)), argument_names(item)
     for seed in range(draws):
         for case in item.make_cases(torch.Generator().manual_seed(1000 + seed)):
             for widen in (False, True):
                 tried = case if not widen else Case(tuple(map(_widened, case.args)), _widened(case.kwargs), case.note)
-                want = attempt(call, item.reference, tried, names, seed)
+                want = attempt(call, right, tried, names, seed)
                 if want.error is not None:
-                    continue  # the reference itself is not made for float64
+                    continue  # what is right need not be made for float64
                 got = attempt(call, answer, tried, names, seed)
                 found = _how_they_differ(got, want, 1e-9 if widen else item.tolerance)
                 if found:
                     return f"in twice the digits: {found}" if widen else found
             if item.gradient:
-                flows = [_flow(call, each, case, seed).inputs for each in (item.reference, answer)]
+                flows = [_flow(call, each, case, seed).inputs for each in (right, answer)]
                 if any(not _alike(*pair) for pair in zip(*flows, strict=True)):
                     return f"the gradients differ ({case.note})"
     return ""

@@ -642,7 +642,7 @@ def fact_cases(generator):
     return [
         special,
         one(8, 1, 5, 1),
-        one(16, 3, 6, 1),
+        one(40, 3, 6, 1),
         one(8, 3, 6, 2),
         one(9, 3, 4, 3),
         one(8, 2, 7, 2),
