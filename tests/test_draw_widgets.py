@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import utils.draw as draw
+from utils.draw.explore import make_control
 from utils.draw.forms import WIDGET_VIEW
 
 # The package exports functions with the names of these modules.
@@ -517,3 +518,9 @@ def test_letters_on_the_page_are_large_enough_to_be_projected(path):
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.css")), ids=lambda path: path.name)
 def test_every_theme_colour_has_a_fallback(path):
     assert not re.findall(r"var\(--jp-[\w-]+\)", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("low", "high", "said"), [(256, 262144, "262144"), (0.01, 10, "10")])
+def test_the_number_beside_a_slider_is_written_without_an_exponent(low, high, said):
+    slider = make_control("length", "length", draw.log_range(low, high, low))
+    assert format(high, slider.readout_format) == said

@@ -259,17 +259,13 @@ def points(sweep: Sweep, widget: Locator, name: str):
 
 
 def buttons(sweep: Sweep, widget: Locator, name: str):
-    """Every button once, in order; those that bring the beginning back stand last in each row."""
-    for index in range((found := widget.locator("button:visible")).count()):
+    """Every button that is no choice and no point, once, in order; what brings the beginning back stands last in each row."""
+    others = "".join(f":not({selector})" for selector in (*POINTS, ".widget-toggle-button"))
+    for index in range((found := widget.locator(f"button{others}:visible")).count()):
         button = found.nth(index)
-        if (
-            not button.is_visible()
-            or button.is_disabled()
-            or button.locator("xpath=ancestor::*[contains(@class, 'widget-toggle-buttons')]").count()
-        ):
-            continue
-        sweep.controls += 1
-        sweep.never_refused(widget, f"{name}: button {named(button)}", button.click, lambda: None)
+        if button.is_visible() and button.is_enabled():
+            sweep.controls += 1
+            sweep.never_refused(widget, f"{name}: button {named(button)}", button.click, lambda: None)
 
 
 def results(sweep: Sweep, box: Locator, name: str):

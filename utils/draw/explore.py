@@ -203,8 +203,9 @@ def check_range(name, given):
 
 def log_slider(given, options):
     low, high = math.log10(given.low), math.log10(given.high)
+    options = {**options, "readout_format": ".0f" if given.low >= 100 else ".3g"}  # 262144, never 2.62e+5
     return ipywidgets.FloatLogSlider(
-        base=10, min=low, max=high, step=(high - low) / given.steps, value=given.start, readout_format=".3g", **options
+        base=10, min=low, max=high, step=(high - low) / given.steps, value=given.start, **options
     )
 
 
