@@ -1,7 +1,8 @@
 """SmolLM2 on the course's own blocks against the same weights in `transformers`' LlamaForCausalLM, both with their caches."""
 
 import statistics
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -26,12 +27,18 @@ def smollm2_speed(count: int = 48, rounds: int = 9, threads: int = 2) -> dict:
         torch.set_num_threads(before)
 
 
-def compared(real: PretrainedDecoder, theirs: nn.Module, count: int, rounds: int) -> dict:
+def compared(
+    real: PretrainedDecoder,
+    theirs: nn.Module,
+    count: int,
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict:
     """Pieces a second of cached greedy writing, and how many times as fast as `transformers` it is.
 
     "generate" is against its `generate`, "loop" against the barest loop over its model and cache, without the checks and the
     options of `generate`. All write `count` pieces from the same beginning, and have to write the same ones before the clock
-    runs. The three take turns in one process; each number is the median over rounds.
+    runs. The three take turns in one process; each number is the median over rounds. clock: see `cost_ratio`.
     """
     numbers = real.splitter.encode(BEGINNING)
     ways = {
@@ -45,7 +52,7 @@ def compared(real: PretrainedDecoder, theirs: nn.Module, count: int, rounds: int
     times = []
     for number in range(rounds):
         order = list(ways) if number % 2 else list(ways)[::-1]
-        times.append({name: seconds(ways[name], 1) for name in order})
+        times.append({name: seconds(ways[name], 1, clock) for name in order})
     return {
         "pieces": count,
         "pieces_a_second": round(statistics.median(count / taken["ours"] for taken in times), 1),
