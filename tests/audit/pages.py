@@ -24,6 +24,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser
+from playwright.sync_api import Error as BrowserError
 
 from tests.browser import lessons
 from tests.browser.contrast import unreadable
@@ -87,6 +88,8 @@ def look_at(name: str, form: str, folder: Path) -> dict:
         if form == "lecture":
             figures["pictures"], wrong = watched_pictures(place)
             problems += wrong
+    except (BrowserError, RuntimeError, TimeoutError, WidgetError) as problem:
+        figures, problems = {}, [f"broke off: {type(problem).__name__}: {problem}"]
     finally:
         shutil.rmtree(place, ignore_errors=True)
     said = "; ".join(problems) if problems else "no error, no outside request, nothing without a name"
