@@ -21,6 +21,8 @@ if not _is_worker:
     os.environ["IPYTHONDIR"] = str(_folder / "ipython")
     if not has_home():
         os.environ["HOME"] = str(_folder)
+    # A hundred processes import the same sources: what one has compiled, the others find.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
         os.environ[_variable] = "1"
 

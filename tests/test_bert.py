@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
-from transformers import BertModel, BertTokenizer
 
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, their_bert
 from utils.course.box_list import MINILM
@@ -49,6 +48,8 @@ def theirs():
 def their_tokenizer(folder):
     """Made from the word list alone, by the library's own rules for BERT; nothing else of tokenizer.json is used."""
     vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    from transformers import BertTokenizer  # here and below: not every worker needs it
+
     return BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=LONGEST)
 
 
@@ -94,6 +95,8 @@ def test_one_parameter_that_is_off_by_a_hundredth_of_a_per_cent_is_found(real, t
 
 @torch.no_grad()
 def test_the_weights_are_those_of_the_library_and_asking_for_them_changes_nothing(real, folder):
+    from transformers import BertModel
+
     eager = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
     batch = SENTENCES[8:14]
     hidden, plain = real.hidden_states(batch, need_weights=True), real.hidden_states(batch)
@@ -208,7 +211,7 @@ SMALL = BertSizes(words=11, dim=6, layers=2, heads=3, hidden=7, positions=5, eps
 
 def published(sizes=SMALL):
     """Random tensors under the published names, as the library's own model has them."""
-    from transformers import BertConfig
+    from transformers import BertConfig, BertModel
 
     config = BertConfig(
         vocab_size=sizes.words,

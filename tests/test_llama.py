@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from tokenizers.pre_tokenizers import ByteLevel, Digits
 from tokenizers.pre_tokenizers import Sequence as Steps
 from torch import nn
-from transformers import GPT2Tokenizer
 
 from tests.benchmarks.smollm2_speed import compared, their_llama
 from utils.course.box_list import SMOLLM2
@@ -560,6 +559,8 @@ def test_the_widget_writes_what_the_model_writes(real):
 def their_tokenizer(file):
     """The library's own class for byte-level pieces; the published tokenizer cuts digits off first."""
     fields = file.fields
+    from transformers import GPT2Tokenizer
+
     tokenizer = GPT2Tokenizer(
         vocab={piece: number for number, piece in enumerate(fields["tokenizer.ggml.tokens"])},
         merges=[tuple(merge.split(" ")) for merge in fields["tokenizer.ggml.merges"]],

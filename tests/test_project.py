@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 
 import pytest
 import yaml
@@ -35,15 +36,20 @@ def python_files(*folders):
     return files
 
 
+@cache
+def imported_modules(file):
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            modules.add(node.module.partition(".")[0])
+    return modules
+
+
 def imported_distributions(files):
     """Names on the package index of everything that these files import from outside."""
-    modules = set()
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                modules |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                modules.add(node.module.partition(".")[0])
+    modules = set().union(*map(imported_modules, files))
     outside = modules - OWN - set(sys.stdlib_module_names)
     known = importlib.metadata.packages_distributions()
     return {normal(known[module][0]) for module in outside}

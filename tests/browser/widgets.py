@@ -27,13 +27,32 @@ def stage_of(widget: Locator) -> Locator:
     return widget.locator("[data-count]").first
 
 
+# The words only of an error: to ask for them makes the browser lay out the whole page anew.
+LOOK = """e => ({count: e.dataset.count, state: e.dataset.state, status: e.dataset.status,
+                 error: e.dataset.status === "error" ? (e.querySelector(".course-error") ?? e).innerText : ""})"""
+# Waiting is left to the page: to ask again and again keeps a browser busier than the widget does.
+NEXT_LOOK = f"""(e, [count, most]) => new Promise((resolve) => {{
+    const done = () => {{ watch.disconnect(); clearTimeout(timer); resolve(({LOOK})(e)); }};
+    const watch = new MutationObserver(() => e.dataset.count !== count && done());
+    const timer = setTimeout(done, e.dataset.count === count ? most : 0);
+    watch.observe(e, {{attributes: true, attributeFilter: ["data-count"]}});
+}})"""
+REST = """(e, quiet) => new Promise((resolve) => {
+    const done = () => { watch.disconnect(); resolve(); };
+    let timer = setTimeout(done, quiet);
+    const watch = new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, quiet); });
+    watch.observe(e, {attributes: true, attributeFilter: ["data-count"]});
+})"""
+
+
 def look(widget: Locator) -> dict:
     """What the widget shows now."""
-    return stage_of(widget).evaluate(
-        # The words only of an error: to ask for them makes the browser lay out the whole page anew.
-        """e => ({count: e.dataset.count, state: e.dataset.state, status: e.dataset.status,
-                 error: e.dataset.status === "error" ? (e.querySelector(".course-error") ?? e).innerText : ""})"""
-    )
+    return stage_of(widget).evaluate(LOOK)
+
+
+def next_look(widget: Locator, count: str, milliseconds: int = 500) -> dict:
+    """What it shows as soon as its count is another, or after a moment: the stage may have been exchanged meanwhile."""
+    return stage_of(widget).evaluate(NEXT_LOOK, [count, milliseconds])
 
 
 def picture_of(widget: Locator) -> str:
@@ -55,7 +74,7 @@ def act(widget: Locator, what: str, action, expect_change: bool = True) -> dict:
     action()
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
-        now = look(widget)
+        now = next_look(widget, before["count"])
         if now["status"] == "error" and (now["count"] != before["count"] or before["status"] != "error"):
             raise WidgetError(f"{what} gave an error: {now['error'][-300:]}")
         if now["count"] != before["count"] and (now["state"] != before["state"] or not expect_change):
@@ -88,11 +107,7 @@ def ends_disabled(button: Locator, problem: str):
 
 def settle(widget: Locator):
     """Wait until the stage has not changed for a moment."""
-    seen, since = look(widget)["count"], time.monotonic()
-    while time.monotonic() - since < 0.2:
-        time.sleep(0.05)
-        if (now := look(widget)["count"]) != seen:
-            seen, since = now, time.monotonic()
+    stage_of(widget).evaluate(REST, 200)
 
 
 def arrow(handle: Locator) -> str:
@@ -620,7 +635,7 @@ def refuse(widget: Locator, field: Locator, text: str) -> str:
     press(field, "Enter")
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
-        if (now := look(widget))["status"] == "error" and now["count"] != before:
+        if (now := next_look(widget, before))["status"] == "error" and now["count"] != before:
             return now["error"]
         time.sleep(0.03)
     raise WidgetError(f"{text!r} was not refused within {WAIT:.0f} s")
@@ -843,7 +858,7 @@ def key_to_picture(widget: Locator, presses: int = 8, control=".noUi-handle", ke
     return times
 
 
-def usual_time(widget: Locator, most: float, presses: int = 8, keys=("ArrowRight", "ArrowLeft"), **options) -> float:
+def usual_time(widget: Locator, most: float, presses: int = 5, keys=("ArrowRight", "ArrowLeft"), **options) -> float:
     """The median of `key_to_picture`. One above `most` is measured again, twice at most: other work on the machine
     passes, a slow widget stays slow."""
     for _ in range(3):
