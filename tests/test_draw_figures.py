@@ -49,12 +49,12 @@ def cut_texts(figure):
 
 
 def is_on_screen(text):
-    """Tick labels outside the limits of their axis exist but are not drawn."""
+    """Tick labels outside the limits of their axis, or of an axis that is off, exist but are not drawn."""
     for axis in (axis for axes in text.figure.axes for axis in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
         for tick in axis.majorTicks:  # also those that matplotlib keeps in reserve
             if text in (tick.label1, tick.label2):
-                return low <= tick.get_loc() <= high
+                return axis.axes.axison and low <= tick.get_loc() <= high
     return True
 
 

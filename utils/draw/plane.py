@@ -12,6 +12,7 @@ from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import COLOURS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
 
 ANSWERS = ("weights", "output", "text")
+OUTPUT_WORD = "#A84A00"  # darker than the mark it names: letters need more contrast; as in plane.css
 SQUARE = 3.6  # inches that the plane takes in the static picture
 
 
@@ -272,7 +273,7 @@ def names_in_plane(points, query, output, names):
         if point["value"]:
             named.append((f"value {point['name']}", point["value"], "black"))
     if output is not None:
-        named.append((names[1], output, COLOURS["output"]))
+        named.append((names[1], output, OUTPUT_WORD))
     return [*named, (names[0], query, COLOURS["query"])]
 
 

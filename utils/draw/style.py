@@ -145,7 +145,7 @@ def figure_png(figure, alt, dpi=DPI):
     # `savefig` would lay every text out twice, and a moving slider waits for that. Without "Software": None the
     # version of matplotlib would change the bytes of every picture.
     metadata = {"Software": None, "Description": checked_alt(alt)}
-    FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 5})
+    FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 3})
     return buffer.getvalue()
 
 

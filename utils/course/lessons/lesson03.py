@@ -956,7 +956,9 @@ def decode_cases(generator):
         one((4,), 7, note="one sentence"),
         one((9, 8, 7), 1, note="one word is allowed"),
         one((1, 3, 2, 4, 2), 4, words=5, note="as many sentences as words; the longest just fits"),
+        # Twice: one in 200 decoders answers two start tokens alike.
         one((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
+        one((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
     ]
 
 
