@@ -91,7 +91,7 @@ def test_keys_reach_every_slide_of_the_deck(deck):
 
 
 def test_a_deck_prints_one_sheet_for_each_slide(deck):
-    # Pictures keep their room and are not drawn: to write them into the file takes a browser half a minute.
+    # Pictures keep their room and are not drawn: what is counted are sheets, and packing the pictures takes long.
     deck.page.add_style_tag(content="@media print { img { visibility: hidden !important } }")
     sheet = deck.page.pdf(prefer_css_page_size=True, print_background=True)
     assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == deck.page.evaluate("() => Reveal.getTotalSlides()")

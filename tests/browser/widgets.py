@@ -30,7 +30,7 @@ def stage_of(widget: Locator) -> Locator:
 # The words only of an error: to ask for them makes the browser lay out the whole page anew.
 LOOK = """e => ({count: e.dataset.count, state: e.dataset.state, status: e.dataset.status,
                  error: e.dataset.status === "error" ? (e.querySelector(".course-error") ?? e).innerText : ""})"""
-# Waiting is left to the page: to ask again and again keeps a browser busier than the widget does.
+# Waiting is left to the page, which knows at once; nobody asks again and again.
 NEXT_LOOK = f"""(e, [count, most]) => new Promise((resolve) => {{
     const done = () => {{ watch.disconnect(); clearTimeout(timer); resolve(({LOOK})(e)); }};
     const watch = new MutationObserver(() => e.dataset.count !== count && done());
