@@ -326,12 +326,12 @@ def test_the_order_of_the_heads_does_not_matter_if_the_mixing_matrix_follows():
 
 
 def test_seeds_trained_together_learn_what_each_learns_alone():
-    seeds, x, mask = [3, 4, 5, 6], torch.randn(4, 2, 5, 6), padding_mask(torch.tensor([4, 5]), 5)
-    model, parameters = stacked(lambda: MultiHeadAttention(6, 3), seeds)
+    seeds, x, mask = [3, 4, 5, 6], torch.randn(4, 2, 5, 6).double(), padding_mask(torch.tensor([4, 5]), 5)
+    model, parameters = stacked(lambda: MultiHeadAttention(6, 3).double(), seeds)
     output = together(model, parameters, x, mask=mask, need_weights=True)
     gradients = torch.autograd.grad(output.square().sum(), list(parameters.values()))
     for number, seed in enumerate(seeds):
-        alone, _ = stacked(lambda: MultiHeadAttention(6, 3), [seed])
+        alone, _ = stacked(lambda: MultiHeadAttention(6, 3).double(), [seed])
         own, _ = alone(x[number], mask=mask)
         torch.testing.assert_close(output[number], own)
         own.square().sum().backward()
