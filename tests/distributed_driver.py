@@ -59,6 +59,13 @@ def several(folder: Path) -> None:
                 stopped_run(one["stop"], job, place, **options)
             run(job, place, **options)
         disagree(folder, workers)
+    assert not threads_of_gloo(), "a thread that outlives its team can abort the process at its end"
+
+
+def threads_of_gloo() -> list[str]:
+    """By the names that Linux keeps; where it keeps none, none are seen."""
+    names = [task.read_text(encoding="utf-8").strip() for task in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
 
 
 def disagree(folder: Path, workers: Team) -> None:

@@ -215,6 +215,10 @@ def team(timeout: float = 300.0) -> Iterator[Team]:
 
 
 def _join(timeout: float) -> None:
+    # Before there is a group: its functions take the group of that moment as a default and would keep it, and its threads,
+    # until the interpreter ends. A thread that then still wants the interpreter aborts the process, whose work was done.
+    import torch.distributed.nn  # noqa: F401
+
     place, wait = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}", datetime.timedelta(seconds=timeout)
     try:
         store, rank, size = next(dist.rendezvous("env://", timeout=wait))
