@@ -19,7 +19,7 @@ lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
 
 test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
 	@$(RUN) -m utils.course.box_list
-	@$(RUN) -m pytest --nbval-lax --nbval-cell-timeout=300 -n 3 --dist loadfile -q tests notebooks
+	@$(RUN) -m pytest -p utils.course.lean --nbval-lax --nbval-cell-timeout=300 -n 3 --dist loadfile -q tests notebooks
 
 audit: setup-test ## the slow proofs that are not in 'make test': broken machines, versions, repeated runs (PART=machines for one)
 	@$(RUN) -m tests.audit $(PART)

@@ -15,6 +15,7 @@ import nbformat
 from jupyter_client.blocking import BlockingKernelClient
 
 from utils.course import bootstrap, lab
+from utils.course.places import ROOT
 from utils.training.metrics import over_seeds
 
 FIRST = "00_start_here.ipynb"
@@ -43,7 +44,7 @@ def _one_start(folder: Path) -> dict[str, float]:
     port, token = lab.free_port(18_900), secrets.token_hex(16)
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
-            _command(port, folder), env=_environment(folder, token), stdout=log, stderr=log, cwd=folder
+            _command(port, folder), env=_environment(folder, token), stdout=log, stderr=log, cwd=ROOT
         )
     try:
         _wait_until_it_answers(server, port, token, folder / "server.log")
