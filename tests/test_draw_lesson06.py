@@ -504,12 +504,9 @@ def test_the_menus_of_layers_and_heads_work_in_an_explorer():
     assert widget.static() != first and lesson.layer_choices(1) == {"1": 0}
 
 
-def test_a_menu_can_start_elsewhere_than_at_the_mean():
-    assert list(lesson.head_choices(3, start=1).items()) == [("2", 1), ("mean of all", lesson.MEAN), ("1", 0), ("3", 2)]
-    assert lesson.layer_choices(1, start=0) == {"1": 0}
-    with pytest.raises(ValueError, match="0 to 2, or -1"):
-        lesson.layer_choices(3, start=3)
-    assert list(lesson.head_choices(3)) == ["mean of all", "1", "2", "3"]
+def test_the_menus_are_in_order_and_a_single_layer_has_no_mean():
+    assert list(lesson.head_choices(3).items()) == [("mean of all", lesson.MEAN), ("1", 0), ("2", 1), ("3", 2)]
+    assert lesson.layer_choices(1) == {"1": 0}
 
 
 def test_the_menus_of_a_watched_translation_begin_with_what_is_shown_at_first():

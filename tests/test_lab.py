@@ -160,6 +160,13 @@ def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
         server.wait(20)
 
 
+def test_the_server_imports_no_grammars_that_nobody_asks_for():
+    looks = "import sys; from utils.course.lean import leave_out; leave_out(); import jupyterlab.labapp, nbformat; "
+    looks += "print('lark' in sys.modules, nbformat.validate(nbformat.v4.new_notebook()))"
+    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "None"], done.stdout + done.stderr
+
+
 def status(address):
     for _ in range(50):
         try:

@@ -41,7 +41,7 @@ from torch import nn
 
 from utils.course import board, exercise, lesson, quiz
 from utils.course.results import Table, stored
-from utils.draw import explore, mask_board, show
+from utils.draw import explore, mask_board, menu, show
 from utils.draw import lesson04 as pictures
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
@@ -297,7 +297,7 @@ explore(
     pattern,
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
     length=(8, 128, 8, 64),
-    dim=[64, 16, 32],
+    dim=menu([16, 32, 64], start=64),
 )
 
 # %% slideshow={"slide_type": "subslide"}

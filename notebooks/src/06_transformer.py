@@ -40,7 +40,7 @@ from torch.nn.utils.rnn import pad_sequence
 from utils.course import board, exercise, lesson, quiz
 from utils.course.results import Table, ranged, stored
 from utils.data.tokens import END, START, as_batch, join
-from utils.draw import beam_tree, explore, show, translate_watch
+from utils.draw import beam_tree, explore, menu, show, translate_watch
 from utils.draw import lesson06 as pictures
 from utils.models import attention, decoding, transformer
 from utils.models.encoder import Encoder, FeedForward, LayerNorm
@@ -841,8 +841,8 @@ explore(
     against_gold,
     alt="Cross-attention of the chosen layer and head with the gold links outlined.",
     sentence=list(chosen),
-    layer=pictures.layer_choices(sizes["layers"], start=aligning["layer"]),
-    head=pictures.head_choices(sizes["heads"], start=aligning["head"]),
+    layer=menu(pictures.layer_choices(sizes["layers"]), start=aligning["layer"]),
+    head=menu(pictures.head_choices(sizes["heads"]), start=aligning["head"]),
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

@@ -532,7 +532,7 @@ def decode_without_ever_ending(step, state, start, end, limit):
 
 DECODE = Zoo(
     wrong=[
-        (decode_to_the_limit, "end token changes nothing"),
+        (decode_to_the_limit, "end token has no effect"),
         (decode_until_all_say_it_together, "in the same step"),
         (decode_until_one_says_it, "when the first sentence had ended"),
         (decode_with_the_start, "start token is among the words: it is only read, never said"),

@@ -88,7 +88,7 @@ LIST = Zoo(
         (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, x.size(-1) ** 0.5), "root of d"),
         (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, len(W_O) ** 0.5), "all heads together"),
         (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, 1), "scale is missing"),
-        (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, maps.size(3)), "root twice"),
+        (lambda x, maps, W_O, mask=None: heads_one_by_one(x, maps, W_O, mask, maps.size(3)), "by its root, once"),
         (lambda x, maps, W_O, mask=None: collected(sum, x, maps, W_O, mask), "added up"),
         (
             lambda x, maps, W_O, mask=None: (
@@ -375,7 +375,7 @@ MULTI_HEAD = Zoo(
         (heads(last=lambda self, found: found), "output matrix was forgotten"),
         (heads(root=lambda self, query: (self.heads * query.size(-1)) ** 0.5), "root of `dim`"),
         (heads(root=lambda self, query: 1), "scale is missing"),
-        (heads(root=lambda self, query: query.size(-1)), "root twice"),
+        (heads(root=lambda self, query: query.size(-1)), "by its root, once"),
         (heads(root=lambda self, query: self.heads**0.5), "number of heads"),
         (heads(fit=lambda self, mask: mask), "sentences were taken for heads"),
         (heads(fit=lambda self, mask: mask.unsqueeze(1)), "lost its rows"),

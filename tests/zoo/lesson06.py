@@ -980,7 +980,7 @@ def masked_with(change):
 
 GREEDY = Zoo(
     wrong=[
-        (greedy_to_the_limit, "end token changes nothing"),
+        (greedy_to_the_limit, "end token has no effect"),
         (greedy_until(lambda ended: bool(ended.all())), "in the same step"),
         (greedy_until(lambda ended: bool(ended.any())), "when the first sentence had ended"),
         (greedy_by(encoding_each_time), "encoded more than once"),

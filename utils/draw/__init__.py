@@ -5,7 +5,7 @@ Takes arrays and strings and knows nothing of models or notebooks. Importing it 
 
 from utils.draw.attention_view import AttentionView, attention_view
 from utils.draw.beam_tree import BeamTree, beam_picture, beam_tree
-from utils.draw.explore import Explore, explore, log_range
+from utils.draw.explore import Explore, explore, log_range, menu
 from utils.draw.figures import attention_lines, bars, heat_map, weights_bars
 from utils.draw.fill_in import FillIn, fill_in, fill_in_picture
 from utils.draw.forms import ThreeForms, html_bundle, picture_bundle, show
@@ -57,6 +57,7 @@ __all__ = [
     "log_range",
     "mask_board",
     "mask_picture",
+    "menu",
     "next_word",
     "next_word_picture",
     "picture_bundle",

@@ -29,6 +29,19 @@ class LogRange:
             raise ValueError(f"the start {self.start:g} lies outside {self.low:g} to {self.high:g}")
 
 
+@dataclass(frozen=True)
+class Menu:
+    """A choice that need not start at its first option."""
+
+    options: list | dict
+    start: object
+
+
+def menu(options, start):
+    """For `explore`: a choice whose options stand in their own order and which starts at the value `start`."""
+    return Menu(options, start)
+
+
 def log_range(low, high, start, steps=60):
     """For `explore` and `plane`: a slider from low to high on a logarithmic scale."""
     return LogRange(low, high, start, steps)
@@ -38,8 +51,8 @@ def explore(figure_function, /, alt, *, labels=None, **controls):
     """Show `figure_function(**parameters)` with one control for each parameter.
 
     A control is (low, high, step, start) or `log_range(...)` for a slider, a list of values, a list of (label, value)
-    or a dict {label: value} for a choice (the first is the start), True or False for a check box, a string for a text
-    field (one with line ends for a larger one), or any ipywidget with a value. `alt` is a sentence, behind which the
+    or a dict {label: value} for a choice (the first is the start, or `menu(options, start)`), True or False for a check
+    box, a string for a text field (one with line ends for a larger one), or any ipywidget with a value. `alt` is a sentence, behind which the
     state of every control is said as the reader sees it, or a function of the same parameters that gives one. `labels`
     maps parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
     """
@@ -173,6 +186,8 @@ def make_control(name, label, given):
         return log_slider(given, wide)
     if isinstance(given, tuple):
         return slider(name, given, wide)
+    if isinstance(given, Menu):
+        return choice(name, given.options, wide, given.start)
     if isinstance(given, (list, dict)):
         return choice(name, given, wide)
     raise TypeError(
@@ -209,7 +224,10 @@ def log_slider(given, options):
     )
 
 
-def choice(name, given, options):
+FIRST = object()
+
+
+def choice(name, given, options, start=FIRST):
     if not given:
         raise ValueError(f"the control {name!r} has no options to choose from")
     if isinstance(given, dict):
@@ -218,11 +236,16 @@ def choice(name, given, options):
         pairs = list(given)
     else:
         pairs = [(str(one), one) for one in given]
+    values = [value for _, value in pairs]
+    if start is FIRST:
+        start = values[0]
+    elif start not in values:
+        raise ValueError(f"the control {name!r} is to start at {start!r}, which is none of its options {values}")
     if len(pairs) <= 4:
-        buttons = ipywidgets.ToggleButtons(options=pairs, value=pairs[0][1], **options)
+        buttons = ipywidgets.ToggleButtons(options=pairs, value=start, **options)
         buttons.style.button_width = "auto"
         return buttons
-    return ipywidgets.Dropdown(options=pairs, value=pairs[0][1], **options)
+    return ipywidgets.Dropdown(options=pairs, value=start, **options)
 
 
 def decimals_of(step):

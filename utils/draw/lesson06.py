@@ -1031,17 +1031,14 @@ def _written(axes, name, words, chances, right, lines, y, left, first):
 MEAN = -1  # instead of a layer or a head: the mean of all
 
 
-def layer_choices(layers, start=MEAN):
-    """{words: number} for a menu of layers, `start` first and then the mean of all."""
-    choices = {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(layers)} if layers > 1 else {"1": 0}
-    if layers > 1 and start not in choices.values():
-        raise ValueError(f"expected a start of 0 to {layers - 1}, or {MEAN} for the mean, got {start}")
-    return dict(sorted(choices.items(), key=lambda choice: choice[1] != start))
+def layer_choices(layers):
+    """{words: number} for a menu of layers, the mean of all first."""
+    return {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(layers)} if layers > 1 else {"1": 0}
 
 
-def head_choices(heads, start=MEAN):
-    """{words: number} for a menu of heads, `start` first and then the mean of all."""
-    return layer_choices(heads, start)
+def head_choices(heads):
+    """{words: number} for a menu of heads, the mean of all first."""
+    return layer_choices(heads)
 
 
 def chosen_map(weights, layer=MEAN, head=MEAN):

@@ -1068,7 +1068,7 @@ register(
             ),
             Mistake(
                 decode_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
-                "The end token changes nothing: behind it stands 0, and when all sentences have ended it is over.",
+                "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
             ),
             Mistake(
                 asks_too_late,

@@ -125,7 +125,7 @@ register(
             ),
             Mistake(
                 list_with(scale=lambda x, maps: 1 / maps.size(-1)),
-                "The scores were divided by the head's width, which is the root twice: `attention` divides by the root already.",
+                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
             ),
             Mistake(
                 list_with(join=sum),
@@ -616,7 +616,7 @@ register(
             ),
             Mistake(
                 heads_with(scale=lambda self, x, query: 1 / query.size(-1)),
-                "The scores were divided by the head's width, which is the root twice: `attention` divides by the root already.",
+                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
             ),
             Mistake(
                 heads_with(scale=lambda self, x, query: self.heads**-0.5),
