@@ -1,5 +1,6 @@
 """Write the tables of the README and of the lecturer's guide from what they speak of; never by hand."""
 
+import inspect
 import json
 import re
 import sys
@@ -12,6 +13,7 @@ from utils.course.places import ROOT
 from utils.course.results import RESULTS, ranged, stored
 from utils.course.timing import in_words, read_timings
 from utils.training.babi import PUBLISHED
+from utils.training.heads import head_costs
 
 README = ROOT / "README.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
@@ -227,6 +229,7 @@ def self_attention_part() -> tuple[str, ...]:
 
 def heads_part() -> tuple[str, ...]:
     places, heads, speed = stored("two_places"), stored("heads"), stored("encoder_speed")
+    costs, depth = stored("head_costs"), stored("depth")
     first = places.result[0]
     tasks = [
         (row["row"], f"{min(row['pairs']):.1f} to {max(row['pairs']):.1f}", f"{row['solved']} of {row['seeds']}")
@@ -238,6 +241,20 @@ def heads_part() -> tuple[str, ...]:
         for row in rows
     ]
     speeds = [(f"{row['norm']}-norm", row["length"], row["dropout"], f"{row['speed']:.2f}") for row in speed.result]
+    parts = [
+        (
+            row["heads"],
+            f"{row['parameters']:,}",
+            f"{row['products'] / 1e6:,.0f}",
+            f"{row['exponentials'] / 1e6:.2f}",
+            *(f"{row[name]:.1f}" for name in ("projections_ms", "products_ms", "softmax_ms", "fused_ms")),
+        )
+        for row in costs.result
+    ]
+    sizes = {name: one.default for name, one in inspect.signature(head_costs).parameters.items()}
+    stacks = [(kind, *(f"{one:.2g}" for one in found)) for kind, found in depth.result["gradient"].items()]
+    wrong = {kind: found[-1] for kind, found in depth.result["identity_error"].items()}
+    valleys = {kind: sorted(found) for kind, found in depth.result["valleys"].items()}
     return (
         f"**Lesson 05, two places, one answer.** Ordered pairs right in %, {first['seeds']} seeds, chance {first['chance']}; width and "
         f"number of parameters are the same in all rows. {measured(places)}",
@@ -248,6 +265,20 @@ def heads_part() -> tuple[str, ...]:
         "A training step of the encoder layer against `nn.TransformerEncoderLayer`'s, interleaved (times as fast); with dropout, torch drops "
         f"attention weights as well. {measured(speed)}",
         table(("layer", "length", "dropout", "times as fast"), speeds),
+        f"More heads at one width ({sizes['dim']}, {sizes['batch']} sentences of {sizes['n']} tokens): the same parameters and the same "
+        "multiplications, but more exponentials. Milliseconds of the parts, and of all of it in one fused call that never stores the weights; "
+        f"medians. {measured(costs)}",
+        table(
+            ("heads", "parameters", "millions multiplied", "millions of exponentials")
+            + tuple(f"{name}, ms" for name in ("projections", "products", "softmax", "fused")),
+            parts,
+        ),
+        "How long the gradient is at the input of a fresh encoder of so many layers, as a share of its length at the output; median of seeds. "
+        f"{measured(depth)}",
+        table(("stack", *depth.result["depths"]), stacks),
+        f"Trained to hand on what they get, {depth.result['identity_depths'][-1]} layers leave an error of {ranged(wrong['plain'], 3)} without "
+        f"residuals and {ranged(wrong['residual'], 3)} with them. Around what {depth.result['surface_depth']} layers have learned, the loss has "
+        f"{valleys['plain'][0]} to {valleys['plain'][-1]} valleys without and {valleys['residual'][0]} to {valleys['residual'][-1]} with them.",
     )
 
 
