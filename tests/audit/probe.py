@@ -38,7 +38,7 @@ def lesson(number: str, threads: int | str = 1) -> dict:
     return {
         "compared": len(compared),
         "different": different(compared, result.notebook),
-        "sum": hashlib.sha256(build.serialised(result.notebook)).hexdigest(),
+        "sums": sums(result.notebook),
         "pictures": len(pictures(saved)),
         "other_pictures": len(set(pictures(saved)) - set(pictures(result.notebook))),
         "warnings": warnings_of(result.notebook),
@@ -58,6 +58,18 @@ def different(compared: list[nbformat.NotebookNode], notebook: nbformat.Notebook
     """The first lines of the compared cells whose outputs are others in the notebook."""
     outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
     return [cell.source.splitlines()[0] for cell in compared if cell.outputs != outputs[cell.id]]
+
+
+def sums(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """What each cell of code shows, by its first line; where several begin alike, all of them together."""
+    shown: dict[str, list] = {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            shown.setdefault((cell.source.splitlines() or [""])[0], []).append(cell.outputs)
+    return {
+        line: hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
+        for line, outputs in shown.items()
+    }
 
 
 def pictures(notebook: nbformat.NotebookNode) -> list[str]:
