@@ -53,11 +53,9 @@ def test_sums_of_several_machines_are_merged_in_a_fixed_order():
     assert list(locked(text).items()) == [("A==1", ["0" * 64, "1" * 64]), ("b==2", ["2" * 64])]
 
 
-def test_pips_report_is_read():
-    entry = {
-        "metadata": {"name": "crate", "version": "1.0"},
-        "download_info": {"archive_info": {"hashes": {"sha256": "ab"}}},
-    }
+@pytest.mark.parametrize("archive", [{"hashes": {"sha256": "ab"}}, {"hash": "sha256=ab"}])
+def test_pips_report_is_read(archive):
+    entry = {"metadata": {"name": "crate", "version": "1.0"}, "download_info": {"archive_info": archive}}
     assert lock.read_report({"install": [entry]}) == {"crate==1.0": "ab"}
 
 

@@ -21,8 +21,8 @@ from utils.course.places import ROOT
 
 PATIENCE = 1800
 TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
-NO_TORCH = ("test_progress", "test_lab", "test_boxes", "test_lock", "test_sharing", "test_stories", "test_phrases")
-FEW = ("test_attention", "test_exercises", "test_isolation", "test_keep")
+NO_TORCH = ("test_progress", "test_lab", "test_boxes", "test_lock", "test_sharing", "test_stories")
+FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_keep")
 WIDGETS = (
     "test_draw_widgets",
     "test_draw_figures",

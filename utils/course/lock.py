@@ -68,7 +68,9 @@ def read_report(report: dict) -> dict[str, str]:
     found = {}
     for entry in report["install"]:
         package = f"{entry['metadata']['name']}=={entry['metadata']['version']}"
-        found[package] = entry["download_info"]["archive_info"]["hashes"]["sha256"]
+        archive = entry["download_info"]["archive_info"]
+        # Before pip 23.1, which Debian 12 still brings, "hashes" was not there.
+        found[package] = archive["hashes"]["sha256"] if "hashes" in archive else archive["hash"].removeprefix("sha256=")
     return found
 
 
