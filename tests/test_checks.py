@@ -1,6 +1,7 @@
 """The comparison: what it refuses, in which words, and what it must never refuse."""
 
 import functools
+from dataclasses import replace
 
 import numpy
 import pytest
@@ -68,7 +69,7 @@ def by_hand(scores):
 RIGHT = [
     softmax,
     by_hand,
-    lambda scores: torch.softmax(scores.double(), -1),
+    lambda scores: torch.softmax(scores.double(), -1).float(),
     lambda scores: torch.exp(torch.log_softmax(scores, -1)),
     lambda scores: by_hand(scores.flip(-1)).flip(-1),
     lambda scores, extra=None: softmax(scores),
@@ -81,6 +82,24 @@ def test_right_answers_in_another_order_or_dtype_pass(answer):
     assert verdict(answer) == ""
 
 
+def test_results_in_another_dtype_are_refused_unless_the_exercise_takes_any():
+    def wide(x):
+        return {"sums": [x.double().sum(-1)]}
+
+    def total(x):
+        return {"sums": [x.sum(-1)]}
+
+    def cases(generator):
+        return [Case((torch.randn(3, 4, generator=generator),))]
+
+    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
+    assert "From inputs in float32 came float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
+    assert verdict(wide, replace(exercise, any_float=True)) == ""
+    table = Exercise("99.4", "table", "easy", 1, lambda length: torch.ones(length), lambda generator: [Case((4,))])
+    assert "The numbers are in float64" in verdict(lambda length: torch.ones(length).double(), table)
+    assert verdict(lambda length: torch.ones(length), table) == ""
+
+
 def test_sums_in_another_order_pass_at_any_size():
     def total(x):
         return x.sum(-1)
@@ -89,7 +108,11 @@ def test_sums_in_another_order_pass_at_any_size():
         return [Case((torch.randn(3, 1000, generator=generator) * size,)) for size in (1e-4, 1, 1e4)]
 
     exercise = Exercise("99.3", "total", "easy", 1, total, cases)
-    answers = [lambda x: x.flip(-1).cumsum(-1)[:, -1], lambda x: x.double().sum(-1), lambda x: x @ torch.ones(1000)]
+    answers = [
+        lambda x: x.flip(-1).cumsum(-1)[:, -1],
+        lambda x: x.double().sum(-1).float(),
+        lambda x: x @ torch.ones(1000),
+    ]
     for seed in range(20):
         for answer in answers:
             compare(answer, exercise, torch.Generator().manual_seed(seed))

@@ -218,7 +218,7 @@ recurrent_step = exercise("3.2").use(recurrent_step)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.3 · read a sentence · easy · 6 min
 def read_words(x, state, step):
-    """x (b, n, d), first state (b, w), step(x_t, state) -> state.
+    """x (b, n, d), first state (b, w), step(x_t (b, d), state (b, w)) -> state (b, w).
 
     Returns the states after each word (b, n, w), and the last of them (b, w).
     """

@@ -126,7 +126,7 @@ print("joined:", ", ".join("+".join(pair) for pair in merges))
 
 small = ["the lowest of the low", "the newest and the widest", "other"]
 library = subwords.train_subwords(small, 70, rarest=1).merges(30)
-same = bpe_merges(word_counts(small), 30) == library
+same = [tuple(pair) for pair in bpe_merges(word_counts(small), 30)] == library
 print(f"all {len(library)} merges of a small text, as the library `tokenizers` finds them:", same)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -202,7 +202,8 @@ for word in ("lowest", "newer", "slow"):
 text = pretraining.corpus()
 theirs = [tuple(pair) for pair in text.subwords.merges(12)]
 print("the library's first merges:", *("".join(pair) for pair in theirs))
-assert bpe_merges(counts, 12) == theirs, "your merges differ from the library's"
+yours = [tuple(pair) for pair in bpe_merges(counts, 12)]
+assert yours == theirs, "your merges differ from the library's"
 sample = "Return a shallow copy of the deque, leftmost element first."
 pieces = text.subwords.pieces(text.subwords.encode(sample))
 print(f"{len(text.subwords):,} pieces;", " | ".join(pieces))

@@ -122,6 +122,7 @@ SOFTMAX = Zoo(
         (softmax_kept_by_identity, "earlier call"),
         (lambda z, temperature=1.0: F.softmax(z / max(temperature, 1.0), -1), "temperature 0.5"),
         (lambda z, temperature=1.0: F.softmax(z / temperature, -1).half(), "three digits"),
+        (lambda z, temperature=1.0: F.softmax(z.double() / temperature, -1), "came float64"),
         (softmax_in_place, "in place"),
         (softmax_by_numpy, "NumPy"),
         (lambda z, temperature=1.0: F.softmax(z / temperature, -1).tolist(), "list"),
@@ -131,7 +132,7 @@ SOFTMAX = Zoo(
     ],
     right=[
         lambda z, temperature=1.0: F.softmax(z / temperature, -1),
-        lambda z, temperature=1.0: F.softmax(z.double() / temperature, -1),
+        lambda z, temperature=1.0: F.softmax(z.double() / temperature, -1).float(),
         softmax_by_loops,
         softmax_through_the_logarithm,
     ],
@@ -191,7 +192,7 @@ COSINE = Zoo(
         lambda query, keys: F.cosine_similarity(keys, query[None], dim=1),
         lambda query, keys: F.normalize(keys, dim=1) @ F.normalize(query, dim=0),
         lambda query, keys: torch.stack([key @ query / (key @ key).sqrt() / (query @ query).sqrt() for key in keys]),
-        lambda query, keys: F.cosine_similarity(keys.double(), query.double()[None], dim=1),
+        lambda query, keys: F.cosine_similarity(keys.double(), query.double()[None], dim=1).float(),
     ],
 )
 
@@ -400,7 +401,7 @@ def row_by_loop(row, may_look):
 
 
 def attend_in_double(scores, value, mask=None):
-    return attend_right(scores.double(), value.double(), mask)
+    return tuple(part.float() for part in attend_right(scores.double(), value.double(), mask))
 
 
 def attend_filled_and_cut(scores, value, mask=None):
@@ -495,7 +496,8 @@ def attention_by_broadcasting(query, key, value, mask=None, scale=None):
 
 
 def attention_in_double(query, key, value, mask=None, scale=None):
-    return attention_by_einsum(query.double(), key.double(), value.double(), mask, scale)
+    found = attention_by_einsum(query.double(), key.double(), value.double(), mask, scale)
+    return tuple(part.float() for part in found)
 
 
 def attention_without_guard(query, key, value, mask=None, scale=None):
@@ -547,7 +549,7 @@ def regression_by_kernel(x_query, x, y, bandwidth, mask=None):
     powers = torch.exp(-((x_query[:, None] - x).double() ** 2) / (2 * bandwidth**2))
     powers = powers if mask is None else powers * mask
     weights = powers / powers.sum(1, keepdim=True)
-    return weights @ y.double(), weights
+    return (weights @ y.double()).float(), weights.float()
 
 
 def regression_by_distances(x_query, x, y, bandwidth, mask=None):

@@ -34,11 +34,12 @@ POSITION = Zoo(
         (lambda J, d: 1 + 4 * torch.outer(centred(J), centred(d)), "not divided by d J"),
         (lambda J, d: weights_by_loops(J, d).numpy(), "NumPy"),
         (lambda J, d: torch.ones(J, d), "expected"),
+        (lambda J, d: weights_by_loops(J, d).double(), "in float64"),
     ],
     right=[
         weights_by_loops,
         lambda J, d: 1 + 4 * torch.outer(centred(J), centred(d)) / (d * J),
-        lambda J, d: 1 + torch.einsum("j,i->ji", centred(J) / J, 4 * centred(d) / d).double(),
+        lambda J, d: 1 + torch.einsum("j,i->ji", centred(J) / J, 4 * centred(d) / d),
     ],
 )
 

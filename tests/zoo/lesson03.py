@@ -113,6 +113,16 @@ def read_sentence_by_sentence(x, state, step):
     return states, states[:, -1]
 
 
+def read_batches_of_one(x, state, step):
+    states = torch.zeros(*x.shape[:2], state.size(1))
+    for i in range(len(x)):
+        own = state[i : i + 1]
+        for t, word in enumerate(x[i].split(1)):
+            own = step(word, own)
+            states[i, t] = own[0]
+    return states, states[:, -1]
+
+
 def read_without_memory(x, state, step):
     states = torch.stack([step(x[:, t], state) for t in range(x.shape[1])], 1)
     return states, states[:, -1]
@@ -155,8 +165,9 @@ READ = Zoo(
         (lambda x, h, step: read(x, h, step)[0], "expected a tuple of 2"),
         (lambda x, h, step: (read(x, h, step)[0], read(x, h, step)[1].detach()), "gradient"),
         (lambda x, h, step: (step(x, h), h), "one word of each sentence"),
+        (read_sentence_by_sentence, "the state of every sentence"),
     ],
-    right=[read, read_sentence_by_sentence],
+    right=[read, read_batches_of_one],
 )
 
 
@@ -450,6 +461,18 @@ def decode_one_by_one(step, state, start, end, limit):
     return pad_sequence(rows, batch_first=True)
 
 
+def decode_into_a_table(step, state, start, end, limit):
+    """Room for all words at once, cut where the longest sentence ends."""
+    table = torch.zeros(len(state), limit, dtype=torch.long)
+    word, lengths = torch.full((len(state),), start), torch.full((len(state),), limit)
+    for place in range(limit):
+        logits, state = step(word, state)
+        word = logits.topk(1).indices[:, 0]
+        table[:, place] = torch.where(lengths > place, word, 0)
+        lengths = torch.where((word == end) & (lengths > place), place + 1, lengths)
+    return table[:, : int(lengths.max())]
+
+
 def decode_and_clean(step, state, start, end, limit):
     """All steps first, the padding afterwards."""
     words = torch.full((len(state), 1), start)
@@ -568,8 +591,9 @@ DECODE = Zoo(
             ),
             "one word number for each",
         ),
+        (decode_one_by_one, "`step` got 1 of 2 sentences"),
     ],
-    right=[decode_one_by_one, decode_and_clean, decode_with_flags],
+    right=[decode_into_a_table, decode_and_clean, decode_with_flags],
 )
 
 

@@ -289,8 +289,9 @@ SINUSOIDS = Zoo(
         (lambda n, d: filled(n, d, frequencies=1 / torch.arange(1, d // 2 + 1)), "wrong values"),
         (lambda n, d: filled(n, d).round(decimals=2), "distance alone"),
         (lambda n, d: filled(n, d).tolist(), "return a torch tensor"),
+        (lambda n, d: filled(n, d).double(), "in float64"),
     ],
-    right=[filled, number_by_number, lambda n, d: filled(n, d).double()],
+    right=[filled, number_by_number],
 )
 
 
@@ -338,8 +339,9 @@ SHIFT = Zoo(
         (lambda k, d: by_blocks(2 * k, d), "position 0 times R is not position 4"),
         (lambda k, d: by_blocks(k, d)[:, :-1], "Look at axis 1"),
         (lambda k, d: torch.block_diag(*[torch.tensor([[k, -k], [k, k]])] * (d // 2)), "expected real numbers"),
+        (lambda k, d: by_exponential(k, d).double(), "in float64"),
     ],
-    right=[by_blocks, by_strides, by_exponential, lambda k, d: by_exponential(k, d).double()],
+    right=[by_blocks, by_strides, by_exponential],
 )
 
 
@@ -409,7 +411,7 @@ ROTARY = Zoo(
         (lambda x, p: turn(x, p, 10000 ** (torch.arange(0, x.shape[-1], 2) / x.shape[-1])), "frequencies grow"),
         (overwrites_the_first, "after its turn"),
         (with_a_mirror, "A minus is missing"),
-        (lambda x, p: x + filled(100, x.shape[-1])[p], "position was added"),
+        (lambda x, p: x + filled(512, x.shape[-1])[p], "position was added"),
         (in_place, "changed its input `x`"),
         (lambda x, p: turn(x.detach(), p), "gradient"),
         (lambda x, p: turn(x, p).unflatten(-1, (-1, 2)), "an axis of their own"),

@@ -796,7 +796,7 @@ NEXT = Zoo(
             lambda logits, temperature=1.0, top_k=None, top_p=None: torch.multinomial(
                 chances_in_a_loop(logits, temperature, top_k, top_p), 1
             ),
-            "has shape (1,)",
+            "A piece came back",
         ),
         (cut_in_the_logits, "changed its input `logits`"),
         (lambda logits, temperature=1.0: logits.softmax(0), "Put the first line back"),

@@ -112,9 +112,9 @@ LOCAL_MASK = Zoo(
 
 
 # 8.2 attention in blocks
-def three_blocks(query, key, value, window):
+def three_blocks(query, key, value, window, count=lambda n, window: math.ceil(n / window)):
     b, h, n, d = query.shape
-    blocks = math.ceil(n / window)
+    blocks = count(n, window)
     extra = blocks * window - n
     query = F.pad(query, (0, 0, 0, extra)).view(b, h, blocks, window, d)
     key, value = (F.pad(x, (0, 0, window, extra + window)).view(b, h, blocks + 2, window, d) for x in (key, value))
@@ -426,6 +426,7 @@ LOCAL = Zoo(
         (lambda q, k, v, w: attention(q, k, v, near_pairs(q.size(2), w)), "return one torch tensor"),
         (lambda q, k, v, w: by_unfold(q, k.detach(), v, w), "no gradient reaches `key`"),
         (lambda q, k, v, w: by_index(q, k, v, w).double(), "came float64"),
+        (lambda q, k, v, w: three_blocks(q, k, v, w, count=lambda n, w: n), "more blocks than the sentence fills"),
         (query_in_place, "changed its input `query`"),
         (lambda q, k, v: q, "Put the first line back"),
     ],

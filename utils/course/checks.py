@@ -95,7 +95,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     """Raise `Wrong` unless `answer` does what the reference does and has the exercise's properties.
 
     The order of messages: known mistakes, then structure (exceptions, types, shapes), then the exercise's
-    properties, then plain values, then side effects, state and gradients.
+    properties, then plain values, then side effects, state, dtypes and gradients.
     """
     exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
     call = watched(caller(exercise), own=(exercise.reference, *(mistake.wrong for mistake in exercise.mistakes)))
@@ -113,6 +113,8 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
         _smallest_failure(trials, departures, names)
     _inputs_unchanged(trials)
     _no_memory_of_calls(call, answer, exercise, generator, trials, names, seed)
+    if not exercise.any_float:
+        _same_floats(trials, wanted)
     if exercise.gradient:
         _gradients(call, answer, exercise, cases, names, seed)
     _properties(call, answer, exercise, generator)
@@ -772,11 +774,11 @@ def _inputs_unchanged(trials: list[Trial]) -> None:
 
 
 def _no_memory_of_calls(call, answer, exercise, generator, trials: list[Trial], names, seed: int) -> None:
-    """Other inputs in the same tensors, then the first case again."""
+    """Other inputs in the same tensors, then the first case again. By now random numbers are others in every call."""
     for index, case in enumerate(exercise.make_cases(generator)):
-        earlier = trials[index].case if index < len(trials) else case
-        trial = attempt_in_the_same_tensors(call, answer, earlier, case, names, seed)
-        wrong = departure(trial, _reference(call, exercise, case, names, seed), exercise)
+        earlier, drawn = trials[index].case if index < len(trials) else case, seed + 1 + index
+        trial = attempt_in_the_same_tensors(call, answer, earlier, case, names, drawn)
+        wrong = departure(trial, _reference(call, exercise, case, names, drawn), exercise)
         if wrong and index < len(trials) and _repeats(trial, trials[index], exercise):
             raise Wrong("It returned the result of an earlier call: nothing may be kept from one call to the next.")
         if wrong:
@@ -806,6 +808,38 @@ def _repeats(trial: Trial, earlier: Trial, exercise) -> bool:
 
 def _alike(case: Case, other: Case) -> bool:
     return unchanged(case.args, other.args) and unchanged(case.kwargs, other.kwargs)
+
+
+def _same_floats(trials: list[Trial], wanted: list) -> None:
+    """What comes out meets other tensors in float32, and torch multiplies no matrices of two dtypes."""
+    for trial, want in zip(trials, wanted, strict=True):
+        for got, right in _tensors_in(trial.value, want):
+            if got.is_floating_point() and got.dtype != right.dtype:
+                given, kept = (f"{dtype}".removeprefix("torch.") for dtype in (got.dtype, right.dtype))
+                said = (
+                    f"From inputs in {kept} came {given}"
+                    if _has_reals(trial.case.args)
+                    else f"The numbers are in {given}"
+                )
+                raise Wrong(
+                    f"{said}: end with `.to(torch.{kept})`, or later cells cannot multiply the result "
+                    "with other tensors."
+                )
+
+
+def _has_reals(values) -> bool:
+    return any(isinstance(value, torch.Tensor) and value.is_floating_point() for value in values)
+
+
+def _tensors_in(got, want) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The tensors that stand in the same places of two results of the same structure."""
+    if isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor):
+        return [(got, want)]
+    if isinstance(want, dict):
+        return [pair for key in want for pair in _tensors_in(got[key], want[key])]
+    if isinstance(want, tuple | list):
+        return [pair for parts in zip(got, want, strict=True) for pair in _tensors_in(*parts)]
+    return []
 
 
 NO_GRADIENT = (

@@ -32,7 +32,8 @@ class Exercise:
     functions `(answer, generator)` that raise `Wrong`; the `answer` they get is called like the reference and
     may be relied on to raise nothing else. `call(answer, *args)` adapts an answer that is a class or needs more
     than one call; the reference and the models of mistakes are called through it too. `methods` names the
-    stubbed methods of a class; left out, they are read from the lesson's source.
+    stubbed methods of a class; left out, they are read from the lesson's source. `any_float`: results in float64
+    will do, since no layer reads them.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Exercise:
     tolerance: float | None = None  # relative; None is the default of checks.py
     call: Callable | None = None
     methods: tuple[str, ...] = ()
+    any_float: bool = False
 
     def make_cases(self, generator: torch.Generator) -> list[Case]:
         cases = [Case(())] if self.cases is None else list(self.cases(generator))

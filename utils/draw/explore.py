@@ -52,9 +52,10 @@ def explore(figure_function, /, alt, *, labels=None, **controls):
 
     A control is (low, high, step, start) or `log_range(...)` for a slider, a list of values, a list of (label, value)
     or a dict {label: value} for a choice (the first is the start, or `menu(options, start)`), True or False for a check
-    box, a string for a text field (one with line ends for a larger one), or any ipywidget with a value. `alt` is a sentence, behind which the
-    state of every control is said as the reader sees it, or a function of the same parameters that gives one. `labels`
-    maps parameter names to what the reader sees. The figure function must be pure: same parameters, same figure.
+    box, a string for a text field (one with line ends for a larger one), or any ipywidget with a value. `alt` is a
+    sentence, behind which the state of every control is said as the reader sees it, or a function of the same
+    parameters that gives one. `labels` maps parameter names to what the reader sees. The figure function must be pure:
+    same parameters, same figure.
     """
     return Explore(figure_function, alt, controls, labels or {})
 
@@ -191,8 +192,8 @@ def make_control(name, label, given):
     if isinstance(given, (list, dict)):
         return choice(name, given, wide)
     raise TypeError(
-        f"the control {name!r} is a {type(given).__name__}; expected (low, high, step, start), a list, a dict, "
-        "True or False, a string or an ipywidget"
+        f"the control {name!r} is a {type(given).__name__}; expected (low, high, step, start), log_range(...), "
+        "a list, a dict, menu(...), True or False, a string or an ipywidget"
     )
 
 

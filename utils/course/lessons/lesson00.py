@@ -27,6 +27,7 @@ register(
         level="easy",
         minutes=2,
         reference=shares,
+        any_float=True,
         cases=some_positive_numbers,
         mistakes=[
             Mistake(lambda numbers: numbers, "The numbers came back as they went in: divide them by their sum."),

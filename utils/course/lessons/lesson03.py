@@ -231,6 +231,11 @@ class Reader:
 
     def __call__(self, x, state):
         wanted = (*state.shape[:-1], len(self.parts[0]))
+        if state.dim() != 2:
+            raise Wrong(
+                f"`step` got a state of shape {tuple(state.shape)}: it reads a word and the state of every sentence, (b, d) and "
+                "(b, w). With `x[:, t]` one loop over the words reads all sentences at once."
+            )
         if x.shape != wanted:
             raise Wrong(
                 f"`step` got a word of shape {tuple(x.shape)}: expected {wanted}, "
@@ -644,13 +649,14 @@ def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
 
 def decoder_cases(generator):
     padded = torch.arange(5) < torch.tensor([[3], [5]])
+    square = torch.arange(3) < torch.tensor([[1], [3], [2]])  # another one if its axes are swapped
     return [
         decoder_case(generator, 2, 5, 4, 7, "multiplicative", mask=padded),
         decoder_case(generator, 3, 4, 6, 5, "additive"),
         decoder_case(generator, 4, 6, 3, 8, "dot"),
         decoder_case(generator, 1, 3, 4, 6, "multiplicative", note="one sentence"),
         decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", mask=torch.ones(2, 4, dtype=torch.bool)),
-        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal"),
+        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal", mask=square),
     ]
 
 
@@ -935,6 +941,11 @@ class Speaker:
             raise Wrong(
                 f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}: it reads one word number for each "
                 "sentence, a tensor (b,). The likeliest word is the argmax over the last axis of the logits."
+            )
+        if len(word) != len(self.lengths):
+            raise Wrong(
+                f"`step` got {len(word)} of {len(self.lengths)} sentences: a decoder reads the source of each beside the "
+                "words, so every step takes all of them at once, also those that have ended."
             )
         if word.is_floating_point() or word.dtype == torch.bool:
             raise Wrong(f"`step` got words of dtype {word.dtype}: it reads whole numbers (long).".replace("torch.", ""))

@@ -30,21 +30,6 @@ def up_to(lengths, n):
     return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
 
 
-def stays_in_float32(cases):
-    """What comes out goes into layers of float32, which refuse anything else."""
-
-    def holds(answer, generator):
-        results = answer(*cases(generator)[0].args)
-        for result in results if isinstance(results, tuple | list) else (results,):
-            if result.is_floating_point() and result.dtype != torch.float32:
-                kind = f"{result.dtype}".removeprefix("torch.")
-                raise Wrong(
-                    f"From inputs in float32 came {kind}: stay in the dtype of the inputs, or the next layer refuses it."
-                )
-
-    return holds
-
-
 def words_are_long(cases):
     """Word numbers are compared with others, looked up and scored: all of that wants long."""
 
@@ -128,7 +113,6 @@ register(
         reference=word_vectors,
         cases=vector_cases,
         gradient=True,
-        properties=[stays_in_float32(vector_cases)],
         mistakes=[
             Mistake(
                 vectors_with(scale=lambda words, table: 1.0),
@@ -310,7 +294,6 @@ register(
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
-        properties=[stays_in_float32(cross_cases)],
         mistakes=[
             Mistake(cross_with(sides=lambda x, memory: (memory, x, x)), SWAPPED_SIDES),
             Mistake(cross_with(sides=lambda x, memory: (memory, x, x), widened=lambda mask: mask), SWAPPED_SIDES),
@@ -655,7 +638,7 @@ register(
         gradient=True,
         output_names=("x", "weights among the words", "weights over the source"),
         tolerance=1e-3,
-        properties=[no_influence_from_later_words, stays_in_float32(layer_cases)],
+        properties=[no_influence_from_later_words],
         mistakes=[
             # Who looks at whom
             Mistake(
@@ -1058,7 +1041,7 @@ register(
         methods=("encode", "decode"),
         output_names=("memory", "logits"),
         tolerance=1e-3,
-        properties=[later_words_are_hidden, padding_is_hidden, it_can_be_trained, stays_in_float32(transformer_cases)],
+        properties=[later_words_are_hidden, padding_is_hidden, it_can_be_trained],
         mistakes=[
             Mistake(
                 transformer_with(causal=lambda target: None),
@@ -1528,8 +1511,6 @@ register(
         reference=smoothed_loss,
         cases=smooth_cases,
         gradient=True,
-        tolerance=1e-3,
-        properties=[stays_in_float32(smooth_cases)],
         mistakes=[
             # Padding
             Mistake(
@@ -2146,7 +2127,7 @@ register(
         gradient=True,
         output_names=("output", "keys", "values"),
         tolerance=1e-3,
-        properties=[stays_in_float32(cache_cases), step_by_step_is_all_at_once],
+        properties=[step_by_step_is_all_at_once],
         mistakes=[
             Mistake(
                 cache_with(keep_key=lambda kept, new: new, keep_value=lambda kept, new: new),
@@ -2537,7 +2518,6 @@ register(
             no_two_sentences_are_the_same,
             totals_are_what_the_model_says,
             words_are_long(beam_cases),
-            stays_in_float32(beam_cases),
         ],
         mistakes=[
             Mistake(beam_with(begin=torch.zeros), WIDE_COPIES),

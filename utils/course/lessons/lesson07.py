@@ -13,7 +13,7 @@ from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.lessons.common import normal
 from utils.course.lessons.lesson05 import expect_a_module
-from utils.course.lessons.lesson06 import stays_in_float32, up_to, whole, with_parameters
+from utils.course.lessons.lesson06 import up_to, whole, with_parameters
 from utils.course.quiz import Quiz, register_quiz
 from utils.data.subwords import END, MASK, SPECIAL, START, bpe_merges, bpe_split, merge
 from utils.models import language
@@ -899,7 +899,7 @@ register(
         methods=("vectors", "forward"),
         output_names=("vectors", "logits"),
         tolerance=1e-3,
-        properties=[gradients_arrive(MaskedLM, run_masked, language_cases), stays_in_float32(language_cases)],
+        properties=[gradients_arrive(MaskedLM, run_masked, language_cases)],
         mistakes=[
             Mistake(
                 masked_with(mask=lambda real: None),
@@ -1061,7 +1061,6 @@ register(
             later_pieces_are_hidden,
             padding_does_not_count,
             gradients_arrive(CausalLM, run_causal, language_cases),
-            stays_in_float32(language_cases),
         ],
         mistakes=[
             Mistake(
@@ -1193,6 +1192,7 @@ def chances_cases(generator):
         one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
         one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
         one((*seven, *(0.01 for _ in range(12))), "many pieces", top_k=10, top_p=0.9),
+        one((1.0,), "one piece alone", temperature=0.5, top_k=2, top_p=0.5),
     ]
 
 
@@ -1246,6 +1246,8 @@ def zero_logits(logits, temperature=1.0, top_k=None, top_p=None):
     return (logits / temperature).masked_fill(~kept, 0.0).softmax(-1)
 
 
+A_PIECE = "A piece came back: the distribution is asked for, (pieces,). Who writes draws from it."
+
 register(
     Exercise(
         id="7.7",
@@ -1254,7 +1256,6 @@ register(
         minutes=15,
         reference=next_distribution,
         cases=chances_cases,
-        properties=[stays_in_float32(chances_cases)],
         mistakes=[
             Mistake(
                 chances_with(warm=lambda logits, temperature: logits.softmax(-1)),
@@ -1362,7 +1363,13 @@ register(
                 lambda logits, temperature=1.0, top_k=None, top_p=None: next_distribution(
                     logits, temperature, top_k, top_p
                 ).argmax(),
-                "A piece came back: the distribution is asked for, (pieces,). Who writes draws from it.",
+                A_PIECE,
+            ),
+            Mistake(
+                lambda logits, temperature=1.0, top_k=None, top_p=None: torch.multinomial(
+                    next_distribution(logits, temperature, top_k, top_p), 1
+                ),
+                A_PIECE,
             ),
         ],
         hints=[
@@ -1488,7 +1495,7 @@ register(
         call=run_classifier,
         methods=("forward",),
         tolerance=1e-3,
-        properties=[body_and_head_learn, stays_in_float32(classifier_cases)],
+        properties=[body_and_head_learn],
         mistakes=[
             Mistake(
                 classifier_with(pool=lambda vectors, real: vectors.mean(1)),
@@ -1704,7 +1711,7 @@ register(
         gradient=True,
         output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[small_start, only_the_adapter_learns, stays_in_float32(low_rank_cases)],
+        properties=[small_start, only_the_adapter_learns],
         mistakes=[
             Mistake(
                 low_rank_with(added=lambda self, x: x @ self.down.T @ self.up.T),
