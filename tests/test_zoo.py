@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit import answers
 from tests.zoo import Zoo
-from utils.course.exercises import exercises_of, find, grade
+from utils.course.exercises import Handle, exercise, exercises_of, find, grade
 from utils.course.lessons import LESSONS
 
 
@@ -72,6 +73,31 @@ def test_messages_tell_mistakes_apart(exercise_id):
 def test_a_right_answer_is_accepted(exercise_id, index):
     result = grade(exercise_id, ZOOS[exercise_id].right[index])
     assert result.status == "passed", str(result)
+
+
+def test_a_lesson_runs_on_with_another_right_answer(tmp_path):
+    """`make audit` does this with every lesson and every right answer."""
+    assert answers.one_run("00_start_here", 0, str(tmp_path)) == ""
+
+
+def test_the_stand_in_answers_every_exercise_and_an_answer_that_is_refused_ends_the_run(monkeypatch):
+    used = []
+    monkeypatch.setattr(Handle, "use", lambda self, answer: used.append(answer) or answer)
+    answers.stand_in(1)
+    right = ZOOS["1.1"].right
+    assert exercise("1.1").use(None) is right[1] and used == [right[1]]
+    monkeypatch.setattr(Handle, "use", lambda self, answer: None)
+    answers.stand_in(0)
+    with pytest.raises(AssertionError, match="right answer no. 1 of exercise 1.1 was refused"):
+        exercise("1.1").use(right[0])
+
+
+def test_a_run_that_failed_is_told_with_its_number(monkeypatch):
+    monkeypatch.setattr(answers, "one_run", lambda name, turn, cache: "it broke" if turn == 2 else "")
+    row = answers.lesson_row("00_start_here", "")
+    assert not row["ok"] and row["said"] == "it broke"
+    monkeypatch.setattr(answers, "one_run", lambda name, turn, cache: "")
+    assert answers.lesson_row("00_start_here", "")["ok"]
 
 
 @pytest.mark.parametrize("exercise_id", REGISTERED)

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,38 @@ def lesson(number: str, threads: int | str = 1) -> dict:
         "seconds": round(result.seconds, 1),
         "mebibytes": round(result.mebibytes),
     }
+
+
+def answers(number: str, turn: str, cache: str) -> dict:
+    """Run a lecture with the right answers of this number in the place of its solutions; which findings turn?"""
+    from utils.course import build
+    from utils.course.lint import compared_cells
+
+    (name,) = [name for name in build.HERE.names() if name.startswith(number)]
+    notebook = build.lecture_of(build.read_lesson(name))
+    first = next(cell for cell in notebook.cells if cell.cell_type == "code")
+    settings = {"COURSE_CACHE": cache, "PYTHONPATH": str(places.ROOT)}
+    first.source = (
+        f"import os, sys\nos.environ.update({settings!r})\nsys.path.append({str(places.ROOT)!r})\n"
+        f"from tests.audit.answers import stand_in\nstand_in({int(turn)})\n{first.source}"
+    )
+    result = build.execute(notebook, name)
+    compared = compared_cells(nbformat.read(build.HERE.lecture(name), as_version=4))
+    return {"turned": turned(compared, result.notebook), "seconds": round(result.seconds, 1)}
+
+
+def turned(compared: list[nbformat.NotebookNode], notebook: nbformat.NotebookNode) -> list[str]:
+    """The first lines of the compared cells that say True where the saved ones say False, or the other way round.
+
+    Their numbers may differ: whoever builds layers in another order draws other weights.
+    """
+    found = {cell.id: verdicts(cell) for cell in notebook.cells if cell.cell_type == "code"}
+    return [cell.source.splitlines()[0] for cell in compared if verdicts(cell) != found[cell.id]]
+
+
+def verdicts(cell: nbformat.NotebookNode) -> list[str]:
+    shown = "".join(output.get("text", "") for output in cell.outputs)
+    return re.findall(r"\b(?:True|False)\b", shown)
 
 
 def with_threads(notebook: nbformat.NotebookNode, threads: int) -> None:
@@ -195,4 +228,6 @@ def _fill(filler: Path) -> None:
 
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    print(json.dumps({"lesson": lesson, "lab": lab, "progress": progress}[what](*map(str, arguments))))
+    print(
+        json.dumps({"lesson": lesson, "answers": answers, "lab": lab, "progress": progress}[what](*map(str, arguments)))
+    )

@@ -31,11 +31,15 @@ def _styles(exercise_id: str) -> Iterator[tuple[str, Callable]]:
     item = find(exercise_id)
     yield "results that are not contiguous", _with_results(lambda x: over(x, scattered, REAL, WHOLE, TRUTH))
     yield "a list in place of a tuple", _with_results(lambda x: list(x) if isinstance(x, tuple) else x)
-    if not is_class(exercise_id):  # the parameters of a module are in float32
+    if not is_class(exercise_id) and not takes_a_function(item):  # modules, and the lesson's functions, are in float32
         yield "float64 inside", _in_double
     if not item.gradient and not is_class(exercise_id):
         yield "through NumPy and back", _with_results(lambda x: over(x, through_numpy, REAL, WHOLE, TRUTH))
         yield "without a history", _without_gradients
+
+
+def takes_a_function(item) -> bool:
+    return any(callable(arg) for case in item.make_cases(torch.Generator()) for arg in case.args)
 
 
 def _with_results(change: Callable) -> Callable:
