@@ -34,6 +34,7 @@ TRIED = [
     "edits the grader",
     "writes a formula into the table",
 ]
+WALLED = ["fills the disk", "talks to the network", "reads other submissions", "edits the grader"]
 BROKEN = ["empty", "cut off", "format 3", "another course", "no such lesson", "nested"]
 
 
@@ -231,6 +232,31 @@ def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path, capsys):
     assert command.main([str(tmp_path / "in")]) == 2
     said = capsys.readouterr().err
     assert "bwrap" in said and "--unsafe" in said and len(said.strip().split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("present", "options"), [({"unshare"}, []), (set(), ["--unsafe"])], ids=["namespaces", "unsafe"]
+)
+def test_other_walls_than_bubblewraps_hold_what_they_promise(present, options, monkeypatch, tmp_path):
+    """Namespaces by hand shut in as bubblewrap does. Without a wall there are still limits, and the verdicts are the same."""
+    found = sandbox.shutil.which
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: found(name) if name in present else None)
+    attacks = ["forks without end", "kills its parent", "says passed in the channel", *WALLED * bool(present)]
+    for number, name in enumerate(attacks):
+        cohort.write(tmp_path / "in", f"attack{number}_01.ipynb", small(cohort.ATTACKS[name]))
+    for name, code in (("right", cohort.RIGHT), ("naive", cohort.NAIVE)):
+        cohort.write(tmp_path / "in", f"{name}_01.ipynb", small(code))
+    before = set(psutil.Process().children(recursive=True)), tree_hash()
+    assert command.main([str(tmp_path / "in"), "--seconds", "4", *options]) == 0
+    assert (set(psutil.Process().children(recursive=True)), tree_hash()) == before
+    with open(tmp_path / "in-grades" / "grades.csv", encoding="utf-8", newline="") as file:
+        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    for number in range(len(attacks)):
+        assert rows[f"attack{number}", "1.1"]["status"] == "failed", attacks[number]
+        assert "READ" not in rows[f"attack{number}", "1.1"]["message"], attacks[number]
+        assert rows[f"attack{number}", "1.2"]["status"] == "passed", attacks[number]
+    assert rows["right", "1.1"]["status"] == "passed"
+    assert rows["naive", "1.1"]["message"].startswith("Large logits overflow")
 
 
 @pytest.mark.parametrize(
