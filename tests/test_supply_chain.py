@@ -92,29 +92,55 @@ OPENERS = {"utils/course/grading/fork_server.py": {"marshal.load"}}
 
 def unpickling(code: str, may: frozenset[str] | set[str] = frozenset()) -> list[str]:
     """What in a Python source opens pickles, or may do so, line by line."""
-    found = []
-    for node in ast.walk(ast.parse(code)):
+    tree, found = ast.parse(code), []
+    meant = aliases(tree)
+    careful = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _loads_with_care(node, meant)}
+    for node in ast.walk(tree):
+        names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.Attribute):
-            names = [dotted(node)]
-        else:
-            names = []
+        elif isinstance(node, ast.Attribute | ast.Name) and not isinstance(node.ctx, ast.Store):
+            names = [dotted(node, meant)]
+        elif isinstance(node, ast.Call):
+            names = [_asked_for(node, meant)]
         found += [f"line {node.lineno}: {name}" for name in names if _opens(name, may)]
-        if isinstance(node, ast.Call) and _load_without_care(node):
+        if isinstance(node, ast.Attribute | ast.Name) and dotted(node, meant) in LOADERS and id(node) not in careful:
             found.append(f"line {node.lineno}: {ast.unparse(node)}")
     return found
 
 
-def dotted(node: ast.expr) -> str:
-    """`a.b.c` as text; what is no name at its left end is left out."""
+def aliases(tree: ast.AST) -> dict[str, str]:
+    """What each imported name means: {"np": "numpy", "read": "torch.load"}."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def dotted(node: ast.expr, meant: dict[str, str]) -> str:
+    """`a.b.c` as text, with the whole name of what was imported; what is no name at its left end is left out."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    return ".".join([*([node.id] if isinstance(node, ast.Name) else []), *reversed(parts)])
+    return ".".join([*([meant.get(node.id, node.id)] if isinstance(node, ast.Name) else []), *reversed(parts)])
+
+
+def _asked_for(call: ast.Call, meant: dict[str, str]) -> str:
+    """What is imported or looked up by a name in quotation marks; "" if nothing is."""
+    words = [part.value for part in call.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    asks = dotted(call.func, meant)
+    if words and asks in ("__import__", "importlib.import_module"):
+        return words[0]
+    if words and asks == "getattr":
+        whole = f"{dotted(call.args[0], meant)}.{words[0]}"
+        return "pickle" if whole in LOADERS else whole
+    return ""
 
 
 def _opens(name: str, may) -> bool:
@@ -130,14 +156,18 @@ def _opens(name: str, may) -> bool:
     )
 
 
-def _load_without_care(call: ast.Call) -> bool:
-    name = dotted(call.func)
+# These may open a pickle, as they are called.
+LOADERS = {"torch.load", "torch.serialization.load", "numpy.load", "np.load", "yaml.load"}
+
+
+def _loads_with_care(call: ast.Call, meant: dict[str, str]) -> bool:
+    name = dotted(call.func, meant)
     settings = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    if name in ("torch.load", "load") and (name == "torch.load" or "map_location" in settings):
-        return settings.get("weights_only") != "True"
+    if name.startswith("torch."):
+        return settings.get("weights_only") == "True"
     if name in ("np.load", "numpy.load"):
-        return settings.get("allow_pickle", "False") != "False"
-    return name == "yaml.load"
+        return settings.get("allow_pickle", "False") == "False" and None not in settings and len(call.args) < 3
+    return False
 
 
 @pytest.mark.parametrize(
@@ -172,6 +202,18 @@ def test_nothing_in_the_course_opens_a_pickle(file):
         "torch.distributed.broadcast_object_list(told)",
         "from concurrent.futures import ProcessPoolExecutor",
         "import yaml\nyaml.load(text, Loader=yaml.Loader)",
+        "import torch as t\nt.load('x')",
+        "from torch import load as read\nread('x')",
+        "from torch.serialization import load\nload('x')",
+        "import torch\nread = torch.load\nread('x')",
+        "import torch\nfunctools.partial(torch.load, 'x')",
+        "import torch\ngetattr(torch, 'load')('x')",
+        "import torch.distributed as d\nd.gather_object(mine)",
+        "import numpy\nnumpy.load('x', None, True)",
+        "import numpy\nnumpy.load('x', **settings)",
+        "import importlib\nimportlib.import_module('pickle')",
+        "from importlib import import_module as bring\nbring('pickle')",
+        "__import__('pickle').loads(b'')",
     ],
 )
 def test_what_opens_a_pickle_is_noticed(code):
@@ -185,6 +227,10 @@ def test_what_opens_a_pickle_is_noticed(code):
         "numpy.load('x')",
         "yaml.safe_load(text)",
         "json.load(file)",
+        "from json import load\nload(file)",
+        "import torch as t\nt.load(stream, weights_only=True)",
+        "import importlib\nimportlib.import_module('json')",
+        "getattr(torch, 'float32')",
         "from safetensors.torch import load_file",
         "from concurrent.futures import ThreadPoolExecutor",
     ],
