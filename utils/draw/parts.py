@@ -128,7 +128,8 @@ def places_apart(heights, gap, high):
 def name_ends(axes, ends, labels):
     """Write each name beside the end of its line, apart from the others; a thin line leads to a name that had to move.
 
-    ends: (x, y) in data units, after the limits are set.
+    ends: (x, y) in data units, after the limits are set. From a line that ends early the way is long: it is dotted and grey,
+    or it would be read as part of the curve.
     """
     width, height = axes.figure.get_size_inches() * np.array(axes.get_position().size)
     to_inches = axes.transData + axes.transAxes.inverted()
@@ -137,7 +138,10 @@ def name_ends(axes, ends, labels):
     places = places_apart(points[:, 1], 0.04 + 0.22 * lines, height)
     for (x, y), place, label, (shade, marker, _) in zip(points, places, labels, LOOKS, strict=False):
         look = {"transform": axes.transAxes, "clip_on": False, "color": shade}
-        axes.plot([x / width, 1 + 0.22 / width], [y / height, place / height], linewidth=1, linestyle="-", **look)
+        lead = (
+            {"linewidth": 1, "linestyle": "-"} if x > 0.8 * width else {"linewidth": 1, "linestyle": ":", "color": GREY}
+        )
+        axes.plot([x / width, 1 + 0.22 / width], [y / height, place / height], **(look | lead))
         axes.plot([1 + 0.22 / width], [place / height], marker, markersize=8, **look)
         spot = {"transform": axes.transAxes, "linespacing": 1.05}
         write(axes, 1 + 0.35 / width, place / height, label, LABEL, ha="left", **spot)
