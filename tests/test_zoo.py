@@ -92,7 +92,7 @@ def test_the_stand_in_answers_every_exercise_and_an_answer_that_is_refused_ends_
         exercise("1.1").use(right[0])
 
 
-def test_a_run_that_failed_is_told_with_its_number(monkeypatch):
+def test_a_lesson_of_which_one_run_failed_is_not_ok(monkeypatch):
     monkeypatch.setattr(answers, "one_run", lambda name, turn, cache: "it broke" if turn == 2 else "")
     row = answers.lesson_row("00_start_here", "")
     assert not row["ok"] and row["said"] == "it broke"

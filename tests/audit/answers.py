@@ -22,7 +22,7 @@ from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.wrappers import REAL, over, wrapped
 from utils.course.build import HERE
-from utils.course.exercises import Handle, exercises_of
+from utils.course.exercises import Handle, exercises_of, find
 from utils.course.places import ROOT
 
 PATIENCE = 1800
@@ -36,8 +36,7 @@ def run(lessons: list[str] | None = None) -> list[dict]:
 
 def right_answers(exercise_id: str) -> list:
     """All right answers but the lesson's own; those with results in float64 too, where the check accepts them."""
-    lesson = f"{exercise_id.split('.')[0]:0>2}"
-    zoo = import_module(f"tests.zoo.lesson{lesson}").ZOO[exercise_id]
+    zoo = import_module(f"tests.zoo.lesson{find(exercise_id).lesson}").ZOO[exercise_id]
     solution = solution_of(exercise_id)
     wide = [
         Mutant(exercise_id, "results in float64", functools.partial(wrapped, solution, method, in_float64))
@@ -60,7 +59,7 @@ def lesson_row(name: str, cache: str) -> dict:
     return {
         "what": f"{name}: {runs} runs with other right answers",
         "ok": not found,
-        "said": "; ".join(found) or "every cell runs",
+        "said": "; ".join(found) or "every cell runs and finds what it finds with the solutions",
         "answers": sum(counts.values()),
         "exercises": len(counts),
     }
@@ -70,10 +69,10 @@ def one_run(name: str, turn: int, cache: str) -> str:
     """How a run failed, "" if it did not."""
     command = [sys.executable, "-m", "tests.audit.probe", "answers", name[:2], str(turn), cache]
     own = os.environ | {"PYTHONPATH": str(ROOT)}
+    print(f"    {name}, answers no. {turn + 1} ...", flush=True)
     done = subprocess.run(
         command, cwd=ROOT, env=own, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE
     )
-    print(f"    {name}, answers no. {turn + 1} ...", flush=True)
     if done.returncode == 0:
         turned = json.loads(done.stdout.splitlines()[-1])["turned"]
         return f"answers no. {turn + 1} turn what these cells find: {'; '.join(turned)}" if turned else ""
