@@ -63,6 +63,14 @@ def merges_of_a_long_text(counts, merges):
     return found
 
 
+def likeliest_pairs(counts, merges):
+    pairs = Counter()
+    for word, count in counts.items():
+        for pair in pairwise(word):
+            pairs[pair] += count
+    return [pair for pair, _ in pairs.most_common(merges)]
+
+
 def merges_by(weigh=None, choose=None, join=merge, stop=None, limit=None, results=list, again=True):
     def answer(counts, merges):
         words = {word: list(word) for word in counts}
@@ -122,6 +130,7 @@ MERGES = Zoo(
     wrong=[
         (merges_by(weigh=lambda word: 1), "Each word counted once"),
         (merges_by(again=False), "counted once, at the start"),
+        (likeliest_pairs, "counted once, at the start"),
         (merges_by(join=lambda pieces, pair: pieces), "never joined"),
         (merges_by(choose=lambda pairs: pairs.most_common(1)[0][0]), "the first that was met won: it is the one"),
         (merges_by(choose=lambda pairs: max(pairs, key=pairs.get)), "the first that was met won: it is the one"),
@@ -213,6 +222,17 @@ def backwards(word, merges):
     return pieces
 
 
+def split_from_the_left(word, merges):
+    pieces = list(word)
+    while True:
+        for i, pair in enumerate(pairwise(pieces)):
+            if pair in merges:
+                pieces[i : i + 2] = ["".join(pair)]
+                break
+        else:
+            return pieces
+
+
 SPLIT = Zoo(
     wrong=[
         (split_left_to_right, "furthest to the left"),
@@ -227,6 +247,7 @@ SPLIT = Zoo(
         (lambda word, merges: [p for p in split_by_rank(word, merges) if len(p) > 1], "not joined are missing"),
         (lambda word, merges: merge(list(word), *merges), "It raised TypeError"),
         (lambda word, merges: split_by_rank(word, merges[:3]), "parts: expected"),
+        (split_from_the_left, "furthest to the left"),
     ],
     right=[split_by_turns, split_by_rank],
 )

@@ -142,6 +142,9 @@ def merges_with(
     return wrong
 
 
+COUNTED_ONCE = (
+    "The pairs were counted once, at the start: after each merge there are new pieces and new pairs, count again."
+)
 OLDER = "characters by their code, then new pieces in the order they were made"
 
 register(
@@ -157,10 +160,8 @@ register(
                 merges_with(count=counted_once_per_word),
                 "Each word counted once: a word that occurs ten times counts ten times, so add `counts[word]` for each pair.",
             ),
-            Mistake(
-                merges_with(recount=False),
-                "The pairs were counted once, at the start: after each merge there are new pieces and new pairs, count again.",
-            ),
+            Mistake(merges_with(recount=False), COUNTED_ONCE),
+            Mistake(merges_with(recount=False, choose=first_seen), COUNTED_ONCE),
             Mistake(
                 merges_with(join=lambda pieces, pair: pieces),
                 "The pair that was found is never joined, so it is found again and again: `merge` the pieces of every word.",
@@ -288,6 +289,10 @@ def split_with(best=lambda pairs, rank: min(pairs, key=rank.__getitem__), join=m
     return wrong
 
 
+def furthest_left(pairs, rank):
+    return pairs[0]
+
+
 def split_by_pieces(word, merges):
     """Joins whatever makes a known piece, however it was learnt."""
     rank, pieces = {}, list(word)
@@ -317,6 +322,9 @@ def in_order_with(join=merge, order=lambda merges: merges):
     return wrong
 
 
+LEFT_FIRST = (
+    "The pair furthest to the left was joined first: what was learnt first is joined first, wherever it stands."
+)
 AS_TEXT = (
     "The pair was replaced in the text of the pieces, where the end of one piece and the start of the next look like a pair: "
     "compare whole pieces, as `merge(pieces, pair)` does."
@@ -331,10 +339,8 @@ register(
         reference=bpe_split,
         cases=split_cases,
         mistakes=[
-            Mistake(
-                split_with(best=lambda pairs, rank: pairs[0]),
-                "The pair furthest to the left was joined first: what was learnt first is joined first, wherever it stands.",
-            ),
+            Mistake(split_with(best=furthest_left), LEFT_FIRST),
+            Mistake(split_with(best=furthest_left, join=joined_once), LEFT_FIRST),
             Mistake(
                 in_order_with(order=lambda merges: merges[::-1]),
                 "The merges were done from the last to the first: they build on each other, so begin with the first.",
