@@ -79,6 +79,7 @@ def _rounded(exponent: Exponent | None) -> dict[str, float] | None:
 
 
 # The highest mark that the system keeps for a process begins with that of its parent, so a second thread watches instead.
+# All is there at once for a few milliseconds only, and a busy machine may look away just then: so it watches ten runs.
 _CHILD = """
 import sys, threading
 import psutil, torch
@@ -88,17 +89,25 @@ torch.set_num_threads(1)
 kind, n = sys.argv[1], int(sys.argv[2])
 without_gradients(a_run(kind, 64))()
 run, process, done = without_gradients(a_run(kind, n)), psutil.Process(), threading.Event()
-sizes = [process.memory_info().rss]
+
+
+def size():
+    info = process.memory_info()
+    return info.rss - getattr(info, "shared", 0)  # without pages of library files, which may leave at any time
+
+
+sizes = [size()]
 
 
 def watch():
     while not done.wait(0.001):
-        sizes.append(process.memory_info().rss)
+        sizes.append(size())
 
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-run()
+for _ in range(10):
+    run()
 done.set()
 watcher.join()
 print(max(sizes) - sizes[0])
@@ -106,7 +115,7 @@ print(max(sizes) - sizes[0])
 
 
 def fresh_process(kind: str, n: int) -> dict:
-    """One run forward in a new process: by how many MB the process grew at most, and what the allocator said."""
+    """Forward in a new process: by how many MB the process grew at most, and what the allocator said."""
     told = cost_curves.__wrapped__((n,), (kind,), repeats=1, recurrence_memory=n)[kind]["bytes"].item()
     child = subprocess.run(
         [sys.executable, "-c", _CHILD, kind, str(n)], capture_output=True, text=True, check=True, timeout=300
