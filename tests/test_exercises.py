@@ -277,7 +277,7 @@ def test_an_endless_answer_is_stopped_within_ten_seconds(monkeypatch):
 
     start = time.monotonic()
     result = grade("98.1", endless)
-    assert time.monotonic() - start < 2.5
+    assert time.monotonic() - start < 10
     assert result.status == "failed"
     assert "had not ended" in result.message
 

@@ -176,8 +176,9 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
     child = None
     try:
         with warnings.catch_warnings():
-            # Python 3.12 warns that threads and fork do not mix. The child takes none of the parent's locks:
-            # it uses one torch thread and its own output streams, and leaves by os._exit.
+            # Python 3.12 warns that threads and fork do not mix: a lock that another thread holds now stays locked in
+            # the child for good. No thread of the course runs at this moment (see `_stop`), and the child uses one
+            # torch thread and its own output streams, and leaves by os._exit.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = _fork()
         if child == 0:
@@ -462,6 +463,10 @@ def _stop(answer: _Answer, patience: float = 1.5) -> None:
             if not answer.ended.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(answer.ident), ctypes.py_object(Stopped))
         answer.ended.wait(0.05)
+    # Having ended, a thread still gives its memory back, under locks of the matrix library: who forks now may get a
+    # child that waits for them for ever. Only Linux forks, and only there this folder exists.
+    while answer.ended.is_set() and os.path.exists(f"/proc/self/task/{answer.native_id}") and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 class _Printed(io.TextIOBase):
