@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 
-from utils.course.checks import Case, Mistake, Wrong, compare, difference, judge, short
+from utils.course.checks import Case, Mistake, Wrong, compare, difference, judge, short, told_mistake
 from utils.course.exercises import Exercise
 
 
@@ -414,6 +414,61 @@ def test_a_mistake_that_the_cases_do_not_bring_out_is_never_blamed():
     exercise = Exercise("99.24", "softmax", "easy", 1, softmax, softmax_cases, nearly)
     assert verdict(nearly[0].wrong, exercise) == ""
     assert "wrong values" in verdict(lambda scores: softmax(scores) * (1 + 1.7e-4), exercise)
+
+
+def sums_exercise(*mistakes):
+    """Sums of rows of 3, 4 and 5 numbers, and of their absolute values."""
+
+    def sums(x, absolute=False):
+        return (x.abs() if absolute else x).sum(-1)
+
+    def cases(generator):
+        kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
+        return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
+
+    return Exercise("99.25", "sums", "easy", 1, sums, cases, list(mistakes))
+
+
+def means(x, absolute=False):
+    return (x.abs() if absolute else x).mean(-1)
+
+
+def means_unless_absolute(x, absolute=False):
+    return x.abs().sum(-1) if absolute else x.mean(-1)
+
+
+def means_of_squares(x, absolute=False):
+    return (x.square() if absolute else x).mean(-1)
+
+
+MEANS = Mistake(means, "the sum, not the mean")
+
+
+def test_of_two_mistakes_at_once_the_one_that_shows_alone_is_told():
+    told = verdict(means_of_squares, sums_exercise(MEANS))
+    assert told == "the sum, not the mean (This explains 3 of the 6 cases that went wrong: there is more to mend.)"
+    assert (
+        told_mistake(told, ["another", MEANS.message]) == told_mistake(MEANS.message, [MEANS.message]) == MEANS.message
+    )
+    assert told_mistake(told, ["another"]) == told_mistake("", [MEANS.message]) == ""
+
+
+def test_a_mistake_that_shows_in_few_cases_is_not_told():
+    def means_of_less_than(n):
+        return lambda x, absolute=False: x.mean(-1) if x.size(-1) < n and not absolute else 3 * x.cos().sum(-1)
+
+    for n in (4, 5):
+        assert "wrong values" in verdict(means_of_less_than(n), sums_exercise(MEANS))
+    assert "explains 3 of the 6" in verdict(means_of_less_than(6), sums_exercise(MEANS))
+
+
+def test_of_two_mistakes_that_explain_the_same_cases_none_is_told():
+    assert "wrong values" in verdict(means_of_squares, sums_exercise(MEANS, Mistake(means_unless_absolute, "never")))
+
+
+def test_a_mistake_that_would_show_where_the_answer_is_right_is_not_told():
+    assert verdict(means_unless_absolute, sums_exercise(Mistake(means_unless_absolute, "only there"))) == "only there"
+    assert "wrong values" in verdict(means_unless_absolute, sums_exercise(MEANS))
 
 
 def test_the_closest_mistake_is_told_and_of_equally_close_ones_the_first():

@@ -80,6 +80,7 @@ LOCAL_MASK = Zoo(
         (a_band(lambda w: 1000, lambda w: w), "All tokens before are in sight"),
         (a_band(lambda w: w, lambda w: 1000), "All tokens behind are in sight"),
         (lambda n, window, causal=False: by_triangles(n, window), "`causal` has no effect"),
+        (a_band(lambda w: w - 1, lambda w: w - 1, last=2), "one place short"),  # and causal, it sees two ahead
         (lambda n, window, causal=False: by_rows(n, window, True), "It is always causal"),
         (lambda n, window, causal=False: by_rows(n, window, not causal), "`causal` is turned round"),
         (lambda n, window, causal=False: by_rows(n, window, causal).T, "Causal, it hides the past"),

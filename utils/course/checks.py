@@ -95,7 +95,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     """Raise `Wrong` unless `answer` does what the reference does and has the exercise's properties.
 
     The order of messages: known mistakes, then structure (exceptions, types, shapes), then the exercise's
-    properties, then plain values, then side effects, state, dtypes and gradients.
+    properties, then a known mistake among others, then plain values, then side effects, state, dtypes and gradients.
     """
     exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
     call = watched(caller(exercise), own=(exercise.reference, *(mistake.wrong for mistake in exercise.mistakes)))
@@ -110,6 +110,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
         _known_mistakes(call, exercise, trials, wanted, names, seed)
         _structure(trials, departures, names)
         _properties(call, answer, exercise, generator)  # their words say more than two columns of numbers
+        _one_mistake_of_several(call, exercise, trials, wanted, names, seed)
         _smallest_failure(trials, departures, names)
     _inputs_unchanged(trials)
     _no_memory_of_calls(call, answer, exercise, generator, trials, names, seed)
@@ -612,6 +613,46 @@ def _rank(call, mistake: Mistake, exercise, trials: list[Trial], wanted: list, n
             return 0
         shows = shows or departure(model, want, exercise) is not None
     return rank if shows else 0  # where these cases do not bring it out, the mistake explains nothing
+
+
+def _one_mistake_of_several(call, exercise, trials: list[Trial], wanted: list, names: list[str], seed: int) -> None:
+    """Raise the message of the mistake that gives what the answer gave wherever no other mistake came between.
+
+    It takes half of the cases that went wrong, two of them like no other mistake: the rest may be chance.
+    """
+    failed = sum(departure(trial, want, exercise) is not None for trial, want in zip(trials, wanted, strict=True))
+    explained = {mistake.message: set() for mistake in exercise.mistakes}
+    for mistake in exercise.mistakes:
+        explained[mistake.message] |= _explained(call, mistake, exercise, trials, wanted, names, seed)
+    for message, cases in sorted(explained.items(), key=lambda item: -len(item[1])):
+        others = set().union(*(them for other, them in explained.items() if other != message))
+        if 2 * len(cases) >= failed and len(cases - others) >= 2:
+            raise Wrong(
+                f"{message}{AMONG_OTHERS}{len(cases)} of the {failed} cases that went wrong: there is more to mend.)"
+            )
+
+
+def _explained(call, mistake: Mistake, exercise, trials: list[Trial], wanted: list, names, seed: int) -> set[int]:
+    """The cases in which answer and mistake go wrong alike; none if the mistake shows where the answer is right."""
+    found = set()
+    for index, (trial, want) in enumerate(zip(trials, wanted, strict=True)):
+        model = attempt(call, mistake.wrong, trial.case, names, seed)
+        if departure(model, want, exercise) is None:
+            continue
+        if departure(trial, want, exercise) is None:
+            return set()
+        if _likeness(trial, model, exercise) == SAME_VALUE:
+            found.add(index)
+    return found
+
+
+AMONG_OTHERS = " (This explains "
+
+
+def told_mistake(verdict: str, messages: list[str]) -> str:
+    """Which of the mistakes' messages a verdict tells, as the only one or as one of several; "" if none."""
+    told = verdict.split(AMONG_OTHERS)[0]
+    return told if told in messages else ""
 
 
 SAME_VALUE = 3  # the closest likeness

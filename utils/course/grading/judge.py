@@ -39,7 +39,7 @@ class Row:
     exercise: str
     status: str
     message: str
-    misconception: bool = False  # the message is that of a mistake which the course has a model of
+    misconception: str = ""  # the message of the mistake, if the course has a model of it
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -119,7 +119,7 @@ class Judge:
                 rows.append(Row(lesson, exercise_id, NOT_GRADED, text))
             else:
                 status, message = self._verdict(item, {**task, "exercise": exercise_id})
-                known = status == FAILED and any(message == clean(one.message) for one in item.mistakes)
+                known = checks.told_mistake(message, [clean(one.message) for one in item.mistakes])
                 rows.append(Row(lesson, exercise_id, status, message, known))
                 if status == PASSED:
                     task["passed"].append(exercise_id)

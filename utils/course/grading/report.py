@@ -130,7 +130,7 @@ def misconceptions(graded: list[Graded]) -> list[tuple[str, int, str, str]]:
     for one in graded:
         for row in one.rows:
             if row.status == FAILED:
-                message = on_one_line(row.message) if row.misconception else OTHER
+                message = on_one_line(row.misconception) or OTHER
                 who[row.exercise, message].add(one.submission.student)
     found = [(exercise, len(names), message, ", ".join(sorted(names))) for (exercise, message), names in who.items()]
     return sorted(found, key=lambda row: (_place(row[0]), -row[1], row[2]))

@@ -31,7 +31,7 @@ def mask_cases(generator):
         Case((5, 1)),
         Case((7, 2, True), note="causal"),
         Case((8, 3)),
-        Case((6, 2, False)),
+        Case((8, 4, False)),
         Case((9, 4, True), note="causal"),
         Case((3, 5), note="a window longer than the sentence"),
         Case((3, 4, True), note="causal, and a window longer than the sentence"),
