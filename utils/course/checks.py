@@ -94,8 +94,8 @@ def judge(answer, exercise, generator: torch.Generator) -> str:
 def compare(answer, exercise, generator: torch.Generator) -> None:
     """Raise `Wrong` unless `answer` does what the reference does and has the exercise's properties.
 
-    The order of messages: known mistakes, then structure (exceptions, types, shapes), then the exercise's
-    properties, then a known mistake among others, then plain values, then side effects, state, dtypes and gradients.
+    The order of messages: a known mistake, exceptions, a known mistake among others, structure (types, shapes), the
+    exercise's properties, plain values, and only then side effects, state, dtypes and gradients.
     """
     exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
     call = watched(caller(exercise), own=(exercise.reference, *(mistake.wrong for mistake in exercise.mistakes)))
@@ -108,9 +108,11 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     departures = [departure(trial, want, exercise) for trial, want in zip(trials, wanted, strict=True)]
     if any(departures):
         _known_mistakes(call, exercise, trials, wanted, names, seed)
+        shown = _smallest(trials, departures, "structure")
+        if shown is None or shown[0].error is None:  # an exception of the answer's own comes first
+            _one_mistake_of_several(call, exercise, trials, wanted, names, seed)
         _structure(trials, departures, names)
         _properties(call, answer, exercise, generator)  # their words say more than two columns of numbers
-        _one_mistake_of_several(call, exercise, trials, wanted, names, seed)
         _smallest_failure(trials, departures, names)
     _inputs_unchanged(trials)
     _no_memory_of_calls(call, answer, exercise, generator, trials, names, seed)
