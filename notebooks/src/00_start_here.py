@@ -33,18 +33,18 @@ lesson("00")
 # ## The map
 #
 # This is the machine that you will have built by lesson 06. Each part carries the number of the lesson that adds it.
-# Lesson 07 trains it on real text and loads published weights into it; lesson 08 measures what it costs.
+# Lesson 07 pretrains it on real text, lesson 08 fine-tunes it and loads published weights into its encoder, and lesson 09 measures what it costs.
 
 # %% slideshow={"slide_type": "-"}
 show(
     course_map(),
     alt="The Transformer with its parts: softmax attention from lesson 01 stands inside every box; lesson 02 adds "
     "several looks, 03 attention to the source, 04 self-attention, positions, masks and the feed-forward layer, "
-    "05 heads, residuals and norms, 06 the whole, 07 pretraining, 08 cost and scale.",
+    "05 heads, residuals and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scale.",
 )
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In a hurry? The short path 01, 02, 04, 05, 06, 07 makes sense without 03 and 08.
+# In a hurry? The short path 01, 02, 04, 05, 06, 07, 08 makes sense without 03 and 09.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Come back to this picture at the start of every lesson and point at the part of the day.

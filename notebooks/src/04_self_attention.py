@@ -160,7 +160,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *bank* found *river* in one sentence and *rob* in the other. In a trained model nobody sets the vectors by hand: lesson 07 looks for this in a
+# *bank* found *river* in one sentence and *rob* in the other. In a trained model nobody sets the vectors by hand: lesson 08 looks for this in a
 # real one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}

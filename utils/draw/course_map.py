@@ -35,11 +35,12 @@ SIDE = (
     ("04", "self-attention, order, the future"),
     ("05", "several heads, residuals, norms"),
     ("06", "the whole machine"),
-    ("07", "subwords; pretrain all, fine-tune"),
-    ("08", "what all of it costs, what scale buys"),
+    ("07", "subword tokens, pretraining"),
+    ("08", "fine-tuning, published weights"),
+    ("09", "what all of it costs, what scale buys"),
 )
-SHADES = {"01": BLUE, "02": ORANGE, "03": GREEN, "04": SKY, "05": PINK, "06": RED, "07": YELLOW, "08": GREY}
-DARK = {"01", "08"}  # shades on which white letters are readable
+SHADES = {"01": BLUE, "02": ORANGE, "03": GREEN, "04": SKY, "05": PINK, "06": RED, "07": YELLOW, "08": "#8CD3B8", "09": GREY}
+DARK = {"01", "09"}  # shades on which white letters are readable
 
 
 def course_map():
@@ -51,14 +52,14 @@ def course_map():
     decoder = _column(axes, DECODER, 4.35, "decoder", frame=(3, 8))
     _elbow(axes, encoder[6], decoder[5])
     for row, (lesson, words) in enumerate(SIDE):
-        y = 6.1 - 0.74 * row
+        y = 6.2 - 0.66 * row
         axes.add_patch(_box(8.25, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
         axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_ink(lesson))
         axes.text(9.05, y, words, va="center", fontsize=12)
-        if lesson not in ("03", "08"):
+        if lesson not in ("03", "09"):
             axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
-    axes.text(8.0, 6.1 - 0.74 * len(SIDE), "●  the short path", va="center", fontsize=12)
-    axes.set_title("Eight lessons, one machine: what each lesson adds", fontsize=17)
+    axes.text(8.0, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
+    axes.set_title("Nine lessons, one machine: what each lesson adds", fontsize=17)
     return figure
 
 

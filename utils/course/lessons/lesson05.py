@@ -1204,7 +1204,7 @@ register(
             ),
             Mistake(
                 norm_with(lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()),
-                "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 08): subtract it first.",
+                "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 09): subtract it first.",
             ),
             Mistake(
                 norm_with(lambda x, eps: x / (variance_of(x) + eps).sqrt()),

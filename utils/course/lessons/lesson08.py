@@ -1,1442 +1,483 @@
-"""Lesson 08: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 08: its exercises with common mistakes, and its guess-first questions."""
+
 
 import torch
-import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
-from utils.course.checks import Case, Mistake, Wrong, difference
+from utils.course.checks import Case, Mistake, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import (
-    HIDES,
-    WRONG_MASKS,
-    masked_by,
-    masked_late,
-    masked_with,
-    normal,
-    nowhere_somewhere,
-    some_looks,
-)
-from utils.course.lessons.lesson06 import whole
+from utils.course.lessons.common import normal
+from utils.course.lessons.lesson05 import expect_a_module
+from utils.course.lessons.lesson06 import up_to, whole
 from utils.course.quiz import Quiz, register_quiz
-from utils.models import attend, attention
-from utils.models.cheap_attention import linformer_attention, local_attention, local_attention_mask
-from utils.models.llama import rms_norm
-from utils.training import scaling
-from utils.training.digits import patches
+from utils.models import language
+from utils.training.fine_tuning import between
 
 
-# ---------------------------------------------------------------------------------------------- 8.1 the local mask
-def mask_cases(generator):
+# ---------------------------------------------------------------------------------------------- 8.1 the classifier
+class Classifier(language.Classifier):
+    """The reference as the lesson builds it."""
+
+    def __init__(self, body, dim, classes):
+        super().__init__(body, dim, classes)
+
+
+class Body(nn.Module):
+    """A body to try classifiers on: vectors that depend on who is real. It notes what it was given."""
+
+    def __init__(self, pieces, dim, seed):
+        super().__init__()
+        self.table = nn.Parameter(normal(torch.Generator().manual_seed(seed), pieces, dim))
+
+    def vectors(self, numbers, real=None):
+        if real is None:
+            real = torch.ones_like(numbers, dtype=torch.bool)
+        if real.shape != numbers.shape:
+            raise Wrong(
+                f"`self.body.vectors` was given `real` of shape {tuple(real.shape)}: hand it on as it is, {tuple(numbers.shape)}."
+            )
+        x = self.table[numbers]
+        share = real.to(x.dtype).unsqueeze(-1)
+        return x + 2 * (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True)
+
+    def forward(self, numbers, real=None):
+        raise Wrong("`self.body(...)` gives logits over pieces: its vectors are `self.body.vectors(numbers, real)`.")
+
+
+def run_classifier(answer, seed, pieces, dim, classes, numbers, real):
+    """Build the classifier on a body and call it."""
+    body = Body(pieces, dim, seed)
+    model = expect_a_module(answer, "Classifier", body, dim, classes)
+    head = getattr(model, "head", None)
+    if getattr(model, "body", None) is not body or not isinstance(head, nn.Linear):
+        raise Wrong(
+            "`self.body` or `self.head` is not as `__init__` made it: put its lines back, only `forward` is yours."
+        )
+    numbers_of = torch.Generator().manual_seed(seed + 1)
+    head.weight.data.copy_(normal(numbers_of, classes, dim))
+    head.bias.data.copy_(normal(numbers_of, classes))
+    return model(numbers, real)
+
+
+def classifier_cases(generator):
+    def one(n, lengths, note, pieces=9, dim=5, classes=3):
+        seed, numbers = int(whole(generator, 10_000)), whole(generator, pieces, len(lengths), n)
+        return Case((seed, pieces, dim, classes, numbers, up_to(lengths, n)), note=note)
+
     return [
-        Case((5, 1)),
-        Case((7, 2, True), note="causal"),
-        Case((8, 3)),
-        Case((8, 4, False)),
-        Case((9, 4, True), note="causal"),
-        Case((3, 5), note="a window longer than the sentence"),
-        Case((3, 4, True), note="causal, and a window longer than the sentence"),
-        Case((1, 2), note="one token"),
+        one(6, (4, 6, 2), "texts of several lengths"),
+        one(4, (4, 4), "no padding", dim=4, classes=6),
+        one(3, (1, 3, 2), "as many texts as pieces", dim=3),
+        one(5, (1, 5), "a text of one piece", classes=2),
+        one(7, (3,), "one text", dim=8),
     ]
 
 
-def ahead_of(n):
-    """(n, n): how many places behind token i token j stands; below 0, before it."""
-    places = torch.arange(n)
-    return places - places[:, None]
+def classifier_with(
+    given=lambda real: real,
+    pool=language.mean_of_real,
+    last=lambda self, pooled: self.head(pooled),
+):
+    """The classifier with parts that can be replaced by wrong ones."""
+
+    def forward(self, numbers, real=None):
+        return last(self, pool(self.body.vectors(numbers, given(real)), real))
+
+    return type("Classifier", (Classifier,), {"forward": forward})
 
 
-def in_window(ahead, window):
-    return ahead.abs() <= window
+def last_real(vectors, real):
+    return vectors[torch.arange(len(vectors)), real.sum(1) - 1]
 
 
-def mask_with(near=in_window, past=lambda ahead: ahead <= 0, results=lambda mask: mask):
-    """The mask with parts that can be replaced by wrong ones."""
-
-    def wrong(n, window, causal=False):
-        ahead = ahead_of(n)
-        mask = near(ahead, window)
-        return results(mask & past(ahead) if causal else mask)
-
-    return wrong
+def largest_real(vectors, real):
+    return vectors.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
 
 
-def in_one_block(n, window, causal=False):
-    block = torch.arange(n) // window
-    mask = block == block[:, None]
-    return mask.tril() if causal else mask
+def per_row_of_n(vectors, real):
+    return (vectors * real.unsqueeze(-1)).sum(1) / real.size(1)
 
 
-def round_the_end(ahead, window):
-    distance = ahead.abs()
-    return torch.minimum(distance, len(ahead) - distance) <= window
+def one_mean_for_all(vectors, real):
+    return vectors[real].mean(0)
 
 
-def by_slices(first=lambda start: max(0, start), behind=1):
-    """Row i from i - window to i + window by a slice, which can be wrong at both ends."""
-
-    def wrong(n, window, causal=False):
-        mask = torch.zeros(n, n, dtype=torch.bool)
-        for i in range(n):
-            mask[i, first(i - window) : i + 1 if causal else i + window + behind] = True
-        return mask
-
-    return wrong
-
-
-def window_lost_if_causal(n, window, causal=False):
-    ahead = ahead_of(n)
-    return ahead <= 0 if causal else in_window(ahead, window)
+def body_and_head_learn(answer, generator):
+    """Gradients reach both the new layer and the body."""
+    seed, pieces, dim, classes, numbers, real = classifier_cases(generator)[0].args
+    model = answer.answer(Body(pieces, dim, seed), dim, classes)
+    nn.init.normal_(model.head.weight)
+    model(numbers, real).square().sum().backward()
+    for parameter, name in ((model.body.table, "body"), (model.head.weight, "new layer")):
+        if parameter.grad is None or not parameter.grad.abs().max() > 0:
+            raise Wrong(
+                f"No gradient reaches the {name}: `detach`, `.data` or `torch.no_grad` cut it. Freezing "
+                "is decided by who trains, with `requires_grad_(False)`."
+            )
 
 
 register(
     Exercise(
         id="8.1",
-        title="the local mask",
+        title="a classifier on top",
         level="easy",
-        minutes=5,
-        reference=local_attention_mask,
-        cases=mask_cases,
+        minutes=8,
+        reference=Classifier,
+        cases=classifier_cases,
+        call=run_classifier,
+        methods=("forward",),
+        tolerance=1e-3,
+        properties=[body_and_head_learn],
         mistakes=[
             Mistake(
-                mask_with(near=lambda ahead, window: ahead.abs() < window),
-                "The window is one place short: a token exactly `window` places away may be looked at, `<=`.",
+                classifier_with(pool=lambda vectors, real: vectors.mean(1)),
+                "The mean runs over padding as well: sum the vectors of the real pieces and divide by how many they are.",
             ),
             Mistake(
-                mask_with(near=lambda ahead, window: ahead.abs() <= window + 1),
-                "The window is one place too long: the farthest token is `window` places away.",
+                classifier_with(given=lambda real: None, pool=lambda vectors, real: vectors.mean(1)),
+                "`real` is not used at all: the body needs it, and the mean runs over the real pieces only.",
             ),
             Mistake(
-                mask_with(near=lambda ahead, window: ahead.abs() <= window // 2),
-                "`window` was taken for the whole width: it is how far a token sees to each side.",
+                classifier_with(given=lambda real: None),
+                "The body does not know what is padding: `self.body.vectors(numbers, real)`.",
             ),
             Mistake(
-                mask_with(near=lambda ahead, window: ahead <= window),
-                "All tokens before are in sight, however far: the distance has a sign, take its size with `.abs()`.",
+                classifier_with(pool=per_row_of_n),
+                "The padding was left out of the sum, but counted in the mean: divide by the number of real pieces, "
+                "`real.sum(1, keepdim=True)`.",
             ),
             Mistake(
-                mask_with(near=lambda ahead, window: ahead >= -window),
-                "All tokens behind are in sight, however far: the distance has a sign, take its size with `.abs()`.",
+                classifier_with(pool=lambda vectors, real: (vectors * real.unsqueeze(-1)).sum(1)),
+                "That is the sum: without the division a long text has a larger vector. Divide by the number of real pieces.",
             ),
             Mistake(
-                mask_with(past=lambda ahead: torch.ones_like(ahead, dtype=torch.bool)),
-                "`causal` has no effect: with it, nobody looks at a token that comes later.",
+                classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real).nan_to_num()),
+                "The mean runs over the padding: `real` is True at the pieces.",
             ),
             Mistake(
-                lambda n, window, causal=False: local_attention_mask(n, window, True),
-                "It is always causal: without `causal`, the window reaches to both sides.",
+                classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real)),
+                "The mean runs over the padding, and is NaN where there is none: `real` is True at the pieces.",
             ),
             Mistake(
-                lambda n, window, causal=False: local_attention_mask(n, window, not causal),
-                "`causal` is turned round: the later tokens are hidden if it is True.",
+                classifier_with(pool=lambda vectors, real: vectors[:, 0]),
+                "Only the first piece was used: some models do that, here it is the mean over the real pieces.",
             ),
             Mistake(
-                mask_with(past=lambda ahead: ahead >= 0),
-                "Causal, it hides the past: row i is token i, and later tokens are columns to the right of the "
-                "diagonal.",
+                classifier_with(pool=lambda vectors, real: vectors[:, -1]),
+                "Only the last place was used, which may be padding: the mean over the real pieces.",
             ),
             Mistake(
-                mask_with(past=lambda ahead: ahead < 0),
-                "Causal, no token may look at itself: it may, only those behind it are hidden.",
+                classifier_with(pool=last_real),
+                "Only the last real piece was used: the mean over all real pieces.",
             ),
             Mistake(
-                mask_with(near=lambda ahead, window: in_window(ahead, window) & (ahead != 0)),
-                "No token may look at itself: a token is 0 places away from itself, and that is inside every window.",
+                classifier_with(pool=largest_real),
+                "That is the largest value of each feature: the mean over the real pieces is asked for.",
             ),
             Mistake(
-                window_lost_if_causal,
-                "Causal, the window is lost: a token looks back `window` places, not to the beginning.",
+                classifier_with(pool=one_mean_for_all),
+                "One mean for the whole batch: each text has its own, (b, dim).",
             ),
             Mistake(
-                mask_with(results=lambda mask: ~mask),
-                "The mask is turned round: True means 'may look'.",
+                classifier_with(pool=lambda vectors, real: vectors.mean(-1)),
+                "The mean ran over the features: over the pieces of each text, axis 1.",
             ),
             Mistake(
-                in_one_block,
-                "That cuts the sentence into blocks, and neighbours on two sides of a cut cannot see each other: each "
-                "token has a window of its own, around itself.",
+                classifier_with(pool=lambda vectors, real: vectors),
+                "Every piece got its own answer: one for each text, (b, classes). The mean comes before the linear layer.",
             ),
             Mistake(
-                mask_with(near=round_the_end),
-                "The window goes on round the end, from the last token to the first: a sentence is no ring.",
+                classifier_with(last=lambda self, pooled: pooled),
+                "The mean came back as it is: `self.head` makes logits of it, one for each class.",
             ),
             Mistake(
-                by_slices(first=lambda start: start),
-                "The first tokens see nothing, or too little: a slice that begins below 0 counts from the end, so "
-                "begin at `max(0, i - window)`.",
+                classifier_with(last=lambda self, pooled: self.head(pooled).softmax(-1)),
+                "Probabilities came back: logits are wanted, the loss takes its own softmax.",
             ),
             Mistake(
-                by_slices(behind=0),
-                "To the right the window is one place short: the end of a slice is not included, `i + window + 1`.",
+                classifier_with(last=lambda self, pooled: self.head(pooled).log_softmax(-1)),
+                "Log-probabilities came back: logits are wanted, the loss takes its own softmax.",
             ),
             Mistake(
-                mask_with(results=lambda mask: mask.float()),
-                "Those are the numbers 0.0 and 1.0: a mask is bool, which a comparison gives.",
-            ),
-            Mistake(
-                mask_with(results=lambda mask: mask.long()),
-                "Those are the numbers 0 and 1: a mask is bool, which a comparison gives.",
-            ),
-            Mistake(
-                mask_with(results=lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))),
-                "That is to be added to scores; a mask of this course is bool, and `attention` makes minus infinity "
-                "of it.",
-            ),
-            Mistake(
-                mask_with(results=lambda mask: mask.unsqueeze(0)),
-                "There is an axis too many: (n, n). It serves every sentence of a batch as it is.",
+                classifier_with(last=lambda self, pooled: self.head(pooled).argmax(-1)),
+                "The likeliest class came back: logits are wanted, or there is nothing to learn from.",
             ),
         ],
         hints=[
-            "`places = torch.arange(n)`; then `places - places[:, None]` says for row i and column j how many places "
-            "behind i token j stands.",
-            "Near: the size of that number is at most `window`.",
-            "Causal: it must not be above 0 either. `&` joins two masks.",
+            "`self.body.vectors(numbers, real)` is (b, n, dim).",
+            "`real.unsqueeze(-1)` is (b, n, 1): times it, the padding is 0 and adds nothing to the sum.",
+            "Divide the sum by `real.sum(1, keepdim=True)`, (b, 1); then `self.head`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 8.2 in blocks
-def local_cases(generator):
-    def one(b, heads, n, d, window, note=""):
-        return Case((*(normal(generator, b, heads, n, d) for _ in range(3)), window), note=note)
+# ---------------------------------------------------------------------------------------------- 8.2 a low-rank adapter
+class LowRank(language.LowRank):
+    """The reference as the lesson calls it."""
+
+    def __init__(self, linear, rank, scale=1.0):
+        super().__init__(linear, rank, scale)
+
+
+def run_low_rank(answer, seed, inputs, outputs, rank, scale, x):
+    """Build the adapter around a frozen layer: what it gives at first, and with other numbers in `down` and `up`."""
+    numbers = torch.Generator().manual_seed(seed)
+    linear = nn.Linear(inputs, outputs)
+    linear.weight.data.copy_(normal(numbers, outputs, inputs))
+    linear.bias.data.copy_(normal(numbers, outputs))
+    before = linear.weight.detach().clone()
+    options = () if scale == 1.0 else (scale,)
+    layer = expect_a_module(answer, "LowRank", linear, rank, *options)
+    require_parts(layer, inputs, outputs, rank)
+    at_first = layer(x)
+    if at_first is None:
+        raise Wrong("`forward` returned nothing: it ends with `return`.")
+    layer.down.data.copy_(normal(numbers, rank, inputs))
+    layer.up.data.copy_(normal(numbers, outputs, rank))
+    result = layer(x)
+    if not torch.equal(linear.weight, before):
+        raise Wrong("The frozen weight was changed: it stays, and the adapter is added to what it gives.")
+    return at_first.detach(), result
+
+
+def require_parts(layer, inputs, outputs, rank):
+    """The parameters, by name, shape, start and who learns."""
+    given, shapes = dict(layer.named_parameters()), {"down": (rank, inputs), "up": (outputs, rank)}
+    for name, shape in shapes.items():
+        if name not in given:
+            kind = a_thing(getattr(layer, name)) if hasattr(layer, name) else "missing"
+            raise Wrong(f"`self.{name}` is {kind}: make it an `nn.Parameter` of shape {shape}, or nothing learns it.")
+        if tuple(given[name].shape) != shape:
+            names = {"down": "(rank, inputs)", "up": "(outputs, rank)"}
+            raise Wrong(
+                f"`self.{name}` has shape {tuple(given[name].shape)}: expected {names[name]}, here {shape}, as a linear layer "
+                "has its weight."
+            )
+        if not given[name].requires_grad:
+            raise Wrong(f"`self.{name}` is frozen: it is what learns.")
+    learns = [name for name in given if name not in shapes and given[name].requires_grad]
+    if learns:
+        raise Wrong(
+            f"`{learns[0]}` still learns: freeze the given layer, `linear.requires_grad_(False)`, or nothing is saved."
+        )
+    if layer.down.abs().max() == 0:
+        start = "Both start at zero" if layer.up.abs().max() == 0 else "`self.down` starts at zero"
+        raise Wrong(
+            f"{start}: `self.up` does, `self.down` starts with random numbers. "
+            + ("Two zeros have no gradient, neither would ever move." if "Both" in start else "")
+        )
+    if layer.up.abs().max() > 0:
+        raise Wrong(
+            "`self.up` starts with random numbers, so the layer does something else than the pretrained one before any "
+            "training: start it at zero."
+        )
+
+
+def low_rank_cases(generator):
+    def one(inputs, outputs, rank, shape, note, scale=1.0):
+        return Case(
+            (int(whole(generator, 10_000)), inputs, outputs, rank, scale, normal(generator, *shape, inputs)), note=note
+        )
 
     return [
-        one(2, 3, 7, 4, 2, "a length that is no multiple of the window"),
-        one(2, 1, 6, 5, 3, "a multiple of the window"),
-        one(1, 2, 5, 3, 1, "a window of one place"),
-        one(3, 2, 4, 5, 6, "a window longer than the sentence"),
-        one(1, 2, 1, 3, 2, "one token"),
-        one(2, 1, 23, 3, 4, "a longer sentence"),
+        one(6, 9, 2, (3, 4), "more outputs than inputs"),
+        one(8, 5, 3, (2, 3), "fewer outputs, and a scale", scale=0.5),
+        one(4, 4, 2, (3,), "a square layer", scale=2.0),
+        one(5, 7, 1, (2, 2), "rank one"),
+        one(3, 3, 3, (4,), "full rank", scale=0.25),
+        one(5, 4, 2, (1, 3), "one sentence"),
     ]
 
 
-def root(query):
-    return query.size(-1) ** -0.5
+def low_rank_with(
+    added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T), base=lambda self, x: self.linear(x), init=None
+):
+    """The adapter with parts that can be replaced by wrong ones; init(self) runs after the right `__init__`."""
+
+    def start(self, linear, rank, scale=1.0):
+        LowRank.__init__(self, linear, rank, scale)
+        if init is not None:
+            init(self)
+
+    def forward(self, x):
+        return base(self, x) + added(self, x)
+
+    return type("LowRank", (LowRank,), {"__init__": start, "forward": forward})
 
 
-def all_pairs_with(looks=local_attention_mask, scale=root, look=attend):
-    """The result by way of all pairs, with parts that can be replaced by wrong ones."""
-
-    def wrong(query, key, value, window):
-        scores = query @ key.transpose(-2, -1) * scale(query)
-        return look(scores, value, looks(query.size(-2), window))[0]
-
-    return wrong
-
-
-def blocks_apart(n, window):
-    """(n, n): how many blocks behind the block of token i that of token j stands."""
-    block = torch.arange(n) // window
-    return block - block[:, None]
-
-
-def in_blocks(x, size):
-    """(..., n, d) to (..., blocks, size, d), with zeros at the end."""
-    return F.pad(x, (0, 0, 0, -x.size(-2) % size)).unflatten(-2, (-1, size))
-
-
-def zeros_at_the_ends(x):
-    """Each block between its two neighbours."""
-    around = F.pad(x, (0, 0, 0, 0, 1, 1))
-    return torch.cat([around[..., :-2, :, :], x, around[..., 2:, :, :]], -2)
-
-
-def round_the_ends(x):
-    return torch.cat([x.roll(1, -3), x, x.roll(-1, -3)], -2)
-
-
-def blocks_with(around=zeros_at_the_ends, looks=lambda near, real: near & real, scale=root, look=attend, cut=True):
-    """The result in blocks as long as the window, with parts that can be replaced by wrong ones."""
-
-    def wrong(query, key, value, window):
-        n = query.size(-2)
-        near = in_window(torch.arange(-window, 2 * window) - torch.arange(window)[:, None], window)
-        real = around(in_blocks(torch.ones(n, 1), window)).transpose(-2, -1) > 0
-        keys, values = (around(in_blocks(x, window)) for x in (key, value))
-        scores = in_blocks(query, window) @ keys.transpose(-2, -1) * scale(query)
-        found = look(scores, values, looks(near, real).expand(real.size(0), window, -1))[0].flatten(-3, -2)
-        return found[..., :n, :] if cut else found
-
-    return wrong
-
-
-def gathered_with(places, looks=lambda place, n: torch.ones_like(place, dtype=torch.bool), axis=-1):
-    """Each query with 2 window + 1 keys of its own, `places(place, n)` of them; axis: over which the softmax runs."""
-
-    def wrong(query, key, value, window):
-        n = query.size(-2)
-        place = torch.arange(n)[:, None] + torch.arange(-window, window + 1)
-        found = places(place, n)
-        scores = (query.unsqueeze(-2) * key[:, :, found]).sum(-1) * root(query)
-        weights = scores.masked_fill(~looks(place, n), float("-inf")).softmax(axis)
-        return (weights.unsqueeze(-1) * value[:, :, found]).sum(-2)
-
-    return wrong
-
-
-def over_the_queries(filler):
-    return lambda scores, value, mask: (scores.masked_fill(~mask, filler).softmax(-2) @ value, None)
-
-
-class Counted(TorchFunctionMode):
-    """While it is on: `compared`, how many scores and weights are made; `largest`, the bytes of the largest tensor.
-
-    Whatever way an answer goes, each pair that it compares is a number in a product or in a softmax. Of a view only
-    the tensor behind it counts, however large it looks.
-    """
-
-    PRODUCTS = {"matmul", "mm", "bmm", "addmm", "baddbmm", "mv", "dot", "einsum", "tensordot", "cdist"}
-
-    def __init__(self):
-        super().__init__()
-        self.compared = self.largest = 1
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        name = getattr(func, "__name__", "").strip("_")
-        for made in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(made, torch.Tensor):
-                self.largest = max(self.largest, bytes_behind(made))
-                if name in self.PRODUCTS or "softmax" in name or name == "exp" or each_with_each(name, made, args):
-                    self.compared += made.numel()
-        if name == "scaled_dot_product_attention":  # its scores are made out of sight
-            query, key = (
-                args[place] if place < len(args) else kwargs[side] for place, side in enumerate(("query", "key"))
-            )
-            self.compared += query[..., 0].numel() * key.size(-2)
-        return result
-
-
-def bytes_behind(tensor):
-    try:
-        return tensor.untyped_storage().nbytes()
-    except (RuntimeError, NotImplementedError):  # sparse ones have no storage, and those inside `vmap` do not show it
-        return 0
-
-
-def each_with_each(name, made, args):
-    """A product without a sum, with more numbers than either factor has."""
-    factors = [factor.numel() for factor in args if isinstance(factor, torch.Tensor)]
-    return name in ("mul", "rmul", "multiply") and all(made.numel() > numbers for numbers in factors)
-
-
-# Three times the length: three times as much, or nine times. In between are blocks that a short sentence does not fill.
-SHORT, LONG, TOO_MUCH = 250, 750, 5.5
-WIDE = 32
-IN_BLOCKS = 2 * 3 * WIDE  # scores and weights that each token has in blocks as long as the window
-
-
-def the_cost_is_linear(answer, generator):
-    def right(output, args):
-        return difference(output, local_attention(*args), 1e-3) is None
-
-    if not all(right(answer(*case.args), case.args) for case in local_cases(generator)):
-        return  # wrong values are told as such
-    found = []
-    for n in (SHORT, LONG):
-        args = *(normal(generator, 1, 1, n, 2) for _ in range(3)), 3
-        with Counted() as counted:
-            output = answer(*args)
-        if not right(output, args):
-            return
-        found.append(counted)
-    short, long = found
-    if long.compared > TOO_MUCH * short.compared:
+def small_start(answer, generator):
+    """The spread of A at the start, measured on a layer large enough to tell."""
+    layer = answer.answer(nn.Linear(400, 30), 20)
+    spread = float(layer.down.std())
+    if not 0.01 <= spread <= 0.25:
         raise Wrong(
-            "The result is right, but it still compares all n² pairs, and the mask throws most of them away: compare "
-            "each block of queries with three blocks of keys alone. A sentence three times as long made "
-            f"{long.compared / short.compared:.0f} times as many scores."
+            f"With 400 inputs the numbers in `self.down` have a spread of {spread:.2g}: about 1 / sqrt(inputs) = 0.05, so that "
+            "what it makes of x is as large as x."
         )
-    if long.largest > TOO_MUCH * short.largest:
+    if abs(float(layer.down.mean())) > spread / 2:
         raise Wrong(
-            "The result is right and few pairs are compared, but something of n x n is still made on the way, such as "
-            "a mask to cut pieces from: make it for a block, (window, 3 window), out of the places alone."
-        )
-    args = *(normal(generator, 1, 1, LONG, 2) for _ in range(3)), WIDE
-    with Counted() as counted:
-        answer(*args)
-    if counted.compared > 10 * LONG * IN_BLOCKS:
-        raise Wrong(
-            f"The result is right and the cost grows with n alone, but with a window of {WIDE} it makes "
-            f"{counted.compared / LONG:,.0f} scores and weights for each token, where blocks as long as the window need "
-            f"{IN_BLOCKS}: are there more blocks than the sentence fills?"
+            f"The numbers in `self.down` have a mean of {float(layer.down.mean()):.2g}: draw them around 0, with `torch.randn`."
         )
 
 
-KEYS_OF_NOTHING = (
-    "The zeros before the first and behind the last token count as keys: a score of 0 is not a weight of 0. Hide the "
-    "places below 0 and from n on."
-)
-ROUND_THE_ENDS = (
-    "The first tokens look at the last ones: `roll`, or a place below 0, goes round the end. Before the first block "
-    "and behind the last there is nothing."
-)
-HIDES_THE_NEAR = "The mask is turned round: True means 'may look', and those are the near keys."
-ZERO_IS_SEEN = (
-    "Hidden scores became 0, and e to the 0 is 1: hide them with minus infinity, or pass the mask to `attention`."
-)
-TOO_LATE = "The mask came after the softmax, so the weights of a query no longer add up to 1: pass it to `attention`."
-OVER_THE_QUERIES = "Softmax ran over the queries: the weights of each query sum to 1 over its keys, the last axis."
+def only_the_adapter_learns(answer, generator):
+    layer = answer.answer(nn.Linear(5, 4), 2)
+    layer.up.data.normal_(generator=generator)
+    layer(normal(generator, 3, 5)).square().sum().backward()
+    for name in ("down", "up"):
+        if getattr(layer, name).grad is None:
+            raise Wrong(f"No gradient reaches `self.{name}`: `detach`, `.data` or `torch.no_grad` cut it.")
+
 
 register(
     Exercise(
         id="8.2",
-        title="attention in blocks",
-        level="hard",
-        minutes=20,
-        reference=local_attention,
-        cases=local_cases,
+        title="a low-rank adapter",
+        level="medium",
+        minutes=12,
+        reference=LowRank,
+        cases=low_rank_cases,
+        call=run_low_rank,
+        methods=("__init__", "forward"),
         gradient=True,
+        output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[the_cost_is_linear],
+        properties=[small_start, only_the_adapter_learns],
         mistakes=[
             Mistake(
-                all_pairs_with(
-                    looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) == 0)
+                low_rank_with(added=lambda self, x: x @ self.down.T @ self.up.T),
+                "`scale` has no effect: times it goes what the adapter adds.",
+            ),
+            Mistake(
+                low_rank_with(
+                    base=lambda self, x: self.scale * self.linear(x),
+                    added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T),
                 ),
-                "Each block sees its own keys only: near the edge of a block the window reaches into the block before "
-                "and the one behind.",
+                "The frozen layer was scaled as well: only what the adapter adds is.",
             ),
             Mistake(
-                all_pairs_with(
-                    looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) >= 0)
-                ),
-                "The keys of the block before are missing: the first queries of a block look back into it.",
+                low_rank_with(base=lambda self, x: 0.0),
+                "The frozen layer is missing: the adapter is added to what it gives, `self.linear(x)`.",
             ),
             Mistake(
-                all_pairs_with(
-                    looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) <= 0)
-                ),
-                "The keys of the block behind are missing: the last queries of a block look ahead into it.",
+                low_rank_with(added=lambda self, x: 0.0),
+                "The adapter has no effect: add scale * up (down x).",
             ),
             Mistake(
-                blocks_with(looks=lambda near, real: real),
-                "Each query looks at all keys of three blocks: at most `window` places away, so a mask is needed "
-                "inside the blocks.",
+                low_rank_with(base=lambda self, x: x @ self.linear.weight.T),
+                "The bias of the frozen layer is lost: call the layer, `self.linear(x)`.",
             ),
             Mistake(
-                blocks_with(looks=lambda near, real: torch.ones_like(real)),
-                "Nothing is masked: a query looks at all keys of three blocks, also at the zeros that fill them up.",
-            ),
-            Mistake(blocks_with(looks=lambda near, real: near), KEYS_OF_NOTHING),
-            Mistake(blocks_with(around=round_the_ends, looks=lambda near, real: near), ROUND_THE_ENDS),
-            Mistake(blocks_with(around=round_the_ends), ROUND_THE_ENDS),
-            Mistake(gathered_with(lambda place, n: place % n), ROUND_THE_ENDS),
-            Mistake(
-                gathered_with(lambda place, n: place.clamp(0, n - 1)),
-                "The first and the last key count several times: places beyond the ends were moved to the end. Hide "
-                "them.",
+                low_rank_with(added=lambda self, x: self.scale * torch.relu(x @ self.down.T) @ self.up.T),
+                "There is a non-linearity between the two maps: without it their product is one matrix, which can be added to the "
+                "frozen one after training.",
             ),
             Mistake(
-                all_pairs_with(looks=lambda n, window: ahead_of(n).abs() < window),
-                "The window is one place short: a key exactly `window` places away counts, `<=`.",
+                low_rank_with(added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T) / self.down.size(0)),
+                "It was divided by the rank: some do, here `scale` is used as it is.",
             ),
             Mistake(
-                all_pairs_with(looks=lambda n, window: ahead_of(n).abs() <= window + 1),
-                "The window is one place too long: the farthest key is `window` places away.",
+                low_rank_with(added=lambda self, x: self.scale**2 * (x @ self.down.T @ self.up.T)),
+                "`scale` was used twice: once is enough.",
             ),
             Mistake(
-                all_pairs_with(looks=lambda n, window: ahead_of(n).abs() <= window // 2),
-                "`window` was taken for the whole width: it is how far a query sees to each side.",
-            ),
-            Mistake(
-                all_pairs_with(looks=lambda n, window: local_attention_mask(n, window, True)),
-                "It looks back only: the window reaches to both sides.",
-            ),
-            Mistake(
-                all_pairs_with(looks=lambda n, window: local_attention_mask(n, window, True).T),
-                "It looks ahead only: the window reaches to both sides.",
-            ),
-            Mistake(
-                all_pairs_with(looks=by_slices(first=lambda start: start)),
-                "The first tokens see nothing, or too little: a slice that begins below 0 counts from the end, so "
-                "begin at `max(0, i - window)`.",
-            ),
-            Mistake(
-                all_pairs_with(looks=by_slices(behind=0)),
-                "To the right the window is one place short: the end of a slice is not included, `i + window + 1`.",
-            ),
-            Mistake(
-                all_pairs_with(looks=lambda n, window: None),
-                "`window` has no effect: that is attention to all keys.",
-            ),
-            Mistake(all_pairs_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
-            Mistake(blocks_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
-            Mistake(blocks_with(look=over_the_queries(-1e9)), OVER_THE_QUERIES),
-            Mistake(
-                gathered_with(
-                    lambda place, n: place.clamp(0, n - 1), lambda place, n: (place >= 0) & (place < n), axis=-2
-                ),
-                OVER_THE_QUERIES,
-            ),
-            Mistake(
-                blocks_with(scale=lambda query: 1.0),
-                "The scores were not scaled: divide them by the root of d, as `attention` does.",
-            ),
-            Mistake(
-                blocks_with(scale=lambda query: 1 / query.size(-1)),
-                "The scores were divided by d: it is the root of d.",
-            ),
-            Mistake(blocks_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(all_pairs_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(blocks_with(look=masked_late), TOO_LATE),
-            Mistake(all_pairs_with(look=masked_late), TOO_LATE),
-            Mistake(blocks_with(looks=lambda near, real: ~(near & real)), HIDES_THE_NEAR),
-            Mistake(
-                blocks_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, -torch.inf))), HIDES_THE_NEAR
-            ),
-            Mistake(blocks_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, -1e9))), HIDES_THE_NEAR),
-            Mistake(
-                blocks_with(cut=False),
-                "The zeros that fill up the last block came back as tokens: cut them off, `[..., :n, :]`.",
+                low_rank_with(added=lambda self, x: -self.scale * (x @ self.down.T @ self.up.T)),
+                "What the adapter makes was subtracted: add it.",
             ),
         ],
         hints=[
-            "Fill n up to a multiple of the window with `F.pad`, then `unflatten(-2, (-1, window))`: (b, heads, "
-            "blocks, window, d). All that a block of queries may look at is in the same block of keys, the one before "
-            "and the one behind.",
-            "Three blocks in a row: put a block of zeros at both ends, and `torch.cat` the blocks shifted by one, as "
-            "they are, and shifted the other way: (b, heads, blocks, 3 window, d).",
-            "The mask: a query stands at place i of its block, 0 to window - 1, a key at j, -window to 2 window - 1; "
-            "near if |i - j| <= window. And the key's place in the sentence, window * block + j, must be at least 0 "
-            "and below n.",
-            "`attention(queries, keys, values, mask)[0]`, then `flatten(-3, -2)` and `[..., :n, :]`.",
+            "`__init__`: `super().__init__()`, then keep `linear.requires_grad_(False)` and `scale`. `self.down` is an `nn.Parameter` of "
+            "(rank, linear.in_features) with random numbers, of spread 1 / sqrt(inputs).",
+            "`self.up` is an `nn.Parameter` of zeros, (linear.out_features, rank): at first the adapter adds nothing.",
+            "`forward`: `self.linear(x) + self.scale * (x @ self.down.T @ self.up.T)`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 8.3 few keys
-def few_keys(query, key, value, project):
-    """query, key, value (..., n, d), project (k, n) to output (..., n, d)."""
-    return linformer_attention(query, key, value, project)
+# ---------------------------------------------------------------------------------------------- 8.3 along the line
+def line_cases(generator):
+    def one(share, note, shapes=(("weight", (2, 3)), ("bias", (3,)))):
+        start = {name: normal(generator, *shape) for name, shape in shapes}
+        end = {name: normal(generator, *shape) for name, shape in shapes}
+        return Case((start, end, share), note=note)
 
-
-def few_cases(generator):
-    def one(shape, k, note=""):
-        return Case((*(normal(generator, *shape) for _ in range(3)), normal(generator, k, shape[-2])), note=note)
-
+    alike = (("first.weight", (2, 2)), ("second.weight", (2, 2)))
+    in_another_order = one(0.3, "the same names in another order", alike)
+    in_another_order.args = (in_another_order.args[0], dict(reversed(in_another_order.args[1].items())), 0.3)
     return [
-        one((2, 3, 7, 4), 5),
-        one((6, 3), 2, "one sentence without a batch axis"),
-        one((3, 5, 2), 4),
-        one((2, 4, 3), 1, "one mixture"),
-        one((2, 4, 4), 4, "all sizes equal"),
-        one((2, 3, 5), 6, "more mixtures than tokens"),
+        one(0.25, "a quarter of the way"),
+        one(0.0, "at the start"),
+        one(1.0, "at the end"),
+        one(0.5, "half way", alike),
+        in_another_order,
+        one(1.5, "beyond the end"),
+        one(-0.5, "before the start", (("gain", (4,)),)),
     ]
 
 
-def mixed(x, project):
-    return project @ x
-
-
-def few_with(
-    keys=mixed, values=mixed, scale=root, weigh=lambda scores: scores.softmax(-1), project=lambda project: project
-):
-    """Few keys with parts that can be replaced by wrong ones."""
-
-    def wrong(query, key, value, project_):
-        matrix = project(project_)
-        scores = query @ keys(key, matrix).transpose(-2, -1) * scale(query)
-        return weigh(scores) @ values(value, matrix)
+def line_with(mix):
+    def wrong(start, end, share):
+        return {name: mix(start[name], end[name], share) for name in start}
 
     return wrong
 
 
-def unmixed(x, project):
-    return x
+def matched_by_place(start, end, share):
+    pairs = zip(start.values(), end.values(), strict=True)
+    return {name: a + share * (b - a) for name, (a, b) in zip(start, pairs, strict=True)}
 
-
-def first_rows(x, project):
-    return x[..., : project.size(0), :]
-
-
-ONLY_THE_KEYS = (
-    "Only the keys became mixtures, so there are k weights for n values: mix the values with the same `project`."
-)
-ONLY_THE_VALUES = (
-    "Only the values became mixtures, so there are n weights for k values: mix the keys with the same `project`."
-)
 
 register(
     Exercise(
         id="8.3",
-        title="few keys",
+        title="along the line",
         level="easy",
         minutes=5,
-        reference=few_keys,
-        cases=few_cases,
-        gradient=True,
-        tolerance=1e-3,
+        reference=between,
+        cases=line_cases,
         mistakes=[
-            Mistake(lambda query, key, value, project: attention(query, project @ key, value)[0], ONLY_THE_KEYS),
-            Mistake(few_with(values=unmixed), ONLY_THE_KEYS),
-            Mistake(lambda query, key, value, project: attention(query, key, project @ value)[0], ONLY_THE_VALUES),
-            Mistake(few_with(keys=unmixed), ONLY_THE_VALUES),
             Mistake(
-                few_with(keys=unmixed, values=unmixed),
-                "`project` has no effect: that is attention to all n keys. First make k of them, `project @ key`.",
+                line_with(lambda a, b, share: b + share * (a - b)),
+                "Start and end are swapped: share 0 is the start, share 1 the end.",
             ),
             Mistake(
-                lambda query, key, value, project: attention(project @ query, project @ key, project @ value)[0],
-                "The queries became mixtures, too, so k rows come out: every token still asks for itself, only keys "
-                "and values are few.",
+                line_with(lambda a, b, share: a + share * b),
+                "At share 1 it is start + end: add a share of the way, which is end - start.",
             ),
             Mistake(
-                lambda query, key, value, project: attention(query, project @ key, project @ value),
-                "Two tensors came back: `attention` gives output and weights, return the output alone.",
+                line_with(lambda a, b, share: share * (b - a)),
+                "That is the way walked, not the place: add the start.",
             ),
             Mistake(
-                few_with(keys=first_rows, values=first_rows),
-                "Those are the first k tokens: each of the k new keys is a mixture of all of them, `project @ key`.",
+                line_with(lambda a, b, share: a + share * (a - b)),
+                "It walks away from the end: the way is end - start.",
             ),
             Mistake(
-                few_with(project=lambda project: project.T),
-                "`project` was turned: it is (k, n), so `project @ key` makes k rows out of n.",
+                line_with(lambda a, b, share: (a + b) / 2),
+                "`share` has no effect: that is the middle.",
             ),
             Mistake(
-                few_with(keys=lambda x, project: x @ project, values=lambda x, project: x @ project),
-                "The features were mixed, not the tokens: `project` stands on the left, `project @ key`.",
+                line_with(lambda a, b, share: a + min(max(share, 0.0), 1.0) * (b - a)),
+                "The share was cut to 0 to 1: the line goes on at both sides, and the loss there is worth a look.",
             ),
             Mistake(
-                few_with(keys=lambda x, project: x @ project.T, values=lambda x, project: x @ project.T),
-                "The features were mixed, not the tokens: `project` stands on the left and as it is, `project @ key`.",
+                line_with(lambda a, b, share: share * a + share * b),
+                "Both ends were weighted with `share`: the start has 1 - share.",
             ),
             Mistake(
-                few_with(project=lambda project: project.softmax(-1)),
-                "`project` went through a softmax: its rows are used as they are, a mixture may also subtract.",
+                matched_by_place,
+                "The tensors were matched by their order: by name, `end[name]`.",
             ),
             Mistake(
-                few_with(project=lambda project: project / project.size(-1)),
-                "The mixtures were divided by n: the rows of `project` are used as they are.",
-            ),
-            Mistake(
-                few_with(weigh=lambda scores: scores.softmax(-2)),
-                "Softmax ran over the queries: each query's weights sum to 1 over the k mixtures, the last axis.",
-            ),
-            Mistake(
-                few_with(scale=lambda query: 1.0),
-                "The scores were not scaled: divide them by the root of d, as `attention` does.",
-            ),
-            Mistake(
-                lambda query, key, value, project: few_with(scale=lambda _: project.size(0) ** -0.5)(
-                    query, key, value, project
-                ),
-                "The scores were divided by the root of k, the number of mixtures: it is the root of d, the width.",
+                lambda start, end, share: list(between(start, end, share).values()),
+                "A list came back: a dict with the names of `start`, so that a model can load it.",
             ),
         ],
         hints=[
-            "`project @ key` is (..., k, d): k rows, each a mixture of all n keys.",
-            "The same for the values; the queries stay as they are.",
-            "`attention` returns output and weights: take the first.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 8.4 a power law
-def power_law_fit(x, y):
-    """x and y (n,), all above 0, to amount and exponent of y = amount x ** -exponent."""
-    law = scaling.power_law_fit(x, y, draws=1)
-    return law.amount, law.exponent
-
-
-def law_cases(generator):
-    def uniform(low, high):
-        return low + (high - low) * float(torch.rand((), generator=generator))
-
-    def one(x, amount, exponent, scatter, note=""):
-        x = torch.tensor(x)
-        return Case((x, amount * x**-exponent * (scatter * normal(generator, len(x))).exp()), note=note)
-
-    sizes = [3800.0, 10_000.0, 25_000.0, 57_000.0, 100_000.0, 220_000.0, 400_000.0]
-    return [
-        one([1.0, 2.0, 4.0, 8.0, 16.0], uniform(2, 9), uniform(0.5, 1.5), 0.3, "points beside the curve"),
-        one([1.0, 3.0, 10.0, 20.0], uniform(2, 9), uniform(0.3, 0.9), 0.0, "points on the curve"),
-        one(sizes, uniform(6, 12), uniform(0.05, 0.2), 0.05, "models of many sizes"),
-        one([64.0, 128.0, 256.0, 512.0], uniform(0.5, 3), uniform(-2, -0.8), 0.3, "it grows: the exponent is below 0"),
-        one([9.0, 0.5, 4.0, 0.1, 2.0, 30.0], uniform(2, 9), uniform(0.4, 1.2), 0.4, "in no order"),
-        one([2.0, 3.0, 7.0], uniform(2, 9), uniform(0.5, 2), 0.3, "three points"),
-        one([float(2 + n) for n in range(20)], uniform(2, 9), uniform(0.5, 1.5), 0.2, "twenty points"),
-    ]
-
-
-def straight(x, y):
-    """Intercept and slope of the line by least squares."""
-    slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
-    return y.mean() - slope * x.mean(), slope
-
-
-def same(value):
-    return value
-
-
-def law_with(
-    logs=(torch.log, torch.log),
-    line=straight,
-    back=torch.exp,
-    results=lambda amount, slope: (amount, -slope),
-):
-    """The fit with parts that can be replaced by wrong ones."""
-
-    def wrong(x, y):
-        intercept, slope = line(logs[0](x), logs[1](y))
-        return tuple(float(part) for part in results(back(intercept), slope))
-
-    return wrong
-
-
-def ends(x, y):
-    slope = (y[-1] - y[0]) / (x[-1] - x[0])
-    return y[0] - slope * x[0], slope
-
-
-def farthest(x, y):
-    low, high = x.argmin(), x.argmax()
-    slope = (y[high] - y[low]) / (x[high] - x[low])
-    return y[low] - slope * x[low], slope
-
-
-def through_the_origin(x, y):
-    slope = (x * y).sum() / x.square().sum()
-    return y.mean() - slope * x.mean(), slope
-
-
-def x_from_y(x, y):
-    slope = ((x - x.mean()) * (y - y.mean())).sum() / (y - y.mean()).square().sum()
-    return y.mean() - slope * x.mean(), slope
-
-
-def mean_of_steps(x, y):
-    slope = (y.diff() / x.diff()).mean()
-    return y.mean() - slope * x.mean(), slope
-
-
-def two_divisors(x, y):
-    slope = ((x - x.mean()) * (y - y.mean())).mean() / x.var()
-    return y.mean() - slope * x.mean(), slope
-
-
-def without_the_way_back(x, y):
-    _, slope = straight(x, y)
-    return y.mean(), slope
-
-
-def the_wrong_way_back(x, y):
-    """The intercept as if the exponent were the slope."""
-    _, slope = straight(x, y)
-    return y.mean() + slope * x.mean(), slope
-
-
-def tens(value):
-    return 10.0**value
-
-
-NO_LOGARITHMS = (
-    "The line was drawn through x and y themselves: a power law is a straight line only in the logarithms of both, "
-    "log y = log amount - exponent log x."
-)
-MIXED_BASES = (
-    "Another logarithm on the way there than on the way back: `exp` belongs to `log`, 10 ** to `log10`, 2 ** to `log2`."
-)
-ENDS_ONLY = "The line goes through the first and the last point: use all of them, least squares."
-SWAPPED = "The two results are swapped: return the amount, then the exponent."
-
-register(
-    Exercise(
-        id="8.4",
-        title="a power law",
-        level="medium",
-        minutes=8,
-        reference=power_law_fit,
-        cases=law_cases,
-        output_names=("amount", "exponent"),
-        any_float=True,
-        mistakes=[
-            Mistake(
-                law_with(results=lambda amount, slope: (amount, slope)),
-                "The sign of the exponent is wrong: in y = amount x ** -exponent it is minus the slope, above 0 if y "
-                "falls.",
-            ),
-            Mistake(
-                law_with(results=lambda amount, slope: (amount, slope.abs())),
-                "The exponent lost its sign: it is minus the slope, and below 0 where y grows.",
-            ),
-            Mistake(
-                law_with(back=same),
-                "The amount is still a logarithm: the line's value at log x = 0 is log amount, so take `exp` of it.",
-            ),
-            Mistake(
-                law_with(back=same, results=lambda amount, slope: (amount, slope)),
-                "Those are intercept and slope of the line: the amount is `exp` of the one, the exponent is minus the "
-                "other.",
-            ),
-            Mistake(law_with(logs=(same, same), back=same), NO_LOGARITHMS),
-            Mistake(
-                law_with(logs=(same, same), back=same, results=lambda amount, slope: (amount, slope)), NO_LOGARITHMS
-            ),
-            Mistake(law_with(logs=(same, same)), NO_LOGARITHMS),
-            Mistake(
-                law_with(logs=(same, torch.log)),
-                "Only y is a logarithm: that fits amount e ** (-exponent x). Take the logarithm of x, too.",
-            ),
-            Mistake(
-                law_with(logs=(torch.log, same), back=same),
-                "Only x is a logarithm: take the logarithm of y, too.",
-            ),
-            Mistake(law_with(logs=(torch.log10, torch.log10)), MIXED_BASES),
-            Mistake(law_with(logs=(torch.log2, torch.log2)), MIXED_BASES),
-            Mistake(law_with(back=tens), MIXED_BASES),
-            Mistake(law_with(results=lambda amount, slope: (-slope, amount)), SWAPPED),
-            Mistake(law_with(results=lambda amount, slope: (slope, amount)), SWAPPED),
-            Mistake(law_with(back=same, results=lambda amount, slope: (slope, amount)), SWAPPED),
-            Mistake(law_with(line=ends), ENDS_ONLY),
-            Mistake(law_with(line=farthest), ENDS_ONLY),
-            Mistake(
-                law_with(line=mean_of_steps),
-                "The slope is the mean of the slopes from point to point: their sum forgets most of the points. Use "
-                "least squares.",
-            ),
-            Mistake(
-                law_with(line=through_the_origin),
-                "The slope is that of a line through the origin: subtract the means of log x and log y first, or fit "
-                "an intercept as well.",
-            ),
-            Mistake(
-                law_with(line=x_from_y),
-                "It was divided by the squares of log y: by those of log x, since y is to be told from x.",
-            ),
-            Mistake(
-                law_with(line=two_divisors),
-                "The slope is off by (n - 1) / n: a plain mean was divided by torch's `var`, which divides by n - 1. "
-                "Use sums in both places, or `correction=0`.",
-            ),
-            Mistake(
-                law_with(line=without_the_way_back),
-                "The amount is the mean of the y: it is the line's value at log x = 0, so subtract slope times the "
-                "mean of log x.",
-            ),
-            Mistake(
-                law_with(line=the_wrong_way_back),
-                "The amount is on the wrong side of the mean: log amount = mean of log y - slope times mean of log x, "
-                "and the slope is minus the exponent.",
-            ),
-            Mistake(
-                lambda x, y: (float(y[0]), law_with()(x, y)[1]),
-                "The amount is the first y: it is what the law says at x = 1, where the line of the logarithms "
-                "crosses 0.",
-            ),
-            Mistake(
-                lambda x, y: law_with()(x, y)[1],
-                "Only the exponent came back: return the amount and the exponent.",
-            ),
-        ],
-        hints=[
-            "log y = log amount - exponent · log x: a straight line in `x.log()` and `y.log()`.",
-            "Subtract the mean from each. The slope by least squares is the sum of their products over the sum of the "
-            "squares of x's part.",
-            "The exponent is minus the slope. The line goes through both means: log amount = mean of log y - slope · "
-            "mean of log x; `exp` of that is the amount.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 8.5 RMS norm
-def rms_cases(generator):
-    def one(*shape, centre=0.5, spread=2.0, eps=None, note=""):
-        args = centre + spread * normal(generator, *shape), 1 + 0.5 * normal(generator, shape[-1])
-        return Case(args if eps is None else (*args, eps), note=note)
-
-    return [
-        one(2, 4, 3),
-        one(3, 5, note="one sentence without a batch axis"),
-        one(6, note="one token"),
-        one(4, 4, 4, note="all sizes equal"),
-        one(2, 3, 5, centre=0.0, spread=0.003, note="small features"),
-        one(3, 2, 4, eps=0.5, note="eps=0.5"),
-        one(2, 3, 6, centre=5.0, spread=0.5, note="features far from 0"),
-        one(2, 3, centre=0.0, spread=0.0, note="all features are 0"),
-        one(1, 3, 4, note="one sentence"),
-    ]
-
-
-def mean_square(x):
-    return x.square().mean(-1, keepdim=True)
-
-
-def rms_with(normed=lambda x, eps: x * (mean_square(x) + eps).rsqrt(), finish=lambda y, gain: y * gain):
-    """The norm with parts that can be replaced by wrong ones."""
-
-    def wrong(x, gain, eps=1e-5):
-        return finish(normed(x, eps), gain)
-
-    return wrong
-
-
-def centred(x):
-    return x - x.mean(-1, keepdim=True)
-
-
-def over_axis(axis):
-    return lambda x, eps: x * (x.square().mean(axis, keepdim=True) + eps).rsqrt()
-
-
-register(
-    Exercise(
-        id="8.5",
-        title="RMS norm",
-        level="easy",
-        minutes=4,
-        reference=rms_norm,
-        cases=rms_cases,
-        gradient=True,
-        tolerance=1e-3,
-        mistakes=[
-            Mistake(
-                rms_with(lambda x, eps: centred(x) * (mean_square(centred(x)) + eps).rsqrt()),
-                "The mean was subtracted: that is layer norm. Here each token is only divided by the root of its mean "
-                "square.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (mean_square(centred(x)) + eps).rsqrt()),
-                "It was divided by the deviation, which leaves the mean out: take the mean of the squares of x itself.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (x.var(-1, keepdim=True) + eps).rsqrt()),
-                "It was divided by torch's deviation, which subtracts the mean and divides by dim - 1: take the mean "
-                "of the squares of x itself.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x / (mean_square(x).sqrt() + eps)),
-                "eps stands outside of the root: add it to the mean square, then take the root.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x / mean_square(x).sqrt()),
-                "Where all features are 0, 0 was divided by 0: eps is missing, add it to the mean square.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x / (mean_square(x) + eps)),
-                "It was divided by the mean square: divide by its root.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (mean_square(x) + eps).sqrt()),
-                "It was multiplied by the root of the mean square: divide by it.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (x.square().sum(-1, keepdim=True) + eps).rsqrt()),
-                "It was divided by the length of the vector: the *mean* of the squares, not their sum.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x / (x.abs().mean(-1, keepdim=True) + eps)),
-                "It was divided by the mean size of the features: square them, take the mean, then the root.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (x.mean(-1, keepdim=True).square() + eps).rsqrt()),
-                "The mean was squared: square first, then take the mean.",
-            ),
-            Mistake(
-                rms_with(over_axis(0)),
-                "The mean ran over the first axis: each token has its own, over its features, the last axis.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: over_axis(-2 if x.dim() > 1 else -1)(x, eps)),
-                "The mean ran over the positions: each token has its own, over its features, the last axis.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (x.square().mean() + eps).rsqrt()),
-                "There is one mean for everything: each token has its own, `mean(-1, keepdim=True)`.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (x.square().mean(-1) + eps).rsqrt()),
-                "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`.",
-            ),
-            Mistake(rms_with(finish=lambda y, gain: y), "The gain has no effect: multiply by `gain` at the end."),
-            Mistake(rms_with(finish=lambda y, gain: y + gain), "The gain was added: multiply by it."),
-            Mistake(
-                rms_with(finish=lambda y, gain: y * (1 + gain)),
-                "It was multiplied by 1 + gain: some models do, here it is the gain alone.",
-            ),
-            Mistake(rms_with(finish=lambda y, gain: y / gain), "It was divided by the gain: multiply by it."),
-            Mistake(
-                lambda x, gain, eps=1e-5: rms_norm(x * gain, torch.ones_like(gain), eps),
-                "The gain came first, so the norm took part of it away again: divide by the root first, then multiply "
-                "by `gain`.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (mean_square(x) + 1e-5).rsqrt()),
-                "The argument `eps` has no effect: use it in place of a number.",
-            ),
-            Mistake(
-                rms_with(lambda x, eps: x * (mean_square(x) + eps**2).rsqrt()),
-                "eps was squared: add it as it is.",
-            ),
-        ],
-        hints=[
-            "`x.square().mean(-1, keepdim=True)` is each token's mean square; `keepdim` leaves an axis of length 1, "
-            "so that it can be divided by.",
-            "Add eps, take the root, divide x by it.",
-            "Times `gain`, which fits the last axis as it is.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 8.6 several workers
-def join_gradients(gradients, counts):
-    """gradients (workers, ...), each of a mean over counts (workers,) tokens, to that of the mean over all (...)."""
-    shares = counts / counts.sum()
-    return (gradients * shares.view(-1, *[1] * (gradients.dim() - 1))).sum(0)
-
-
-def join_cases(generator):
-    def one(counts, *shape, note=""):
-        return Case((normal(generator, len(counts), *shape), torch.tensor(counts)), note=note)
-
-    first, second = (int(whole(generator, 90, low=10)) for _ in range(2))
-    return [
-        one([first, 3 * second + 100], 4, note="two workers"),
-        one([5, 20, 11], 2, 4, note="gradients of a matrix"),
-        one([30, 10, second], 3, note="as many workers as numbers in a gradient"),
-        one([6, 2, 9], 3, 3, note="all sizes equal"),
-        one([7, 1, 2, 6], note="one number each"),
-        one([8, 8], 5, note="as many tokens for each"),
-        one([12, 0, 4], 2, note="a worker without tokens"),
-        one([17], 3, note="one worker"),
-        one([3, 40], 2, 3, 5, note="gradients with three axes"),
-    ]
-
-
-def beside(weights, gradients):
-    """The weights (workers,) as (workers, 1, ...), so that each goes with its worker's gradient."""
-    return weights.view(-1, *[1] * (gradients.dim() - 1))
-
-
-def joined_with(weights=lambda counts: counts / counts.sum(), join=lambda weighted: weighted.sum(0), shape=beside):
-    """The joined gradient with parts that can be replaced by wrong ones."""
-
-    def wrong(gradients, counts):
-        return join(gradients * shape(weights(counts), gradients))
-
-    return wrong
-
-
-def by_one_over(counts):
-    return (1 / counts) / (1 / counts).sum()
-
-
-register(
-    Exercise(
-        id="8.6",
-        title="gradients of several workers",
-        level="easy",
-        minutes=5,
-        reference=join_gradients,
-        cases=join_cases,
-        mistakes=[
-            Mistake(
-                joined_with(weights=lambda counts: torch.ones(len(counts)) / len(counts)),
-                "The plain mean of the workers: a token of a worker with few would count more than one of a worker "
-                "with many. Weight each by its share of all tokens.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: torch.ones(len(counts))),
-                "The sum of the workers: each gradient is already one of a mean. Weight each by its share of all "
-                "tokens, so that the weights sum to 1.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts.float()),
-                "The weights do not sum to 1: divide by the number of all tokens, `counts.sum()`.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts / len(counts)),
-                "It was divided by the number of workers: the weights are tokens, so divide by the number of all "
-                "tokens.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts / counts.sum() / len(counts)),
-                "It was divided twice, by the tokens and by the workers: shares of the tokens sum to 1 already, so "
-                "sum, no mean.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: torch.ones(len(counts)) / counts.sum()),
-                "The gradients were added and divided by all tokens: each is one of a mean, so make it one of a sum "
-                "first, times its count.",
-            ),
-            Mistake(
-                joined_with(weights=by_one_over),
-                "Workers with few tokens have the larger weight: it is the other way round, the weight grows with the "
-                "count.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: 1 / counts),
-                "The gradients were divided by their counts once more: they are means already. Multiply by the count, "
-                "divide by the number of all tokens.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts // counts.sum()),
-                "Whole numbers were divided with `//`, which leaves 0: use `/`.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts / counts.max()),
-                "It was divided by the largest count: divide by the sum of all, and the weights sum to 1.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts.float().softmax(0)),
-                "The counts went through a softmax, and the largest takes all: their plain shares, `counts / "
-                "counts.sum()`.",
-            ),
-            Mistake(
-                joined_with(weights=lambda counts: counts.square() / counts.square().sum()),
-                "The counts were used twice: the gradients come as means, so each is weighted by its count once.",
-            ),
-            Mistake(
-                joined_with(shape=lambda weights, gradients: weights),
-                "The weights (workers,) were lined up with the last axis: they belong to the first, so make them "
-                "(workers, 1, ...), with an axis for each of the gradient's.",
-            ),
-            Mistake(
-                lambda gradients, counts: (counts / counts.sum()) @ gradients,
-                "`@` sums over the wrong axis as soon as a gradient is a matrix: make the weights (workers, 1, ...), "
-                "multiply, and sum over the workers, axis 0.",
-            ),
-            Mistake(
-                joined_with(join=lambda weighted: weighted),
-                "Each worker still has its own: sum over the workers, axis 0.",
-            ),
-            Mistake(
-                joined_with(join=lambda weighted: weighted.sum()),
-                "All numbers became one: sum over the workers alone, axis 0.",
-            ),
-            Mistake(
-                joined_with(join=lambda weighted: weighted.sum(-1)),
-                "The sum ran over the last axis: over the workers, axis 0.",
-            ),
-            Mistake(
-                lambda gradients, counts: gradients[counts.argmax()],
-                "That is the gradient of the worker with most tokens: the others count, too, by their share.",
-            ),
-        ],
-        hints=[
-            "The mean over all tokens is the sum over all tokens, divided by their number. A worker's gradient times "
-            "its count is the gradient of its sum.",
-            "So each worker's weight is its share of all tokens, `counts / counts.sum()`.",
-            "`shares.view(-1, *[1] * (gradients.dim() - 1))` is (workers, 1, ...), as many axes as `gradients` has; "
-            "multiply and `.sum(0)`.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 8.7 shared keys
-def grouped_attention(query, key, value, mask=None):
-    """query (b, heads, m, d), key and value (b, key_heads, n, d), mask (m, n) to output (b, heads, m, d)."""
-    group = query.size(1) // key.size(1)
-    key, value = (x.repeat_interleave(group, 1) for x in (key, value))
-    return attention(query, key, value, mask)[0]
-
-
-def group_cases(generator):
-    def one(b, heads, key_heads, m, n, d, mask=None, note=""):
-        kept = (normal(generator, b, key_heads, n, d) for _ in range(2))
-        args = normal(generator, b, heads, m, d), *kept
-        return Case(args if mask is None else (*args, mask), note=note)
-
-    return [
-        one(2, 6, 3, 4, 5, 7, some_looks(generator, 4, 5), "two heads share keys"),
-        one(3, 6, 2, 5, 4, 2, note="no mask"),
-        one(2, 4, 2, 3, 3, 5, torch.ones(3, 3, dtype=torch.bool).tril(), "causal"),
-        one(2, 3, 3, 4, 6, 5, some_looks(generator, 4, 6), "a key head for every head"),
-        one(2, 3, 1, 2, 4, 5, some_looks(generator, 2, 4), "one key head for all"),
-        one(1, 4, 2, 5, 5, 3, nowhere_somewhere(generator, 2, 5)[1], "a token that may look nowhere"),
-        one(2, 8, 2, 1, 3, 4, note="one query, as when a word is written"),
-    ]
-
-
-def in_a_row(x, group):
-    return x.repeat_interleave(group, 1)
-
-
-def in_turns(x, group):
-    return x.repeat(1, group, 1, 1)
-
-
-def by_key_heads(x, group):
-    """Query head h with key head h // key_heads."""
-    return x[:, torch.arange(group * x.size(1)) // x.size(1)]
-
-
-def of_the_first(x, group):
-    return x[:, :1].expand(-1, group * x.size(1), -1, -1)
-
-
-def averaged(x, group):
-    return x.mean(1, keepdim=True).expand(-1, group * x.size(1), -1, -1)
-
-
-def grouped_with(
-    keys=in_a_row,
-    values=None,
-    queries=lambda query, group: query,
-    scale=root,
-    mask=lambda mask: mask,
-    look=attend,
-    results=lambda output, group: output,
-):
-    """Grouped attention with parts that can be replaced by wrong ones."""
-
-    def wrong(query, key, value, mask_=None):
-        group = query.size(1) // key.size(1)
-        key, value = keys(key, group), (values or keys)(value, group)
-        scores = queries(query, group) @ key.transpose(-2, -1) * scale(query)
-        return results(look(scores, value, None if mask_ is None else mask(mask_))[0], group)
-
-    return wrong
-
-
-def mean_of_groups(x, group):
-    return x.unflatten(1, (-1, group)).mean(2)
-
-
-def as_it_is(x, group):
-    return x
-
-
-def stacked_queries(query, key, value, mask=None):
-    """The heads of a group as more queries, and the rows of the mask repeated in the wrong order."""
-    group = query.size(1) // key.size(1)
-    rows = None if mask is None else mask.repeat_interleave(group, 0)
-    return attention(query.unflatten(1, (-1, group)).flatten(2, 3), key, value, rows)[0].reshape(query.shape)
-
-
-IN_TURNS = (
-    "The key heads take turns, 0, 1, 0, 1: neighbouring query heads share one, so head h uses key head h // group, 0, "
-    "0, 1, 1. `repeat_interleave` does that, `repeat` does not."
-)
-
-register(
-    Exercise(
-        id="8.7",
-        title="shared keys and values",
-        level="medium",
-        minutes=10,
-        reference=grouped_attention,
-        cases=group_cases,
-        gradient=True,
-        tolerance=1e-3,
-        mistakes=[
-            Mistake(grouped_with(keys=in_turns), IN_TURNS),
-            Mistake(
-                grouped_with(keys=in_turns, values=in_a_row),
-                "The keys take turns and the values do not: both are repeated in a row, head h uses key and value "
-                "head h // group.",
-            ),
-            Mistake(
-                grouped_with(keys=in_a_row, values=in_turns),
-                "The values take turns and the keys do not: both are repeated in a row, head h uses key and value "
-                "head h // group.",
-            ),
-            Mistake(
-                grouped_with(keys=by_key_heads),
-                "Head h got key head h // key_heads: divide by the size of a group, heads / key_heads.",
-            ),
-            Mistake(
-                grouped_with(keys=of_the_first),
-                "All heads use the first key head: head h uses key head h // group.",
-            ),
-            Mistake(
-                grouped_with(keys=averaged),
-                "The key heads were averaged into one: each group of query heads has a key head of its own.",
-            ),
-            Mistake(
-                grouped_with(keys=as_it_is, queries=mean_of_groups),
-                "The query heads of a group were averaged: each of them looks for itself, only keys and values are "
-                "shared. `heads` outputs come back.",
-            ),
-            Mistake(
-                grouped_with(keys=as_it_is, queries=mean_of_groups, results=in_a_row),
-                "The query heads of a group were averaged, so all of a group give the same: each of them looks for "
-                "itself, only keys and values are shared.",
-            ),
-            Mistake(
-                grouped_with(results=mean_of_groups),
-                "The outputs of a group were averaged: each of the `heads` heads has an output of its own.",
-            ),
-            Mistake(
-                grouped_with(keys=as_it_is, queries=lambda query, group: query[:, ::group]),
-                "Only one query head of each group looks: all of them do, with the same keys and values.",
-            ),
-            Mistake(
-                grouped_with(keys=as_it_is),
-                "The heads do not fit: there are fewer key heads than query heads. Repeat each key and value head, "
-                "once for every query head of its group.",
-            ),
-            Mistake(
-                grouped_with(
-                    results=lambda output, group: output.unflatten(1, (-1, group)).transpose(1, 2).flatten(1, 2)
-                ),
-                "The heads came back in another order: output h belongs to query head h.",
-            ),
-            Mistake(
-                grouped_with(look=lambda scores, value, mask=None: attend(scores, value)),
-                "The mask has no effect: pass it to `attention`.",
-            ),
-            Mistake(grouped_with(mask=lambda mask: ~mask), HIDES),
-            Mistake(grouped_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, float("-inf")))), HIDES),
-            *(Mistake(grouped_with(look=look), message) for look, message in WRONG_MASKS),
-            Mistake(grouped_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(
-                stacked_queries,
-                "The rows of the mask do not fit the queries: with the heads of a group one below the other, the "
-                "whole mask is repeated, `mask.repeat(group, 1)`.",
-            ),
-            Mistake(
-                grouped_with(scale=lambda query: 1.0),
-                "The scores were not scaled: divide them by the root of d, as `attention` does.",
-            ),
-            Mistake(
-                grouped_with(scale=lambda query: (query.size(-1) * query.size(1)) ** -0.5),
-                "The scores were divided by the root of the model's width, heads times d: it is the root of d, the "
-                "width of a head.",
-            ),
-            Mistake(
-                grouped_with(
-                    look=lambda scores, value, mask=None: over_the_queries(float("-inf"))(
-                        scores, value, torch.ones(scores.shape[-2:], dtype=torch.bool) if mask is None else mask
-                    )
-                ),
-                OVER_THE_QUERIES,
-            ),
-            Mistake(
-                lambda query, key, value, mask=None: attention(
-                    query, *(in_a_row(x, query.size(1) // key.size(1)) for x in (key, value)), mask
-                ),
-                "Two tensors came back: `attention` gives output and weights, return the output alone.",
-            ),
-        ],
-        hints=[
-            "`group = query.size(1) // key.size(1)` heads share a key head: those numbered 0 to group - 1 the first, "
-            "and so on.",
-            "`key.repeat_interleave(group, 1)` says each key head `group` times in a row; the same for the values.",
-            "Then it is plain attention, mask and all: `attention(query, key, value, mask)[0]`.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 8.8 image patches
-def patch_cases(generator):
-    def one(b, side, size, note=""):
-        return Case((normal(generator, b, side, side), size), note=note)
-
-    return [
-        one(2, 6, 2),
-        one(3, 6, 3),
-        one(2, 4, 2, "as many patches in a row as pixels in a patch"),
-        one(1, 8, 2, "one image"),
-        one(2, 3, 1, "patches of one pixel"),
-        one(3, 5, 5, "one patch"),
-    ]
-
-
-def grid_of(images, size):
-    """(b, down, size, across, size): the row of patches, the row in it, the column of patches, the column in it."""
-    return images.unflatten(1, (-1, size)).unflatten(3, (-1, size))
-
-
-def patches_with(order=(0, 1, 3, 2, 4), grid=grid_of, results=lambda cut: cut.flatten(3).flatten(1, 2)):
-    """The patches with parts that can be replaced by wrong ones."""
-
-    def wrong(images, size):
-        return results(grid(images, size).permute(order))
-
-    return wrong
-
-
-def overlapping(images, size):
-    return images.unfold(1, size, 1).unfold(2, size, 1).flatten(3).flatten(1, 2)
-
-
-def far_apart(images, size):
-    """(b, size, down, size, across): every so many rows and columns."""
-    return images.unflatten(1, (size, -1)).unflatten(3, (size, -1))
-
-
-STILL_SQUARE = "The pixels of a patch are still a square: they become one row, size * size numbers."
-
-register(
-    Exercise(
-        id="8.8",
-        title="cut into patches",
-        level="medium",
-        minutes=8,
-        reference=patches,
-        cases=patch_cases,
-        mistakes=[
-            Mistake(
-                lambda images, size: images.reshape(len(images), -1, size * size),
-                "Those are strips, not squares: a plain reshape takes pixels that stand in one row of the image. "
-                "Split both axes into (patches, size), bring the two sizes side by side, then flatten.",
-            ),
-            Mistake(
-                patches_with(order=(0, 3, 1, 2, 4)),
-                "The patches go down column by column: row by row, as one reads.",
-            ),
-            Mistake(
-                patches_with(order=(0, 1, 3, 4, 2)),
-                "The pixels in each patch are transposed: row by row, as one reads.",
-            ),
-            Mistake(
-                patches_with(order=(0, 3, 1, 4, 2)),
-                "Patches and their pixels go column by column: both row by row, as one reads.",
-            ),
-            Mistake(
-                patches_with(grid=far_apart, order=(0, 2, 4, 1, 3)),
-                "The pixels of a patch stand far apart in the image: split an axis into (patches, size), not into "
-                "(size, patches).",
-            ),
-            Mistake(
-                patches_with(results=lambda cut: cut),
-                "The patches still stand in a grid, and their pixels in a square: flatten both, (b, patches, size * "
-                "size).",
-            ),
-            Mistake(patches_with(results=lambda cut: cut.flatten(1, 2)), STILL_SQUARE),
-            Mistake(
-                patches_with(results=lambda cut: cut.flatten(3)),
-                "The patches still stand in a grid: they become one sequence, from the top left row by row.",
-            ),
-            Mistake(
-                patches_with(results=lambda cut: cut.flatten(3).flatten(1, 2).transpose(1, 2)),
-                "The two last axes are swapped: (b, patches, size * size), a row for each patch.",
-            ),
-            Mistake(
-                patches_with(results=lambda cut: cut.flatten(3).flatten(0, 2)),
-                "The patches of all images stand in one row: each image keeps its own, (b, patches, size * size).",
-            ),
-            Mistake(
-                overlapping,
-                "The patches overlap: the next one begins where the last one ends, `size` pixels on.",
-            ),
-            Mistake(
-                lambda images, size: images.reshape(len(images), images.size(1) // size, -1),
-                "Those are strips as wide as the image: cut across as well, into squares of size x size.",
-            ),
-            Mistake(
-                lambda images, size: patches(images, images.size(-1) // size),
-                "`size` was taken for the number of patches in a row: it is the side of a patch, in pixels.",
-            ),
-            Mistake(
-                lambda images, size: images[:, ::size, ::size].flatten(1).unsqueeze(-1).expand(-1, -1, size * size),
-                "One pixel stands for the whole patch: keep all size * size of them.",
-            ),
-        ],
-        hints=[
-            "`images.unflatten(1, (-1, size))` splits the rows: (b, down, size, side). The same for the columns: (b, "
-            "down, size, across, size).",
-            "The axes that say which patch, down and across, must stand side by side, and so must the two inside it: "
-            "swap the two in the middle.",
-            "`flatten(3)` makes the pixels one row, `flatten(1, 2)` the patches one sequence.",
+            "A dict comprehension over the names: `{name: ... for name in start}`.",
+            "start + share * (end - start), for each name.",
         ],
     )
 )
@@ -1446,196 +487,80 @@ register(
 register_quiz(
     Quiz(
         id="8.a",
-        question="A long text becomes twice as long. Attention is computed by hand: scores, softmax, weights times "
-        "values. By what factor do its time and its memory grow?",
+        question="Fine-tuning with a frozen body: only the new layer on top learns. What is saved?",
         options=[
             (
-                "Both by 2.",
-                "There are twice as many queries, and each is compared with twice as many keys.",
+                "Half of the computation in use, since frozen layers need not be computed.",
+                "The forward pass is the same: someone has to make the vectors.",
             ),
             (
-                "Time by 4, memory by 2.",
-                "The scores are not only computed but kept until the softmax is done: all n x n of them.",
+                "The gradients of the body, and the optimiser's two numbers for each of its parameters.",
+                "No backward pass through the body. And its vectors can be made once and kept for all epochs.",
             ),
             (
-                "Both by 4.",
-                "Twice as many queries, each with twice as many keys: four times as many scores to make and to keep.",
+                "The memory of the body: it is not needed any more.",
+                "Every new text has to go through it.",
             ),
             (
-                "Time by 8, memory by 4.",
-                "8 would be a product of two n x n matrices. Here one side is n x d, and d stays.",
+                "Labels: a frozen body needs none.",
+                "The new layer learns from labels. With one for each class it does as well here as training everything.",
             ),
         ],
-        right=2,
-        explanation="n² scores for each head. In a short text other costs hide it: per token the linear maps cost the "
-        "same whatever the length.",
+        right=1,
+        explanation="Training is cheaper, use costs the same. What is lost: the body cannot learn what the task needs and pretraining did not.",
     )
 )
 register_quiz(
     Quiz(
         id="8.b",
-        question="A fused kernel does scores, softmax and weighted sum in one call. What does that change for a long "
-        "text?",
+        question="A linear layer from 384 to 384 numbers gets an adapter of rank 4. How many parameters does the adapter train?",
         options=[
             (
-                "Its time grows with n in place of n².",
-                "Every query is still multiplied with every key.",
+                "16, a matrix of 4 x 4.",
+                "The 4 are in the middle: 384 numbers go down to 4 and up to 384 again.",
             ),
             (
-                "The n x n matrix never exists as a whole: memory grows with n, time still with n².",
-                "A tile of scores is used up as soon as it is made; a running maximum and a running sum make the "
-                "softmax exact.",
+                "1,536, 4 x 384.",
+                "That is the way down. The way up has as many.",
             ),
             (
-                "It is faster, since small weights are left out.",
-                "Nothing is left out: but for rounding, the result is the same.",
+                "3,072, twice 4 x 384.",
+                "A is (4, 384), B is (384, 4): 2 % of the matrix's 147,456.",
             ),
             (
-                "Nothing but some time saved in calling Python.",
-                "What counts is memory: n² numbers need not be written and read again.",
+                "147,456: B A is a matrix of 384 x 384.",
+                "As large, but of rank 4. It is never trained as such, only its two factors are.",
             ),
         ],
-        right=1,
-        explanation="The same multiplications and the same result; what is saved is memory, and the time to write and "
-        "read it. Whoever asks for the weights, for a picture, has the matrix made after all.",
+        right=2,
+        explanation="After training s B A can be added to the frozen matrix: then the adapted layer costs no more than the old one.",
     )
 )
 register_quiz(
     Quiz(
         id="8.c",
-        question="In a layer of local windows each token looks at 8 places on each side. From how far away can news "
-        "reach a token through two such layers?",
+        question="An encoder was fine-tuned as a whole to sort texts into 14 classes. You put its old output layer back and let it fill in blanks. "
+        "What do you expect?",
         options=[
             (
-                "8 places: a window is a window.",
-                "In the second layer a token looks at neighbours which have themselves looked 8 places on.",
+                "As good as before: the output layer has not changed.",
+                "The layers below it have. It reads vectors that are not made for it any more.",
             ),
             (
-                "64 places, 8 times 8.",
-                "The second step adds its 8 places to those of the first.",
+                "Better than before: it has seen more text.",
+                "Nobody asked it for words meanwhile. Nothing held it to what it knew.",
             ),
             (
-                "As far as you like: attention has no distance.",
-                "Inside the window. What is outside gets no weight at all.",
+                "Worse than before, and the worse the longer it was tuned; but something is left.",
+                "Nothing held it to what it knew. How much it forgot depends on how far it went: the next cells measure it.",
             ),
             (
-                "16 places, 8 plus 8.",
-                "One layer brings it 8 places nearer, the next 8 more.",
-            ),
-        ],
-        right=3,
-        explanation="Windows add up, as a stack of convolutions does: n places apart takes n / 8 layers. One global "
-        "token joins any two in two layers.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="8.d",
-        question="A language model gets ten times the parameters and reads the same text, most of it once. What "
-        "happens to its loss on new text?",
-        options=[
-            (
-                "It falls to about a tenth.",
-                "That would be an exponent of 1: twice the parameters, half the loss.",
-            ),
-            (
-                "It falls to about a half.",
-                "That would be an exponent of 0.3 for the loss as a whole. It is far smaller.",
-            ),
-            (
-                "It falls by a small part, from a few per cent to a fifth.",
-                "An exponent of 0.076 makes it 16 % lower.",
-            ),
-            (
-                "It rises: with so many parameters the model learns the text by heart.",
-                "To learn it by heart, it would have to read it many times.",
+                "Nothing is left: every parameter has changed.",
+                "They have, but by a small part of their length. Measure what is left.",
             ),
         ],
         right=2,
-        explanation="A power law with a small exponent: Kaplan et al. (2020) found 0.076 where text does not run "
-        "short, and 10 to the -0.076 is 0.84. The next such step takes ten times the parameters again.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="8.e",
-        question="Two workers each take the gradient of their mean loss, one over 100 tokens, the other over 300. "
-        "Which mean of the two belongs to all 400?",
-        options=[
-            (
-                "1/4 of the first and 3/4 of the second.",
-                "Each by its share of the tokens.",
-            ),
-            (
-                "1/2 of each.",
-                "Then each token of the first worker would count three times as much.",
-            ),
-            (
-                "3/4 of the first and 1/4 of the second.",
-                "Then each token of the first would count nine times as much. All are to count alike.",
-            ),
-            (
-                "The sum of both.",
-                "Both are of means already: their sum is about twice as long as it should be.",
-            ),
-        ],
-        right=0,
-        explanation="Times 100 and times 300 gives the two sums; over 400 they are the mean of all.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="8.f",
-        question="SmolLM2 has 9 heads, and 3 heads of keys and values, each shared by three query heads. What is a "
-        "third of what it would be with 9?",
-        options=[
-            (
-                "The parameters of its attention layers.",
-                "Two of the four matrices shrink to a third, those of keys and values: 2 2/3 of 4 are left, two "
-                "thirds.",
-            ),
-            (
-                "The number of attention maps.",
-                "Each of the 9 query heads has its own: the same keys, but other questions.",
-            ),
-            (
-                "The multiplications of queries with keys.",
-                "Each of the 9 query heads is still compared with every key.",
-            ),
-            (
-                "The key-value cache, when it writes.",
-                "Kept are the keys and values of 3 heads, for each token and layer.",
-            ),
-        ],
-        right=3,
-        explanation="When a text is written piece by piece, what was kept must be read for each new piece: a third of "
-        "it leaves room for longer texts, or for more of them at a time.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="8.g",
-        question="The 16 patches of all images get one new order, the same in training and in test. What becomes of the "
-        "accuracy with learned positions?",
-        options=[
-            (
-                "It falls to chance.",
-                "What stood at the top left stands at one other place in all images.",
-            ),
-            (
-                "As before, but for luck.",
-                "A position is a vector to be learned: the model never knew which patches are neighbours.",
-            ),
-            (
-                "It falls somewhat: neighbours are now far apart.",
-                "To attention all patches are equally far apart. For a convolution it would matter.",
-            ),
-            (
-                "It rises: a new order is more data.",
-                "Each image is still seen in one order only.",
-            ),
-        ],
-        right=1,
-        explanation="With an order of its own for each image the positions would mean nothing.",
+        explanation="Forgetting is no wall but a slope: it grows with training. With a frozen body or with adapters the old model can be "
+        "had back whole.",
     )
 )

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# # 08 · Cost, scale and what comes next
+# # 09 · Cost, scale and what comes next
 #
 # **What does it cost to look at everything, and does bigger stay better?**
 #
@@ -28,7 +28,7 @@
 # - train with several processes and get the loss of one;
 # - load a published language model into the blocks you built, and let it write.
 #
-# **You need** lessons 05, 06 and 07. Section 6 uses a published model of 98 MB, which `make boxes` fetches once. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 05 to 07. Section 6 uses a published model of 98 MB, which `make boxes` fetches once. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 import time
@@ -51,7 +51,7 @@ from utils.training.scaling_view import drawn_sweeps, mean
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)
 torch.set_num_threads(1)
-lesson("08")
+lesson("09")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · All pairs
@@ -59,7 +59,7 @@ lesson("08")
 # $n$ words make $n^2$ pairs, and attention scores each. A recurrent net takes one step for each word.
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.a")
+quiz("9.a")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Counted
@@ -74,7 +74,7 @@ for kind in (costs.RECURRENCE, costs.BY_HAND, costs.FUSED):
     print(f"{kind:18s} {costs.FORMULAS[kind]:>12s}", *(f"{one:12,}" for one in counted))
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.b")
+quiz("9.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured
@@ -151,7 +151,7 @@ for kind, exponent in ((costs.BY_HAND, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.1 · the local mask · easy · 5 min
+# Exercise 9.1 · the local mask · easy · 5 min
 def local_attention_mask(n, window, causal=False):
     """(n, n) bool; row i is True at the places that word i may look at."""
     ### BEGIN SOLUTION
@@ -161,7 +161,7 @@ def local_attention_mask(n, window, causal=False):
     ### END SOLUTION
 
 
-local_attention_mask = exercise("8.1").use(local_attention_mask)
+local_attention_mask = exercise("9.1").use(local_attention_mask)
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -191,7 +191,7 @@ show(
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.2 · attention in blocks · hard · 20 min
+# Exercise 9.2 · attention in blocks · hard · 20 min
 def local_attention(query, key, value, window):
     """query, key, value (b, heads, n, d), window at least 1, to (b, heads, n, d); cost n · window.
 
@@ -215,7 +215,7 @@ def local_attention(query, key, value, window):
     ### END SOLUTION
 
 
-local_attention = exercise("8.2").use(local_attention)
+local_attention = exercise("9.2").use(local_attention)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -238,7 +238,7 @@ for name, run in (
 assert peaks[-1] < 10 * peaks[0]
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.c")
+quiz("9.c")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A few that all see
@@ -257,7 +257,7 @@ quiz("8.c")
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.3 · few keys · easy · 5 min
+# Exercise 9.3 · few keys · easy · 5 min
 def few_keys(query, key, value, project):
     """query, key, value (..., n, d), project (k, n), to (..., n, d): n words look at k mixtures."""
     ### BEGIN SOLUTION
@@ -266,7 +266,7 @@ def few_keys(query, key, value, project):
     ### END SOLUTION
 
 
-few_keys = exercise("8.3").use(few_keys)
+few_keys = exercise("9.3").use(few_keys)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -398,7 +398,7 @@ assert 25 < found["recurrence"] < 40
 # operations (Kaplan et al., 2020); here the output layer and the scores are counted in.
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.d")
+quiz("9.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A short sweep, now
@@ -423,7 +423,7 @@ assert losses[-1] < losses[0] - 0.15
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.4 · a power law · medium · 8 min
+# Exercise 9.4 · a power law · medium · 8 min
 def power_law_fit(x, y):
     """x, y (points,), all above 0, to amount a and exponent b of y = a x ** -b."""
     ### BEGIN SOLUTION
@@ -433,7 +433,7 @@ def power_law_fit(x, y):
     ### END SOLUTION
 
 
-power_law_fit = exercise("8.4").use(power_law_fit)
+power_law_fit = exercise("9.4").use(power_law_fit)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -577,7 +577,7 @@ assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.5 · RMS norm · easy · 4 min
+# Exercise 9.5 · RMS norm · easy · 4 min
 def rms_norm(x, gain, eps=1e-5):
     """x (..., dim), gain (dim,), to (..., dim)."""
     ### BEGIN SOLUTION
@@ -585,7 +585,7 @@ def rms_norm(x, gain, eps=1e-5):
     ### END SOLUTION
 
 
-rms_norm = exercise("8.5").use(rms_norm)
+rms_norm = exercise("9.5").use(rms_norm)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -692,11 +692,11 @@ show(
 )
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.e")
+quiz("9.e")
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.6 · gradients of several workers · easy · 5 min
+# Exercise 9.6 · gradients of several workers · easy · 5 min
 def join_gradients(gradients, counts):
     """gradients (workers, ...), each of the mean loss over its worker's tokens; counts (workers,).
 
@@ -708,7 +708,7 @@ def join_gradients(gradients, counts):
     ### END SOLUTION
 
 
-join_gradients = exercise("8.6").use(join_gradients)
+join_gradients = exercise("9.6").use(join_gradients)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -769,11 +769,11 @@ show(
 )
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.f")
+quiz("9.f")
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.7 · shared keys and values · medium · 10 min
+# Exercise 9.7 · shared keys and values · medium · 10 min
 def grouped_attention(query, key, value, mask=None):
     """query (b, heads, m, d), key and value (b, key_heads, n, d), mask (m, n), to (b, heads, m, d).
 
@@ -786,7 +786,7 @@ def grouped_attention(query, key, value, mask=None):
     ### END SOLUTION
 
 
-grouped_attention = exercise("8.7").use(grouped_attention)
+grouped_attention = exercise("9.7").use(grouped_attention)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -883,7 +883,7 @@ view if smol else None
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.8 · cut into patches · medium · 8 min
+# Exercise 9.8 · cut into patches · medium · 8 min
 def patches(images, size):
     """images (b, side, side) to (b, number of patches, size * size).
 
@@ -896,7 +896,7 @@ def patches(images, size):
     ### END SOLUTION
 
 
-patches = exercise("8.8").use(patches)
+patches = exercise("9.8").use(patches)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -905,7 +905,7 @@ print(*image[0].int().tolist(), sep="\n")
 print("patches of 2 x 2:", *patches(image, 2)[0].int().tolist())
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("8.g")
+quiz("9.g")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Digits
