@@ -39,7 +39,17 @@ SIDE = (
     ("08", "fine-tuning, published weights"),
     ("09", "what all of it costs, what scale buys"),
 )
-SHADES = {"01": BLUE, "02": ORANGE, "03": GREEN, "04": SKY, "05": PINK, "06": RED, "07": YELLOW, "08": "#8CD3B8", "09": GREY}
+SHADES = {
+    "01": BLUE,
+    "02": ORANGE,
+    "03": GREEN,
+    "04": SKY,
+    "05": PINK,
+    "06": RED,
+    "07": YELLOW,
+    "08": "#8CD3B8",
+    "09": GREY,
+}
 DARK = {"01", "09"}  # shades on which white letters are readable
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from utils.data.offensive import inoffensive
 from utils.data.real_text import Characters, split_documents, topics, topics_file, windows
 from utils.models.self_attention import LanguageModel
 from utils.training.keep import kept
@@ -160,26 +161,27 @@ def restore_language_model(result: dict) -> tuple[LanguageModel, Characters]:
 
 @torch.no_grad()
 def sample_text(result: dict, prompt: str, length: int = 200, temperature: float = 0.7, seed: int = 0) -> str:
-    """Go on from `prompt` for `length` characters, each drawn from what the model says after the last `context` ones.
+    """Continue `prompt` by `length` characters, each drawn given the last `context` ones.
 
-    A temperature of 0 takes the most probable character each time.
+    A text with an offensive word is rejected and drawn again with the next seed.
     """
     if not prompt:
         raise ValueError("expected a prompt of at least one character: the model needs something to go on from")
-    if temperature < 0:
-        raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
+    if temperature <= 0:
+        raise ValueError(f"expected a temperature above 0, got {temperature}")
     model, characters = restore_language_model(result)
-    generator = torch.Generator().manual_seed(seed)
-    numbers = characters.numbers(prompt)
-    for _ in range(length):
-        logits = model(numbers[None, -model.longest :])[0][0, -1]
-        logits[0] = -math.inf  # the unknown character is nothing to write
-        if temperature == 0:
-            drawn = logits.argmax(0, keepdim=True)
-        else:
+
+    def sample(seed: int) -> str:
+        generator = torch.Generator().manual_seed(seed)
+        numbers = characters.numbers(prompt)
+        for _ in range(length):
+            logits = model(numbers[None, -model.longest :])[0][0, -1]
+            logits[0] = -math.inf  # never generate the unknown character
             drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
-        numbers = torch.cat([numbers, drawn])
-    return prompt + characters.text(numbers[len(prompt) :])
+            numbers = torch.cat([numbers, drawn])
+        return prompt + characters.text(numbers[len(prompt) :])
+
+    return inoffensive(sample, seed)
 
 
 # All positions at once against one at a time

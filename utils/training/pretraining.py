@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from utils.data.docstrings import pretraining_texts
+from utils.data.offensive import inoffensive
 from utils.data.real_text import topics_file
 from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, Subwords, train_subwords
 from utils.models.decoding import greedy_decode
@@ -427,21 +428,28 @@ def continue_text(
     top_p: float | None = None,
     seed: int = 0,
 ) -> str:
-    """The prompt and up to `count` pieces more, each drawn; it ends where the model ends the text."""
+    """The prompt and up to `count` more tokens, each drawn, up to the end of the text.
+
+    A text with an offensive word is rejected and drawn again with the next seed.
+    """
     pretrained.expect("causal")
-    numbers = generate(
-        pretrained.model,
-        [START, *pretrained.subwords.encode(prompt)],
-        count,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        generator=torch.Generator().manual_seed(seed),
-        context=pretrained.length,
-        never=[number for number in range(len(SPECIAL)) if number != END],
-        stop=END,
-    )
-    return pretrained.subwords.decode(numbers)
+
+    def sample(seed: int) -> str:
+        numbers = generate(
+            pretrained.model,
+            [START, *pretrained.subwords.encode(prompt)],
+            count,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            generator=torch.Generator().manual_seed(seed),
+            context=pretrained.length,
+            never=[number for number in range(len(SPECIAL)) if number != END],
+            stop=END,
+        )
+        return pretrained.subwords.decode(numbers)
+
+    return inoffensive(sample, seed)
 
 
 @torch.no_grad()

@@ -1,6 +1,5 @@
 """Lesson 08: its exercises with common mistakes, and its guess-first questions."""
 
-
 import torch
 from torch import nn
 
