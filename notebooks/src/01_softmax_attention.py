@@ -477,8 +477,6 @@ show(
     alt="Histograms of the cosine of two random vectors: spread over -1 to 1 in 2 dimensions, "
     "a narrow peak at 0 in 512.",
 )
-for d, values in cosines.items():
-    assert abs(values.std() * d**0.5 - 1) < 0.1, "the spread is one over the square root of d"
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The spread is $1/\sqrt d$: in 512 dimensions two random directions are almost always nearly at right angles. Is there
@@ -492,11 +490,15 @@ print(f"the most similar of the other 2999 keys has a cosine of {closest:.2f}")
 for length in (1.0, 512**0.5):
     scores = length * (directions @ directions[0])
     print(f"query of length {length:4.1f}: the right key gets a weight of {softmax(scores)[0]:.4f}")
-assert closest < 0.3 and softmax(scores)[0] > 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # There is room: nobody else comes near. But a score of 1 against 0 is far too small a difference for a softmax over
 # thousands. The query must be *long*; then the right key takes all. How long is too long is the subject of lesson 04.
+
+# %% tags=["checks"]
+for d, values in cosines.items():
+    assert abs(values.std() * d**0.5 - 1) < 0.1, "the spread is one over the square root of d"
+assert closest < 0.3 and softmax(scores)[0] > 0.99
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · Soft lookup
@@ -841,7 +843,6 @@ for step in range(201):
     optimizer.step()
     if step % 50 == 0:
         print(f"step {step:3d}: bandwidth {log_h.exp():.2f}, training error {loss.sqrt():.2f}")
-assert 0.1 < log_h.exp() < 0.4
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now ten seeds at once, ten different sets of points, with and without the mask (`utils.training.regression`, the same
@@ -857,7 +858,6 @@ show(
     alt="With itself in view the bandwidth shrinks and the training error falls below the noise; "
     "hidden, both settle.",
 )
-assert (free["bandwidth"][-1] < hidden["bandwidth"][-1]).all()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A point that may look at itself finds the perfect answer at distance 0, so the bandwidth shrinks towards zero. The
@@ -888,7 +888,6 @@ print(f"{'the noise itself':34s} {NOISE:.2f}")
 
 wins = (hidden["test_error"] < free["test_error"]).sum()
 print(f"hidden beats seeing itself on {wins} of {seeds} seeds")
-assert wins >= 8
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What it looks at
@@ -907,6 +906,11 @@ show(
     ),
     alt="Regression weights as a bright diagonal band: every question looks at the points near it.",
 )
+
+# %% tags=["checks"]
+assert 0.1 < log_h.exp() < 0.4
+assert (free["bandwidth"][-1] < hidden["bandwidth"][-1]).all()
+assert wins >= 8
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What to remember

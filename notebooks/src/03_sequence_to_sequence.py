@@ -299,10 +299,12 @@ no_attention = train_translation("none", **LESSON)
 shortest = no_attention["quarters"][0]
 print(f"the shortest quarter, {shortest['shortest']} to {shortest['longest']} words:", end=" ")
 print(f"{100 * shortest['exact']:.0f} % right, word for word")
-assert shortest["exact"] > 0.8
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("3.c")
+
+# %% tags=["checks"]
+assert shortest["exact"] > 0.8
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · What is wrong with it, measured
@@ -323,7 +325,6 @@ show(
     ),
     alt="Share of right translations against source length: high for short sentences, near zero for long ones.",
 )
-assert no_attention["quarters"][3]["exact"] < 0.4
 
 # %% [markdown]
 # Part of this is our short training: the model in section 9 is wider and trained longer, and gets further. But it falls in the same way.
@@ -411,6 +412,9 @@ show(
     pictures.receptive_field(4, 3),
     alt="The cone of nine inputs that one output of four convolutions with kernel 3 depends on.",
 )
+
+# %% tags=["checks"]
+assert no_attention["quarters"][3]["exact"] < 0.4
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · Attention for translation
@@ -556,7 +560,6 @@ for kind, result in results.items():
     print(
         f"{kind:15s} right: {100 * result['exact']:3.0f} %   BLEU {result['bleu']:5.1f}   {result['parameters']:,} parameters"
     )
-assert max(results[kind]["exact"] for kind in kinds) >= 0.9
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # *BLEU* (Papineni et al., 2002) counts how many runs of one to four words agree with the right translation, from 0 to 100. It forgives a
@@ -615,6 +618,9 @@ with torch.no_grad():
     words = greedy_decode(my_step, seen, START, END, limit=40)
 right = [tuple(french.tokens(row)) == pair.french for row, pair in zip(words, pairs, strict=True)]
 print(f"your decoder: {100 * sum(right) / len(right):.0f} % of 200 sentences right")
+
+# %% tags=["checks"]
+assert max(results[kind]["exact"] for kind in kinds) >= 0.9
 assert sum(right) / len(right) > 0.85
 
 # %% [markdown] slideshow={"slide_type": "slide"}

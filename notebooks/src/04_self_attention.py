@@ -251,8 +251,6 @@ show(
     alt="Accuracy of three seeds on the order task: exactly 50 % without positions, near 100 % with each kind and with a "
     "causal mask alone.",
 )
-assert (by_kind["none"]["accuracy"] - 0.5).abs().max() < 0.01
-assert min(by_kind[kind]["accuracy"].min() for kind in ("sinusoidal", "learned", "rotary")) >= 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The causal mask of section 5 alone gives order away: B can find A only if A stands before it (Haviv et al., 2022, saw it in language
@@ -455,6 +453,10 @@ for row in trials.add_or_concatenate(seeds=3):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Here all of them solve the task: 32 added to 32, 16 beside 16, and 32 beside 32 components.
+
+# %% tags=["checks"]
+assert (by_kind["none"]["accuracy"] - 0.5).abs().max() < 0.01
+assert min(by_kind[kind]["accuracy"].min() for kind in ("sinusoidal", "learned", "rotary")) >= 0.99
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Second repair: a non-linearity
@@ -734,7 +736,6 @@ model.load_state_dict({name.removeprefix("vectors."): w for name, w in result["s
 with torch.no_grad():
     loss = next_word_loss(model(text.held_out), text.held_out, text.held_out >= 0).item()
 print(f"held-out loss of your own parts: {loss:.2f} nats")
-assert abs(loss - result["held_out"]) < 1e-3
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it know?
@@ -752,7 +753,6 @@ show(
     ),
     alt="Held-out loss against the number of characters of context: it falls below the lines of bigram and trigram counts.",
 )
-assert result["held_out"] < counts["trigrams"]
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 kept_result = stored("language_model")
@@ -770,6 +770,10 @@ kept_result.table(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A model that fills in *hidden* words (lesson 07) needs no causal mask: what it must guess is not in its input, so it may look both ways.
+
+# %% tags=["checks"]
+assert abs(loss - result["held_out"]) < 1e-3
+assert result["held_out"] < counts["trigrams"]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Against recurrence, convolution and a dense layer

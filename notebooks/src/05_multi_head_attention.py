@@ -105,12 +105,14 @@ show(
     order_bars(rows, chance, "one head fails if its weights cannot depend on what it reads"),
     alt="Accuracy of five seeds on the ordered pair: low with one head, near 100 % with two, four and eight heads.",
 )
-assert two_places[1]["accuracy"].max() < 0.5 and two_places[2]["accuracy"].min() >= 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All have width 32 and the same number of parameters; guessing is right once in 64. If keys also see the letter, as in any Transformer, one head
 # learns the task too: it writes the letter into the *size* of its weights. So several heads are not a matter of what is possible, but of
 # what is easy: no trick is needed.
+
+# %% tags=["checks"]
+assert two_places[1]["accuracy"].max() < 0.5 and two_places[2]["accuracy"].min() >= 0.99
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Several heads
@@ -266,12 +268,14 @@ show(
     ),
     alt="The time of the softmax and the memory of the weights grow with the number of heads; those of the projections stay.",
 )
-assert len({row["parameters"] for row in costs}) == 1
 print(f"parameters with 1, 2, 4, 8 or 16 heads: {costs[0]['parameters']:,}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Whatever the number of heads $h$: $4 d (d + 1)$ parameters, biases counted, and $4 n d^2 + 2 n^2 d$ multiplications for $n$ tokens. But $h n^2$ exponentials, and
 # as many weights to store. The products inside the heads stay equal in number, but narrow ones are slower. The fused kernel never stores the weights.
+
+# %% tags=["checks"]
+assert len({row["parameters"] for row in costs}) == 1
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Do heads differ?

@@ -196,12 +196,14 @@ text = pretraining.corpus()
 theirs = [tuple(pair) for pair in text.subwords.merges(12)]
 print("the library's first merges:", *("".join(pair) for pair in theirs))
 yours = [tuple(pair) for pair in bpe_merges(counts, 12)]
-assert yours == theirs, "your merges differ from the library's"
 sample = "Return a shallow copy of the deque, leftmost element first."
 pieces = text.subwords.pieces(text.subwords.encode(sample))
 print(f"{len(text.subwords):,} pieces;", " | ".join(pieces))
 print(f"a piece stands for {characters / len(text.train):.1f} characters")
 print(f"{len(text.train):,} pieces to learn from")
+
+# %% tags=["checks"]
+assert yours == theirs, "your merges differ from the library's"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Text without answers
@@ -408,7 +410,6 @@ print(
 )
 print(f"with the triangle:    {leak['causal']:.2f} nats")
 print(f"without the triangle: {leak['both ways']:.2f} nats")
-assert leak["both ways"] < 0.1 and leak["causal"] > leak["floor"] - 0.05
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All three, trained
@@ -442,9 +443,6 @@ show(
     ),
     alt="Three losses through training, with that of the unigram for the next piece as a line.",
 )
-assert pretraining.SHARES == {"masked": 0.3, "causal": 1, "spans": 0.5}
-assert (pretraining.LENGTH, pretraining.SPAN) == (64, 8)
-assert {one["dim"] for one in pretraining.LESSON.values()} == {96}
 
 # %% slideshow={"slide_type": "subslide"}
 print("text of other modules   asked   model  unigram   ratio")
@@ -456,8 +454,6 @@ for name, one in trained.items():
     )
 bigram = torch.tensor(trained["causal"]["counts"][2]).exp()
 print(f"counting pairs of pieces, for the next one: {bigram:.0f}")
-assert trained["causal"]["perplexity"] < 0.5 * torch.tensor(trained["causal"]["unigram"]).exp()
-assert trained["causal"]["perplexity"] < 1.2 * bigram
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Compare each with its own unigram, not with the others: they are asked different things. A step asks the causal model about every piece, the others about 30 % and 50 %: one
@@ -469,8 +465,6 @@ assert trained["causal"]["perplexity"] < 1.2 * bigram
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 minute = stored("pretraining")
 rows = {row["objective"]: row for row in minute.result["rows"]}
-assert {row["seeds"] for row in rows.values()} == {3}
-assert 0.4 < rows["causal"]["perplexity"]["median"] / rows["causal"]["bigram"] < 0.6
 Table(
     ("objective", "perplexity", "unigram", "counting pairs", "pieces read", "training, s"),
     [
@@ -542,7 +536,6 @@ print(
     f"{long['steps']:,} steps instead of {brief['steps']}, width {long['dim']} instead of {brief['dim']}:"
 )
 print(f"{encoder['seconds'] / 60:.0f} minutes, on the text of Python {encoder['python']}")
-assert long["dim"] == large["dim"]
 for name, one in (("some seconds:", trained["masked"]), ("the stored one:", encoder)):
     print(
         f"{name:15s} {one['read']:10,} pieces read, perplexity {one['perplexity']:4.0f} at blanks"
@@ -623,6 +616,17 @@ next_word(
     distribution=next_distribution,
     title="write on, piece by piece",
 )
+
+# %% tags=["checks"]
+assert leak["both ways"] < 0.1 and leak["causal"] > leak["floor"] - 0.05
+assert pretraining.SHARES == {"masked": 0.3, "causal": 1, "spans": 0.5}
+assert (pretraining.LENGTH, pretraining.SPAN) == (64, 8)
+assert {one["dim"] for one in pretraining.LESSON.values()} == {96}
+assert trained["causal"]["perplexity"] < 0.5 * torch.tensor(trained["causal"]["unigram"]).exp()
+assert trained["causal"]["perplexity"] < 1.2 * bigram
+assert {row["seeds"] for row in rows.values()} == {3}
+assert 0.4 < rows["causal"]["perplexity"]["median"] / rows["causal"]["bigram"] < 0.6
+assert long["dim"] == large["dim"]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What to remember
