@@ -92,7 +92,7 @@ def show_language_model(result: dict) -> Shown:
     return Shown(
         "Character language model",
         f"Test cross-entropy in nats per character on the manual of Python {result['python']}; the Transformer ({result['parameters']:,} parameters) with "
-        f"{result['seeds']} seeds. Training on all positions at once is {ranged(result['factor'])} times as fast as one position at a time.",
+        f"{result['seeds']} seeds. Speedup of training on all positions at once over one position at a time: {ranged(result['factor'])}.",
         ("model", "cross-entropy"),
         [
             *((f"{n}-gram model", f"{loss:.2f}") for n, loss in result["counts"].items()),

@@ -34,8 +34,8 @@ def lessons_table() -> str:
         study = f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}"
         timing = timings.get(lesson.name)
         run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
-        link = f"[{lesson.title}](notebooks/{lesson.name}.ipynb)"
-        rows.append((lesson.number, link, lesson.builds, MEASURED.get(lesson.name, ""), study, run))
+        name = f"[{lesson.title}](notebooks/{lesson.name}.ipynb)" if lesson.exists else lesson.title
+        rows.append((lesson.number, name, lesson.builds, MEASURED.get(lesson.name, ""), study, run))
     return Table(("", "lesson", "what you build", "what you measure", "to study", "run time"), rows).markdown()
 
 
