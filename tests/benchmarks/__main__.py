@@ -42,7 +42,7 @@ MODULES = (
     *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed),
     *(pretraining, real_tasks, bert_speed, costs, scaling, smollm2_speed),
 )
-BENCHMARKS: dict[str, Benchmark] = {one.name: one for module in MODULES for one in module.BENCHMARKS}
+BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 
 FOLDER = ROOT / ".cache" / "bench-quick"
 QUIET = 0.15  # cores that other programs may use

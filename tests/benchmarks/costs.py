@@ -234,8 +234,8 @@ def show_long_range(rows: list[dict]) -> Shown:
         [
             (
                 renamed(row["row"]),
-                ", ".join(f"{one:.0f}" for one in row["accuracies"]),
-                *(f"{one:.0f}" for one in row["by_distance"]),
+                ", ".join(f"{accuracy:.0f}" for accuracy in row["accuracies"]),
+                *(f"{accuracy:.0f}" for accuracy in row["by_distance"]),
             )
             for row in rows
         ],

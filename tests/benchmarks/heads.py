@@ -211,7 +211,7 @@ def show_heads(rows: list[dict], layers: str) -> Shown:
 
 
 def show_head_costs(rows: list[dict]) -> Shown:
-    sizes = {name: one.default for name, one in inspect.signature(head_costs).parameters.items()}
+    sizes = {name: parameter.default for name, parameter in inspect.signature(head_costs).parameters.items()}
     timed = ("projections_ms", "products_ms", "softmax_ms", "fused_ms")
     return Shown(
         "What more heads cost",
@@ -246,7 +246,7 @@ def show_depth(result: dict) -> Shown:
         f"input, {result['identity_depths'][-1]} layers reach an error of {error['plain']} without residual connections and {error['residual']} with them. On a plane "
         f"through the trained parameters of {result['surface_depth']} layers, the loss has {minima['plain']} local minima without them and {minima['residual']} with them.",
         ("stack, by number of layers", *result["depths"]),
-        [(kind, *(f"{one:.2g}" for one in found)) for kind, found in result["gradient"].items()],
+        [(kind, *(f"{norm:.2g}" for norm in norms)) for kind, norms in result["gradient"].items()],
     )
 
 
