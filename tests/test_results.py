@@ -9,7 +9,18 @@ import torch
 from tests.benchmarks import __main__ as bench
 from tests.benchmarks.benchmark import at_least, at_most
 from utils.course import build, readme, results
-from utils.course.results import PAGE, RESULTS, Stored, Table, read_entry, results_page, store, stored, write_entry
+from utils.course.results import (
+    PAGE,
+    RESULTS,
+    Stored,
+    Table,
+    compact,
+    read_entry,
+    results_page,
+    store,
+    stored,
+    write_entry,
+)
 
 
 def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
@@ -19,6 +30,12 @@ def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
     assert back.date in back.label and back.machine in back.label and "Stored" in back.label
     assert [file.name for file in tmp_path.iterdir()] == ["speeds.json"]
     assert "one thread" in Stored("a", "m", "d", 1).label and "2 threads" in Stored("a", "m", "d", 1, 2).label
+
+
+def test_a_results_file_is_json_with_one_line_per_row():
+    entry = {"title": 'a "b" ü', "rows": [["1", "[2]"], []], "result": {"1": {"x": [1.5, None], "y": []}, "z": True}}
+    text = compact(entry)
+    assert json.loads(text) == entry and ' ["1", "[2]"],\n' in text and '{"x": [1.5, None]' not in text
 
 
 def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):

@@ -70,9 +70,23 @@ def write_entry(file: Path, entry: dict) -> Path:
     """The older file stays complete until the new one is."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    part.write_text(compact(entry) + "\n", encoding="utf-8")
     part.replace(file)
     return file
+
+
+def compact(value: Any, indent: str = "") -> str:
+    """JSON with one line per row: what holds no further list or dictionary stands on one line."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if not any(isinstance(child, dict | list | tuple) and child for child in children):
+        return json.dumps(value, ensure_ascii=False)
+    inner = indent + " "
+    if isinstance(value, dict):
+        lines = [f"{inner}{json.dumps(str(name))}: {compact(child, inner)}" for name, child in value.items()]
+    else:
+        lines = [inner + compact(child, inner) for child in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + "\n" + ",\n".join(lines) + f"\n{indent}{closing}"
 
 
 def ranged(values: dict | None, digits: int = 1) -> str:
