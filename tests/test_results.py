@@ -1,28 +1,41 @@
-"""Facts about stored results: what is shown says where it comes from, and nothing is shown that was not measured."""
+"""Facts about stored results: what is shown says where it comes from, and documents show nothing that was not measured."""
 
 import json
+import re
 
 import pytest
 import torch
 
 from tests.benchmarks import __main__ as bench
-from utils.course import build
-from utils.course.results import RESULTS, Stored, Table, store, stored
+from tests.benchmarks.benchmark import at_least, at_most
+from utils.course import build, readme, results
+from utils.course.results import (
+    PAGE,
+    RESULTS,
+    Stored,
+    Table,
+    compact,
+    read_entry,
+    results_page,
+    store,
+    stored,
+    write_entry,
+)
 
 
-def test_a_stored_result_comes_back_with_machine_and_date(tmp_path):
-    store("speeds", [{"seconds": 1.5}], tmp_path)
+def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
+    store("speeds", [{"seconds": 1.5}], tmp_path, lesson="01")
     back = stored("speeds", tmp_path)
-    assert back.result == [{"seconds": 1.5}]
+    assert back.result == [{"seconds": 1.5}] and back.threads == torch.get_num_threads()
     assert back.date in back.label and back.machine in back.label and "Stored" in back.label
-    assert back.threads == torch.get_num_threads()
     assert [file.name for file in tmp_path.iterdir()] == ["speeds.json"]
+    assert "one thread" in Stored("a", "m", "d", 1).label and "2 threads" in Stored("a", "m", "d", 1, 2).label
 
 
-def test_the_label_says_how_many_threads():
-    assert (
-        ", one thread, by" in Stored("a", "m", "d", 1).label and ", 2 threads, by" in Stored("a", "m", "d", 1, 2).label
-    )
+def test_a_results_file_is_json_with_one_line_per_row():
+    entry = {"title": 'a "b" ü', "rows": [["1", "[2]"], []], "result": {"1": {"x": [1.5, None], "y": []}, "z": True}}
+    text = compact(entry)
+    assert json.loads(text) == entry and ' ["1", "[2]"],\n' in text and '{"x": [1.5, None]' not in text
 
 
 def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):
@@ -31,44 +44,13 @@ def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):
         stored("errors", tmp_path)
 
 
-def test_a_measurement_that_fails_leaves_the_older_result(tmp_path, monkeypatch):
-    store("regression", "old", tmp_path)
-
-    def fails():
-        raise RuntimeError("out of luck")
-
-    monkeypatch.setitem(bench.BENCHMARKS, "regression", fails)
-    with pytest.raises(RuntimeError):
-        bench.main(["regression"], tmp_path)
-    assert stored("regression", tmp_path).result == "old"
-
-
-def test_one_benchmark_can_be_measured_alone(tmp_path, monkeypatch):
-    monkeypatch.setitem(bench.BENCHMARKS, "regression", lambda: {"error": 0.5})
-    bench.main(["regression"], tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["regression.json"]
-    assert stored("regression", tmp_path).result == {"error": 0.5}
-
-
-def test_an_unknown_benchmark_is_refused_before_anything_is_measured(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        bench.main(["regression", "nonsense"], tmp_path)
-    assert "got nonsense" in capsys.readouterr().err and not list(tmp_path.iterdir())
-
-
-def test_every_benchmark_has_a_stored_result_and_every_stored_result_a_benchmark():
-    assert {file.stem for file in RESULTS.glob("*.json")} == set(bench.BENCHMARKS)
-
-
-def test_a_table_shows_all_figures_in_both_forms_and_escapes_them():
+def test_a_table_shows_all_figures_in_every_form_and_escapes_them():
     table = Table(("task", "error"), (("1 & 2", 0.1), ("<16>", "12.5")), "from a run")
     assert table.text() == "task   error\n1 & 2  0.1\n<16>   12.5\nfrom a run"
+    assert table.markdown().endswith("| --- | --- |\n| 1 & 2 | 0.1 |\n| <16> | 12.5 |")
     for part in ("1 &amp; 2", "&lt;16&gt;", "12.5", "from a run"):
         assert part in table.html()
     assert set(table._repr_mimebundle_()) == {"text/html", "text/plain"}
-
-
-def test_a_row_with_a_column_too_few_is_refused():
     with pytest.raises(ValueError, match="expected 2 columns"):
         Table(("task", "error"), (("1",),))
 
@@ -86,3 +68,74 @@ def test_a_lesson_depends_on_the_stored_results_it_shows(tmp_path):
         (folder / "speeds.json").write_text(json.dumps(result), encoding="utf-8")
         keys.add(build.lesson_key("01_sums", build.read_lesson("01_sums", shop), shop))
     assert len(keys) == 2
+
+
+# Documents
+
+
+@pytest.mark.parametrize("name", bench.BENCHMARKS)
+def test_every_table_is_computed_from_the_raw_result_beside_it(name):
+    assert read_entry(RESULTS / f"{name}.json") == bench.shown_again(bench.BENCHMARKS[name]), (
+        f"run `python -m tests.benchmarks --show {name}`"
+    )
+
+
+def test_the_results_page_is_what_the_command_writes():
+    assert PAGE.read_text(encoding="utf-8") == results_page(), "run `make results`"
+
+
+def test_the_readme_claims_are_those_of_the_stored_results():
+    block = re.search(
+        r"<!-- begin: claims -->\n(.*?)\n<!-- end: claims -->", readme.README.read_text(encoding="utf-8"), re.S
+    )
+    assert block[1] == readme.claims(), "run `make results`"
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "figure", "claimed"),
+    [
+        ("transformer_ladder", (0, "exact", "median"), 12.3, "the Transformer 12.3 %"),
+        ("bert_parity", ("largest", 5), 0.5, "hidden states within 5.0e-01"),
+        ("attention_costs", (0, "fused"), 7.5, "at most 7.5 times as long"),
+    ],
+)
+def test_another_measurement_gives_another_claim(name, path, figure, claimed, monkeypatch, tmp_path):
+    entry = read_entry(RESULTS / f"{name}.json")
+    place = entry["result"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = figure
+    write_entry(tmp_path / f"{name}.json", entry)
+    monkeypatch.setattr(readme, "stored", lambda wanted: stored(wanted, tmp_path if wanted == name else RESULTS))
+    assert claimed in readme.claims() and claimed not in readme.README.read_text(encoding="utf-8")
+
+
+def test_a_missed_target_is_shown_as_missed(tmp_path):
+    targets = [at_least("accuracy", 61.0, 99, "%"), at_most("error", 2.0, 2), at_least("speedup", 1.5, 1.2, "x")]
+    store("speeds", 1, tmp_path, lesson="05", title="t", caption="c", columns=["a"], rows=[["1"]], targets=targets)
+    page = results_page(tmp_path)
+    assert "2 of 3 targets are met" in page
+    assert "| 05 | accuracy | at least 99 % | 61 % | **no** |" in page
+    assert "| 05 | error | at most 2 | 2 | yes |" in page and "| at least 1.2x | 1.5x | yes |" in page
+
+
+def test_stored_results_meet_their_targets_except_where_the_page_says_so():
+    entries = [read_entry(file) for file in RESULTS.glob("*.json")]
+    missed = {target["what"] for entry in entries for target in entry["targets"] if not target["met"]}
+    assert missed <= {
+        f"greedy decoding with KV cache, speedup over `generate` of {peer}" for peer in ("T5", "BART", "Marian")
+    }
+
+
+def test_a_document_that_cannot_be_filled_in_stays_as_it_is(tmp_path, monkeypatch, capsys):
+    document = tmp_path / "README.md"
+    document.write_text("<!-- begin: nonsense -->\n<!-- end: nonsense -->", encoding="utf-8")
+    monkeypatch.setattr(readme, "README", document)
+    monkeypatch.setattr(readme, "LECTURERS", document)
+    assert readme.write_documents() == 1
+    assert "left as it is" in capsys.readouterr().err and "nonsense" in document.read_text(encoding="utf-8")
+
+
+def test_sections_and_tables_stand_in_a_fixed_order():
+    headings = re.findall(r"^## Lesson (\d+)$", results.results_page(), re.M)
+    assert headings == sorted(set(headings)) and len(headings) == 9

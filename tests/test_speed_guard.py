@@ -13,7 +13,7 @@ from torch import nn
 
 from tests.benchmarks import transformer_speed
 from tests.benchmarks.encoder_speed import training_step
-from tests.benchmarks.growth import seed_runs
+from tests.benchmarks.memory import seed_runs
 from tests.benchmarks.timing import cost_ratio
 from utils.models.decoding import greedy_decode
 from utils.models.encoder import EncoderLayer

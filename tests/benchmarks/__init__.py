@@ -1,1 +1,1 @@
-"""What the README and the lessons claim, measured. `python -m tests.benchmarks` writes one file a result to `results/`."""
+"""What the lessons and docs/results.md show, measured. `python -m tests.benchmarks` writes one file per result to `results/`."""

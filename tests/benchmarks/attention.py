@@ -1,8 +1,9 @@
-"""The cost of `attention` against torch's own kernel."""
+"""The run time of `attention` relative to PyTorch's own kernel."""
 
 import torch
 import torch.nn.functional as F
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_most
 from tests.benchmarks.timing import cost_ratio
 from utils.models import attention
 
@@ -38,3 +39,23 @@ def _call(function, *arguments, **options):
             function(*arguments, **options)
 
     return run
+
+
+def show(rows: list[dict]) -> Shown:
+    return Shown(
+        "`attention` against `F.scaled_dot_product_attention`",
+        "Run time relative to PyTorch's kernel (1 = equal): the fused path, without attention weights, and the explicit path, with them.",
+        ("batch x heads x length x head width", "mask", "fused", "explicit"),
+        [
+            (row["shape"], "causal" if row["mask"] else "none", f"{row['fused']:.2f}", f"{row['explicit']:.2f}")
+            for row in rows
+        ],
+        [
+            at_most(
+                "fused `attention`, run time relative to PyTorch, slowest shape", max(row["fused"] for row in rows), 1.1
+            )
+        ],
+    )
+
+
+BENCHMARKS = (Benchmark("attention_costs", "01", attention_costs, show, {"shapes": ((16, 4, 32, 32),), "rounds": 11}),)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
 from tests.benchmarks.timing import cost_ratio
 from utils.course.box_list import MINILM
 from utils.course.boxes import fetch
@@ -160,6 +161,36 @@ def bert_parity() -> dict:
     }
 
 
-if __name__ == "__main__":
-    print(bert_parity())
-    print(bert_speed())
+# What is shown
+
+
+def show_speed(result: dict) -> Shown:
+    return Shown(
+        "MiniLM in the course's encoder: speed",
+        f"Speedup over `BertModel` of `transformers` with the same weights; geometric mean {result['geometric_mean']:.2f}x.",
+        ("sentences x tokens", "speedup"),
+        [(f"{row['sentences']} x {row['pieces']}", f"{row['speed']:.2f}x") for row in result["rows"]],
+        [at_least("MiniLM, speedup over `BertModel`, geometric mean", result["geometric_mean"], 1.1, "x")],
+    )
+
+
+def show_parity(result: dict) -> Shown:
+    layers = zip(result["largest"], result["largest_in_double"], strict=True)
+    return Shown(
+        "MiniLM in the course's encoder: parity",
+        f"Largest absolute difference from the hidden states of `BertModel`, over {result['sentences']} texts in padded batches ({result['numbers']:,} values).",
+        ("after", "single precision", "double precision"),
+        [
+            (f"layer {n}" if n else "embeddings", f"{single:.1e}", f"{double:.1e}")
+            for n, (single, double) in enumerate(layers)
+        ],
+        [at_most("share of hidden-state values that differ from `BertModel` by more than 1e-5", result["above"], 1e-5)],
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "bert_speed", "08", bert_speed, show_speed, {"shapes": ((16, 24),), "rounds": 7}, packages=("transformers",)
+    ),
+    Benchmark("bert_parity", "08", bert_parity, show_parity, packages=("transformers", "tokenizers")),
+)

@@ -1,4 +1,4 @@
-"""What each kind of layer costs against the length, what it loses on a task of long range, and digits read patch by patch."""
+"""Cost of each kind of layer against sequence length, what the cheap ones lose on a long-range task, and digits as patches."""
 
 import subprocess
 import sys
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
+from utils.course.results import ranged
 from utils.training.costs import (
     BIGBIRD,
     BY_HAND,
@@ -171,3 +173,101 @@ def digits_table(seeds: int = 5, rows=DIGITS, **settings) -> list[dict]:
 
 def _percent(values: Tensor) -> list[float]:
     return [round(100 * one, 1) for one in values.tolist()]
+
+
+# What is shown
+
+NAMES = {
+    "attention by hand": "attention, explicit",
+    "fused attention": "attention, fused kernel",
+    "local windows": "local attention",
+}
+
+
+def renamed(words: str) -> str:
+    for old, new in NAMES.items():
+        words = words.replace(old, new)
+    return words
+
+
+def show_costs(result: dict) -> Shown:
+    def exponent(row: dict, name: str) -> str:
+        return f"{row[name]['slope']:.2f} ± {row[name]['error']:.2f}" if row[name] else ""
+
+    rows = result["rows"]
+    longest = {max(row["lengths"]) for row in rows}
+    common = max(length for length in rows[0]["lengths"] if length <= min(4096, *longest))
+    expected = {BY_HAND: 2, FUSED: 2, LOCAL: 1}
+    return Shown(
+        "Cost against sequence length",
+        f"Exponents of time and memory with standard errors, fitted to the longer half of the lengths, up to {max(longest):,} tokens ({min(longest):,} for explicit attention); "
+        "one sequence, four heads, width 64.",
+        ("layer", "pass", "time exponent", "memory exponent", f"ms at {common:,} tokens"),
+        [
+            (
+                renamed(row["kind"]),
+                "forward and backward" if row["backward"] else "forward",
+                exponent(row, "long_time"),
+                exponent(row, "long_memory"),
+                f"{row['ms'][row['lengths'].index(common)]:,.3g}",
+            )
+            for row in rows
+        ],
+        [
+            at_most(
+                f"{renamed(row['kind'])}, time exponent, distance from {expected[row['kind']]}",
+                abs(row["long_time"]["slope"] - expected[row["kind"]]),
+                0.2,
+            )
+            for row in rows
+            if row["kind"] in expected and not row["backward"]
+        ],
+    )
+
+
+def show_long_range(rows: list[dict]) -> Shown:
+    first = rows[0]
+    return Shown(
+        "What cheap attention loses",
+        f"Associative recall over {first['places']} tokens: accuracy in % for each of {len(first['accuracies'])} seeds, and by the distance to the answer; chance {first['chance']:g} %.",
+        ("layer", "accuracy", *(f"distance up to {band}" for band in first["bands"])),
+        [
+            (
+                renamed(row["row"]),
+                ", ".join(f"{accuracy:.0f}" for accuracy in row["accuracies"]),
+                *(f"{accuracy:.0f}" for accuracy in row["by_distance"]),
+            )
+            for row in rows
+        ],
+    )
+
+
+def show_digits(rows: list[dict]) -> Shown:
+    first = rows[0]
+    (learned,) = (row for row in rows if row["positions"] == "learned" and not row["shuffled"])
+    return Shown(
+        "Digits as patches",
+        f"Test accuracy in % on {first['held_out']} images, {len(first['accuracies'])} seeds.",
+        ("positions", "patch order", "accuracy", "with each test image shuffled differently"),
+        [
+            (
+                row["positions"],
+                "one shuffled order for all images" if row["shuffled"] else "original",
+                ranged(row["accuracy"]),
+                ranged(row["other_order"]),
+            )
+            for row in rows
+        ],
+        [at_least("digits, accuracy, worst seed", learned["accuracy"]["least"], 95, "%")],
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "length_costs", "09", cost_table, show_costs, {"lengths": (256, 512, 1024, 2048), "repeats": 2, "fresh": ()}
+    ),
+    Benchmark(
+        "long_range", "09", long_range_table, show_long_range, {"seeds": 1, "rows": LONG_RANGE[1:2], "steps": 100}
+    ),
+    Benchmark("digits", "09", digits_table, show_digits, {"seeds": 1, "rows": DIGITS[:1]}),
+)

@@ -1,10 +1,11 @@
-"""A training step of the course's encoder layer against torch's."""
+"""A training step of the course's encoder layer against PyTorch's."""
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least
 from tests.benchmarks.timing import cost_ratio
 from utils.models.encoder import EncoderLayer
 from utils.models.torch_weights import to_torch
@@ -52,3 +53,20 @@ def training_step(module: nn.Module, forward: Callable[[], Tensor]) -> Callable[
         forward().square().mean().backward()
 
     return step
+
+
+def show(rows: list[dict]) -> Shown:
+    return Shown(
+        "Encoder layer against `nn.TransformerEncoderLayer`",
+        "Speedup of a training step. With dropout PyTorch also drops attention weights and hidden units.",
+        ("norm", "length", "dropout", "speedup"),
+        [(f"{row['norm']}-norm", row["length"], row["dropout"], f"{row['speed']:.2f}x") for row in rows],
+        [
+            at_least(
+                "training step of the encoder layer, speedup over PyTorch", min(row["speed"] for row in rows), 1, "x"
+            )
+        ],
+    )
+
+
+BENCHMARKS = (Benchmark("encoder_speed", "05", encoder_layer_speed, show, {"lengths": (16,), "rounds": 9}),)

@@ -1,11 +1,15 @@
-"""Several heads and deep stacks at full budget: what lesson 05 measures in seconds, with more seeds and longer training."""
+"""Heads, residual connections and norms with more seeds and steps than lesson 05 has time for."""
 
+import functools
+import inspect
 import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
+from utils.course.results import ranged
 from utils.training.depth import DEPTHS, IDENTITY_DEPTHS, gradient_by_depth, loss_surface, train_identity, train_norms
 from utils.training.heads import COUNTED, KINDS, head_costs, train_forms, train_two_places
 from utils.training.metrics import over_seeds
@@ -55,11 +59,6 @@ def two_places_table(seeds: int = 2 * SEEDS, rows=TWO_PLACES, **settings) -> lis
 def heads_table(seeds: int = SEEDS, heads: Sequence[int] = HEADS, steps: int = STEPS, **settings) -> list[dict]:
     """The form task for each number of heads at one width: accuracy, how much heads differ, and what the loss of one costs."""
     return [_heads_row(train_forms.__wrapped__(count, seeds, steps=steps, **settings)) for count in heads]
-
-
-def one_layer_table() -> list[dict]:
-    """The same with a single layer, in which no other layer can stand in for a head."""
-    return heads_table(layers=1)
 
 
 def _heads_row(found: dict) -> dict:
@@ -169,3 +168,124 @@ def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400, **settings) -> 
                 }
             )
     return table
+
+
+# What is shown
+
+
+def show_two_places(rows: list[dict]) -> Shown:
+    found, first = by(rows, "row"), rows[0]
+    return Shown(
+        "One head cannot read two positions, two heads can",
+        f"Ordered pairs predicted correctly in %, {first['seeds']} seeds, chance {first['chance']}; all rows have the same width and number of parameters.",
+        ("model", "smallest to largest", "seeds with at least 99 %"),
+        [
+            (
+                row["row"].replace("start", "initialization"),
+                f"{min(row['pairs']):.1f} to {max(row['pairs']):.1f}",
+                f"{row['solved']} of {row['seeds']}",
+            )
+            for row in rows
+        ],
+        [
+            at_most("two positions, one head, best seed", max(found["1 head"]["pairs"]), 50, "%"),
+            at_least("two positions, two heads, worst seed", min(found["2 heads"]["pairs"]), 99, "%"),
+        ],
+    )
+
+
+def show_heads(rows: list[dict], layers: str) -> Shown:
+    return Shown(
+        f"Number of heads, encoder with {layers}",
+        f"Predicting the French form of each English word at width 64: accuracy in %, {rows[0]['seeds']} seeds; the most frequent form alone gives "
+        f"{rows[0]['usual']} %. Ablations set the outputs of heads to zero.",
+        ("heads", "accuracy", "points lost without the most important head", "accuracy without any head"),
+        [
+            (
+                row["heads"],
+                *(ranged(row[name]) if name in row else "" for name in ("accuracy", "worst_loss", "without_any_head")),
+            )
+            for row in rows
+        ],
+    )
+
+
+def show_head_costs(rows: list[dict]) -> Shown:
+    sizes = {name: parameter.default for name, parameter in inspect.signature(head_costs).parameters.items()}
+    timed = ("projections_ms", "products_ms", "softmax_ms", "fused_ms")
+    return Shown(
+        "What more heads cost",
+        f"Width {sizes['dim']}, {sizes['batch']} sentences of {sizes['n']} tokens: the same parameters and multiplications, but more exponentials. Medians in "
+        "milliseconds, by operation and for the fused kernel, which never stores the attention weights.",
+        (
+            "heads",
+            "parameters",
+            "multiplications (millions)",
+            "exponentials (millions)",
+            *(name.replace("_ms", ", ms") for name in timed),
+        ),
+        [
+            (
+                row["heads"],
+                f"{row['parameters']:,}",
+                f"{row['products'] / 1e6:,.0f}",
+                f"{row['exponentials'] / 1e6:.2f}",
+                *(f"{row[name]:.1f}" for name in timed),
+            )
+            for row in rows
+        ],
+    )
+
+
+def show_depth(result: dict) -> Shown:
+    error = {kind: ranged(found[-1], 3) for kind, found in result["identity_error"].items()}
+    minima = {kind: f"{min(found)} to {max(found)}" for kind, found in result["valleys"].items()}
+    return Shown(
+        "Depth and residual connections",
+        "Norm of the gradient at the input of an untrained encoder relative to its output, by number of layers; median of the seeds. Trained to reproduce their "
+        f"input, {result['identity_depths'][-1]} layers reach an error of {error['plain']} without residual connections and {error['residual']} with them. On a plane "
+        f"through the trained parameters of {result['surface_depth']} layers, the loss has {minima['plain']} local minima without them and {minima['residual']} with them.",
+        ("stack, by number of layers", *result["depths"]),
+        [(kind, *(f"{norm:.2g}" for norm in norms)) for kind, norms in result["gradient"].items()],
+    )
+
+
+def show_norms(rows: list[dict]) -> Shown:
+    first = rows[0]
+    return Shown(
+        "Pre-norm and post-norm",
+        f"Training loss over the last tenth of {first['steps']} steps and test accuracy in %, each of {first['seeds']} seeds; the most frequent form alone gives {first['usual']} %.",
+        ("norm", "layers", "learning rate", "warm-up steps", "loss", "accuracy"),
+        [
+            (
+                f"{row['norm']}-norm",
+                row["layers"],
+                f"{row['rate']:g}",
+                row["warmup"],
+                *(", ".join(map(str, row[name])) for name in ("losses", "accuracies")),
+            )
+            for row in rows
+        ],
+    )
+
+
+BENCHMARKS = (
+    Benchmark("two_places", "05", two_places_table, show_two_places, {"seeds": 3, "rows": TWO_PLACES[:2]}),
+    Benchmark(
+        "heads",
+        "05",
+        heads_table,
+        functools.partial(show_heads, layers="two layers"),
+        {"seeds": 1, "heads": (4,), "steps": 100},
+    ),
+    Benchmark(
+        "heads_one_layer",
+        "05",
+        functools.partial(heads_table, layers=1),
+        functools.partial(show_heads, layers="one layer"),
+        {"seeds": 1, "heads": (4,), "steps": 100},
+    ),
+    Benchmark("head_costs", "05", head_cost_table, show_head_costs, {"repeats": 5}),
+    Benchmark("depth", "05", depth_table, show_depth, {"seeds": 1, "points": 9, "steps": 60, "identity_steps": 60}),
+    Benchmark("norms", "05", norm_table, show_norms, {"seeds": 1, "rows": NORM_ROWS[:1], "steps": 100}),
+)

@@ -1,9 +1,13 @@
-"""The published encoder, fine-tuned on all review snippets and with fixed vectors on the course's own tasks."""
+"""MiniLM fine-tuned on all review snippets, and as a frozen encoder on the course's own tasks."""
 
 import platform
+from collections.abc import Sequence
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
+from tests.benchmarks.pretraining import METHODS, TASK_NAMES, label_counts
 from utils.course.box_list import MINILM, REVIEWS
 from utils.course.boxes import fetch
+from utils.course.results import ranged
 from utils.training.fine_tuning import LABELS
 from utils.training.metrics import over_seeds
 from utils.training.real_tasks import RECIPES, WAYS, frozen_on_tasks, review_sentiment
@@ -11,11 +15,11 @@ from utils.training.real_tasks import RECIPES, WAYS, frozen_on_tasks, review_sen
 SEEDS, DRAWS = 3, 5
 
 
-def reviews_table() -> dict:
+def reviews_table(ways: Sequence[str] = WAYS, seeds: int = SEEDS) -> dict:
     """Test accuracy in % on snippets about films that no way has learnt from, and seconds of the processor, over seeds."""
-    found = review_sentiment(WAYS, SEEDS, minilm=fetch(MINILM), reviews=fetch(REVIEWS))
+    found = review_sentiment(ways, seeds, minilm=fetch(MINILM), reviews=fetch(REVIEWS))
     return {
-        "seeds": SEEDS,
+        "seeds": seeds,
         "majority": round(100 * found["majority"], 1),
         "snippets": {"train": found["sizes"][0], "test": found["sizes"][1]},
         "recipes": {way: recipe._asdict() for way, recipe in RECIPES.items()},
@@ -31,12 +35,12 @@ def reviews_table() -> dict:
     }
 
 
-def published_tasks_table() -> dict:
+def published_tasks_table(labels: Sequence[int | None] = LABELS, seeds: int = DRAWS, **settings) -> dict:
     """Test accuracy in % of a linear layer on the published model's vectors, for each task and number of labels per class."""
-    found = frozen_on_tasks(per_class=LABELS, seeds=DRAWS, minilm=fetch(MINILM))
+    found = frozen_on_tasks(per_class=labels, seeds=seeds, minilm=fetch(MINILM), **settings)
     return {
         "python": platform.python_version(),
-        "seeds": DRAWS,
+        "seeds": seeds,
         "labels": found["labels"],
         "rows": [
             {
@@ -49,3 +53,41 @@ def published_tasks_table() -> dict:
             for task, majority, row in zip(found["tasks"], found["majority"].tolist(), found["accuracy"], strict=True)
         ],
     }
+
+
+def show_reviews(result: dict) -> Shown:
+    rows, counts = by(result["rows"], "way"), result["snippets"]
+    targets = []
+    if "full" in rows:
+        targets = [
+            at_least("review sentiment after full fine-tuning, worst seed", rows["full"]["accuracy"]["least"], 80, "%")
+        ]
+    return Shown(
+        "Review sentiment with MiniLM",
+        f"Test accuracy in %, {result['seeds']} seeds; {counts['train']:,} training and {counts['test']:,} test snippets about different films, majority class "
+        f"{result['majority']} %.",
+        ("method", "accuracy", "training, s"),
+        [(METHODS.get(way, way), ranged(row["accuracy"]), ranged(row["seconds"], 0)) for way, row in rows.items()],
+        targets,
+    )
+
+
+def show_published_tasks(result: dict) -> Shown:
+    return Shown(
+        "MiniLM on the course's own tasks",
+        f"Linear probe on frozen MiniLM embeddings: test accuracy in %, {result['seeds']} draws of labels, Python {result['python']}.",
+        ("task", "majority", *label_counts(result["labels"])),
+        [(TASK_NAMES[row["task"]], f"{row['majority']:.1f}", *map(ranged, row["accuracy"])) for row in result["rows"]],
+    )
+
+
+BENCHMARKS = (
+    Benchmark("reviews", "08", reviews_table, show_reviews, {"ways": ("bag of words",), "seeds": 1}),
+    Benchmark(
+        "published_tasks",
+        "08",
+        published_tasks_table,
+        show_published_tasks,
+        {"labels": (1,), "seeds": 2, "tasks": ("families",), "asked": 200},
+    ),
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least
 from tests.benchmarks.timing import seconds
 from utils.course.box_list import SMOLLM2
 from utils.course.boxes import fetch
@@ -146,5 +147,24 @@ def _halves(tensor: Tensor, heads: int) -> Tensor:
     return tensor.view(heads, -1, 2, tensor.size(1)).transpose(1, 2).reshape_as(tensor)
 
 
-if __name__ == "__main__":
-    print(smollm2_speed())
+def show(result: dict) -> Shown:
+    return Shown(
+        "SmolLM2-135M on the course's own blocks",
+        f"Greedy decoding of {result['pieces']} tokens with KV cache: {result['pieces_a_second']:g} tokens per second.",
+        ("compared with, on the same weights", "speedup"),
+        [
+            ("`generate` of `transformers`", f"{result['generate']:g}x"),
+            ("a bare loop over its model", f"{result['loop']:g}x"),
+        ],
+        [
+            at_least("SmolLM2, tokens per second", result["pieces_a_second"], 8),
+            at_least("SmolLM2, speedup over `generate`", result["generate"], 1, "x"),
+        ],
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "smollm2_speed", "09", smollm2_speed, show, {"count": 4, "rounds": 2}, threads=2, packages=("transformers",)
+    ),
+)

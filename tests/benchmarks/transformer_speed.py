@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least
 from tests.benchmarks.timing import cost_ratio
 from utils.models.decoding import greedy_decode
 from utils.models.self_attention import causal_mask
@@ -213,6 +214,64 @@ def _encoder_decoder(
     return model.eval()
 
 
-def transformer_speed() -> dict:
-    """Everything, for the results file."""
-    return {"training": training_speed(), "cache": cache_speed(), "generate": generate_speed()}
+def transformer_speed(training: dict | None = None, cache: dict | None = None, generate: dict | None = None) -> dict:
+    """All three, each with other settings if they are given."""
+    return {
+        "training": training_speed(**training or {}),
+        "cache": cache_speed(**cache or {}),
+        "generate": generate_speed(**generate or {}),
+    }
+
+
+def show(result: dict) -> Shown:
+    rows = [
+        (
+            f"training step, {row['norm']}-norm, batch {row['batch']}, length {row['length']}, dropout {row['dropout']}",
+            "`nn.Transformer`",
+            f"{row['speed']:.2f}x",
+        )
+        for row in result["training"]
+    ]
+    against = [("the same without KV cache", row) for row in result["cache"]]
+    against += [(f"`generate` of {row['peer']} in `transformers`, same size", row) for row in result["generate"]]
+    rows += [
+        (f"greedy decoding, {row['batch']} sentences to {row['length']} tokens", other, f"{row['speed']}x")
+        for other, row in against
+    ]
+    targets = []
+    for length, limit in ((16, 1.1), (256, 1)):
+        speeds = [row["speed"] for row in result["training"] if row["length"] == length]
+        if speeds:
+            targets.append(
+                at_least(f"training step of length {length}, speedup over `nn.Transformer`", min(speeds), limit, "x")
+            )
+    longest = max(result["cache"], key=lambda row: row["length"])
+    targets.append(at_least(f"KV cache, speedup at {longest['length']} tokens", longest["speed"], 3, "x"))
+    targets += [
+        at_least(f"greedy decoding with KV cache, speedup over `generate` of {row['peer']}", row["speed"], 2, "x")
+        for row in result["generate"]
+    ]
+    return Shown(
+        "Speed of the Transformer",
+        "Width 128, 2 + 2 layers.",
+        ("what", "compared with", "speedup"),
+        rows,
+        targets,
+    )
+
+
+BENCHMARKS = (
+    Benchmark(
+        "transformer_speed",
+        "06",
+        transformer_speed,
+        show,
+        {
+            "training": {"shapes": ((64, 16),), "rounds": 5},
+            "cache": {"limits": (32,), "rounds": 2},
+            "generate": {"peers": ("Marian",), "limit": 16, "rounds": 3},
+        },
+        threads=2,
+        packages=("transformers",),
+    ),
+)

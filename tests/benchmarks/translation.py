@@ -1,8 +1,10 @@
-"""The ladder of translation models at full budget, on the same pairs, with several seeds; the recurrent ones with the same steps."""
+"""Translation models of lessons 03 and 06 at full budget, on the same pairs, with several seeds; the recurrent ones with equal steps."""
 
 import statistics
 from collections.abc import Sequence
 
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
+from utils.course.results import ranged
 from utils.training.attention_roles import (
     JUDGING,
     agreement_accuracy,
@@ -130,3 +132,105 @@ def attention_uses(result: dict, count: int) -> dict:
 
 def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
     return row | {name: round(100 * row[name], 1) for name in names}
+
+
+# What is shown
+
+
+def _scores(rows: Sequence[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+    quarters = rows[0]["quarters"]
+    columns = ("model", "exact match, %", *(f"{part['words']} words" for part in quarters), "19 to 26 words")
+    cells = [
+        (
+            row["name"],
+            ranged(row["exact"]),
+            *(f"{part['exact']:.1f}" for part in row["quarters"]),
+            ranged(row["longer"]["exact"]),
+            ranged(row["bleu"]),
+            ranged(row["alignment_error"]),
+            ranged(row["parameters"], 0),
+            ranged(row["seconds"], 0),
+        )
+        for row in rows
+    ]
+    return (*columns, "BLEU", "alignment error, %", "parameters", "training, s"), cells
+
+
+def show_recurrent(rows: list[dict]) -> Shown:
+    first, found = rows[0], by(rows, "name")
+    attending = [row for row in rows if "no attention" not in row["name"]]
+    best = max(attending, key=lambda row: row["exact"]["median"])
+    targets = [
+        at_least("exact match with attention, median", best["exact"]["median"], 98, "%"),
+        at_most(
+            "alignment error of the best score function",
+            min(row["alignment_error"]["median"] for row in attending),
+            10,
+            "%",
+        ),
+        at_most("training, slowest model", max(row["seconds"]["median"] for row in rows), 60, "s"),
+    ]
+    if without := found.get("no attention"):
+        gain = best["quarters"][-1]["exact"] - without["quarters"][-1]["exact"]
+        targets += [
+            at_least("exact match without attention, shortest quarter", without["quarters"][0]["exact"], 90, "%"),
+            at_least("gain of attention on the longest quarter", gain, 25, "points"),
+        ]
+    columns, cells = _scores(rows)
+    return Shown(
+        "Recurrent encoder-decoders, with and without attention",
+        f"English to French, 20,000 training pairs, {first['steps']:,} steps, 1,000 test sentences, {first['seeds']} seeds. Exact match also by the length of the "
+        "English sentence; sentences of 19 to 26 words are longer than any in training. An alignment with one link per word has an error of at least "
+        f"{first['alignment_floor']} %.",
+        columns,
+        cells,
+        targets,
+    )
+
+
+def show_transformer(rows: list[dict]) -> Shown:
+    (model,) = rows
+    columns, cells = _scores(rows)
+    return Shown(
+        "The Transformer on the same sentences",
+        f"The test sentences of lesson 03's comparison, {model['seeds']} seeds, but {model['steps']:,} steps: more than the recurrent models had.",
+        columns,
+        cells,
+        [
+            at_least("exact match, median", model["exact"]["median"], 99, "%"),
+            at_least("BLEU, median", model["bleu"]["median"], 99),
+            at_most("alignment error, worst seed", model["alignment_error"]["most"], 15, "%"),
+            at_most("training, slowest seed", model["seconds"]["most"], 120, "s"),
+        ],
+    )
+
+
+def show_recipe(rows: list[dict]) -> Shown:
+    first = by(rows, "name")["as in the lesson"]
+    return Shown(
+        "The training recipe, one change at a time",
+        f"The lesson's Transformer, {first['steps']:,} steps, {first['seeds']} seeds. Accuracy and confidence (mean probability of the predicted word) per word under teacher "
+        "forcing, medians in %.",
+        ("recipe", "exact match, %", "BLEU", "alignment error, %", "word accuracy", "confidence", "training, s"),
+        [
+            (
+                row["name"].replace("table of target words", "target embeddings"),
+                *(ranged(row[name]) for name in ("exact", "bleu", "alignment_error")),
+                *(f"{row['words'][name]:.1f}" for name in ("accuracy", "confidence")),
+                ranged(row["seconds"], 0),
+            )
+            for row in rows
+        ],
+        [
+            at_least("exact match in the lesson, worst seed", first["exact"]["least"], 95, "%"),
+            at_most("training in the lesson, slowest seed", first["seconds"]["most"], 45, "s"),
+        ],
+    )
+
+
+SMALL = {"seeds": 1, "steps": 200, "test": 200}
+BENCHMARKS = (
+    Benchmark("ladder", "03", ladder_table, show_recurrent, {"seeds": 1, "rows": ROWS[2:3], "steps": 300, "test": 200}),
+    Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
+    Benchmark("transformer_recipe", "06", recipe_table, show_recipe, {"rows": RECIPES[:1], **SMALL}),
+)

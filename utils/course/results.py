@@ -1,8 +1,13 @@
-"""Stored results: full tables that `make bench` measured once, for lessons and documents to show, labelled as stored."""
+"""Stored results: `make bench` measures them once; lessons show them, labeled as stored, and docs/results.md shows them all.
+
+python -m utils.course.results      write docs/results.md and the generated parts of README.md and docs/lecturers.md again
+"""
 
 import datetime
 import json
 import os
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,6 +20,7 @@ from utils.course.places import ROOT
 from utils.course.timing import machine
 
 RESULTS = ROOT / "tests" / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,9 @@ class Stored:
     threads: int = 1
 
     @property
-    def origin(self) -> str:
-        threads = "one thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"on {self.date}, {self.machine}, {threads}, by `make bench`."
-
-    @property
     def label(self) -> str:
-        return f"Stored, not computed here: measured {self.origin}"
+        threads = "one thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"Stored, not computed here: measured on {self.date}, {self.machine}, {threads}, by `make bench`."
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence]) -> "Table":
         """Rows of text under `head`, with the label below."""
@@ -49,24 +51,42 @@ def stored(name: str, folder: Path = RESULTS) -> Stored:
         raise FileNotFoundError(
             f"no stored result '{name}'; there are: {known}. `python -m tests.benchmarks {name}` measures it."
         )
-    entry = json.loads(file.read_text(encoding="utf-8"))
+    entry = read_entry(file)
     return Stored(name, entry["machine"], entry["date"], entry["result"], entry["threads"])
 
 
-def store(name: str, result: Any, folder: Path = RESULTS) -> Path:
-    """Write what was measured just now; an older result stays whole until the new one is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.json"
-    entry = {
-        "machine": machine(),
-        "threads": torch.get_num_threads(),
-        "date": datetime.date.today().isoformat(),
-        "result": result,
-    }
-    waiting = file.with_suffix(f".{os.getpid()}.part")
-    waiting.write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    waiting.replace(file)
+def store(name: str, result: Any, folder: Path = RESULTS, **facts: Any) -> Path:
+    """Write what was measured just now, with further facts about it."""
+    origin = {"machine": machine(), "threads": torch.get_num_threads(), "date": datetime.date.today().isoformat()}
+    # The raw result comes last: it is the long part of the file.
+    return write_entry(folder / f"{name}.json", facts | origin | {"result": result})
+
+
+def read_entry(file: Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def write_entry(file: Path, entry: dict) -> Path:
+    """The older file stays complete until the new one is."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}.part")
+    part.write_text(compact(entry) + "\n", encoding="utf-8")
+    part.replace(file)
     return file
+
+
+def compact(value: Any, indent: str = "") -> str:
+    """JSON with one line per row: what holds no further list or dictionary stands on one line."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if not any(isinstance(child, dict | list | tuple) and child for child in children):
+        return json.dumps(value, ensure_ascii=False)
+    inner = indent + " "
+    if isinstance(value, dict):
+        lines = [f"{inner}{json.dumps(str(name))}: {compact(child, inner)}" for name, child in value.items()]
+    else:
+        lines = [inner + compact(child, inner) for child in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return opening + "\n" + ",\n".join(lines) + f"\n{indent}{closing}"
 
 
 def ranged(values: dict | None, digits: int = 1) -> str:
@@ -94,11 +114,15 @@ class Table:
 
     def text(self) -> str:
         widths = [max(map(len, column)) for column in zip(self.head, *self.rows, strict=True)]
-        lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in self._lines())
-        return "\n".join([*(line.rstrip() for line in lines), *([self.label] if self.label else [])])
+        lines = (
+            "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (self.head, *self.rows)
+        )
+        return "\n".join([*lines, *([self.label] if self.label else [])])
 
-    def _lines(self):
-        return (self.head, *self.rows)
+    def markdown(self) -> str:
+        lines = (self.head, ("---",) * len(self.head), *self.rows)
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
     def html(self) -> str:
         def cell(tag, words, look):
@@ -122,3 +146,59 @@ class Table:
 
     def _repr_mimebundle_(self, include=None, exclude=None) -> dict[str, str]:
         return {"text/html": self.html(), "text/plain": self.text()}
+
+
+# docs/results.md
+
+INTRODUCTION = """# Results
+
+Every table below is written by `make results` from a JSON file in [tests/benchmarks/results](../tests/benchmarks/results), which also holds the raw
+figures, seed by seed. `make bench` measures everything again (hours, on a quiet machine); `python -m tests.benchmarks NAME` measures one table;
+`make bench-quick` runs every benchmark with small settings and prints its figures next to the stored ones.
+
+Scores are on held-out data. A cell such as 61.9 (61.9 to 64.1) is the median over the seeds, with the smallest and the largest. A speedup of 1.4x means
+that the course's code takes 1/1.4 of the time of the code it is compared with; the two run alternately in one process."""
+
+
+def results_page(folder: Path = RESULTS) -> str:
+    """docs/results.md: targets first, then one section per lesson, tables by the name of their file."""
+    entries = {file.stem: read_entry(file) for file in sorted(folder.glob("*.json"))}
+    usual = Counter(entry["machine"] for entry in entries.values()).most_common(1)[0][0]
+    recorded = [entry for entry in entries.values() if "processor" in entry]  # files of 2026-11-16 lack both facts
+    versions = {f"{name} {number}" for entry in recorded for name, number in entry["versions"].items()}
+    behind = ", ".join([*sorted({entry["processor"] for entry in recorded}), *sorted(versions)])
+    parts = [INTRODUCTION, f"Machine, unless a table says otherwise: {usual}, one thread ({behind})."]
+    parts += ["## Targets", *targets_part(entries)]
+    for lesson in sorted({entry["lesson"] for entry in entries.values()}):
+        parts.append(f"## Lesson {lesson}")
+        for name, entry in entries.items():
+            if entry["lesson"] == lesson:
+                parts += [f"### {entry['title']}", f"{entry['caption']} {_origin(name, entry, usual)}"]
+                parts.append(Table(entry["columns"], entry["rows"]).markdown())
+    return "\n\n".join(parts) + "\n"
+
+
+def targets_part(entries: dict[str, dict]) -> tuple[str, str]:
+    every = [(entry["lesson"], target) for entry in entries.values() for target in entry["targets"]]
+    rows = [
+        (lesson, target["what"], target["target"], target["measured"], "yes" if target["met"] else "**no**")
+        for lesson, target in sorted(every, key=lambda pair: pair[0])
+    ]
+    met = sum(target["met"] for _, target in every)
+    return (
+        f"{met} of {len(every)} targets are met.",
+        Table(("lesson", "what", "target", "measured", "met"), rows).markdown(),
+    )
+
+
+def _origin(name: str, entry: dict, usual: str) -> str:
+    threads = "" if entry["threads"] == 1 else f", {entry['threads']} threads"
+    other = "" if entry["machine"] == usual else f", {entry['machine']}"
+    return f"*([{name}](../tests/benchmarks/results/{name}.json), {entry['date']}{threads}{other})*"
+
+
+if __name__ == "__main__":
+    from utils.course.readme import write_documents
+
+    PAGE.write_text(results_page(), encoding="utf-8")
+    sys.exit(write_documents())
