@@ -25,6 +25,7 @@ from tests.benchmarks import (
     encoder_speed,
     heads,
     memory,
+    peak,
     pretraining,
     real_tasks,
     regression,
@@ -39,7 +40,7 @@ from utils.course.places import ROOT
 from utils.course.results import RESULTS, Table, read_entry, store, write_entry
 
 MODULES = (
-    *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed),
+    *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed, peak),
     *(pretraining, real_tasks, bert_speed, costs, scaling, smollm2_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
