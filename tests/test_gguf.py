@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from utils.models.gguf import GGUFError, GGUFFile, from_q4_1, from_q8_0
+from utils.models.gguf import GGUFError, GGUFFile
 
 Kind = gguf.GGMLQuantizationType
 
@@ -61,20 +61,6 @@ def test_a_file_reads_as_the_package_wrote_it(tmp_path, alignment):
     assert set(file) == set(tensors) and len(file) == 5
     for name, tensor in tensors.items():
         assert file[name].dtype == torch.float32 and torch.equal(file[name], tensor)
-
-
-def test_a_block_of_four_bits_by_hand():
-    """Scale 0.5 and offset -1; the byte 0x21 holds 1, of the first half of the block, and 2, of the second."""
-    halves = struct.pack("<ee", 0.5, -1.0)
-    block = torch.tensor([[*halves, 0x21, 0xF0, *[0] * 14]], dtype=torch.uint8)
-    (weights,) = from_q4_1(block).tolist()
-    assert weights == [-0.5, *[-1.0] * 15, 0.0, 6.5, *[-1.0] * 14]
-
-
-def test_a_block_of_eight_bits_by_hand():
-    block = torch.tensor([[*struct.pack("<e", 0.25), 1, 127, 128, 255, *[0] * 28]], dtype=torch.uint8)
-    (weights,) = from_q8_0(block).tolist()
-    assert weights == [0.25, 31.75, -32.0, -0.25, *[0.0] * 28]
 
 
 def test_a_tensor_can_be_changed_and_the_file_stays(tmp_path):

@@ -58,16 +58,6 @@ def test_pad_makes_the_numbers_and_the_mask_of_a_batch():
     assert torch.equal(mask, batch.source_mask)
 
 
-def test_another_padding_changes_the_numbers_and_not_the_mask():
-    numbers, mask = pad([[4, 5, 6], [7]], padding=9)
-    assert numbers.tolist() == [[4, 5, 6], [7, 9, 9]]
-    assert torch.equal(mask, pad([[4, 5, 6], [7]])[1])
-
-
-def test_a_word_with_the_number_of_the_padding_is_still_a_word():
-    assert pad([[0, 3, 0], [0]])[1].tolist() == [[True, True, True], [True, False, False]]
-
-
 def test_the_step_and_the_reading_are_those_of_the_plain_cell():
     cell = TanhCell(WIDTH, 7)
     A, B = cell.from_input.weight.T, cell.from_state.weight.T
@@ -131,15 +121,6 @@ def test_a_step_is_that_of_the_trained_decoder(score):
     assert same(weights, their_weights)
 
 
-def test_gradients_of_a_step_reach_every_parameter():
-    decoder = copied(TrainedDecoder(WORDS, WIDTH, "gru", "additive"))
-    memory = torch.randn(BATCH, SOURCE, WIDTH)
-    logits, _, _ = decoder.step(torch.tensor([3, 4, 5]), torch.randn(BATCH, WIDTH), memory, some_mask())
-    logits.square().sum().backward()
-    for name, parameter in decoder.named_parameters():
-        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
-
-
 def a_lively_model():
     """Of its sentences some end early, some late, some never."""
     model = Seq2Seq(WORDS, WORDS, "multiplicative", WIDTH, cell="gru")
@@ -167,26 +148,9 @@ def taught_step(decoder, memory, mask, word, state):
     return decoder.step(word, state, memory, mask)[:2]
 
 
-def test_decoding_stops_when_every_sentence_has_ended():
-    script = torch.tensor([[3, END, 8, 8, 8], [4, 5, END, 8, 8]])
-
-    def step(word, state):
-        return torch.nn.functional.one_hot(script[torch.arange(2), state.long()], WORDS).float(), state + 1
-
-    assert greedy_decode(step, torch.zeros(2), START, END, 5).tolist() == [[3, END, PAD], [4, 5, END]]
-    assert greedy_decode(step, torch.zeros(2), START, END, 2).tolist() == [[3, END], [4, 5]]
-
-
 def test_the_alignment_error_of_a_pair_is_that_of_the_metrics():
     links = ((0, 0), (2, 1), (1, 2), (1, 3))
     for seed in range(20):
         weights = torch.rand(4, 3, generator=torch.Generator().manual_seed(seed))
         theirs = metrics.alignment_error([weights], [Pair(("a", "b", "c"), ("d", "e", "f", "g"), links)])
         assert alignment_error(weights, set(links)) == pytest.approx(theirs)
-
-
-def test_the_alignment_error_by_hand():
-    weights = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.2, 0.7]])
-    assert alignment_error(weights, {(0, 0), (2, 1)}) == 0
-    assert alignment_error(weights, {(1, 0), (1, 1)}) == 1
-    assert alignment_error(weights, {(0, 0), (1, 1), (2, 1)}) == pytest.approx(1 - 4 / 5)

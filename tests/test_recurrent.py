@@ -70,17 +70,6 @@ def test_one_step_is_torchs_own_cell(ours, layer, single):
 
 
 @every_cell
-def test_a_state_carries_all_that_a_cell_knows(ours, layer, single):
-    """Reading in two pieces is reading at once, if the state is handed over."""
-    cell, x = ours(INPUTS, WIDTH), torch.randn(BATCH, LENGTH, INPUTS)
-    whole, last = unroll(cell, x)
-    first, state = unroll(cell, x[:, :3])
-    second, end = unroll(cell, x[:, 3:], state)
-    assert close(torch.cat([first, second], 1), whole)
-    assert all(close(*both) for both in zip(as_tuple(last), as_tuple(end), strict=True))
-
-
-@every_cell
 def test_a_later_word_never_changes_an_earlier_output(ours, layer, single):
     cell, x = ours(INPUTS, WIDTH), torch.randn(BATCH, LENGTH, INPUTS)
     other = x.clone()
@@ -105,22 +94,3 @@ def test_an_lstm_that_keeps_everything_and_writes_nothing_never_changes_its_stor
         cell.from_input.bias[WIDTH : 2 * WIDTH] = 100.0
     _, (_, store) = unroll(cell, torch.randn(BATCH, LENGTH, INPUTS), state)
     assert close(store, state[1])
-
-
-@pytest.mark.parametrize(
-    "layer, error, part",
-    [
-        (nn.LSTM(INPUTS, WIDTH), TypeError, "expected nn.GRU or nn.GRUCell for a GRUCell, got LSTM"),
-        (nn.GRU(INPUTS + 1, WIDTH), ValueError, r"shape \(12, 5\), got \(12, 6\)"),
-        (nn.GRU(INPUTS, WIDTH, bias=False), ValueError, "biases"),
-    ],
-    ids=["kind", "shape", "no bias"],
-)
-def test_copying_refuses_what_does_not_fit(layer, error, part):
-    with pytest.raises(error, match=part):
-        copy_weights(GRUCell(INPUTS, WIDTH), layer)
-
-
-def test_copying_refuses_a_layer_without_tanh():
-    with pytest.raises(ValueError, match="tanh"):
-        copy_weights(TanhCell(INPUTS, WIDTH), nn.RNN(INPUTS, WIDTH, nonlinearity="relu"))
