@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from utils.data.babi import BabiError, Question, parse, read_babi, real_file, words
-from utils.data.stories import TASKS, stories
 from utils.data.story_tensors import MEMORY, UnknownWord, Vocabulary, as_tensors
 
 # A short story of each task, written for this file in the form that the published files have.
@@ -75,14 +74,6 @@ def test_line_ends_and_spaces_do_not_matter():
             assert parse(TWENTY[task].replace(old, new) + "\n\n  \n") == parse(TWENTY[task])
 
 
-@pytest.mark.parametrize("written", [TWENTY[8].encode(), TWENTY[8].replace("\n", "\r\n").encode(), TWENTY[8].encode("utf-8-sig")],
-                         ids=["UNIX", "Windows", "with a byte order mark"])  # fmt: skip
-def test_a_file_is_read_as_its_text(tmp_path, written):
-    path = tmp_path / "qa8_lists-sets_train.txt"
-    path.write_bytes(written)
-    assert read_babi(path) == read_babi(str(path)) == parse(TWENTY[8])
-
-
 def test_words_keep_apostrophes_and_lose_marks_and_capitals():
     assert words("What is Lily's color?") == ["what", "is", "lily's", "color"]
     assert words("Fred picked up the football there.") == ["fred", "picked", "up", "the", "football", "there"]
@@ -95,30 +86,19 @@ def test_words_keep_apostrophes_and_lose_marks_and_capitals():
 
 @pytest.mark.parametrize("text, line, part", [
     ("1 A b.\nC d.\n", 2, "expected a line number and a sentence, got 'C d.'"),
-    ("1 A b.\n2\n", 2, "expected a line number and a sentence, got '2'"),
-    ("1 A b.\n2C d.\n", 2, "expected a line number"),
-    ("1 A b.\n-1 C d.\n", 2, "expected a line number"),
     ("1 A b.\n² C d.\n", 2, "expected a line number"),
     ("1 A b.\n\n3 C d.\n", 3, "expected line number 2, or 1 for a new story, got 3"),
     ("1 A b.\n2 C d.\n2 E f.\n", 3, "expected line number 3, or 1 for a new story, got 2"),
     ("2 A b.\n", 1, "expected line number 1"),
-    ("0 A b.\n", 1, "expected line number 1"),
     ("1 A b.\n" + "9" * 5000 + " C d.\n", 2, "expected a line number and a sentence, got '99"),
     ("1 A b.\n2 ...\n", 2, "expected a sentence after the number, got '...'"),
     ("1 A b.\n2 Where is a?\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Where is a?\tb\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 Where is a?\tb\t1\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 Where is a?\t\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 ?\tb\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Where is a? b 1\n3 Q?\tx\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Q?\tx\t1\n3 R?\ty\t2\n", 3, "supporting line 2 is no statement before this question"),
-    ("1 A b.\n2 Q?\tx\t2\n", 2, "supporting line 2 is no statement before this question"),
     ("1 A b.\n2 Q?\tx\t1 3\n3 C d.\n", 2, "supporting line 3 is no statement before this question"),
     ("1 A b.\n2 C d.\n1 E f.\n2 Q?\tx\t2\n", 4, "supporting line 2 is no statement before this question"),
-    ("1 A b.\n2 Q?\tx\t0\n", 2, "supporting line 0 is no statement"),
     ("1 A b.\n2 Q?\tx\tone\n", 2, "supporting line one is no statement"),
-    ("1 A b.\n2 Q?\tx\t²\n", 2, "supporting line ² is no statement"),
-    ("1 A b.\n2 Q?\tx\t-1\n", 2, "supporting line -1 is no statement"),
     ("1 A b.\n2 Q?\tx\t" + "9" * 5000, 2, "is no statement before this question"),
 ])  # fmt: skip
 def test_what_is_malformed_is_told_with_file_and_line(tmp_path, text, line, part):
@@ -138,24 +118,17 @@ def test_a_file_without_a_question_is_refused(tmp_path, text):
         read_babi(path)
 
 
-@pytest.mark.parametrize(
-    "data, line", [(b"\x89PNG\r\n\x1a\n\0\0", 1), (b"1 A b.\n2 C \xff.\n", 2), (bytes(range(256)), 2)]
-)
-def test_a_binary_file_is_refused_with_its_name(tmp_path, data, line):
-    path = tmp_path / "picture.png"
-    path.write_bytes(data)
-    with pytest.raises(BabiError, match=re.escape(f"{path}:{line}: not a text file in UTF-8")):
-        read_babi(path)
-
-
-def test_a_missing_file_and_a_folder_are_refused_with_their_names(tmp_path):
+def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
     with pytest.raises(BabiError, match=re.escape(f"{tmp_path / 'no.txt'}: there is no such file")):
         read_babi(tmp_path / "no.txt")
     with pytest.raises(BabiError, match=re.escape(f"{tmp_path}: ") + ".*folder"):
         read_babi(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(BabiError, match="no such file"):
-        read_babi(tmp_path / "file" / "qa1_train.txt")
+    path = tmp_path / "qa8_lists-sets_train.txt"
+    path.write_bytes(b"1 A b.\n2 C \xff.\n")
+    with pytest.raises(BabiError, match=re.escape(f"{path}:2: not a text file in UTF-8")):
+        read_babi(path)
+    path.write_bytes(TWENTY[8].replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_babi(path) == read_babi(str(path)) == parse(TWENTY[8])
 
 
 def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_path):
@@ -244,14 +217,6 @@ def test_unknown_words_are_named_together_with_the_known_ones():
         vocabulary.numbers("Mary sang.")
 
 
-def test_an_answer_that_the_vocabulary_lacks_is_named():
-    """A test file may ask for a list that no training question had."""
-    asked = three_questions()
-    vocabulary = Vocabulary.of(asked[:2] + [Question(asked[2].story, asked[2].question, "lamp", ())])
-    with pytest.raises(UnknownWord, match=r"lamp,rope"):
-        as_tensors(asked, vocabulary)
-
-
 def test_tensors_have_a_row_for_each_question_and_say_which_memories_are_filled():
     asked = three_questions()
     vocabulary = Vocabulary.of(asked)
@@ -282,18 +247,6 @@ def test_a_memory_holds_the_last_fifty_statements():
     assert data.fact[0].nonzero().flatten().tolist() == [0, 49]  # 174 is the oldest that is kept
     assert data.fact[1].nonzero().flatten().tolist() == [0]
     assert data.cut == 2 / 5
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_facts_in_tensors_are_the_lines_that_the_generator_named(task):
-    draft = next(stories(task, 8))
-    asked = parse("\n".join(draft.lines))
-    vocabulary = Vocabulary.of(asked)
-    data = as_tensors(asked, vocabulary, memory=1000)
-    for row, line in enumerate(line for line in draft.lines if "\t" in line):
-        marked = data.story[row, data.fact[row]]
-        named = {tuple(words(draft.lines[int(number) - 1])[1:]) for number in line.split("\t")[2].split()}
-        assert {tuple(vocabulary.words[number] for number in memory if number >= 0) for memory in marked} == named
 
 
 def test_a_question_before_any_statement_has_an_empty_memory():

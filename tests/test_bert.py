@@ -22,7 +22,6 @@ from utils.models.bert import (
     padded,
     read_published,
 )
-from utils.models.language import Classifier
 
 
 @pytest.fixture(scope="module")
@@ -113,18 +112,6 @@ def test_a_large_batch_in_parts_gives_the_same(real):
     x, weights = real.bert(numbers, real_ones)
     assert weights is None and x.shape == states[-1].shape
     assert (x - states[-1])[real_ones].abs().max() < 1e-5
-
-
-def test_a_classifier_of_the_course_stands_on_it(real):
-    texts = ["A cat sleeps.", "A kitten naps on the warm stones of the yard."]
-    batch = real.splitter.batch(texts)
-    assert (~batch.real).any() and real.bert.dim == 384
-    model = Classifier(real.bert, real.bert.dim, 3).eval()
-    with torch.no_grad():
-        vectors = real.bert.vectors(batch.numbers, batch.real)
-        alone = torch.cat([model(real.splitter.batch([text]).numbers) for text in texts])
-        assert torch.equal(vectors, real.bert(batch.numbers, batch.real)[0])
-        assert torch.allclose(model(batch.numbers, batch.real), alone, atol=1e-5)
 
 
 # --- splitting --------------------------------------------------------------------------------------------------
@@ -240,11 +227,6 @@ def test_a_damaged_or_missing_file_is_named(folder, tmp_path):
     save_file({"one": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(WeightsError, match="the weights lack embeddings"):
         load_minilm(tmp_path)
-
-
-def test_a_text_longer_than_the_table_of_positions_is_refused():
-    with pytest.raises(ValueError, match="at most 5 pieces, got 6"):
-        Bert(SMALL)(torch.zeros(1, 6, dtype=torch.long))
 
 
 # --- speed ------------------------------------------------------------------------------------------------------

@@ -91,17 +91,6 @@ def test_the_library_is_there_without_its_tests(library):
     assert len({(one.module, one.name) for one in library}) == len(library)
 
 
-def test_prose_has_no_examples_but_what_stands_around_them():
-    text = "Before.\n\n    >>> f(1)\n    2\n    >>> g()\n\nBetween >>> them.\n>>> h\nout\n\nAfter."
-    assert prose(text) == "Before.\n\n\nBetween >>> them.\n\nAfter."
-    assert prose(">>> only\ncode") == ""
-
-
-def test_sentences_end_at_full_stops_and_at_paragraphs():
-    text = "One thing. Two,\n  e.g. this! Three\n\nFour.\n\n>>> five. Six."
-    assert sentences(text) == ["One thing.", "Two, e.g. this!", "Three", "Four."]
-
-
 # The split
 
 

@@ -1,4 +1,4 @@
-"""Facts about layer normalisation, the encoder layer and the stack of them."""
+"""Facts about the Transformer encoder layer and the stack: parity with torch, padding, head masks."""
 
 import pytest
 import torch
@@ -8,10 +8,9 @@ from torch import nn
 
 from tests.benchmarks.encoder_speed import encoder_layer_speed
 from tests.parity import assert_close, assert_same_gradients, backward, scramble
-from utils.models.encoder import Encoder, EncoderLayer, LayerNorm
+from utils.models.encoder import Encoder, EncoderLayer
 from utils.models.self_attention import causal_mask
 from utils.models.torch_weights import from_torch, to_torch
-from utils.training.self_attention import stacked, together
 
 DTYPES = (torch.float64, torch.float32)
 ORDERS = ("pre", "post")
@@ -63,36 +62,6 @@ def compare(ours, theirs, x, real, masks, their_masks):
     for run in (lambda: ours(x, **masks)[0], lambda: theirs(x, **their_masks)):
         x.grad = None
         output = run()[real]
-        backward(output)
-        results.append((output, x.grad))
-    for what, got, want in zip(("output", "gradient of the input"), *results, strict=True):
-        assert_close(got, want, what)
-    assert_same_gradients(ours, theirs)
-
-
-# Layer normalisation
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(1, 4), min_size=0, max_size=3),
-    st.integers(3, 9),
-    st.sampled_from([1e-5, 1e-12, 0.1]),
-    st.sampled_from(DTYPES),
-    st.integers(0, 2**31),
-)
-def test_layer_norm_equals_torchs_forward_and_backward(lead, dim, eps, dtype, seed):
-    generator = torch.Generator().manual_seed(seed)
-    # Features apart from each other: where they nearly agree, rounding is all that is left to normalise.
-    x = (torch.rand(*lead, dim, generator=generator) + torch.randperm(dim, generator=generator)).to(dtype)
-    x.requires_grad_()
-    ours = LayerNorm(dim, eps).to(dtype)
-    scramble(ours, seed)
-    theirs = to_torch(ours, nn.LayerNorm(dim, eps, dtype=dtype))
-    results = []
-    for module in (ours, theirs):
-        x.grad = None
-        output = module(x)
         backward(output)
         results.append((output, x.grad))
     for what, got, want in zip(("output", "gradient of the input"), *results, strict=True):
@@ -250,26 +219,6 @@ def test_heads_are_switched_off_layer_by_layer():
 def test_a_pre_norm_stack_ends_in_a_norm_and_a_post_norm_stack_does_not():
     assert Encoder(1, 6, 3, norm="pre").final_norm is not None
     assert Encoder(1, 6, 3, norm="post").final_norm is None
-
-
-@pytest.mark.parametrize("norm, need_weights", [("pre", True), ("post", False), ("none", True)])
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the fused kernel runs seed by seed
-def test_seeds_trained_together_learn_what_each_learns_alone(norm, need_weights):
-    def make():
-        return Encoder(2, 6, 3, 7, norm=norm).double()
-
-    seeds, x = [3, 4], torch.randn(2, 2, 5, 6).double()
-    mask = (torch.arange(5) < torch.tensor([[4], [5]])).unsqueeze(1)
-    model, parameters = stacked(make, seeds)
-    output = together(model, parameters, x, mask=mask, need_weights=need_weights)
-    gradients = torch.autograd.grad(output.square().sum(), list(parameters.values()))
-    for number, seed in enumerate(seeds):
-        alone, _ = stacked(make, [seed])
-        own, _ = alone(x[number], mask)
-        torch.testing.assert_close(output[number], own)
-        own.square().sum().backward()
-        for name, gradient in zip(parameters, gradients, strict=True):
-            torch.testing.assert_close(gradient[number], alone.get_parameter(name).grad)
 
 
 def test_the_speed_benchmark_runs_both_sides():

@@ -17,14 +17,9 @@ def made(path, alignment=None, kinds=(Kind.Q4_1, Kind.Q8_0)):
     writer = gguf.GGUFWriter(path, "tiny")
     if alignment:
         writer.add_custom_alignment(alignment)
-    writer.add_uint8("a.byte", 255)
-    writer.add_int8("a.signed_byte", -128)
-    writer.add_uint16("a.short", 65535)
-    writer.add_int16("a.signed_short", -32768)
-    writer.add_uint32("a.number", 2**32 - 1)
-    writer.add_int32("a.signed_number", -(2**31))
-    writer.add_uint64("a.long", 2**64 - 1)
-    writer.add_int64("a.signed_long", -(2**63))
+    for bits in (8, 16, 32, 64):
+        getattr(writer, f"add_uint{bits}")(f"a.uint{bits}", 2**bits - 1)
+        getattr(writer, f"add_int{bits}")(f"a.int{bits}", -(2 ** (bits - 1)))
     writer.add_float32("a.float", 0.1)
     writer.add_float64("a.double", 0.1)
     writer.add_bool("a.yes", True)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from utils.models.language import CausalLM, Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
+from utils.models.language import CausalLM, Classifier, LowRank, MaskedLM, add_adapters
 from utils.models.multi_head import MultiHeadAttention
 
 PIECES, DIM = 23, 12
@@ -37,15 +37,6 @@ def test_masked_models_see_both_sides_and_causal_ones_only_what_came_before():
     assert changed(model_of(CausalLM), numbers, 3) == [False] * 3 + [True] * 4
 
 
-def test_the_two_kinds_have_the_same_parameters_and_differ_in_the_mask_alone():
-    masked, causal = model_of(MaskedLM), model_of(CausalLM, seed=1)
-    causal.load_state_dict(masked.state_dict())
-    numbers = draw(1)[0]
-    assert not torch.allclose(masked(numbers), causal(numbers))
-    assert torch.allclose(masked(numbers[:, :1]), causal(numbers[:, :1]))  # one piece: nothing to hide
-    assert torch.allclose(masked(numbers), masked.scores(masked.vectors(numbers)))
-
-
 @pytest.mark.parametrize("kind", [MaskedLM, CausalLM])
 def test_padding_changes_nothing_at_the_real_pieces(kind):
     model = model_of(kind)
@@ -69,14 +60,6 @@ def test_the_output_layer_is_the_table_of_pieces():
 
 
 # The classifier
-
-
-def test_the_mean_leaves_padding_out():
-    vectors = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(0))
-    real = draw()[1]
-    expected = torch.stack([vectors[row, : real[row].sum()].mean(0) for row in range(3)])
-    assert torch.allclose(mean_of_real(vectors, real), expected, atol=1e-6)
-    assert torch.allclose(mean_of_real(vectors), vectors.mean(1))
 
 
 def test_a_classifier_answers_for_texts_and_not_for_padding():

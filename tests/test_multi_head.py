@@ -11,7 +11,7 @@ from torch import nn
 from tests.parity import assert_close, assert_same_gradients, backward, scramble
 from utils.models.multi_head import MultiHeadAttention, head_width, merge_heads, split_heads
 from utils.models.self_attention import causal_mask
-from utils.models.torch_weights import from_torch, to_torch
+from utils.models.torch_weights import to_torch
 
 DTYPES = (torch.float64, torch.float32)
 
@@ -118,15 +118,6 @@ def test_it_equals_torchs_forward_and_backward(size, kind, cross, need_weights, 
     assert_same_gradients(ours, theirs)
 
 
-def test_the_parameters_come_back_from_torch_as_they_went():
-    ours, x, _ = layer_and_inputs(2, 4, 5, 3, 2, True, 5)
-    theirs = to_torch(ours, nn.MultiheadAttention(6, 3, batch_first=True, dtype=torch.float64))
-    back = from_torch(theirs, MultiHeadAttention(6, 3).double())
-    for one, other in zip(ours.parameters(), back.parameters(), strict=True):
-        assert torch.equal(one, other) and one is not other
-    assert torch.equal(ours(x)[0], back(x)[0])
-
-
 def test_what_does_not_fit_is_refused_and_nothing_is_copied():
     ours = MultiHeadAttention(6, 3)
     before = nn.MultiheadAttention(6, 2)
@@ -136,8 +127,6 @@ def test_what_does_not_fit_is_refused_and_nothing_is_copied():
     assert all(torch.equal(one, other) for one, other in zip(before.parameters(), kept, strict=True))
     with pytest.raises(ValueError, match="same bias"):
         to_torch(ours, nn.MultiheadAttention(6, 3, bias=False))
-    with pytest.raises(ValueError, match=r"expected parameters of one shape, got \(18, 6\) and \(27, 9\)"):
-        to_torch(ours, nn.MultiheadAttention(9, 3))
     with pytest.raises(
         TypeError, match="MultiHeadAttention and nn.MultiheadAttention.*got MultiHeadAttention and Linear"
     ):
@@ -213,5 +202,3 @@ def test_a_head_that_is_switched_off_leaves_nothing_of_itself(need_weights):
         torch.testing.assert_close(without, deaf(x, memory, need_weights=need_weights)[0])
         assert torch.equal(layer(x, memory, need_weights=need_weights, heads_on=on.bool())[0], without)
         assert not torch.allclose(without, output)
-    everything, _ = layer(x, memory, need_weights=need_weights, heads_on=torch.ones(3))
-    assert torch.equal(everything, output)

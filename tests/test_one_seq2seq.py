@@ -7,7 +7,6 @@ import torch
 
 from utils.data.phrases import Pair
 from utils.data.tokens import PAD, TokenVocabulary, as_batch
-from utils.models import attend, attention
 from utils.models.one_seq2seq import (
     AttentionDecoder,
     additive_score,
@@ -77,24 +76,17 @@ def state_and_memory(width=WIDTH, other=WIDTH):
     return torch.randn(BATCH, TARGET, width), torch.randn(BATCH, SOURCE, other)
 
 
-def test_the_dot_score_is_that_of_the_models_and_of_attention():
+def test_the_scores_are_those_of_the_models():
     state, memory = state_and_memory()
     assert same(dot_score(state, memory), DotScore(WIDTH, WIDTH)(state, memory))
-    ours, _ = attend(dot_score(state, memory), memory)
-    assert same(ours, attention(state, memory, memory, scale=1)[0])
-
-
-def test_the_multiplicative_score_is_that_of_the_models():
     state, memory = state_and_memory(WIDTH, 8)
-    score = MultiplicativeScore(WIDTH, 8)
-    assert same(multiplicative_score(state, memory, score.map.weight.T), score(state, memory))
-
-
-def test_the_additive_score_is_that_of_the_models():
-    state, memory = state_and_memory(WIDTH, 8)
-    score = AdditiveScore(WIDTH, 8, hidden=7)
-    A, B, v = score.from_state.weight.T, score.from_memory.weight.T, score.weigh.weight[0]
-    assert same(additive_score(state, memory, A, B, v), score(state, memory))
+    general, additive = MultiplicativeScore(WIDTH, 8), AdditiveScore(WIDTH, 8, hidden=7)
+    assert same(multiplicative_score(state, memory, general.map.weight.T), general(state, memory))
+    A, B, v = additive.from_state.weight.T, additive.from_memory.weight.T, additive.weigh.weight[0]
+    assert same(additive_score(state, memory, A, B, v), additive(state, memory))
+    b, i, j = 2, 3, 1
+    expected = v @ torch.tanh(additive.from_state(state[b, i]) + additive.from_memory(memory[b, j]))
+    assert same(additive(state, memory)[b, i, j], expected)
 
 
 # Writing

@@ -59,21 +59,14 @@ def test_the_checker_shares_no_code_with_the_generator():
     [
         ("la zone économique européenne est belle", "la zone économique européen est belle"),
         ("le bel arbre tombe", "le beau arbre tombe"),
-        ("le beau chien tombe", "le bel chien tombe"),
         ("un vieil ours dort", None),  # a word that is not in the dictionary
         ("l' homme voit les journaux nationaux", "l' homme voit les journaux nationales"),
-        ("l' homme voit le chien", "le homme voit le chien"),
         ("la porte du château est verte", "la porte de le château est verte"),
-        ("la porte de l' hôpital est verte", "la porte du hôpital est verte"),
         ("les clés de la maison sont noires", "les clés de la maison est noire"),
-        ("la clé des maisons est noire", "la clé des maisons sont noires"),
         ("le roi et la reine sont heureux", "le roi et la reine sont heureuses"),
-        ("la reine et la tante sont heureuses", "la reine et la tante sont heureux"),
         ("la reine qui voit le roi est fière", "la reine qui voit le roi est fier"),
         ("le roi ne voit pas la reine", "le roi ne voit la reine"),
-        ("le roi parle aux filles", "le roi parle à les filles"),
         ("de grands chiens dorment", "des grands chiens dorment"),
-        ("des chiens noirs dorment", "de chiens noirs dorment"),
         ("le roi dit que la reine dort", "le roi dit la reine dort"),
         ("le livre que la reine lit est beau", "le livre qui la reine lit est beau"),
     ],
@@ -316,19 +309,12 @@ def test_the_held_out_parts_do_not_depend_on_the_size_of_the_training_part():
 
 
 def test_the_corpus_is_the_same_in_every_process():
-    code = "import hashlib; from utils.data.phrases import corpus; print(hashlib.sha256(repr(corpus(300, 100, 100, 100)).encode()).hexdigest())"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(found) == 1
+    code = "from utils.data.phrases import corpus; print(corpus(300, 100, 100, 100))"
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == f"{corpus(300, 100, 100, 100)}\n"
 
 
 def test_the_samples_are_what_the_generator_writes(tmp_path):

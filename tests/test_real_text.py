@@ -55,14 +55,6 @@ def test_no_paragraph_is_both_trained_on_and_held_out(manual):
     )
     assert seen and asked and not seen & asked
     assert 0.07 < sum(map(len, held_out)) / sum(map(len, training + held_out)) < 0.25
-    # The manual repeats itself: without the cut a good part of the held-out text would have been seen.
-    held_names = [
-        name for name, text in manual.items() if paragraphs(text)[0] in {paragraphs(one)[0] for one in held_out}
-    ]
-    others = {
-        " ".join(one.split()) for name, text in manual.items() if name not in held_names for one in paragraphs(text)
-    }
-    assert len(asked & others) > 0.05 * len(asked)
 
 
 def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():

@@ -5,11 +5,8 @@ import torch
 
 from utils.models.seq2seq import (
     SCORES,
-    AdditiveScore,
     AttentionDecoder,
-    DotScore,
     Encoder,
-    MultiplicativeScore,
     Seq2Seq,
 )
 
@@ -45,22 +42,6 @@ def as_tuple(state):
 
 def close(first, second):
     return torch.allclose(first, second, rtol=0, atol=1e-10)
-
-
-# Scores
-
-
-def test_scores_are_their_formulas():
-    state, memory = torch.randn(BATCH, TARGET, 4), torch.randn(BATCH, SOURCE, 6)
-    general, additive = MultiplicativeScore(4, 6), AdditiveScore(4, 6, hidden=5)
-    same = torch.randn(BATCH, SOURCE, 4)
-    for b, i, j in ((0, 0, 0), (2, 3, 6), (1, 4, 2)):
-        h, s = state[b, i], memory[b, j]
-        assert DotScore(4, 4)(state, same)[b, i, j].item() == pytest.approx((h @ same[b, j]).item(), abs=1e-5)
-        assert general(state, memory)[b, i, j].item() == pytest.approx((s @ general.map.weight @ h).item(), abs=1e-5)
-        inner = additive.from_state.weight @ h + additive.from_memory.weight @ s
-        expected = additive.weigh.weight[0] @ inner.tanh()
-        assert additive(state, memory)[b, i, j].item() == pytest.approx(expected.item(), abs=1e-5)
 
 
 # Encoder
@@ -182,26 +163,3 @@ def test_greedy_words_are_the_likeliest_ones_given_those_before(score):
     best = model(source, mask, told)[0].argmax(-1)
     going = (told != END).cumprod(1).bool()
     assert going.sum() > BATCH and torch.equal(best[going], words[going])
-
-
-# Learning
-
-
-def test_attention_learns_the_alignment_of_a_reversed_copy():
-    """The target is the source reversed, so the weights must lie on the other diagonal."""
-    model = Seq2Seq(12, 12, "multiplicative", 32)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    start = torch.full((64, 1), START)
-    for _ in range(200):
-        source = torch.randint(3, 12, (64, 5))
-        target = torch.cat([source.flip(1), torch.full((64, 1), END)], 1)
-        logits, _ = model(source, None, torch.cat([start, target[:, :-1]], 1))
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), target.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    source = torch.randint(3, 12, (50, 5))
-    words, weights = model.greedy(source, None, START, END, limit=8)
-    assert (words[:, :5] == source.flip(1)).all(1).float().mean() > 0.9
-    looked = weights[:, :5].argmax(-1)
-    assert (looked == torch.arange(4, -1, -1)).float().mean() > 0.8

@@ -81,29 +81,6 @@ def test_all_answers_occur_about_equally_often(task):
 # The format
 
 
-@each_task
-def test_the_text_is_numbered_lines_with_tabs_in_question_lines(task):
-    text = story_text(task, 200, 5)
-    assert text.endswith("\n") and not text.endswith("\n\n") and "\r" not in text and text.isascii()
-    expected = 1
-    for line in text.splitlines():
-        number, _, content = line.partition(" ")
-        assert number in (str(expected), "1")
-        if number == "1":
-            told_before = set()
-        expected = int(number) + 1
-        if "\t" in content:
-            question, answer, support = content.split("\t")
-            assert re.fullmatch(r"Wh\w+( \w+)+\? ", question)
-            assert re.fullmatch(r"[a-z]+", answer)
-            assert re.fullmatch(r"\d+( \d+)*", support)
-            assert {int(one) for one in support.split()} <= told_before
-            assert len(support.split()) == {1: 1, 2: 2, 3: 3, 15: 2, 16: 3}[task]
-        else:
-            assert re.fullmatch(r"[A-Z][a-z]+( \w+)+\.", content)
-            told_before.add(int(number))
-
-
 # Seeds
 
 
@@ -116,12 +93,11 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another(task):
 def test_a_new_process_with_other_hashes_writes_the_same_text():
     code = "from utils.data.stories import TASKS, story_text; print(*(story_text(t, 20, 9) for t in TASKS), sep='', end='')"
     here = "".join(story_text(task, 20, 9) for task in TASKS)
-    for hashes in ("1", "2"):
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": hashes}, cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert run.stdout == here
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == here
 
 
 # The measured proportions

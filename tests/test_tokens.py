@@ -146,25 +146,6 @@ def test_pairs_of_like_length_share_a_batch():
     assert padding < 0.05 < 0.3 < 1 - unsorted.float().mean()
 
 
-def test_the_generator_decides_the_order():
-    english, french = vocabularies()
-
-    def order(generator):
-        return [
-            tuple(row)
-            for batch in batches(small().train[:500], english, french, 50, generator)
-            for row in batch.source.tolist()
-        ]
-
-    assert order(torch.Generator().manual_seed(3)) == order(torch.Generator().manual_seed(3))
-    assert order(torch.Generator().manual_seed(3)) != order(torch.Generator().manual_seed(4))
-    assert order(None) == order(None)
-    lengths = [sum(number != PAD for number in row) for row in order(None)]
-    assert lengths == sorted(lengths)
-    generator = torch.Generator().manual_seed(5)
-    assert order(generator) != order(generator)  # another order in the next epoch
-
-
 # Files of real pairs
 
 

@@ -11,7 +11,7 @@ from tests.benchmarks.transformer_speed import training_speed
 from tests.parity import assert_close, assert_same_gradients, backward, scramble
 from utils.models.positions import sinusoidal_positions
 from utils.models.self_attention import causal_mask
-from utils.models.torch_weights import from_torch, parameter_pairs, to_torch
+from utils.models.torch_weights import parameter_pairs, to_torch
 from utils.models.transformer import Decoder, Transformer, WordVectors
 
 DTYPES = (torch.float64, torch.float32)
@@ -143,21 +143,6 @@ def test_the_decoder_equals_torchs_with_and_without_a_final_norm(size, norm, fin
     for output in outputs:
         backward(output)
     assert_same_gradients(ours, theirs)
-
-
-@pytest.mark.parametrize("norm", ORDERS)
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-def test_the_stacks_come_back_from_torch_as_they_went_and_the_tables_stay(norm):
-    ours = model_of(norm=norm, final_norm=True)
-    theirs = to_torch(ours, torchs_model(12, 3, 7, 2, norm, torch.float64))
-    other = model_of(norm=norm, final_norm=True, seed=1)
-    table = other.target_vectors.table.weight.clone()
-    back = from_torch(theirs, other)
-    for one, two in zip(parameter_pairs(ours, theirs), parameter_pairs(back, theirs), strict=True):
-        assert torch.equal(one[0], two[0])
-    assert torch.equal(back.target_vectors.table.weight, table)
-    with pytest.raises(ValueError, match="same final norm"):
-        to_torch(model_of(norm=norm, final_norm=False), theirs)
 
 
 # The whole model
