@@ -124,20 +124,6 @@ def test_a_long_text_keeps_its_first_pieces_and_both_marks(folder):
     assert PieceSplitter(folder / "tokenizer.json").batch(["word " * 1000]).numbers.shape == (1, LONGEST)
 
 
-def test_a_piece_knows_its_letters(real):
-    text = "Unbelievable, ZÜRICH!"
-    batch = real.splitter.batch([text])
-    found = [(piece, text[start:end]) for piece, (start, end) in zip(batch.pieces[0], batch.places[0], strict=True)]
-    assert found == [
-        ("[CLS]", ""),
-        ("unbelievable", "Unbelievable"),
-        (",", ","),
-        ("zurich", "ZÜRICH"),
-        ("!", "!"),
-        ("[SEP]", ""),
-    ]
-
-
 def test_one_text_in_place_of_a_list_is_refused(real):
     with pytest.raises(TypeError, match=r"write \[text\]"):
         real.sentence_vectors("The cat")

@@ -104,16 +104,6 @@ def test_the_gradients_are_those_of_full_attention(kind):
         assert torch.allclose(gradient, reference)
 
 
-def test_leading_axes_are_optional_and_may_be_many():
-    query, key, value = (x[0, 0] for x in tensors(40))
-    expected = attention(query, key, value, local_attention_mask(40, 3))[0]
-    assert torch.allclose(local_attention(query, key, value, 3), expected)
-    wide = (x.expand(2, 1, 3, 40, -1) for x in (query, key, value))
-    assert torch.allclose(local_attention(*wide, 3), expected.expand(2, 1, 3, -1, -1))
-    expected = attention(query, key, value, bigbird_mask(40, 3, 1, 2))[0]
-    assert torch.allclose(bigbird_attention(query, key, value, 3, 1, 2), expected)
-
-
 def test_linformer_attends_to_projected_keys_and_refuses_longer_texts():
     query, key, value = tensors(7)
     project = torch.randn(3, 9, dtype=torch.float64)

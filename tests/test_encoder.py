@@ -72,27 +72,6 @@ def compare(ours, theirs, x, real, masks, their_masks):
 # The layer
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    sizes,
-    st.sampled_from(ORDERS),
-    st.sampled_from(["relu", "gelu"]),
-    st.sampled_from(["no", "padding", "causal", "both"]),
-    st.sampled_from(DTYPES),
-)
-def test_the_layer_equals_torchs_forward_and_backward(size, norm, activation, masked, dtype):
-    ours, x, real = draw(**size, norm=norm, activation=activation, dtype=dtype)
-    theirs = torchs_layer(size["heads"], size["width"], size["hidden"], norm, activation, dtype)
-    causal = causal_mask(size["n"])
-    mask, their_masks = {
-        "no": (None, {}),
-        "padding": (real.unsqueeze(1), {"src_key_padding_mask": ~real}),
-        "causal": (causal, {"src_mask": ~causal}),
-        "both": (real.unsqueeze(1) & causal, {"src_key_padding_mask": ~real, "src_mask": ~causal}),
-    }[masked]
-    compare(ours, to_torch(ours, theirs), x, real, {"mask": mask}, their_masks)
-
-
 @pytest.mark.parametrize("norm", ORDERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.filterwarnings("ignore:.*nested.tensor")
@@ -104,21 +83,31 @@ def test_without_gradients_the_layer_equals_torchs_fast_path_at_the_real_tokens(
         assert_close(ours.eval()(x, real.unsqueeze(1))[0][real], theirs(x, src_key_padding_mask=~real)[real], "output")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     sizes,
-    st.sampled_from(ORDERS),
     st.integers(1, 3),
+    st.sampled_from(ORDERS),
+    st.sampled_from(["relu", "gelu"]),
+    st.sampled_from(["no", "padding", "causal", "both"]),
     st.booleans(),
     st.sampled_from([1e-5, 1e-3]),
     st.sampled_from(DTYPES),
 )
-def test_the_stack_equals_torchs_forward_and_backward(size, norm, layers, final_norm, eps, dtype):
-    ours, x, real = draw(**size, norm=norm, layers=layers, final_norm=final_norm, eps=eps, dtype=dtype)
-    layer = torchs_layer(size["heads"], size["width"], size["hidden"], norm, dtype=dtype, eps=eps)
+def test_the_stack_equals_torchs_forward_and_backward(size, layers, norm, activation, masked, final_norm, eps, dtype):
+    options = {"norm": norm, "activation": activation, "eps": eps, "dtype": dtype}
+    ours, x, real = draw(**size, layers=layers, final_norm=final_norm, **options)
+    layer = torchs_layer(size["heads"], size["width"], size["hidden"], **options)
     final = nn.LayerNorm(size["heads"] * size["width"], eps, dtype=dtype) if final_norm else None
     theirs = to_torch(ours, torchs_stack(layer, layers, final))
-    compare(ours, theirs, x, real, {"mask": real.unsqueeze(1)}, {"src_key_padding_mask": ~real})
+    causal = causal_mask(size["n"])
+    mask, their_masks = {
+        "no": (None, {}),
+        "padding": (real.unsqueeze(1), {"src_key_padding_mask": ~real}),
+        "causal": (causal, {"mask": ~causal}),
+        "both": (real.unsqueeze(1) & causal, {"src_key_padding_mask": ~real, "mask": ~causal}),
+    }[masked]
+    compare(ours, theirs, x, real, {"mask": mask}, their_masks)
 
 
 @pytest.mark.parametrize("norm", ORDERS)

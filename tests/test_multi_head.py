@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.parity import assert_close, assert_same_gradients, backward, scramble
-from utils.models.multi_head import MultiHeadAttention, head_width, merge_heads, split_heads
+from utils.models.multi_head import MultiHeadAttention, head_width, split_heads
 from utils.models.self_attention import causal_mask
 from utils.models.torch_weights import to_torch
 
@@ -58,21 +58,6 @@ def torchs_mask(mask, heads):
     if mask.size(1) == 1:
         return {"key_padding_mask": ~mask.squeeze(1)}
     return {"attn_mask": ~mask.repeat_interleave(heads, 0)}
-
-
-# Splitting and merging
-
-
-@settings(max_examples=50, deadline=None)
-@given(sizes)
-def test_merging_undoes_splitting_and_each_head_gets_neighbouring_components(size):
-    b, n, heads, width = (size[name] for name in ("b", "n", "heads", "width"))
-    x = torch.randn(b, n, heads * width)
-    split = split_heads(x, heads)
-    assert split.shape == (b, heads, n, width)
-    assert torch.equal(merge_heads(split), x)
-    for head in range(heads):
-        assert torch.equal(split[:, head], x[..., head * width : (head + 1) * width])
 
 
 def test_heads_that_do_not_divide_the_width_are_refused_with_a_proposal():

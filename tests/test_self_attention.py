@@ -88,21 +88,6 @@ def test_no_gradient_comes_from_the_future(size, need_weights):
     assert (gradient.abs().sum(-1) > 0).all()
 
 
-@settings(max_examples=50, deadline=None)
-@given(sizes, st.integers(0, 6), st.booleans())
-def test_a_row_that_may_look_nowhere_gives_zeros_and_finite_gradients(size, which, need_weights):
-    layer, x, mask = layer_and_input(**size)
-    x.requires_grad_()
-    row = which % x.size(1)
-    mask[:, row] = False
-    output, weights = layer(x, mask, need_weights=need_weights)
-    assert (output[:, row] == 0).all() and output.isfinite().all()
-    assert weights is None or (weights[:, row] == 0).all()
-    output.square().sum().backward()
-    assert x.grad.isfinite().all()
-    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
-
-
 # The block
 
 

@@ -43,14 +43,10 @@ def test_joining_undoes_splitting_on_the_corpus(language):
         ("french", "L'homme ne dort pas.", "l' homme ne dort pas ."),
         ("french", "Aujourd’hui, c’est l’été !", "aujourd'hui , c' est l' été !"),
         ("french", "Qu'est-ce qu’elle a dit ?", "qu' est-ce qu' elle a dit ?"),
-        ("french", "Jusqu'à 3,5 kilomètres d'ici", "jusqu' à 3,5 kilomètres d' ici"),
-        ("french", "Sa sœur, ÉLÈVE à Orléans", "sa sœur , élève à orléans"),
         ("french", "e\u0301te\u0301", "été"),  # accents that came as characters of their own
         ("french", "« Oui », dit-il…", "« oui » , dit-il …"),
         ("english", "I don’t know: the king's well-known.", "i don't know : the king's well-known ."),
         ("english", 'He said "1,000.5" (or more)', 'he said " 1,000.5 " ( or more )'),
-        ("english", "  tabs\tand \n lines ", "tabs and lines"),
-        ("english", "snake_case 2nd", "snake _ case 2 nd"),
         ("english", "", ""),
     ],
 )
