@@ -155,6 +155,18 @@ def test_a_relative_clause_with_an_adjective_has_one_possible_noun():
     assert chains > 200
 
 
+def test_a_relative_clause_behind_two_joined_nouns_has_the_gender_of_both():
+    """ "the boys and the girls who are old" would be "vieilles" or "vieux"."""
+    names = "|".join(form for row in rows(NOUNS) for form in row[1:3])
+    subject = re.compile(
+        rf"^\w+ (?:\w+ )??({names}) and \w+ (?:\w+ )??({names}) (?:who|that) are (?!in|on|near|behind|under|with)"
+    )
+    gender = {form: row[0] for row in rows(NOUNS) for form in row[1:3]}
+    found = [match.groups() for pair in everything() if (match := subject.search(" ".join(pair.english)))]
+    genders = Counter((gender[one], gender[other]) for one, other in found)
+    assert genders.total() >= 10 and genders["m", "f"] == 0
+
+
 # The one right answer
 
 
@@ -251,6 +263,13 @@ def test_a_and_an_follow_the_sound_of_the_next_word():
         for word, following in pairwise(pair.english):
             if word in ("a", "an"):
                 assert (word == "an") == (following[0] in "aeiou" and following != "european"), pair
+
+
+def test_one_link_per_french_word_nearly_reaches_the_gold_alignment():
+    words = sum(len(pair.french) for pair in whole().test)
+    links = sum(len(pair.links) for pair in whole().test)
+    floor = 1 - 2 * words / (words + links)
+    assert 0.01 < floor < 0.03
 
 
 # Size and splits

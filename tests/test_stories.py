@@ -81,6 +81,13 @@ def test_all_answers_occur_about_equally_often(task):
 # The format
 
 
+@pytest.mark.parametrize("task, count", [(1, 5), (2, 5), (3, 5), (15, 4), (16, 1)])
+def test_stories_have_their_number_of_questions_and_end_with_one(task, count):
+    for draft in islice(stories(task, 3), 300):
+        assert sum("\t" in line for line in draft.lines) == draft.questions == count
+        assert "\t" in draft.lines[-1]
+
+
 # Seeds
 
 
@@ -132,6 +139,11 @@ def test_stories_are_as_long_as_measured(task, average, shortest, longest):
     assert mean(lengths) == pytest.approx(average, rel=0.05)
     assert mean(not shortest <= length <= longest for length in lengths) <= 0.015
     assert min(lengths) <= 1.5 * shortest and longest / 1.5 <= max(lengths)
+
+
+@pytest.mark.parametrize("task, pattern, share", [(2, TAKE, 100), (2, LEAVE, 20), (3, TAKE, 20), (3, LEAVE, 20)])
+def test_takings_of_task_2_all_say_there_and_one_in_five_of_the_other_sentences(task, pattern, share):
+    assert 100 * mean(bool(match[4]) for match in matches(task, pattern)) == pytest.approx(share, abs=3)
 
 
 @with_things
