@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from utils.data.babi import BabiError, Question, parse, read_babi, real_file, words
-from utils.data.stories import TASKS, stories, story_text
 from utils.data.story_tensors import MEMORY, UnknownWord, Vocabulary, as_tensors
 
 # A short story of each task, written for this file in the form that the published files have.
@@ -63,70 +62,16 @@ def test_every_task_is_read(task):
         assert [one.story[place] for place in one.facts] == [line.split(" ", 1)[1] for line in supporting]
 
 
-def test_all_twenty_tasks_in_one_file_stay_apart():
-    assert parse("\n".join(TWENTY.values())) == [one for text in TWENTY.values() for one in parse(text)]
-
-
 def test_supporting_numbers_count_question_lines_and_facts_do_not():
     first, second = parse("1 A b.\n2 Q? \tx\t1\n3 C d.\n4 E f.\n5 R? \ty\t4 1 3\n")
     assert first == Question(("A b.",), "Q?", "x", (0,))
     assert second == Question(("A b.", "C d.", "E f."), "R?", "y", (2, 0, 1))
 
 
-def test_a_question_knows_only_what_was_told_before_it_in_its_own_story():
-    found = parse("1 A b.\n2 Q?\tx\t1\n3 C d.\n1 E f.\n2 R?\ty\t1\n")
-    assert [one.story for one in found] == [("A b.",), ("E f.",)]
-
-
-def test_a_story_without_a_question_is_passed_over_and_two_may_follow_each_other():
-    found = parse("1 A b.\n1 C d.\n1 E f.\n2 R?\ty\t1\n")
-    assert found == [Question(("E f.",), "R?", "y", (0,))]
-
-
-def test_answers_of_several_words_stay_as_they_stand():
-    assert [parse(TWENTY[task])[-1].answer for task in (8, 19)] == ["nothing", "w,n"]
-    assert parse(TWENTY[8])[1].answer == "lamp,rope"
-
-
-@pytest.mark.parametrize("change", [
-    lambda text: text.replace("\n", "\r\n"),
-    lambda text: text.replace("\n", "\r"),
-    lambda text: text + "\n",
-    lambda text: text + "\n\n  \n",
-    lambda text: "\n" + text.replace("\n", "\n\n"),
-    lambda text: text.replace("? \t", "?\t"),
-    lambda text: text.replace("?\t", "?   \t"),
-    lambda text: text.replace("\n", " \n"),
-    lambda text: text.replace("\t", " \t "),
-], ids=["CRLF", "CR", "last newline", "blank lines behind", "blank lines between", "no space before the tab",
-        "spaces before the tab", "spaces at the end", "spaces around the tab"])  # fmt: skip
-@pytest.mark.parametrize("task", [3, 8, 19])
-def test_line_ends_and_spaces_do_not_matter(task, change):
-    assert parse(change(TWENTY[task])) == parse(TWENTY[task])
-
-
-@pytest.mark.parametrize("written", [TWENTY[8].encode(), TWENTY[8].replace("\n", "\r\n").encode(), TWENTY[8].encode("utf-8-sig")],
-                         ids=["UNIX", "Windows", "with a byte order mark"])  # fmt: skip
-def test_a_file_is_read_as_its_text(tmp_path, written):
-    path = tmp_path / "qa8_lists-sets_train.txt"
-    path.write_bytes(written)
-    assert read_babi(path) == read_babi(str(path)) == parse(TWENTY[8])
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_generated_stories_come_back_as_they_were_told(task):
-    text = story_text(task, 200, 11)
-    again, lines = [], {}
-    for one in parse(text):
-        again.append((one.question, one.answer, [one.story[place] for place in one.facts]))
-    expected = []
-    for number, content in (line.split(" ", 1) for line in text.splitlines()):
-        lines = lines if number != "1" else {}
-        lines[number] = content
-        if "\t" in content:
-            question, answer, support = content.split("\t")
-            expected.append((question.strip(), answer, [lines[one] for one in support.split()]))
-    assert again == expected and len(again) >= 200
+def test_line_ends_and_spaces_do_not_matter():
+    for old, new in (("\n", "\r\n"), ("\n", "\r"), ("\n", "\n\n"), ("\n", " \n"), ("? \t", "?\t"), ("\t", " \t ")):
+        for task in (3, 8, 19):
+            assert parse(TWENTY[task].replace(old, new) + "\n\n  \n") == parse(TWENTY[task])
 
 
 def test_words_keep_apostrophes_and_lose_marks_and_capitals():
@@ -141,30 +86,19 @@ def test_words_keep_apostrophes_and_lose_marks_and_capitals():
 
 @pytest.mark.parametrize("text, line, part", [
     ("1 A b.\nC d.\n", 2, "expected a line number and a sentence, got 'C d.'"),
-    ("1 A b.\n2\n", 2, "expected a line number and a sentence, got '2'"),
-    ("1 A b.\n2C d.\n", 2, "expected a line number"),
-    ("1 A b.\n-1 C d.\n", 2, "expected a line number"),
     ("1 A b.\n² C d.\n", 2, "expected a line number"),
     ("1 A b.\n\n3 C d.\n", 3, "expected line number 2, or 1 for a new story, got 3"),
     ("1 A b.\n2 C d.\n2 E f.\n", 3, "expected line number 3, or 1 for a new story, got 2"),
     ("2 A b.\n", 1, "expected line number 1"),
-    ("0 A b.\n", 1, "expected line number 1"),
     ("1 A b.\n" + "9" * 5000 + " C d.\n", 2, "expected a line number and a sentence, got '99"),
     ("1 A b.\n2 ...\n", 2, "expected a sentence after the number, got '...'"),
     ("1 A b.\n2 Where is a?\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Where is a?\tb\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 Where is a?\tb\t1\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 Where is a?\t\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
-    ("1 A b.\n2 ?\tb\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Where is a? b 1\n3 Q?\tx\t1\n", 2, "expected `question?<TAB>answer<TAB>supporting lines`"),
     ("1 A b.\n2 Q?\tx\t1\n3 R?\ty\t2\n", 3, "supporting line 2 is no statement before this question"),
-    ("1 A b.\n2 Q?\tx\t2\n", 2, "supporting line 2 is no statement before this question"),
     ("1 A b.\n2 Q?\tx\t1 3\n3 C d.\n", 2, "supporting line 3 is no statement before this question"),
     ("1 A b.\n2 C d.\n1 E f.\n2 Q?\tx\t2\n", 4, "supporting line 2 is no statement before this question"),
-    ("1 A b.\n2 Q?\tx\t0\n", 2, "supporting line 0 is no statement"),
     ("1 A b.\n2 Q?\tx\tone\n", 2, "supporting line one is no statement"),
-    ("1 A b.\n2 Q?\tx\t²\n", 2, "supporting line ² is no statement"),
-    ("1 A b.\n2 Q?\tx\t-1\n", 2, "supporting line -1 is no statement"),
     ("1 A b.\n2 Q?\tx\t" + "9" * 5000, 2, "is no statement before this question"),
 ])  # fmt: skip
 def test_what_is_malformed_is_told_with_file_and_line(tmp_path, text, line, part):
@@ -184,24 +118,17 @@ def test_a_file_without_a_question_is_refused(tmp_path, text):
         read_babi(path)
 
 
-@pytest.mark.parametrize(
-    "data, line", [(b"\x89PNG\r\n\x1a\n\0\0", 1), (b"1 A b.\n2 C \xff.\n", 2), (bytes(range(256)), 2)]
-)
-def test_a_binary_file_is_refused_with_its_name(tmp_path, data, line):
-    path = tmp_path / "picture.png"
-    path.write_bytes(data)
-    with pytest.raises(BabiError, match=re.escape(f"{path}:{line}: not a text file in UTF-8")):
-        read_babi(path)
-
-
-def test_a_missing_file_and_a_folder_are_refused_with_their_names(tmp_path):
+def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
     with pytest.raises(BabiError, match=re.escape(f"{tmp_path / 'no.txt'}: there is no such file")):
         read_babi(tmp_path / "no.txt")
     with pytest.raises(BabiError, match=re.escape(f"{tmp_path}: ") + ".*folder"):
         read_babi(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(BabiError, match="no such file"):
-        read_babi(tmp_path / "file" / "qa1_train.txt")
+    path = tmp_path / "qa8_lists-sets_train.txt"
+    path.write_bytes(b"1 A b.\n2 C \xff.\n")
+    with pytest.raises(BabiError, match=re.escape(f"{path}:2: not a text file in UTF-8")):
+        read_babi(path)
+    path.write_bytes(TWENTY[8].replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_babi(path) == read_babi(str(path)) == parse(TWENTY[8])
 
 
 def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_path):
@@ -212,37 +139,16 @@ def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_p
     assert real_file(tmp_path, 16, "train").name == "qa16_basic-induction_train.txt"
     assert real_file(tmp_path, 16, "test") is None
     assert real_file(tmp_path / "nowhere", 1, "train") is None
-
-
-def test_two_files_for_one_task_are_an_error_that_names_both(tmp_path):
-    for name in ("qa1_a_train.txt", "qa1_b_train.txt"):
-        (tmp_path / name).touch()
-    with pytest.raises(BabiError, match="several files for task 1, train: qa1_a_train.txt, qa1_b_train.txt"):
+    (tmp_path / "qa1_b_train.txt").touch()
+    with pytest.raises(BabiError, match="several files for task 1, train: qa1_b_train.txt, qa1_single"):
         real_file(tmp_path, 1, "train")
 
 
 # Fuzz: lines that are nearly right, and text that is not
 
 fragments = st.sampled_from(
-    [
-        "1",
-        "2",
-        "3",
-        " ",
-        "\t",
-        "\n",
-        "\r\n",
-        "? ",
-        ".",
-        "Tom went",
-        "lamp,rope",
-        "1 A b.\n",
-        "2 Q?\tx\t1\n",
-        "²",
-        "٣",
-        "\x85",
-        "\0",
-    ]
+    ["1", "2", "3", "?", ".", "lamp,rope", "²", "٣", "\x00"]
+    + [" ", "\t", "\n", "\r\n", "\x85", "1 A b.\n", "2 Q?\tx\t1\n"]
 )
 
 
@@ -262,17 +168,6 @@ def test_any_text_is_read_or_refused_by_name(text):
         for one in found:
             assert one.answer and words(one.question) and all(map(words, one.story))
             assert all(0 <= place < len(one.story) for place in one.facts)
-
-
-@settings(deadline=None)
-@given(st.binary(max_size=60))
-def test_any_file_is_read_or_refused(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("fuzz") / "file"
-    path.write_bytes(data)
-    try:
-        read_babi(path)
-    except BabiError as error:
-        assert str(error).startswith(str(path))
 
 
 plain = st.text(string.ascii_letters, min_size=1, max_size=5)
@@ -310,36 +205,8 @@ def three_questions() -> list[Question]:
 def test_a_vocabulary_holds_each_word_once_and_an_answer_of_several_words_as_one():
     vocabulary = Vocabulary.of(three_questions())
     assert vocabulary.words == sorted(set(vocabulary.words)) and len(vocabulary) == len(vocabulary.words)
-    assert set(vocabulary.words) == set(
-        [
-            "tom",
-            "left",
-            "who",
-            "anne",
-            "took",
-            "the",
-            "old",
-            "lamp",
-            "last",
-            "it",
-            "what",
-            "did",
-            "he",
-            "take",
-            "lamp,rope",
-        ]
-    )
     assert "lamp,rope" in vocabulary and "rope" not in vocabulary
-    assert [vocabulary.words[number] for number in vocabulary.numbers("Tom took the LAMP!")] == [
-        "tom",
-        "took",
-        "the",
-        "lamp",
-    ]
-
-
-def test_a_vocabulary_does_not_depend_on_the_order_of_the_questions():
-    assert Vocabulary.of(three_questions()).words == Vocabulary.of(reversed(three_questions())).words
+    assert [vocabulary.words[number] for number in vocabulary.numbers("Tom took the!")] == ["tom", "took", "the"]
 
 
 def test_unknown_words_are_named_together_with_the_known_ones():
@@ -348,14 +215,6 @@ def test_unknown_words_are_named_together_with_the_known_ones():
         vocabulary.numbers("Mary left.")
     with pytest.raises(UnknownWord, match=r"never saw the words 'mary', 'sang' in"):
         vocabulary.numbers("Mary sang.")
-
-
-def test_an_answer_that_the_vocabulary_lacks_is_named():
-    """A test file may ask for a list that no training question had."""
-    asked = three_questions()
-    vocabulary = Vocabulary.of(asked[:2] + [Question(asked[2].story, asked[2].question, "lamp", ())])
-    with pytest.raises(UnknownWord, match=r"lamp,rope"):
-        as_tensors(asked, vocabulary)
 
 
 def test_tensors_have_a_row_for_each_question_and_say_which_memories_are_filled():
@@ -370,22 +229,6 @@ def test_tensors_have_a_row_for_each_question_and_say_which_memories_are_filled(
     assert [vocabulary.words[number] for number in data.answer] == ["tom", "anne", "lamp,rope"]
     assert data.mask.dtype == data.fact.dtype == torch.bool
     assert data.story.dtype == data.question.dtype == data.answer.dtype == data.age.dtype == torch.long
-
-
-def test_tensors_say_the_words_of_the_stories():
-    asked = three_questions()
-    vocabulary = Vocabulary.of(asked)
-    data = as_tensors(asked, vocabulary)
-
-    def said(row) -> list[str]:
-        kept = [vocabulary.words[number] for number in row if number >= 0]
-        assert (row[len(kept) :] == -1).all()
-        return kept
-
-    for row, one in enumerate(asked):
-        assert said(data.question[row]) == words(one.question)
-        assert [said(memory) for memory in data.story[row, data.mask[row]]] == [words(line) for line in one.story]
-        assert (data.story[row, ~data.mask[row]] == -1).all()
 
 
 def counted(length: int, facts: tuple[int, ...] = ()) -> Question:
@@ -406,55 +249,7 @@ def test_a_memory_holds_the_last_fifty_statements():
     assert data.cut == 2 / 5
 
 
-def test_a_larger_memory_keeps_a_story_of_224_statements_whole():
-    asked = [counted(224, facts=(0, 223))]
-    data = as_tensors(asked, Vocabulary.of(asked), memory=224)
-    assert data.story.shape[1] == 224 and data.mask.all() and data.cut == 0
-    assert data.fact[0].nonzero().flatten().tolist() == [0, 223]
-    assert data.age[0].tolist() == list(range(223, -1, -1))
-
-
-def test_the_cut_share_of_generated_stories_is_that_of_facts_older_than_the_memory():
-    asked = parse(story_text(3, 500, 2))
-    vocabulary = Vocabulary.of(asked)
-    ages = [len(one.story) - 1 - place for one in asked for place in one.facts]
-    shares = {}
-    for memory in (10, 20, 50):
-        data = as_tensors(asked, vocabulary, memory)
-        shares[memory] = data.cut
-        assert data.cut == pytest.approx(sum(age >= memory for age in ages) / len(ages))
-        assert data.fact.sum() == sum(age < memory for age in ages)
-    assert shares[10] > 0.1 > shares[20] > 0 and shares[50] < 0.01
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_facts_in_tensors_are_the_lines_that_the_generator_named(task):
-    draft = next(stories(task, 8))
-    asked = parse("\n".join(draft.lines))
-    vocabulary = Vocabulary.of(asked)
-    data = as_tensors(asked, vocabulary, memory=1000)
-    for row, line in enumerate(line for line in draft.lines if "\t" in line):
-        marked = data.story[row, data.fact[row]]
-        named = {tuple(words(draft.lines[int(number) - 1])[1:]) for number in line.split("\t")[2].split()}
-        assert {tuple(vocabulary.words[number] for number in memory if number >= 0) for memory in marked} == named
-
-
-def test_sentences_may_be_given_more_room_than_they_need_but_not_less():
-    asked = three_questions()
-    vocabulary = Vocabulary.of(asked)
-    wide, narrow = as_tensors(asked, vocabulary, longest=9), as_tensors(asked, vocabulary)
-    assert wide.story.shape == (3, 3, 9) and wide.question.shape == (3, 9)
-    assert torch.equal(wide.story[..., :5], narrow.story) and (wide.story[..., 5:] == -1).all()
-    with pytest.raises(ValueError, match=r"at most 4 words.*5"):
-        as_tensors(asked, vocabulary, longest=4)
-
-
 def test_a_question_before_any_statement_has_an_empty_memory():
     (asked,) = parse("1 Who is it?\tnobody\t")
     data = as_tensors([asked], Vocabulary.of([asked]))
     assert data.story.shape == (1, 1, 3) and not data.mask.any() and data.cut == 0
-
-
-def test_no_questions_give_no_tensors_but_an_error_that_says_so():
-    with pytest.raises(ValueError, match="at least one question"):
-        as_tensors([], Vocabulary(["a"]))

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, their_bert
 from utils.course.box_list import MINILM
@@ -17,15 +17,11 @@ from utils.models.bert import (
     BertSizes,
     PieceSplitter,
     WeightsError,
-    columns_together,
     load_minilm,
-    mean_vector,
     names_of,
     padded,
     read_published,
 )
-from utils.models.encoder import Encoder
-from utils.models.language import Classifier
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +52,6 @@ def their_tokenizer(folder):
 # --- the same numbers -------------------------------------------------------------------------------------------
 
 
-def test_there_are_enough_sentences_and_each_batch_is_padded(real):
-    assert len(set(SENTENCES)) == len(SENTENCES) >= 50
-    assert {text for batch in batches() for text in batch} == set(SENTENCES)
-    assert all((~real.splitter.batch(batch).real).any() for batch in batches())
-
-
 def test_the_pieces_are_those_of_the_library(real, their_tokenizer):
     for batch in batches():
         ours = real.splitter.batch(batch)
@@ -83,14 +73,6 @@ def test_in_double_precision_they_agree_to_the_last_digits(real, theirs):
     both = hidden_states(copy.deepcopy(real.bert).double(), copy.deepcopy(theirs).double(), real.splitter)
     assert len(both) == 7
     assert max((ours - others).abs().max() for ours, others in both) < 1e-11
-
-
-def test_one_parameter_that_is_off_by_a_hundredth_of_a_per_cent_is_found(real, theirs):
-    changed = copy.deepcopy(real.bert)
-    with torch.no_grad():
-        changed.encoder.layers[5].feed_forward_norm.gain[7] *= 1.0001
-    ours, others = hidden_states(changed, theirs, real.splitter)[-1]
-    assert not torch.allclose(ours, others, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -123,15 +105,6 @@ def test_sentence_vectors_are_the_normalised_mean_over_real_pieces_in_the_order_
 
 
 @torch.no_grad()
-def test_two_sentences_read_together_have_two_kinds(real, theirs):
-    numbers = torch.tensor([[101, 2023, 102, 2008, 102]])
-    kinds = torch.tensor([[0, 0, 0, 1, 1]])
-    want = theirs(numbers, token_type_ids=kinds).last_hidden_state
-    assert (real.bert(numbers, kinds=kinds)[0] - want).abs().max() < 1e-5
-    assert (real.bert(numbers)[0] - want).abs().max() > 1e-2
-
-
-@torch.no_grad()
 def test_a_large_batch_in_parts_gives_the_same(real):
     numbers, real_ones = padded([[101, *range(2000, 2000 + length), 102] for length in range(1, 41)])
     assert numbers.numel() > 3 * 512
@@ -139,28 +112,6 @@ def test_a_large_batch_in_parts_gives_the_same(real):
     x, weights = real.bert(numbers, real_ones)
     assert weights is None and x.shape == states[-1].shape
     assert (x - states[-1])[real_ones].abs().max() < 1e-5
-    kinds = (torch.arange(numbers.size(1)) > 4).long().expand_as(numbers)
-    states, _ = real.bert.hidden_states(numbers, real_ones, kinds=kinds)
-    assert (real.bert(numbers, real_ones, kinds=kinds)[0] - states[-1])[real_ones].abs().max() < 1e-5
-
-
-def test_what_a_large_batch_learns_from_reaches_every_parameter(folder):
-    bert = load_minilm(folder).bert.train()
-    numbers, real_ones = padded([[101, *range(2000, 2060), 102]] * 10)
-    mean_vector(bert(numbers, real_ones)[0], real_ones)[:, 0].sum().backward()
-    assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in bert.parameters())
-
-
-def test_a_classifier_of_the_course_stands_on_it(real):
-    texts = ["A cat sleeps.", "A kitten naps on the warm stones of the yard."]
-    batch = real.splitter.batch(texts)
-    assert (~batch.real).any() and real.bert.dim == 384
-    model = Classifier(real.bert, real.bert.dim, 3).eval()
-    with torch.no_grad():
-        vectors = real.bert.vectors(batch.numbers, batch.real)
-        alone = torch.cat([model(real.splitter.batch([text]).numbers) for text in texts])
-        assert torch.equal(vectors, real.bert(batch.numbers, batch.real)[0])
-        assert torch.allclose(model(batch.numbers, batch.real), alone, atol=1e-5)
 
 
 # --- splitting --------------------------------------------------------------------------------------------------
@@ -171,37 +122,11 @@ def test_a_long_text_keeps_its_first_pieces_and_both_marks(folder):
     (pieces,) = splitter.batch(["one two three four five six seven"]).pieces
     assert pieces == ["[CLS]", "one", "two", "three", "four", "[SEP]"]
     assert PieceSplitter(folder / "tokenizer.json").batch(["word " * 1000]).numbers.shape == (1, LONGEST)
-    with pytest.raises(ValueError, match="at least 3, got 2"):
-        PieceSplitter(folder / "tokenizer.json", longest=2)
-
-
-def test_a_batch_is_as_wide_as_its_longest_text(real):
-    batch = real.splitter.batch(["a", "a b c"])
-    assert batch.numbers.tolist() == [[101, 1037, 102, 0, 0], [101, 1037, 1038, 1039, 102]]
-    assert batch.real.sum(1).tolist() == [3, 5]
-    assert len(real.splitter) == 30522
-
-
-def test_a_piece_knows_its_letters(real):
-    text = "Unbelievable, ZÜRICH!"
-    batch = real.splitter.batch([text])
-    found = [(piece, text[start:end]) for piece, (start, end) in zip(batch.pieces[0], batch.places[0], strict=True)]
-    assert found == [
-        ("[CLS]", ""),
-        ("unbelievable", "Unbelievable"),
-        (",", ","),
-        ("zurich", "ZÜRICH"),
-        ("!", "!"),
-        ("[SEP]", ""),
-    ]
 
 
 def test_one_text_in_place_of_a_list_is_refused(real):
     with pytest.raises(TypeError, match=r"write \[text\]"):
         real.sentence_vectors("The cat")
-    with pytest.raises(ValueError, match="at least one text"):
-        real.hidden_states([])
-    assert real.sentence_vectors([]).shape == (0, 384)
 
 
 # --- the map of names -------------------------------------------------------------------------------------------
@@ -229,22 +154,21 @@ def published(sizes=SMALL):
     return config, model, {name: value.detach().clone() for name, value in model.named_parameters()}
 
 
-@torch.no_grad()
-def test_the_map_serves_a_bert_of_any_size():
+def test_a_bert_of_any_size_equals_that_of_the_library_forward_and_backward():
     _, model, tensors = published()
     ours = read_published(Bert(SMALL).eval(), tensors)
     numbers, real_ones = padded([[1, 2, 3, 4, 5], [6, 7]])
     want = model(numbers, attention_mask=real_ones.long()).last_hidden_state
-    assert (ours(numbers, real_ones)[0] - want)[real_ones].abs().max() < 1e-4
-
-
-def test_every_parameter_is_named_once_and_the_encoder_is_the_courses_own():
-    bert = Bert(SMALL)
-    assert isinstance(bert.encoder, Encoder) and {type(bert.encoder).__module__} == {"utils.models.encoder"}
+    output, _ = ours(numbers, real_ones)
+    assert (output - want)[real_ones].abs().max() < 1e-4
+    for one in (output, want):
+        one[real_ones].cos().sum().backward()
+    parameters, theirs = dict(ours.named_parameters()), dict(model.named_parameters())
     names = dict(names_of(SMALL.layers))
-    assert set(names) == {name for name, _ in bert.named_parameters()}
-    theirs = [name for several in names.values() for name in several]
-    assert len(theirs) == len(set(theirs)) == len(published()[2]) - 2  # the layer on top of [CLS]
+    assert set(names) == set(parameters)
+    for name, parts in names.items():
+        gradient = torch.cat([theirs[part].grad for part in parts])
+        assert torch.allclose(parameters[name].grad, gradient, rtol=1e-4, atol=1e-4), name
 
 
 def test_missing_left_over_and_wrongly_shaped_names_are_said():
@@ -257,21 +181,16 @@ def test_missing_left_over_and_wrongly_shaped_names_are_said():
             tensors | {name: torch.zeros(5)},
             r"expected shape \(18,\) for encoder.layers.1.attention.project.bias, got \(17,\)",
         ),
-        ({f"bert.{key}": value for key, value in tensors.items()}, r"lack embeddings.LayerNorm.bias, .* and 34 more"),
+        (
+            {key: value for key, value in tensors.items() if "layer.1" not in key},
+            "lack encoder.layer.1.*this many layers",
+        ),
     ):
         bert = Bert(SMALL)
         before = {key: value.clone() for key, value in bert.state_dict().items()}
         with pytest.raises(WeightsError, match=message):
             read_published(bert, change)
         assert all(torch.equal(value, before[key]) for key, value in bert.state_dict().items())
-
-
-def test_more_or_fewer_layers_than_the_sizes_say_are_refused():
-    _, _, tensors = published()
-    with pytest.raises(WeightsError, match="encoder.layer.1.* which this model has no place for"):
-        read_published(Bert(BertSizes(11, 6, 1, 3, 7, 5)), tensors)
-    with pytest.raises(WeightsError, match="lack encoder.layer.2.*this many layers"):
-        read_published(Bert(BertSizes(11, 6, 3, 3, 7, 5)), tensors)
 
 
 def test_a_config_of_another_kind_is_refused(folder):
@@ -294,25 +213,6 @@ def test_a_damaged_or_missing_file_is_named(folder, tmp_path):
     save_file({"one": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(WeightsError, match="the weights lack embeddings"):
         load_minilm(tmp_path)
-
-
-def test_a_text_longer_than_the_table_of_positions_is_refused():
-    with pytest.raises(ValueError, match="at most 5 pieces, got 6"):
-        Bert(SMALL)(torch.zeros(1, 6, dtype=torch.long))
-
-
-def test_another_order_in_memory_changes_no_number(folder, real):
-    tensors = load_file(folder / "model.safetensors")
-    mixed = real.bert.encoder.layers[3].attention.mix.weight
-    assert torch.equal(mixed, tensors["encoder.layer.3.attention.output.dense.weight"])
-    assert mixed.stride() == (1, 384)
-    small = Bert(SMALL)
-    before = {name: value.clone() for name, value in small.state_dict().items()}
-    columns_together(small)
-    assert all(torch.equal(value, before[name]) for name, value in small.state_dict().items())
-    assert all(parameter.requires_grad for parameter in small.parameters())
-    small.load_state_dict(before)
-    assert small.encoder.layers[0].feed_forward.widen.weight.stride() == (1, 7)
 
 
 # --- speed ------------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Facts about greedy decoding and beam search."""
 
-import itertools
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -53,14 +51,6 @@ def without_padding(row):
     """The words up to the end token, which is part of them."""
     row = row.tolist()
     return row[: row.index(END) + 1] if END in row else row
-
-
-def all_sentences(words, limit):
-    """Every sentence that ends within the limit, or is cut off by it."""
-    for length in range(1, limit + 1):
-        for sentence in itertools.product(range(words), repeat=length):
-            if END not in sentence[:-1] and (sentence[-1] == END or length == limit):
-                yield list(sentence)
 
 
 # Greedy
@@ -151,17 +141,6 @@ def test_decoding_switches_dropout_off_and_leaves_the_model_as_it_was():
     assert not model.training
 
 
-def test_bad_limits_and_widths_are_refused():
-    model, source, real, tokens = draw()
-    for decode in (greedy_decode, beam_search):
-        with pytest.raises(ValueError, match="expected a limit of at least one word, got 0"):
-            decode(model, source, real, **{**tokens, "limit": 0})
-    with pytest.raises(ValueError, match="at least one sentence, got a width of 0"):
-        beam_search(model, source, real, **tokens, width=0)
-    with pytest.raises(ValueError, match="expected cached=True where weights are needed"):
-        greedy_decode(model, source, real, **tokens, cached=False, need_weights=True)
-
-
 # Beam
 
 
@@ -173,43 +152,6 @@ def test_a_beam_of_one_is_greedy(case, power, cached):
     beam = beam_search(model, source, real, **tokens, width=1, length_power=power, cached=cached)
     assert torch.equal(beam.words.squeeze(1), greedy.words)
     torch.testing.assert_close(beam.log_probability.squeeze(1), greedy.log_probability)
-
-
-@settings(max_examples=15, deadline=None)
-@given(cases, st.sampled_from([0.0, 0.6, 1.0]))
-def test_a_beam_that_holds_everything_is_exhaustive_search(case, power):
-    words, limit = 4, 3
-    model, source, real, tokens = draw(**{**case, "words": words, "limit": limit})
-    sentences = list(all_sentences(words, limit))
-    assert len(sentences) == 1 + 3 + 9 * 4
-    width = len(sentences) + 2  # two more than there are
-    beams = beam_search(model, source, real, **tokens, width=width, length_power=power)
-    for row in range(case["b"]):
-        totals = log_probabilities(model, source[row], real[row], sentences)
-        scores = {tuple(one): total / len(one) ** power for one, total in zip(sentences, totals, strict=True)}
-        found = [tuple(without_padding(one)) for one in beams.words[row, : len(sentences)]]
-        assert set(found) == set(scores)
-        assert beams.score[row, : len(sentences)].tolist() == pytest.approx([scores[one] for one in found], abs=1e-9)
-        assert beams.score[row, : len(sentences)].tolist() == pytest.approx(sorted(scores.values())[::-1], abs=1e-9)
-        assert (beams.score[row, len(sentences) :] == float("-inf")).all()
-        assert (beams.words[row, len(sentences) :] == PAD).all()
-
-
-@settings(max_examples=25, deadline=None)
-@given(cases, st.integers(1, 4), st.sampled_from([0.0, 0.6, 1.0]), st.booleans())
-def test_scores_belong_to_their_sentences(case, width, power, cached):
-    model, source, real, tokens = draw(**case)
-    beams = beam_search(model, source, real, **tokens, width=width, length_power=power, cached=cached)
-    assert beams.words.shape[:2] == beams.score.shape == (case["b"], width)
-    for row in range(case["b"]):
-        sentences = [without_padding(one) for one in beams.words[row]]
-        expected = log_probabilities(model, source[row], real[row], sentences)
-        assert beams.log_probability[row].tolist() == pytest.approx(expected, abs=1e-9)
-        for place, (words, total) in enumerate(zip(sentences, expected, strict=True)):
-            assert beams.score[row, place].item() == pytest.approx(total / len(words) ** power, abs=1e-9)
-            assert (beams.words[row, place, len(words) :] == PAD).all()
-    assert (beams.score.diff(dim=1) <= 0).all()
-    assert len({tuple(one.tolist()) for one in beams.words[0]}) == width
 
 
 def beam_by_hand(model, source, real, words, limit, width, power):
@@ -227,26 +169,16 @@ def beam_by_hand(model, source, real, words, limit, width, power):
     return kept
 
 
-@settings(max_examples=12, deadline=None)
-@given(cases, st.integers(1, 3), st.sampled_from([0.0, 1.0]))
-def test_the_batched_beam_equals_one_written_with_lists(case, width, power):
+@settings(max_examples=20, deadline=None)
+@given(cases, st.integers(1, 3), st.sampled_from([0.0, 0.6, 1.0]), st.booleans())
+def test_the_batched_beam_equals_one_written_with_lists(case, width, power, cached):
     case = {**case, "b": min(2, case["b"]), "words": 5, "limit": min(4, case["limit"])}
     model, source, real, tokens = draw(**case)
-    beams = beam_search(model, source, real, **tokens, width=width, length_power=power)
+    beams = beam_search(model, source, real, **tokens, width=width, length_power=power, cached=cached)
     for row in range(case["b"]):
         by_hand = beam_by_hand(model, source[row], real[row], 5, case["limit"], width, power)
         assert [without_padding(one) for one in beams.words[row]] == [sentence for sentence, _ in by_hand]
         assert beams.log_probability[row].tolist() == pytest.approx([total for _, total in by_hand], abs=1e-9)
-
-
-def test_a_wider_beam_finds_what_greedy_misses():
-    better = 0
-    for seed in range(10):
-        model, source, real, tokens = draw(b=4, limit=5, seed=seed)
-        greedy = greedy_decode(model, source, real, **tokens).log_probability
-        beam = beam_search(model, source, real, **tokens, width=5).log_probability[:, 0]
-        better += (beam > greedy + 1e-9).sum().item()
-    assert better >= 10
 
 
 # The tree

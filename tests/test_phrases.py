@@ -1,7 +1,6 @@
 """Facts about the phrase corpus. The French is judged by `french_grammar.py`, which shares nothing with the generator."""
 
 import os
-import random
 import re
 import subprocess
 import sys
@@ -14,12 +13,11 @@ import pytest
 
 from tests import french_grammar
 from tests.french_grammar import ADJECTIVES, FUNCTION_WORDS, NOUNS, VERBS, parses, vowel
-from utils.data.phrases import LENGTHS, SAMPLE_SIZES, SAMPLES, Corpus, Pair, as_line, corpus, sentences, write_samples
-from utils.data.tokens import join, split
+from utils.data.phrases import LENGTHS, SAMPLE_SIZES, SAMPLES, Corpus, Pair, as_line, corpus, write_samples
+from utils.data.tokens import split
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("train", "validation", "test", "longer")
-each_part = pytest.mark.parametrize("part", PARTS)
 
 
 @cache
@@ -36,10 +34,6 @@ def everything() -> tuple[Pair, ...]:
 
 def rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
-
-
-def containing(phrase: str, language: str = "english") -> list[Pair]:
-    return [pair for pair in everything() if f" {phrase} " in f" {' '.join(getattr(pair, language))} "]
 
 
 def linked(pair: Pair, place: int) -> list[str]:
@@ -65,21 +59,14 @@ def test_the_checker_shares_no_code_with_the_generator():
     [
         ("la zone économique européenne est belle", "la zone économique européen est belle"),
         ("le bel arbre tombe", "le beau arbre tombe"),
-        ("le beau chien tombe", "le bel chien tombe"),
         ("un vieil ours dort", None),  # a word that is not in the dictionary
         ("l' homme voit les journaux nationaux", "l' homme voit les journaux nationales"),
-        ("l' homme voit le chien", "le homme voit le chien"),
         ("la porte du château est verte", "la porte de le château est verte"),
-        ("la porte de l' hôpital est verte", "la porte du hôpital est verte"),
         ("les clés de la maison sont noires", "les clés de la maison est noire"),
-        ("la clé des maisons est noire", "la clé des maisons sont noires"),
         ("le roi et la reine sont heureux", "le roi et la reine sont heureuses"),
-        ("la reine et la tante sont heureuses", "la reine et la tante sont heureux"),
         ("la reine qui voit le roi est fière", "la reine qui voit le roi est fier"),
         ("le roi ne voit pas la reine", "le roi ne voit la reine"),
-        ("le roi parle aux filles", "le roi parle à les filles"),
         ("de grands chiens dorment", "des grands chiens dorment"),
-        ("des chiens noirs dorment", "de chiens noirs dorment"),
         ("le roi dit que la reine dort", "le roi dit la reine dort"),
         ("le livre que la reine lit est beau", "le livre qui la reine lit est beau"),
     ],
@@ -119,22 +106,6 @@ def test_words_run_together_always_and_only_before_a_vowel():
             assert not (word in ("le", "la", "de", "ne", "que") and vowel(following)), pair
         assert pair.french[-1] not in full
     assert set(seen) == set(full) and min(seen.values()) > 500
-
-
-def test_no_contraction_is_missed():
-    for pair in everything():
-        text = f" {' '.join(pair.french)} "
-        assert not re.search(r" (de|à) (le|les) | de des | de de | d' des ", text), text
-    for contracted in ("du", "des", "au", "aux"):
-        assert len(containing(contracted, "french")) > 300
-
-
-@pytest.mark.parametrize("form", ["bel", "nouvel", "vieil"])
-def test_the_short_forms_occur_before_vowels(form):
-    found = containing(form, "french")
-    assert len(found) >= 40
-    for pair in found:
-        assert vowel(pair.french[pair.french.index(form) + 1])
 
 
 def test_nothing_negated_has_an_indefinite_object():
@@ -204,40 +175,6 @@ def test_an_english_sentence_has_one_french_one_whatever_the_seed():
     for pair in everything():
         assert french.setdefault(pair.english, (pair.french, pair.links)) == (pair.french, pair.links)
     assert len(french) > 30_000
-
-
-def test_the_european_economic_area_is_la_zone_economique_europeenne():
-    phrase = ("the", "european", "economic", "area")
-    found = 0
-    for pair in whole().train:
-        for start in range(len(pair.english) - 3):
-            if pair.english[start : start + 4] == phrase:
-                found += 1
-                assert "la zone économique européenne" in join(pair.french, "french")
-                linked_to = [linked(pair, start + step) for step in range(4)]
-                assert linked_to == [["la"], ["européenne"], ["économique"], ["zone"]]
-    assert found >= 40
-
-
-@pytest.mark.parametrize(
-    "english, french",
-    [
-        ("not", {"ne", "n'", "pas"}),
-        ("never", {"ne", "n'", "jamais"}),
-        ("because", {"parce", "que", "qu'"}),
-        ("that", {"qui", "que", "qu'"}),
-        ("the", {"le", "la", "l'", "les", "du", "des", "au", "aux"}),
-    ],
-)
-def test_the_sentence_decides_between_the_forms_of_a_word(english, french):
-    found = Counter(
-        word
-        for pair in everything()
-        for place, one in enumerate(pair.english)
-        if one == english
-        for word in linked(pair, place)
-    )
-    assert set(found) == french and min(found.values()) > 100
 
 
 def test_adjectives_come_in_mirrored_order_and_up_to_four_at_once():
@@ -338,10 +275,6 @@ def test_one_link_per_french_word_nearly_reaches_the_gold_alignment():
 # Size and splits
 
 
-def test_default_sizes():
-    assert [len(getattr(whole(), part)) for part in PARTS] == [20_000, 1_000, 1_000, 500]
-
-
 def test_no_english_sentence_occurs_twice():
     found = [pair.english for part in PARTS for pair in getattr(whole(), part)]
     assert len(set(found)) == len(found)
@@ -355,30 +288,12 @@ def test_longer_is_longer_than_anything_in_training():
     assert max(len(pair.english) for pair in (*whole().validation, *whole().test)) <= longest
 
 
-@pytest.mark.parametrize("part", ["train", "validation", "test"])
-def test_lengths_spread_evenly_over_the_quarters(part):
-    lengths = sorted(len(pair.english) for pair in getattr(whole(), part))
-    quarter = len(lengths) // 4
-    ends = [(lengths[one * quarter], lengths[(one + 1) * quarter - 1]) for one in range(4)]
-    assert ends[0] in ((3, 7), (3, 8)) and ends[3][0] in (13, 14) and ends[3][1] == 18
-    assert 9 <= ends[1][1] <= 11
-    shares = Counter(lengths)
-    for words, percent in LENGTHS.items():
-        assert abs(100 * shares[words] / len(lengths) - percent) < (1 if part == "train" else 3)
-
-
-def test_word_types_are_many_enough_to_be_interesting_and_few_enough_to_be_learnt():
-    english = Counter(word for pair in whole().train for word in pair.english)
-    french = Counter(word for pair in whole().train for word in pair.french)
-    assert 150 <= len(english) <= 230 and 150 <= len(french) <= 300
-    assert min(english.values()) >= 100 and min(french.values()) >= 30
-
-
-@pytest.mark.parametrize("part", ["validation", "test", "longer"])
-@pytest.mark.parametrize("language", ["english", "french"])
-def test_held_out_words_all_occur_in_training(part, language):
-    known = {word for pair in whole().train for word in getattr(pair, language)}
-    assert {word for pair in getattr(whole(), part) for word in getattr(pair, language)} <= known
+def test_held_out_words_all_occur_in_training():
+    for language in ("english", "french"):
+        train, *others = (
+            {word for pair in getattr(whole(), part) for word in getattr(pair, language)} for part in PARTS
+        )
+        assert all(words <= train for words in others)
 
 
 def test_every_word_of_the_checkers_dictionary_occurs():
@@ -388,41 +303,19 @@ def test_every_word_of_the_checkers_dictionary_occurs():
     assert set().union(*dictionary().values()) == french
 
 
-@pytest.mark.parametrize(
-    "language, pattern, percent",
-    [
-        ("french", r"\b(ne|n') \S+ (pas|jamais)\b", 10),
-        ("french", r"\b(qui)\b", 15),
-        ("english", r"\b(who|that) (the|a|an|some) .*\b(is|are|[a-z]+s)\b", 5),
-        ("french", r"\bet\b", 15),
-        ("english", r"\bof (the|a|an)\b", 12),
-        ("english", r"\b(but|when|because)\b", 12),
-        ("english", r"\b(says?|thinks?|knows?) that\b", 4),
-        ("english", r"\bto (the|a|an|some)\b", 10),
-        ("english", r"\b(often|always)\b", 4),
-    ],
-)
-def test_every_construction_is_frequent(language, pattern, percent):
-    texts = [" ".join(getattr(pair, language)) for pair in whole().train]
-    assert 100 * sum(bool(re.search(pattern, text)) for text in texts) / len(texts) > percent
-
-
-def test_subjects_far_from_their_adjective_agree_with_it():
-    """ "the queen who sees the dog is old", "the doors of the castle are green": the nearest noun is another one."""
-    nouns = {form: (row[0], many) for row in rows(NOUNS) for many, form in enumerate(row[1:3])}
-    names, verbs = "|".join(nouns), "|".join(form for row in rows(VERBS) if row[0] == "object" for form in row[1:3])
-    link = rf"(?:of|near|in|on|under|behind|with|(?:who|that) (?:{verbs})(?: to| for| at)?)"
-    far = re.compile(rf"^\w+ (?:\w+ )?({names}) {link} \w+ (?:\w+ )?({names}) (?:is|are) (\w+)(?: |$)")
-    forms = {row[1]: [form.split("/")[0] for form in row[2:]] for row in rows(ADJECTIVES)}
-    across = 0
-    for pair in everything():
-        match = far.search(" ".join(pair.english))
-        if match and match[3] in forms:
-            (gender, many), nearer = nouns[match[1]], nouns[match[2]]
-            place = match[0].rstrip().count(" ")
-            assert linked(pair, place) == [forms[match[3]][many + 2 * (gender == "f")]], pair
-            across += gender != nearer[0]
-    assert across > 100
+def test_every_construction_is_frequent():
+    texts = [" ".join(pair.english) for pair in whole().train]
+    for pattern, percent in {
+        r"\b(not|never)\b": 10,
+        r"\b(who|that) (the|a|an|some) .*\b(is|are|[a-z]+s)\b": 5,
+        r"\band\b": 15,
+        r"\bof (the|a|an)\b": 12,
+        r"\b(but|when|because)\b": 12,
+        r"\b(says?|thinks?|knows?) that\b": 4,
+        r"\bto (the|a|an|some)\b": 10,
+        r"\b(often|always)\b": 4,
+    }.items():
+        assert 100 * sum(bool(re.search(pattern, text)) for text in texts) / len(texts) > percent, pattern
 
 
 # Seeds and files
@@ -434,31 +327,13 @@ def test_the_held_out_parts_do_not_depend_on_the_size_of_the_training_part():
     assert small.train == whole().train[:50]
 
 
-def test_another_seed_gives_other_sentences():
-    assert not set(corpus(train=10, seed=1).longer) & set(whole().longer)
-
-
 def test_the_corpus_is_the_same_in_every_process():
-    code = "import hashlib; from utils.data.phrases import corpus; print(hashlib.sha256(repr(corpus(300, 100, 100, 100)).encode()).hexdigest())"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(found) == 1
-
-
-def test_impossible_sizes_are_refused():
-    with pytest.raises(ValueError, match="expected 0 or more pairs for train, got -1"):
-        corpus(train=-1)
-    with pytest.raises(ValueError, match=r"expected a new sentence of 3 words, .* ask for fewer"):
-        sentences(2000, {3: 1}, random.Random(0), set())
+    code = "from utils.data.phrases import corpus; print(corpus(300, 100, 100, 100))"
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == f"{corpus(300, 100, 100, 100)}\n"
 
 
 def test_the_samples_are_what_the_generator_writes(tmp_path):
@@ -486,9 +361,8 @@ def test_the_readme_of_the_data_says_what_was_measured():
     assert f"| quarters by length | {' | '.join(quarters)} |" in text
 
 
-@each_part
-def test_a_sample_line_can_be_read_back(part):
-    for pair in getattr(whole(), part)[:100]:
+def test_a_sample_line_can_be_read_back():
+    for pair in (pair for part in PARTS for pair in getattr(whole(), part)[:100]):
         english, french, links = as_line(pair).rstrip("\n").split("\t")
         assert tuple(split(english, "english")) == pair.english and tuple(split(french, "french")) == pair.french
         assert tuple(tuple(map(int, link.split("-"))) for link in links.split()) == pair.links

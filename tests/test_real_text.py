@@ -8,7 +8,6 @@ from utils.data.real_text import (
     UNKNOWN_CHARACTER,
     Characters,
     NoText,
-    docstrings,
     paragraphs,
     split_documents,
     topics,
@@ -22,11 +21,6 @@ def manual():
     return topics()
 
 
-def test_the_manual_is_there_and_is_english(manual):
-    assert len(manual) > 60 and sum(map(len, manual.values())) > 400_000
-    assert 'The "if" statement is used for conditional execution' in manual["if"]
-
-
 def test_the_manual_is_what_help_itself_shows_without_its_tables(manual):
     from pydoc_data.topics import topics as imported
 
@@ -34,7 +28,7 @@ def test_the_manual_is_what_help_itself_shows_without_its_tables(manual):
     for name, page in imported.items():
         gone = [line for line in page.strip().splitlines() if line not in manual[name].splitlines()]
         assert all(line.strip()[0] in "|+" for line in gone), name
-    assert "|" in imported["typesseq"] and "+---" not in manual["typesseq"]
+    assert len(manual) > 60 and "|" in imported["typesseq"] and "+---" not in manual["typesseq"]
 
 
 def test_only_drawn_tables_are_left_out():
@@ -54,23 +48,6 @@ def test_a_python_without_the_manual_says_so(tmp_path, monkeypatch):
     assert topics() == {"a": "b"}
 
 
-def test_docstrings_are_read_and_never_run(tmp_path):
-    (tmp_path / "package" / "test").mkdir(parents=True)
-    (tmp_path / "package" / "__init__.py").write_text('"""The package."""\nraise SystemExit\n', encoding="utf-8")
-    (tmp_path / "package" / "one.py").write_text(
-        'class A:\n    """A class.\n\n    Indented."""\n    def b(self):\n        "A method."\n\nasync def c():\n    "d"\n',
-        encoding="utf-8",
-    )
-    (tmp_path / "package" / "test" / "two.py").write_text('"""Left out."""', encoding="utf-8")
-    (tmp_path / "broken.py").write_text("def (:\n", encoding="utf-8")
-    assert docstrings(tmp_path) == {
-        "package": "The package.",
-        "package.one:A": "A class.\n\nIndented.",
-        "package.one:A.b": "A method.",
-        "package.one:c": "d",
-    }
-
-
 def test_no_paragraph_is_both_trained_on_and_held_out(manual):
     training, held_out = split_documents(manual)
     seen, asked = (
@@ -78,14 +55,6 @@ def test_no_paragraph_is_both_trained_on_and_held_out(manual):
     )
     assert seen and asked and not seen & asked
     assert 0.07 < sum(map(len, held_out)) / sum(map(len, training + held_out)) < 0.25
-    # The manual repeats itself: without the cut a good part of the held-out text would have been seen.
-    held_names = [
-        name for name, text in manual.items() if paragraphs(text)[0] in {paragraphs(one)[0] for one in held_out}
-    ]
-    others = {
-        " ".join(one.split()) for name, text in manual.items() if name not in held_names for one in paragraphs(text)
-    }
-    assert len(asked & others) > 0.05 * len(asked)
 
 
 def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():
@@ -97,8 +66,6 @@ def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():
     assert everything.count("said by all") == 1 and "said by all" in held_out[0]
     for i in range(10, 30):
         assert everything.count(f"text {i}\n") == 1
-    with pytest.raises(ValueError, match="between 0 and 1, got 1"):
-        split_documents(documents, share=1)
 
 
 def test_characters_go_to_numbers_and_back_and_rare_ones_are_unknown():

@@ -110,15 +110,3 @@ def test_the_split_repeats_with_its_seed_and_holds_out_the_same_films_in_any_ord
     parts = split_reviews(reviews, seed=2)
     assert parts == split_reviews(reviews, seed=2) != split_reviews(reviews, seed=3)
     assert {one.film for one in parts.test} == {one.film for one in split_reviews(reviews[::-1], seed=2).test}
-
-
-def test_texts_of_marks_alone_are_told_apart():
-    reviews = [*many(), Review("?!", True, "film 00"), Review("...", False, "film 01")]
-    assert sum(map(len, split_reviews(reviews))) == 402
-
-
-def test_impossible_shares_are_refused():
-    with pytest.raises(ValueError, match="leave something for training, got 0.5 and 0.5"):
-        split_reviews(many(), validation=0.5, test=0.5)
-    with pytest.raises(ValueError, match="films enough for three parts, got 1"):
-        split_reviews(many(films=1))

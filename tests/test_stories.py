@@ -14,7 +14,7 @@ import pytest
 
 from utils.data import story_solver
 from utils.data.babi import Question, parse, words
-from utils.data.stories import SAMPLES, TASKS, stories, story_text, write_samples
+from utils.data.stories import SAMPLES, TASKS, stories, story_text
 from utils.data.story_solver import solve
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,17 +72,6 @@ def test_the_solver_shares_no_code_with_the_generator():
 
 
 @each_task
-def test_a_story_needs_each_of_its_supporting_facts(task):
-    """Without one of them the answer or its reasons change."""
-    for one in questions(task, 0)[:200]:
-        for fact in one.facts:
-            without = solve(one.story[:fact] + one.story[fact + 1 :], one.question)
-            kept = tuple(place - (place > fact) for place in one.facts if place != fact)
-            assert (without.answer, without.facts) != (one.answer, kept)
-            assert without.answer or without.why
-
-
-@each_task
 def test_all_answers_occur_about_equally_often(task):
     found = shares(one.answer for seed in SEEDS for one in questions(task, seed))
     assert len(found) == (6 if task <= 3 else 4)
@@ -92,53 +81,11 @@ def test_all_answers_occur_about_equally_often(task):
 # The format
 
 
-@each_task
-def test_the_text_is_numbered_lines_with_tabs_in_question_lines(task):
-    text = story_text(task, 200, 5)
-    assert text.endswith("\n") and not text.endswith("\n\n") and "\r" not in text and text.isascii()
-    expected = 1
-    for line in text.splitlines():
-        number, _, content = line.partition(" ")
-        assert number in (str(expected), "1")
-        if number == "1":
-            told_before = set()
-        expected = int(number) + 1
-        if "\t" in content:
-            question, answer, support = content.split("\t")
-            assert re.fullmatch(r"Wh\w+( \w+)+\? ", question)
-            assert re.fullmatch(r"[a-z]+", answer)
-            assert re.fullmatch(r"\d+( \d+)*", support)
-            assert {int(one) for one in support.split()} <= told_before
-            assert len(support.split()) == {1: 1, 2: 2, 3: 3, 15: 2, 16: 3}[task]
-        else:
-            assert re.fullmatch(r"[A-Z][a-z]+( \w+)+\.", content)
-            told_before.add(int(number))
-
-
-@pytest.mark.parametrize(
-    "task, form",
-    [(1, r"Where is [A-Z]\w+\? "), (2, r"Where is the \w+\? ")]
-    + [
-        (3, r"Where was the \w+ before the \w+\? "),
-        (15, r"What is [a-z]+ afraid of\? "),
-        (16, r"What color is [A-Z]\w+\? "),
-    ],
-)
-def test_each_task_asks_in_its_own_form(task, form):
-    lines = [line for line in story_text(task, 300, 5).splitlines() if "\t" in line]
-    assert all(re.fullmatch(r"\d+ " + form, line.split("\t")[0]) for line in lines)
-
-
 @pytest.mark.parametrize("task, count", [(1, 5), (2, 5), (3, 5), (15, 4), (16, 1)])
 def test_stories_have_their_number_of_questions_and_end_with_one(task, count):
     for draft in islice(stories(task, 3), 300):
         assert sum("\t" in line for line in draft.lines) == draft.questions == count
         assert "\t" in draft.lines[-1]
-
-
-def test_a_text_holds_whole_stories_with_at_least_the_questions_asked_for():
-    assert len(parse(story_text(1, 6, 0))) == 10
-    assert len(parse(story_text(16, 6, 0))) == 6
 
 
 # Seeds
@@ -150,25 +97,14 @@ def test_the_same_seed_gives_the_same_text_and_another_seed_another(task):
     assert len({story_text(task, 50, seed) for seed in range(20)}) == 20
 
 
-@each_task
-def test_more_questions_only_lengthen_the_text(task):
-    assert story_text(task, 100, 4).startswith(story_text(task, 50, 4))
-
-
 def test_a_new_process_with_other_hashes_writes_the_same_text():
     code = "from utils.data.stories import TASKS, story_text; print(*(story_text(t, 20, 9) for t in TASKS), sep='', end='')"
     here = "".join(story_text(task, 20, 9) for task in TASKS)
-    for hashes in ("1", "2"):
-        run = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": hashes}, cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert run.stdout == here
-
-
-def test_an_unknown_task_is_named_together_with_those_there_are():
-    with pytest.raises(ValueError, match=r"one of the tasks 1, 2, 3, 15, 16, got 4"):
-        story_text(4, 1, 0)
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == here
 
 
 # The measured proportions
@@ -185,11 +121,6 @@ def test_supporting_facts_of_task_1_lie_as_far_back_as_measured():
     found = shares(len(one.story) - 1 - one.facts[0] for seed in SEEDS for one in questions(1, seed))
     assert sorted(found) == [0, 1, 2, 3, 4]
     assert [found[age] for age in range(5)] == pytest.approx([45, 29, 13, 9, 4], abs=2.5)
-
-
-def test_task_1_asks_after_every_second_statement():
-    for draft in islice(stories(1, 3), 300):
-        assert ["\t" in line for line in draft.lines] == [False, False, True] * 5
 
 
 @with_things
@@ -226,19 +157,6 @@ def test_questions_follow_two_statements_at_the_earliest_and_their_first_fact_by
         assert all(gap % 2 == 0 and gap >= 2 for gap in gaps[:-1]), draft.lines
 
 
-def test_task_2_never_asks_about_a_thing_that_was_taken_and_not_yet_moved():
-    for one in questions(2, 0):
-        event, room = (one.story[fact] for fact in one.facts)
-        assert LEAVE.fullmatch(event) or (TAKE.fullmatch(event) and one.facts[1] > one.facts[0]), one
-
-
-def test_task_3_asks_about_one_trip_of_one_holder():
-    for one in questions(3, 0):
-        taken, stay, before = (one.story[fact] for fact in one.facts)
-        assert stay.split()[0] == before.split()[0], one
-        assert one.facts[2] < one.facts[1], one
-
-
 @pytest.mark.parametrize(
     "task, pattern, verbs",
     [(1, MOVE, 5), (2, MOVE, 5), (3, MOVE, 5)] + [(task, pattern, 4) for task in (2, 3) for pattern in (TAKE, LEAVE)],
@@ -256,15 +174,6 @@ def test_people_and_rooms_are_used_evenly(task):
         assert list(found.values()) == pytest.approx([100 / count] * count, abs=2)
 
 
-@pytest.mark.parametrize("task", [1, 2, 3])
-def test_nobody_moves_to_the_room_they_are_in(task):
-    for story in told(task):
-        room = {}
-        for match in filter(None, map(MOVE.fullmatch, story)):
-            assert room.get(match[1]) != match[3]
-            room[match[1]] = match[3]
-
-
 def test_task_15_has_four_animals_and_four_fears_in_any_order():
     orders = set()
     for story in told(15):
@@ -276,17 +185,6 @@ def test_task_15_has_four_animals_and_four_fears_in_any_order():
     assert len(orders) == 70  # every way to mix four of one with four of the other
 
 
-def test_in_task_15_names_may_share_a_species():
-    kinds = [len({match[2] for match in filter(None, map(KIND.fullmatch, story))}) for story in told(15)]
-    assert set(kinds) == {1, 2, 3, 4}
-
-
-def test_task_15_asks_once_about_each_name():
-    for draft in islice(stories(15, 3), 300):
-        asked = [line.split()[3] for line in draft.lines if "\t" in line]
-        assert sorted(asked) == ["emily", "gertrude", "jessica", "winona"]
-
-
 def test_task_16_has_five_kinds_and_four_colours_told_and_asks_about_the_fifth():
     for one in questions(16, 0):
         kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, one.story))}
@@ -295,27 +193,8 @@ def test_task_16_has_five_kinds_and_four_colours_told_and_asks_about_the_fifth()
         assert set(kinds) - set(colours) == {one.question.split()[-1].strip("?")}
 
 
-def test_task_16_mixes_kinds_and_colours_in_every_way():
-    assert len({tuple(" is a " in sentence for sentence in story) for story in told(16)}) == 126
-    assert len({story[0].split()[0] for story in told(16)}) == 5
-
-
 def test_a_third_of_task_16_gives_one_species_two_colours():
     assert 100 * mean(map(two_colours, told(16))) == pytest.approx(34, abs=3)
-
-
-def test_in_task_16_the_animal_introduced_last_decides_where_its_kind_has_two_colours():
-    """Such questions exist, and the answer is not always that of the first of the kind."""
-    decided = 0
-    for one in (one for seed in SEEDS for one in questions(16, seed)):
-        kinds = {place: match for place, line in enumerate(one.story) if (match := KIND.fullmatch(line))}
-        colours = {match[1]: match[2] for match in filter(None, map(COLOUR.fullmatch, one.story))}
-        asked = one.question.split()[-1].strip("?")
-        (kind,) = (match[2] for match in kinds.values() if match[1] == asked)
-        alike = [colours[match[1]] for match in kinds.values() if match[2] == kind and match[1] != asked]
-        assert one.answer == alike[-1]
-        decided += alike[0] != alike[-1]
-    assert decided > 20
 
 
 def two_colours(story: list[str]) -> bool:
@@ -339,13 +218,6 @@ def test_the_committed_samples_are_what_the_command_writes(tmp_path):
     assert run.stdout.split() == [str(folder / f"task_{task}.txt") for task in TASKS]
 
 
-def test_a_sample_holds_five_stories_in_unix_lines(tmp_path):
-    for path in write_samples(tmp_path):
-        data = path.read_bytes()
-        assert b"\r" not in data and data.endswith(b"\n")
-        assert sum(line.startswith(b"1 ") for line in data.splitlines()) == 5
-
-
 # What the solver says of stories that people write
 
 
@@ -367,26 +239,6 @@ KITCHEN, TAKES, GARDEN = "Mary went to the kitchen.", "Mary took the milk there.
 def test_the_solver_follows_a_carried_thing_and_leaves_a_dropped_one():
     assert answer("Where is the milk?", KITCHEN, TAKES, GARDEN) == ("garden", 1, 2)
     assert answer("Where is the milk?", KITCHEN, TAKES, "Mary dropped the milk.", GARDEN) == ("kitchen", 2, 0)
-
-
-def test_the_solver_asks_for_the_room_before_the_last_stay():
-    story = [KITCHEN, TAKES, GARDEN, "Mary went to the office.", "Mary went back to the garden.", "Mary left the milk."]
-    assert answer("Where was the milk before the garden?", *story) == ("office", 5, 4, 3)
-    assert answer("Where was the milk before the office?", *story) == ("garden", 5, 3, 2)
-
-
-def test_the_solver_counts_a_thing_that_lies_still_as_one_stay():
-    """It came to the garden with Mary; that John found it there later changes nothing."""
-    story = [KITCHEN, TAKES, GARDEN, "Mary left the milk.", "John went to the garden.", "John got the milk there."]
-    assert answer("Where was the milk before the garden?", *story) == ("kitchen", 3, 2, 0)
-    story.append("John moved to the office.")
-    assert answer("Where was the milk before the office?", *story) == ("garden", 5, 6, 4)
-
-
-def test_who_takes_a_thing_is_where_it_lies():
-    story = [KITCHEN, TAKES, "Mary dropped the milk.", "John took the milk there."]
-    assert answer("Where is John?", *story) == ("kitchen", 3, 2, 0)
-    assert answer("Where is the milk?", *story) == ("kitchen", 3, 2, 0)
 
 
 def test_the_solver_reads_capitals_spaces_and_missing_marks_as_people_write_them():
@@ -439,15 +291,3 @@ def test_the_solver_says_what_a_story_does_not_tell(question, story, part):
 ])  # fmt: skip
 def test_the_solver_says_what_cannot_be_in_a_story(question, story, part):
     assert part in why(question, *story)
-
-
-@each_task
-def test_of_a_story_without_its_facts_the_solver_gives_other_ones_or_a_sentence_why_not(task):
-    unanswered = 0
-    for one in questions(task, 0)[:500]:
-        rest = solve([line for place, line in enumerate(one.story) if place not in one.facts], one.question)
-        assert bool(rest.why) != bool(rest.answer) and bool(rest.facts) == bool(rest.answer)
-        if rest.why:
-            unanswered += 1
-            assert rest.why[0].isupper() and rest.why.endswith(".")
-    assert unanswered > 50

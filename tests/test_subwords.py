@@ -24,7 +24,6 @@ from utils.data.subwords import (
     Subwords,
     bpe_merges,
     bpe_split,
-    merge,
     tidy,
     train_subwords,
     word_counts,
@@ -64,7 +63,7 @@ def test_words_keep_their_space_and_nothing_but_case_and_line_breaks_is_lost():
         f"{SPACE}return", f"{SPACE}a", f"{SPACE}list", ".", f"{SPACE}it's", f"{SPACE}f", "_", "x", "2",
     ]  # fmt: skip
     for text in (*TEXTS, "x = (y[0] -- 'a'), **kw; __init__ ...", "naïve Größe, 漢字 и §5"):
-        assert "".join(words(text, lower=False)).replace(SPACE, " ") == tidy(text)
+        assert "".join(words(text)).replace(SPACE, " ") == tidy(text).lower()
     assert words(" \n ") == []
 
 
@@ -73,23 +72,6 @@ def test_words_are_counted_over_all_texts_and_one_text_is_refused():
     assert counts == {f"{SPACE}the": 3, f"{SPACE}list": 2, ".": 1, f"{SPACE}of": 1, f"{SPACE}lists": 1}
     with pytest.raises(TypeError, match="put it into a list"):
         word_counts("the list")
-
-
-def test_the_classic_example_by_hand():
-    counts = {"low": 5, "lower": 2, "newest": 6, "widest": 3}
-    # e-s and s-t both occur 9 times: e is older than s, so e-s goes first.
-    assert bpe_merges(counts, 4) == [("e", "s"), ("es", "t"), ("l", "o"), ("lo", "w")]
-
-
-def test_merging_goes_from_left_to_right_and_does_not_overlap():
-    assert merge("aaa", ("a", "a")) == ["aa", "a"]
-    assert merge("aaaab", ("a", "a")) == ["aa", "aa", "b"]
-    assert merge(["ab", "c", "ab"], ("a", "b")) == ["ab", "c", "ab"]
-
-
-def test_a_word_counts_as_often_as_it_occurs_and_one_that_never_occurs_counts_nothing():
-    assert bpe_merges({"ab": 2, "cd": 3, "ef": 0}, 9) == [("c", "d"), ("a", "b")]
-    assert bpe_merges({}, 3) == [] and bpe_merges({"ab": 1}, 0) == []
 
 
 @pytest.mark.parametrize("letters", ["ab", "abc", "abcdefgh"])
@@ -119,12 +101,6 @@ def test_splitting_by_rank_equals_the_library_also_on_words_it_never_saw():
             assert found == [token.value for token in model.tokenize(SPACE + text)], text
 
 
-def test_the_rank_decides_and_not_the_length():
-    merges = [("b", "c"), ("a", "b"), ("ab", "c"), ("c", "d")]
-    assert bpe_split("abcd", merges) == ["a", "bc", "d"]
-    assert bpe_split("abd", merges) == ["ab", "d"] and bpe_split("", merges) == []
-
-
 # WordPiece
 
 
@@ -151,12 +127,6 @@ def test_greedy_longest_match_equals_the_library_also_on_unknown_words():
     assert any(len(pieces) > 1 for pieces in found.values()) and found["lowß"] == ["[UNK]"]
 
 
-def test_wordpiece_takes_the_longest_where_byte_pairs_go_by_rank():
-    assert wordpiece_split("abcd", {"a", "ab", "abc", "##c", "##d", "##cd"}) == ["abc", "##d"]
-    # Greed can lose: ab + ##cd would have been there.
-    assert wordpiece_split("abcd", ["a", "ab", "abc", "##cd"], unknown="?") == ["?"]
-
-
 # The library on a corpus
 
 
@@ -165,15 +135,9 @@ def subwords() -> Subwords:
     return train_subwords(TEXTS * 3, 140)
 
 
-def test_special_pieces_have_the_first_numbers(subwords):
-    assert subwords.pieces(range(5)) == ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
-    assert (PAD, START, END, UNKNOWN, MASK) == (0, 1, 2, 3, 4)
-    assert subwords.pieces(GAPS) == list(SPECIAL[5:]) and len(subwords) == 140
-
-
 def test_the_library_merges_what_the_hand_merges(subwords):
-    merges = [tuple(pair) for pair in json.loads(subwords.to_text())["model"]["merges"]]
-    assert bpe_merges(word_counts(TEXTS * 3), len(merges)) == merges
+    merges = subwords.merges(1000)
+    assert len(merges) > 50 and bpe_merges(word_counts(TEXTS * 3), len(merges)) == merges
     for text in (*TEXTS, "Unseen words, newly listed at 1."):
         by_hand = [piece for word in words(text) for piece in bpe_split(word, merges)]
         assert subwords.pieces(subwords.encode(text)) == by_hand
@@ -182,8 +146,7 @@ def test_the_library_merges_what_the_hand_merges(subwords):
 def test_decoding_gives_the_text_back_but_for_case_and_line_breaks(subwords):
     for text in TEXTS:
         assert subwords.decode(subwords.encode(text.replace(" ", "\n  ", 1))) == text.lower()
-    cased = train_subwords(TEXTS, 140, lower=False, rarest=1)
-    assert [cased.decode(cased.encode(text)) for text in TEXTS] == list(TEXTS)
+    assert subwords.encode_all(TEXTS) == [subwords.encode(text) for text in TEXTS]
     assert subwords.encode("") == [] and subwords.decode([]) == ""
 
 
@@ -196,7 +159,6 @@ def test_the_same_texts_give_the_same_pieces_in_any_order_and_from_a_generator()
 def test_a_mask_in_the_text_stands_for_a_word_with_its_space(subwords):
     whole, masked = subwords.encode("of the list."), subwords.encode("of the [MASK].")
     assert masked == [*whole[:-2], MASK, whole[-1]] and subwords.pieces(whole)[-2:] == [f"{SPACE}list", "."]
-    assert subwords.encode("[MASK] list") == [MASK, subwords.number(f"{SPACE}list")]
     assert subwords.decode(masked) == "of the [MASK]."
 
 
@@ -204,10 +166,6 @@ def test_a_rare_character_is_unknown_and_costs_only_itself(subwords):
     assert subwords.pieces(subwords.encode("the ☃ list")) == [f"{SPACE}the", SPACE, "[UNK]", f"{SPACE}list"]
     seldom = train_subwords([*TEXTS * 3, "☃ ☃"], 140, rarest=3)
     assert UNKNOWN in seldom.encode("☃") and UNKNOWN not in train_subwords([*TEXTS, "☃☃☃"], 140).encode("☃")
-
-
-def test_many_texts_at_once_are_each_encoded_alike(subwords):
-    assert subwords.encode_all(TEXTS) == [subwords.encode(text) for text in TEXTS]
 
 
 def test_frames_hold_one_text_or_two_and_cut_the_longer_one(subwords):
@@ -218,22 +176,17 @@ def test_frames_hold_one_text_or_two_and_cut_the_longer_one(subwords):
     assert short == [START, *first[: 7 - len(second)], END, *second, END] and len(short) == 10
     assert subwords.framed("a list", TEXTS[0], longest=10) == [START, *second, END, *first[: 7 - len(second)], END]
     assert subwords.framed("a list", longest=99) == [START, *second, END]
-    with pytest.raises(ValueError, match="at least 5 tokens, got longest=4"):
-        subwords.framed("a", "b", longest=4)
 
 
 def test_decoding_leaves_out_what_frames_a_text(subwords):
     numbers = torch.tensor([START, *subwords.encode("the list"), GAPS[0], END, PAD, PAD])
     assert subwords.decode(numbers) == "the list [GAP0]"
-    assert subwords.number("no such piece") == UNKNOWN
 
 
-def test_a_tokenizer_goes_to_text_and_to_a_file_and_back(subwords, tmp_path):
-    subwords.save(tmp_path / "pieces.json")
-    again = Subwords.load(tmp_path / "pieces.json")
+def test_a_tokenizer_goes_to_text_and_back(subwords):
+    again = Subwords.from_text(subwords.to_text())
     assert again.to_text() == subwords.to_text() and again.encode(TEXTS[1]) == subwords.encode(TEXTS[1])
-    with pytest.raises(ValueError, match=r"expected a tokenizer that starts with \[PAD\]"):
-        Subwords(Tokenizer(BPE({"a": 0}, [])))
+    assert again.pieces(range(len(SPECIAL))) == list(SPECIAL) and len(again) == 140
 
 
 def test_mistakes_are_named(subwords):
@@ -245,10 +198,3 @@ def test_mistakes_are_named(subwords):
         train_subwords(TEXTS, 30)
     with pytest.raises(TypeError, match="put it into a list"):
         train_subwords("the list", 100)
-
-
-def test_the_merges_of_a_tokenizer_come_in_their_order():
-    texts = ["low lower lowest", "low new newest", "low"] * 5
-    trained = train_subwords(texts, 60, rarest=1)
-    assert trained.merges(4) == bpe_merges(word_counts(texts), 4)
-    assert trained.merges(0) == []

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from utils.data.phrases import SAMPLES, Corpus, Pair, corpus
+from utils.data.phrases import Corpus, Pair, corpus
 from utils.data.tokens import END, PAD, SPECIAL, START, UNKNOWN, TokenVocabulary, as_batch, batches, join, split
 from utils.data.translation_files import TranslationError, parse_pairs, read_pairs
 
@@ -43,31 +43,15 @@ def test_joining_undoes_splitting_on_the_corpus(language):
         ("french", "L'homme ne dort pas.", "l' homme ne dort pas ."),
         ("french", "Aujourd’hui, c’est l’été !", "aujourd'hui , c' est l' été !"),
         ("french", "Qu'est-ce qu’elle a dit ?", "qu' est-ce qu' elle a dit ?"),
-        ("french", "Jusqu'à 3,5 kilomètres d'ici", "jusqu' à 3,5 kilomètres d' ici"),
-        ("french", "Sa sœur, ÉLÈVE à Orléans", "sa sœur , élève à orléans"),
         ("french", "e\u0301te\u0301", "été"),  # accents that came as characters of their own
         ("french", "« Oui », dit-il…", "« oui » , dit-il …"),
         ("english", "I don’t know: the king's well-known.", "i don't know : the king's well-known ."),
         ("english", 'He said "1,000.5" (or more)', 'he said " 1,000.5 " ( or more )'),
-        ("english", "  tabs\tand \n lines ", "tabs and lines"),
-        ("english", "snake_case 2nd", "snake _ case 2 nd"),
         ("english", "", ""),
     ],
 )
 def test_real_text_is_lowered_and_its_marks_are_split_off(language, text, tokens):
     assert split(text, language) == tokens.split()
-
-
-@pytest.mark.parametrize(
-    "language, tokens, text",
-    [
-        ("french", "l' été , c' est qu' il dort .", "l'été, c'est qu'il dort."),
-        ("english", "the king ( of the island ) sleeps !", "the king (of the island) sleeps!"),
-        ("english", "the kings ' dog", "the kings ' dog"),
-    ],
-)
-def test_marks_are_joined_to_the_word_before_them(language, tokens, text):
-    assert join(tokens.split(), language) == text
 
 
 @given(st.text(max_size=60), st.sampled_from(["english", "french"]))
@@ -79,40 +63,20 @@ def test_splitting_loses_nothing_but_spaces_and_case(text, language):
     assert split(join(tokens, language), language) == split(join(again, language), language)
 
 
-def test_an_unknown_language_is_refused():
-    for function in (split, join):
-        with pytest.raises(ValueError, match="expected a language of english or french, got 'german'"):
-            function("das haus", "german")
-
-
 # Vocabulary
-
-
-def test_the_first_four_numbers_are_special():
-    words = TokenVocabulary(["dog"])
-    assert (PAD, START, END, UNKNOWN) == (0, 1, 2, 3)
-    assert words.words == (*SPECIAL, "dog") and len(words) == 5
-    assert words.numbers(["dog", "cat"]) == [4, UNKNOWN]
-    assert "dog" in words and "cat" not in words
-
-
-def test_numbers_and_tokens_are_inverse_on_known_words():
-    english, french = vocabularies()
-    for pair in small().train[:500]:
-        assert english.tokens(english.numbers(pair.english)) == list(pair.english)
-        assert french.tokens(torch.tensor(french.numbers(pair.french))) == list(pair.french)
 
 
 def test_frequent_words_come_first_and_equals_by_alphabet():
     words = TokenVocabulary.of([("b", "a", "c"), ("c", "d")])
     assert words.words[4:] == ("c", "a", "b", "d")
-    assert TokenVocabulary.of([("b", "a", "c"), ("c", "d")], at_least=2).words[4:] == ("c",)
+    assert words.words[:4] == SPECIAL and words.numbers(["c", "x"]) == [4, UNKNOWN]
 
 
 def test_tokens_end_at_the_end_and_leave_out_padding_and_start():
     words = TokenVocabulary(["a", "b"])
     assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["a", "<unknown>", "b"]
-    assert words.tokens([4, PAD, PAD]) == ["a"]
+    with pytest.raises(ValueError, match="expected numbers from 0 to 5, got 6"):
+        words.tokens([6])
 
 
 def test_unknown_words_are_listed_once_in_order():
@@ -121,19 +85,6 @@ def test_unknown_words_are_listed_once_in_order():
     assert english.unknown(sentence) == ["zebra", "yeti"]
     assert english.numbers(sentence).count(UNKNOWN) == 3
     assert english.unknown(["the", "dog"]) == []
-
-
-def test_wrong_use_of_a_vocabulary_is_explained():
-    with pytest.raises(TypeError, match=r"got the text 'the dog'; use split\(\) first"):
-        TokenVocabulary.of(["the dog"])
-    with pytest.raises(ValueError, match="got twice: a"):
-        TokenVocabulary(["a", "b", "a"])
-    with pytest.raises(ValueError, match="got twice: <end>"):
-        TokenVocabulary(["<end>"])
-    with pytest.raises(ValueError, match="expected numbers from 0 to 4, got 5"):
-        TokenVocabulary(["a"]).tokens([5])
-    with pytest.raises(ValueError, match="expected numbers from 0 to 4, got -1"):
-        TokenVocabulary(["a"]).tokens([-1])
 
 
 # Batches
@@ -191,35 +142,6 @@ def test_pairs_of_like_length_share_a_batch():
     assert padding < 0.05 < 0.3 < 1 - unsorted.float().mean()
 
 
-def test_the_generator_decides_the_order():
-    english, french = vocabularies()
-
-    def order(generator):
-        return [
-            tuple(row)
-            for batch in batches(small().train[:500], english, french, 50, generator)
-            for row in batch.source.tolist()
-        ]
-
-    assert order(torch.Generator().manual_seed(3)) == order(torch.Generator().manual_seed(3))
-    assert order(torch.Generator().manual_seed(3)) != order(torch.Generator().manual_seed(4))
-    assert order(None) == order(None)
-    lengths = [sum(number != PAD for number in row) for row in order(None)]
-    assert lengths == sorted(lengths)
-    generator = torch.Generator().manual_seed(5)
-    assert order(generator) != order(generator)  # another order in the next epoch
-
-
-def test_empty_batches_are_refused():
-    english, french = vocabularies()
-    with pytest.raises(ValueError, match="expected at least one pair, got none"):
-        as_batch([], english, french)
-    with pytest.raises(ValueError, match="expected at least one pair, got none"):
-        batches([], english, french, 8)
-    with pytest.raises(ValueError, match="expected batches of at least 1 pair, got size 0"):
-        batches(small().train, english, french, 0)
-
-
 # Files of real pairs
 
 
@@ -228,18 +150,6 @@ def test_pairs_are_read_with_further_columns_blank_lines_and_windows_line_ends()
     assert parse_pairs(text) == [
         Pair(("go", "."), ("va", "!")),
         Pair(("i'm", "here", "."), ("je", "suis", "là", ".")),
-    ]
-
-
-def test_a_space_that_is_no_line_break_stays_within_its_line():
-    """Real French puts narrow spaces before marks, and some files hold other separators; only a newline ends a pair."""
-    assert parse_pairs("Go!\tVa\u202f!\u2028oui") == [Pair(("go", "!"), ("va", "!", "oui"))]
-
-
-def test_the_courses_own_samples_are_such_files():
-    pairs = read_pairs(SAMPLES / "test.tsv")
-    assert [(pair.english, pair.french) for pair in pairs] == [
-        (pair.english, pair.french) for pair in corpus(40, 12, 12, 12).test
     ]
 
 
@@ -256,8 +166,6 @@ def test_long_pairs_can_be_left_out():
     assert len(parse_pairs(text, longest=3)) == 3
     with pytest.raises(TranslationError, match="all 3 pairs have more than 1 tokens; give a larger `longest`"):
         parse_pairs(text.replace("a\tun\n", "a b\tun\n"), longest=1)
-    with pytest.raises(ValueError, match="expected `longest` to be at least 1 token, got 0"):
-        parse_pairs(text, longest=0)
 
 
 @pytest.mark.parametrize(

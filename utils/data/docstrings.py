@@ -186,10 +186,6 @@ def prose(text: str) -> str:
 # Families and parts
 
 
-def families() -> tuple[str, ...]:
-    return tuple(FAMILIES)
-
-
 def family_of(module: str) -> str | None:
     """None for a module outside the 14 families."""
     return _FAMILY_OF.get(module.split(".")[0])
@@ -242,7 +238,7 @@ def families_task(folder: Path | str | None = None, by_module: bool = True) -> T
     if not by_module:
         random.Random(0).shuffle(examples)
         found = {part: [examples.pop() for _ in found[part]] for part in PARTS}
-    return _task("families", families(), found)
+    return _task("families", tuple(FAMILIES), found)
 
 
 def kinds_task(folder: Path | str | None = None, seed: int = 0) -> Task:
@@ -422,35 +418,21 @@ class Texts(NamedTuple):
     validation: tuple[str, ...]
 
 
-SOURCES = ("docstrings", "manual", "torch")
-
-
-def pretraining_texts(sources: Iterable[str] = ("docstrings", "manual"), folder: Path | str | None = None) -> Texts:
-    """Prose for pretraining and for the tokenizer, from any of `SOURCES`: docstrings of the standard library, pages of the
-    manual (every tenth is for validation), docstrings of torch (for training only).
+def pretraining_texts(folder: Path | str | None = None) -> Texts:
+    """Prose for pretraining and for the tokenizer: docstrings of the standard library and pages of the manual (every tenth is
+    for validation).
 
     A paragraph or sentence that stands in a held-out docstring, of validation or test, is cut from the training text wherever
     it is said again. A paragraph that stands twice is kept once.
     """
-    sources = set(sources)
-    if not sources or not sources <= set(SOURCES):
-        raise ValueError(f"expected some of {', '.join(SOURCES)}, got {', '.join(sorted(sources)) or 'none'}")
     library = _by_part(documents(folder), folder)
     told = {part: [one.text for one in library[part]] for part in PARTS}
-    held, train = (told["validation"], told["train"]) if "docstrings" in sources else ([], [])
-    if "manual" in sources:
-        pages = [page for _, page in sorted(topics().items())]
-        held = [*held, *pages[::10]]
-        train = [*train, *(page for place, page in enumerate(pages) if place % 10)]
-    if "torch" in sources:
-        train = [*train, *(one.text for one in documents(torch_folder()))]
+    pages = [page for _, page in sorted(topics().items())]
+    held = [*told["validation"], *pages[::10]]
+    train = [*told["train"], *(page for place, page in enumerate(pages) if place % 10)]
     tested = _said(told["test"])
     validation = _fresh(held, tested)
     return Texts(_fresh(train, tested | _said(validation)), validation)
-
-
-def torch_folder() -> Path:
-    return Path(torch.__file__).parent
 
 
 def _key(text: str) -> str:

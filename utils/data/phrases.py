@@ -495,8 +495,6 @@ def corpus(train: int = 20_000, validation: int = 1_000, test: int = 1_000, long
         ("longer", longer, LONGER_LENGTHS),
         ("train", train, LENGTHS),
     ):
-        if count < 0:
-            raise ValueError(f"expected 0 or more pairs for {name}, got {count}")
         parts[name] = sentences(count, lengths, random.Random(f"phrases {name} {seed}"), seen)
     return Corpus(**parts)
 

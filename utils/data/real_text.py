@@ -1,12 +1,10 @@
-"""Real English that is on every machine with Python: the manual's topics and the docstrings of the standard library.
+"""Real English that is on every machine with Python: the manual's topics.
 
 The text differs between versions of Python, so figures measured on it name the version.
 """
 
 import ast
-import inspect
 import sysconfig
-import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -51,42 +49,6 @@ def without_tables(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("|", "+-", "+=")))
 
 
-def docstrings(folder: Path | str | None = None) -> dict[str, str]:
-    """Every docstring under `folder` (the standard library if None), by module and name, as `json.decoder:JSONDecoder`.
-
-    Files are parsed, never imported, so nothing in them runs. A file that this Python cannot parse is left out.
-    """
-    folder = library_folder() if folder is None else Path(folder)
-    found = {}
-    for path in sorted(folder.rglob("*.py")):
-        place = path.relative_to(folder)
-        if NOT_READ.isdisjoint(place.parts[:-1]):
-            module = ".".join(place.with_suffix("").parts).removesuffix(".__init__")
-            found.update(_docstrings_of(path, module))
-    return found
-
-
-def _docstrings_of(path: Path, module: str) -> dict[str, str]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of the file that is read, and not of ours
-            tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return {}
-    found = {}
-
-    def visit(node: ast.AST, name: str) -> None:
-        text = ast.get_docstring(node)
-        if text:
-            found.setdefault(name, inspect.cleandoc(text).strip())
-        for child in node.body:
-            if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                visit(child, f"{name}.{child.name}" if ":" in name else f"{name}:{child.name}")
-
-    visit(tree, module)
-    return found
-
-
 # Splitting by document
 
 
@@ -101,8 +63,6 @@ def split_documents(documents: Mapping[str, str], share: float = 0.1, seed: int 
     The manual says many things twice, on a page of their own and on the page that collects them. So a paragraph that stands
     in a held-out document is cut from the training documents, and one that stands twice is kept where it comes first.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"expected a share between 0 and 1, got {share}")
     names = sorted(documents)
     order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
     wanted, size, held = share * sum(map(len, documents.values())), 0, []

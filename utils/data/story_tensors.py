@@ -81,15 +81,8 @@ def as_tensors(
 
     `longest` is the number of words a sentence may have; left out, the longest of these questions decides.
     """
-    if not questions:
-        raise ValueError("expected at least one question, got none")
     numbers = {sentence: vocabulary.numbers(sentence) for one in questions for sentence in (*one.story, one.question)}
-    needed = max(map(len, numbers.values()))
-    longest = longest or needed
-    if needed > longest:
-        raise ValueError(
-            f"expected sentences of at most {longest} words, got one of {needed}; give `longest` as {needed}"
-        )
+    longest = longest or max(map(len, numbers.values()))
     count, size = len(questions), min(memory, max(1, max(len(one.story) for one in questions)))
     story = torch.full((count, size, longest), -1)
     question = torch.full((count, longest), -1)

@@ -8,7 +8,6 @@ from pathlib import Path
 from utils.data.phrases import Pair
 from utils.data.tokens import split
 
-FOLDER = Path(__file__).resolve().parents[2] / "data" / "translation"
 ENDINGS = (".tsv", ".txt")
 
 
@@ -21,8 +20,6 @@ def parse_pairs(text: str, name: str = "text", longest: int | None = None) -> li
 
     With `longest`, pairs with a side of more tokens are left out. One English sentence may come with several French ones.
     """
-    if longest is not None and longest < 1:
-        raise ValueError(f"expected `longest` to be at least 1 token, got {longest}; leave it out to read all pairs")
     pairs, too_long = [], 0
     for row, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():

@@ -82,24 +82,22 @@ class BertEmbeddings(nn.Module):
         self.kinds = nn.Embedding(sizes.kinds, sizes.dim)
         self.norm = LayerNorm(sizes.dim, sizes.eps)
 
-    def forward(self, numbers: Tensor, kinds: Tensor | None = None) -> Tensor:
-        """numbers (b, n), kinds (b, n) or None for all of kind 0, to (b, n, dim)."""
+    def forward(self, numbers: Tensor) -> Tensor:
+        """numbers (b, n), all of kind 0, to (b, n, dim)."""
         n = numbers.size(-1)
         if n > self.positions.num_embeddings:
             raise ValueError(f"expected at most {self.positions.num_embeddings} pieces, got {n}; cut the text")
         places = self.positions.weight[:n]
-        both = places + (self.kinds.weight[0] if kinds is None else self.kinds(kinds))
-        return self.norm(self.words(numbers) + both)
+        return self.norm(self.words(numbers) + (places + self.kinds.weight[0]))
 
 
 class Bert(nn.Module):
     """Embeddings and an `Encoder` with post-norm: pieces (b, n) to one vector for each (b, n, dim)."""
 
-    def __init__(self, sizes: BertSizes, dropout: float = 0.0):
+    def __init__(self, sizes: BertSizes):
         super().__init__()
         self.sizes = sizes
         self.embeddings = BertEmbeddings(sizes)
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
         self.encoder = Encoder(
             sizes.layers,
             sizes.dim,
@@ -108,17 +106,15 @@ class Bert(nn.Module):
             norm="post",
             activation="gelu",
             eps=sizes.eps,
-            dropout=dropout,
         )
 
     def forward(
-        self, numbers: Tensor, real: Tensor | None = None, need_weights: bool = False, kinds: Tensor | None = None
+        self, numbers: Tensor, real: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, list[Tensor] | None]:
         """numbers (b, n), real (b, n) bool, False = padding, to x (b, n, dim) and each layer's weights (b, heads, n, n)."""
         if not need_weights and not torch.is_grad_enabled() and numbers.numel() > AT_ONCE:
-            return self._in_parts(numbers, real, kinds), None
-        x = self.dropout(self.embeddings(numbers, kinds))
-        return self.encoder(x, look_mask(real), need_weights)
+            return self._in_parts(numbers, real), None
+        return self.encoder(self.embeddings(numbers), look_mask(real), need_weights)
 
     @property
     def dim(self) -> int:
@@ -128,26 +124,23 @@ class Bert(nn.Module):
         """numbers (b, n) to (b, n, dim), as the course's own pretrained models have it, so that a `Classifier` can stand on top."""
         return self(numbers, real)[0]
 
-    def _in_parts(self, numbers: Tensor, real: Tensor | None, kinds: Tensor | None) -> Tensor:
+    def _in_parts(self, numbers: Tensor, real: Tensor | None) -> Tensor:
         """A large batch, some sentences at a time: they have nothing to do with each other, and this is a tenth faster."""
         size = max(1, AT_ONCE // numbers.size(1))
         parts = [slice(start, start + size) for start in range(0, len(numbers), size)]
-        given = [[None if whole is None else whole[part] for whole in (numbers, real, kinds)] for part in parts]
+        masks = [None if real is None else look_mask(real[part]) for part in parts]
         return torch.cat(
-            [
-                self.encoder(self.dropout(self.embeddings(some, their_kinds)), look_mask(are_real))[0]
-                for some, are_real, their_kinds in given
-            ]
+            [self.encoder(self.embeddings(numbers[part]), mask)[0] for part, mask in zip(parts, masks, strict=True)]
         )
 
     def hidden_states(
-        self, numbers: Tensor, real: Tensor | None = None, need_weights: bool = False, kinds: Tensor | None = None
+        self, numbers: Tensor, real: Tensor | None = None, need_weights: bool = False
     ) -> tuple[list[Tensor], list[Tensor] | None]:
         """What leaves the embeddings and every layer, layers + 1 tensors (b, n, dim), and the weights as in `forward`.
 
         At padding the numbers mean nothing.
         """
-        states, looked, mask = [self.dropout(self.embeddings(numbers, kinds))], [], look_mask(real)
+        states, looked, mask = [self.embeddings(numbers)], [], look_mask(real)
         for layer in self.encoder.layers:
             x, weights = layer(states[-1], mask, need_weights)
             states.append(x)
@@ -275,9 +268,6 @@ class PieceSplitter:
     """
 
     def __init__(self, file: Path | str, longest: int = LONGEST):
-        if longest < 3:
-            raise ValueError(f"expected room for a piece between two marks, at least 3, got {longest}")
-        self.longest = longest
         self.tokenizer = Tokenizer.from_file(str(file))
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(longest)
@@ -301,8 +291,6 @@ class PieceSplitter:
 
 def padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Rows of unlike length as numbers (b, n), 0 behind the end, and what is real (b, n)."""
-    if not rows:
-        raise ValueError("expected at least one text, got none")
     lengths = torch.tensor([len(row) for row in rows])
     real = torch.arange(int(lengths.max())) < lengths.unsqueeze(1)
     numbers = torch.zeros(real.shape, dtype=torch.long)
@@ -345,16 +333,13 @@ class PretrainedEncoder:
         return vectors
 
 
-def load_minilm(folder: Path | str, longest: int = LONGEST, dropout: float = 0.0) -> PretrainedEncoder:
-    """The published model of a folder with config.json, model.safetensors and tokenizer.json, ready to be used.
-
-    It comes in evaluation mode. dropout: for training on; the published recipe has 0.1.
-    """
+def load_minilm(folder: Path | str, longest: int = LONGEST) -> PretrainedEncoder:
+    """The published model of a folder with config.json, model.safetensors and tokenizer.json, in evaluation mode."""
     folder = Path(folder)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (folder / name).is_file():
             raise WeightsError(f"expected {name} in {folder}; fetch the box again with `make boxes`")
-    bert = Bert(BertSizes.of(json.loads((folder / "config.json").read_text(encoding="utf-8"))), dropout)
+    bert = Bert(BertSizes.of(json.loads((folder / "config.json").read_text(encoding="utf-8"))))
     try:
         published = load_file(folder / "model.safetensors")
     except SafetensorError as problem:

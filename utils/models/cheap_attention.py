@@ -2,7 +2,7 @@
 
 The first two give exactly what `attention` gives with their mask, and never make an (n, n) matrix: the queries are cut into
 blocks, and each block is compared with the few keys that it may look at. Their cost grows with n, not with n².
-All work on query, key and value (..., n, d), as `attention` does; `real` (b, n) is False at padding, which nobody looks at.
+All work on query, key and value (..., n, d), as `attention` does, for texts of one length: there is no padding.
 """
 
 import random as randomness
@@ -25,7 +25,6 @@ SMALLEST_BLOCK = 32  # below this a product of matrices takes longer to start th
 
 def local_attention_mask(n: int, window: int, causal: bool = False) -> Tensor:
     """(n, n) bool: token i may look at the tokens that stand at most `window` places from it; causal: at none behind it."""
-    _expect_window(window)
     places = torch.arange(n)
     ahead = places - places[:, None]  # how many places behind token i token j stands
     return (ahead >= -window) & (ahead <= (0 if causal else window))
@@ -50,9 +49,6 @@ def bigbird_mask(n: int, window: int, global_tokens: int, random_keys: int, seed
 
 def random_links(n: int, window: int, global_tokens: int, random_keys: int, seed: int = 0) -> Tensor:
     """(blocks, random_keys): for each block of queries the places of its random keys, -1 where there are not enough."""
-    _expect_window(window)
-    if global_tokens < 0 or random_keys < 0:
-        raise ValueError(f"expected 0 or more global tokens and random keys, got {global_tokens} and {random_keys}")
     return _links(n, _block(n, window), window, min(global_tokens, n), random_keys, seed)
 
 
@@ -73,28 +69,23 @@ def _links(n: int, block: int, window: int, global_tokens: int, random_keys: int
 # Local windows
 
 
-def local_attention(
-    query: Tensor, key: Tensor, value: Tensor, window: int, causal: bool = False, real: Tensor | None = None
-) -> Tensor:
+def local_attention(query: Tensor, key: Tensor, value: Tensor, window: int) -> Tensor:
     """`attention` with `local_attention_mask`, block by block: the output (..., n, e), at a cost of n · window.
 
     A block of queries is at least as long as the window, so all that it may look at is in itself and its two neighbours.
     """
-    _expect_window(window)
-    n, block = _expect_one_length(query, key, value), _block(query.size(-2), window)
-    mask = _near(n, block, window, causal)
-    if real is not None:
-        mask = mask & _neighbours(_in_blocks(_per_token(real, query), block), causal).transpose(-2, -1)
-    keys, values = (_neighbours(_in_blocks(x, block), causal) for x in (key, value))
-    return _each_block(_in_blocks(query, block), keys, values, mask).flatten(-3, -2)[..., :n, :]
+    n = query.size(-2)
+    block = _block(n, window)
+    keys, values = (_neighbours(_in_blocks(x, block)) for x in (key, value))
+    return _each_block(_in_blocks(query, block), keys, values, _near(n, block, window)).flatten(-3, -2)[..., :n, :]
 
 
-def _near(n: int, block: int, window: int, causal: bool) -> Tensor:
-    """(blocks, block, 3 block), causal (..., 2 block): which of its neighbours' keys each query of a block may look at."""
+def _near(n: int, block: int, window: int) -> Tensor:
+    """(blocks, block, 3 block): which of its neighbours' keys each query of a block may look at."""
     blocks = -(-n // block)
     query = torch.arange(block)[:, None]
-    key = torch.arange(-block, block if causal else 2 * block)  # places counted from the start of the block
-    near = (key - query >= -window) & (key - query <= (0 if causal else window))
+    key = torch.arange(-block, 2 * block)  # places counted from the start of the block
+    near = (key - query).abs() <= window
     place = block * torch.arange(blocks)[:, None] + key  # before the first and behind the last token there is nothing
     return near & ((place >= 0) & (place < n)).unsqueeze(1)
 
@@ -105,28 +96,24 @@ def _in_blocks(x: Tensor, block: int) -> Tensor:
     return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(-2, (-1, block))
 
 
-def _neighbours(x: Tensor, causal: bool) -> Tensor:
+def _neighbours(x: Tensor) -> Tensor:
     """(..., blocks, block, d) to (..., blocks, 3 block, d): each block between the one before and the one behind it.
 
-    causal: (..., blocks, 2 block, d), with the one before it. The first and the last block have zeros for a neighbour.
+    The first and the last block have zeros for a neighbour.
     """
     zeros = torch.zeros_like(x[..., :1, :, :])
-    parts = [torch.cat([zeros, x[..., :-1, :, :]], -3), x]
-    if not causal:
-        parts.append(torch.cat([x[..., 1:, :, :], zeros], -3))
-    return torch.cat(parts, -2)
+    before, behind = torch.cat([zeros, x[..., :-1, :, :]], -3), torch.cat([x[..., 1:, :, :], zeros], -3)
+    return torch.cat([before, x, behind], -2)
 
 
 def _each_block(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """`attention` in each block: query (..., blocks, m, d), key (..., blocks, k, d), mask (blocks, m, k) or one for each sentence.
+    """`attention` in each block: query (..., blocks, m, d), key (..., blocks, k, d), mask (blocks, m, k).
 
     The fused kernel takes exactly two axes before the rows, so all before the blocks become one.
     """
     before = query.shape[:-3]
-    if mask.dim() > 3:
-        mask = mask.expand(*before, *mask.shape[-3:])
-    query, key, value, mask = (x.reshape(-1, *x.shape[-3:]) for x in (query, key, value, mask))
-    found, _ = attention(query, key, value, mask, need_weights=False)
+    query, key, value = (x.reshape(-1, *x.shape[-3:]) for x in (query, key, value))
+    found, _ = attention(query, key, value, mask.unsqueeze(0), need_weights=False)
     return found.reshape(*before, *found.shape[-3:])
 
 
@@ -141,32 +128,28 @@ def bigbird_attention(
     global_tokens: int,
     random_keys: int,
     seed: int = 0,
-    real: Tensor | None = None,
 ) -> Tensor:
     """`attention` with `bigbird_mask`, block by block: the output (..., n, e), at a cost of n · (window + global + random)."""
-    n = _expect_one_length(query, key, value)
+    n = query.size(-2)
     block, global_tokens = _block(n, window), min(global_tokens, n)
     links = random_links(n, window, global_tokens, random_keys, seed)
-    near = _near(n, block, window, causal=False)
+    near = _near(n, block, window)
     # Every block gets the global tokens as keys of their own, so they must not count a second time where they are near.
     place = block * torch.arange(len(links))[:, None] + torch.arange(-block, 2 * block)
     near = near & (place >= global_tokens).unsqueeze(1)
     far = torch.cat([torch.ones(len(links), global_tokens, dtype=torch.bool), links >= 0], 1)
     mask = torch.cat([near, far.unsqueeze(1).expand(-1, block, -1)], -1)
-    if real is not None:
-        mask = mask & _seen(_per_token(real, query), block, global_tokens, links).transpose(-2, -1)
     keys, values = (_seen(x, block, global_tokens, links) for x in (key, value))
     found = _each_block(_in_blocks(query, block), keys, values, mask).flatten(-3, -2)[..., :n, :]
     if global_tokens == 0:
         return found
-    everything = None if real is None else _per_token(real, query).transpose(-2, -1)
-    summary, _ = attention(query[..., :global_tokens, :], key, value, everything, need_weights=False)
+    summary, _ = attention(query[..., :global_tokens, :], key, value, need_weights=False)
     return torch.cat([summary, found[..., global_tokens:, :]], -2)
 
 
 def _seen(x: Tensor, block: int, global_tokens: int, links: Tensor) -> Tensor:
     """(..., n, d) to (..., blocks, 3 block + global + random, d): all rows that the queries of each block may look at."""
-    near = _neighbours(_in_blocks(x, block), causal=False)
+    near = _neighbours(_in_blocks(x, block))
     everywhere = x[..., None, :global_tokens, :].expand(*near.shape[:-2], global_tokens, x.size(-1))
     linked = x[..., links.clamp(min=0).flatten(), :].unflatten(-2, links.shape)
     return torch.cat([near, everywhere, linked], -2)
@@ -175,20 +158,17 @@ def _seen(x: Tensor, block: int, global_tokens: int, links: Tensor) -> Tensor:
 # Few keys
 
 
-def linformer_attention(
-    query: Tensor, key: Tensor, value: Tensor, project: Tensor, real: Tensor | None = None
-) -> Tensor:
+def linformer_attention(query: Tensor, key: Tensor, value: Tensor, project: Tensor) -> Tensor:
     """Attention to k mixtures of the tokens instead of to n tokens: the output (..., n, e), at a cost of n · k.
 
     project (k, longest), n at most longest: row j says how much of each place is in mixture j, for keys and values alike. What
-    two tokens of one mixture said can no longer be told apart by where they stood. Padding is left out of the mixtures.
+    two tokens of one mixture said can no longer be told apart by where they stood.
     """
-    _expect_one_length(query, key, value)
-    key, value = (_mixtures(x, project, real) for x in (key, value))
+    key, value = (_mixtures(x, project) for x in (key, value))
     return attention(query, key, value, need_weights=False)[0]
 
 
-def _mixtures(x: Tensor, project: Tensor, real: Tensor | None) -> Tensor:
+def _mixtures(x: Tensor, project: Tensor) -> Tensor:
     """(..., n, d) to (..., k, d)."""
     n, longest = x.size(-2), project.size(-1)
     if n > longest:
@@ -196,43 +176,11 @@ def _mixtures(x: Tensor, project: Tensor, real: Tensor | None) -> Tensor:
             f"expected at most {longest} tokens, got {n}: the mixtures have a weight for each place up to there; "
             "make the table longer and train again"
         )
-    if real is not None:
-        x = x.masked_fill(~_per_token(real, x), 0.0)
     return project[:, :n] @ x
-
-
-# What all of them need
 
 
 def _block(n: int, window: int) -> int:
     return max(1, min(max(window, SMALLEST_BLOCK), n))
-
-
-def _per_token(real: Tensor, x: Tensor) -> Tensor:
-    """real (b, n) as (b, 1, ..., n, 1): a column that fits x (b, ..., n, d)."""
-    if real.dtype != torch.bool or real.shape != (*x.shape[: real.dim() - 1], x.size(-2)):
-        raise ValueError(
-            f"expected a bool mask ({', '.join(map(str, (*x.shape[:1], x.size(-2))))}), True = a real token, "
-            f"got {real.dtype} {tuple(real.shape)}"
-        )
-    while real.dim() < x.dim() - 1:
-        real = real.unsqueeze(-2)
-    return real.unsqueeze(-1)
-
-
-def _expect_window(window: int) -> None:
-    if window < 0:
-        raise ValueError(f"expected a window of 0 or more places on each side, got {window}")
-
-
-def _expect_one_length(query: Tensor, key: Tensor, value: Tensor) -> int:
-    lengths = [x.size(-2) for x in (query, key, value)]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            "expected query, key and value of one length, since places are compared, "
-            f"got {lengths[0]}, {lengths[1]} and {lengths[2]}; between two sentences use `attention`"
-        )
-    return lengths[0]
 
 
 # Layers for the encoder
@@ -241,8 +189,7 @@ def _expect_one_length(query: Tensor, key: Tensor, value: Tensor) -> int:
 class CheapAttention(MultiHeadAttention):
     """Multi-head self-attention in which only some pairs are compared; what the kinds share. The parameters are the same.
 
-    Masks other than padding, (b, 1, n), are refused: the kind says itself who looks at whom. With need_weights the full
-    matrix (b, heads, n, n) is made after all, for pictures; the output is the same.
+    The kind itself says who may attend to whom and the weights never exist, so masks, weights and head masks are refused.
     """
 
     def look(
@@ -253,97 +200,53 @@ class CheapAttention(MultiHeadAttention):
         mask: Tensor | None = None,
         need_weights: bool = False,
         heads_on: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        real = _padding_alone(mask, query)
-        found, weights = self.compare(query, key, value, real, need_weights)
-        if heads_on is not None:
-            found = found * heads_on[:, None, None]
-        return self.mix(merge_heads(found)), weights
+    ) -> tuple[Tensor, None]:
+        if mask is not None or need_weights or heads_on is not None:
+            raise ValueError(f"{type(self).__name__} takes no mask and no head mask, and gives no weights")
+        return self.mix(merge_heads(self.cheaply(query, key, value))), None
 
-    def compare(
-        self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """query, key, value (b, heads, n, d), real (b, n) to what each head found (b, heads, n, d), and the weights or None."""
-        if not need_weights:
-            return self.cheaply(query, key, value, real), None
-        mask = self.mask(query.size(-2))
-        if real is not None:
-            mask = mask & real[:, None, None, :]
-        return attention(query, key, value, mask)
-
-    def cheaply(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        raise NotImplementedError
-
-    def mask(self, n: int) -> Tensor:
-        """(n, n) bool: who may look at whom."""
+    def cheaply(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """query, key, value (b, heads, n, d) to the output of each head (b, heads, n, d)."""
         raise NotImplementedError
 
 
 class LocalAttention(CheapAttention):
     """Multi-head `local_attention`. A stack of such layers reaches layers · window places, as convolutions do."""
 
-    def __init__(self, dim: int, heads: int, window: int, causal: bool = False, bias: bool = True):
-        super().__init__(dim, heads, bias)
-        _expect_window(window)
-        self.window, self.causal = window, causal
+    def __init__(self, dim: int, heads: int, window: int):
+        super().__init__(dim, heads)
+        self.window = window
 
-    def cheaply(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        return local_attention(query, key, value, self.window, self.causal, real)
-
-    def mask(self, n: int) -> Tensor:
-        return local_attention_mask(n, self.window, self.causal)
+    def cheaply(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return local_attention(query, key, value, self.window)
 
 
 class BigBirdAttention(CheapAttention):
     """Multi-head `bigbird_attention`: two layers join any two tokens, through a global one. Each seed has other random links."""
 
-    def __init__(
-        self, dim: int, heads: int, window: int, global_tokens: int, random_keys: int, seed: int = 0, bias: bool = True
-    ):
-        super().__init__(dim, heads, bias)
-        random_links(1, window, global_tokens, random_keys)
+    def __init__(self, dim: int, heads: int, window: int, global_tokens: int, random_keys: int, seed: int = 0):
+        super().__init__(dim, heads)
         self.window, self.global_tokens, self.random_keys, self.seed = window, global_tokens, random_keys, seed
 
-    def cheaply(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        return bigbird_attention(query, key, value, self.window, self.global_tokens, self.random_keys, self.seed, real)
-
-    def mask(self, n: int) -> Tensor:
-        return bigbird_mask(n, self.window, self.global_tokens, self.random_keys, self.seed)
+    def cheaply(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return bigbird_attention(query, key, value, self.window, self.global_tokens, self.random_keys, self.seed)
 
 
 class LinformerAttention(CheapAttention):
-    """Multi-head `linformer_attention`; the mixtures are learned and all heads share them. Weights: (b, heads, n, rank).
+    """Multi-head `linformer_attention`; the mixtures are learned and all heads share them.
 
     At first a mixture is the sum of neighbours, longest / rank of them: from there training finds a way, where from mixtures at
     random, of all places at once, it long finds none.
     """
 
-    def __init__(self, dim: int, heads: int, rank: int, longest: int, bias: bool = True):
-        super().__init__(dim, heads, bias)
-        if not 1 <= rank <= longest:
-            raise ValueError(f"expected from 1 to {longest} mixtures of {longest} places, got {rank}")
+    def __init__(self, dim: int, heads: int, rank: int, longest: int):
+        super().__init__(dim, heads)
         part = torch.arange(longest) * rank // longest == torch.arange(rank)[:, None]
         # The root of their number keeps a sum of random vectors as long as one of them.
         self.mixtures = nn.Parameter(part / part.sum(1, keepdim=True).sqrt())
 
-    def compare(
-        self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, need_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        if not need_weights:
-            return linformer_attention(query, key, value, self.mixtures, real), None
-        return attention(query, _mixtures(key, self.mixtures, real), _mixtures(value, self.mixtures, real))
-
-
-def _padding_alone(mask: Tensor | None, query: Tensor) -> Tensor | None:
-    """The mask (b, 1, n) as `real` (b, n)."""
-    if mask is None:
-        return None
-    if mask.dim() != 3 or mask.size(-2) != 1:
-        raise ValueError(
-            f"expected no mask or a padding mask ({query.size(0)}, 1, {query.size(-2)}), got {tuple(mask.shape)}; "
-            "who looks at whom is fixed by the kind of attention"
-        )
-    return mask.squeeze(-2)
+    def cheaply(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return linformer_attention(query, key, value, self.mixtures)
 
 
 def with_attention(encoder: Encoder, make: Callable[[], MultiHeadAttention]) -> Encoder:

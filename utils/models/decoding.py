@@ -29,19 +29,15 @@ class _Writer:
     def __init__(
         self, model: Transformer, source: Tensor, mask: Tensor | None, limit: int, cached: bool, copies: int = 1
     ):
-        if limit < 1:
-            raise ValueError(f"expected a limit of at least one word, got {limit}")
         self.model = model
         self.memory = model.encode(source, mask).repeat_interleave(copies, 0)
         self.mask = None if mask is None else mask.repeat_interleave(copies, 0)
         self.cache = model.remember(self.memory, self.mask, limit) if cached else None
 
-    def next(self, words: Tensor, need_weights: bool = False) -> tuple[Tensor, list[Tensor] | None]:
+    def next(self, words: Tensor) -> tuple[Tensor, list[Tensor] | None]:
         """words (b, m) so far, the start token first, to logits (b, words), and each layer's weights (b, heads, n)."""
         if self.cache is not None:
             return self.model.step(words[:, -1], self.cache)
-        if need_weights:
-            raise ValueError("expected cached=True where weights are needed: they are kept step by step")
         return self.model.decode(words, self.memory, self.mask)[:, -1], None
 
     def continue_from(self, rows: Tensor) -> None:
@@ -92,7 +88,7 @@ def greedy_decode(
         total = writer.memory.new_zeros(len(source))
         going = torch.ones_like(total, dtype=torch.bool)
         while going.any() and words.size(1) <= limit:
-            logits, weights = writer.next(words, need_weights)
+            logits, weights = writer.next(words)
             log_probability, word = logits.log_softmax(-1).max(-1)
             total = total + log_probability.where(going, 0.0)
             words = torch.cat([words, word.where(going, padding).unsqueeze(1)], 1)
@@ -163,8 +159,6 @@ def beam_search(
     A score is the log-probability over the number of words to the power `length_power`: 0 prefers short sentences, since each
     word costs, 1 compares means. source (b, n), source_mask (b, n) True at the words.
     """
-    if width < 1:
-        raise ValueError(f"expected a beam of at least one sentence, got a width of {width}")
     b = len(source)
     first_row = torch.arange(b, device=source.device)[:, None] * width  # of each sentence
     with _evaluating(model):

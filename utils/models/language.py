@@ -4,8 +4,6 @@ b texts, n pieces each. `real` (b, n) is True at the pieces and False at the pad
 third kind of pretraining needs no class of its own: lesson 06's `Transformer` with one vocabulary and `tied="all"`.
 """
 
-from collections.abc import Iterable
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -39,10 +37,6 @@ class _Language(nn.Module):
     def vectors(self, numbers: Tensor, real: Tensor | None = None) -> Tensor:
         """numbers (b, n) to (b, n, dim): what the blocks make of each piece."""
         return self.encoder(self.words(numbers), self.mask(numbers, real))[0]
-
-    def looks(self, numbers: Tensor, real: Tensor | None = None) -> list[Tensor]:
-        """Each layer's weights (b, heads, n, n)."""
-        return self.encoder(self.words(numbers), self.mask(numbers, real), need_weights=True)[1]
 
     def scores(self, vectors: Tensor) -> Tensor:
         """vectors (..., dim) to logits (..., pieces). Apart from `forward`, since most places need no answer when masked."""
@@ -101,16 +95,12 @@ class Classifier(nn.Module):
 class LowRank(nn.Module):
     """A frozen linear map W x plus a map of low rank, scale B (A x): A (rank, inputs), B (outputs, rank).
 
-    B starts at zero, so at first nothing has changed. `weight` is the sum W + scale B A as one matrix: whoever reads the
-    weights of the layer gets what it does, and after training the sum can be put in its place (`merged`).
+    B starts at zero, so at first nothing has changed. `weight` is the sum W + scale B A as one matrix, so whoever reads the
+    weight of the layer gets what it does.
     """
 
     def __init__(self, linear: nn.Linear, rank: int, scale: float = 1.0):
         super().__init__()
-        if not 1 <= rank <= min(linear.in_features, linear.out_features):
-            raise ValueError(
-                f"expected a rank of 1 to {min(linear.in_features, linear.out_features)}, the smaller side of the matrix, got {rank}"
-            )
         self.linear, self.scale = linear.requires_grad_(False), scale
         self.down = nn.Parameter(linear.weight.new_empty(rank, linear.in_features))
         self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, rank))
@@ -127,40 +117,18 @@ class LowRank(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.linear(x) + self.scale * F.linear(F.linear(x, self.down), self.up)
 
-    @torch.no_grad()
-    def merged(self) -> nn.Linear:
-        """An ordinary linear layer that does the same, with parameters of its own."""
-        linear = nn.Linear(self.linear.in_features, self.linear.out_features, self.bias is not None).to(self.weight)
-        linear.weight.copy_(self.weight)
-        if self.bias is not None:
-            linear.bias.copy_(self.bias)
-        return linear
 
-
-def add_adapters(model: nn.Module, rank: int, scale: float = 1.0, names: Iterable[str] = ADAPTED) -> list[nn.Parameter]:
-    """Freeze the model and put a `LowRank` in place of the named maps of each attention layer; returns what is new to train.
+def add_adapters(model: nn.Module, rank: int) -> list[nn.Parameter]:
+    """Freeze the model and put a `LowRank` in place of each attention layer's projections; returns the new parameters.
 
     A head that is to be trained goes on top afterwards.
     """
     layers = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    if not layers:
-        raise ValueError(f"expected a model with MultiHeadAttention in it, got {type(model).__name__} without any")
     model.requires_grad_(False)
     new = []
     for layer in layers:
-        for name in names:
-            linear = getattr(layer, name)
-            if isinstance(linear, LowRank):
-                raise ValueError(f"expected a model without adapters, but {name} has one already; merge them first")
-            adapter = LowRank(linear, rank, scale)
+        for name in ADAPTED:
+            adapter = LowRank(getattr(layer, name), rank)
             setattr(layer, name, adapter)
             new += [adapter.down, adapter.up]
     return new
-
-
-def merge_adapters(model: nn.Module) -> None:
-    """Put each adapter's sum in its place: the model is again of plain layers, and as fast as before."""
-    for layer in [module for module in model.modules() if isinstance(module, MultiHeadAttention)]:
-        for name in ADAPTED:
-            if isinstance(getattr(layer, name), LowRank):
-                setattr(layer, name, getattr(layer, name).merged())

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -49,17 +48,15 @@ def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 class RMSNorm(nn.Module):
-    """`rms_norm` with a gain to learn; `fused` takes torch's own kernel."""
+    """`rms_norm` with a learned gain, by torch's own kernel."""
 
-    def __init__(self, dim: int, eps: float = 1e-5, fused: bool = True):
+    def __init__(self, dim: int, eps: float = 1e-5):
         super().__init__()
-        self.eps, self.fused = eps, fused
+        self.eps = eps
         self.gain = nn.Parameter(torch.ones(dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.fused:
-            return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
-        return rms_norm(x, self.gain, self.eps)
+        return F.rms_norm(x, self.gain.shape, self.gain, self.eps)
 
 
 class GatedFeedForward(nn.Module):
@@ -100,8 +97,6 @@ class GroupedAttention(nn.Module):
     def __init__(self, dim: int, heads: int, key_heads: int | None = None):
         super().__init__()
         self.heads, self.key_heads = heads, heads if key_heads is None else key_heads
-        if self.key_heads < 1 or heads % self.key_heads:
-            raise ValueError(f"expected key heads that divide {heads} heads, got {key_heads}; try {heads} or 1")
         self.width = head_width(dim, heads)
         self.project = nn.Linear(dim, (heads + 2 * self.key_heads) * self.width, bias=False)
         self.mix = nn.Linear(dim, dim, bias=False)
@@ -194,13 +189,12 @@ class LlamaLayer(nn.Module):
         x: Tensor,
         turns: Tensor | None = None,
         mask: Tensor | None = None,
-        need_weights: bool = False,
         cache: LayerCache | None = None,
-    ) -> tuple[Tensor, Tensor | None]:
-        """x (b, m, dim) to x (b, m, dim) and weights (b, heads, m, n); arguments as in `GroupedAttention`."""
-        found, weights = self.attention(self.attention_norm(x), turns, mask, need_weights, cache)
+    ) -> Tensor:
+        """x (b, m, dim) to x (b, m, dim); arguments as in `GroupedAttention`."""
+        found, _ = self.attention(self.attention_norm(x), turns, mask, cache=cache)
         x = x + found
-        return x + self.feed_forward(self.feed_forward_norm(x)), weights
+        return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class Llama(nn.Module):
@@ -222,15 +216,11 @@ class Llama(nn.Module):
 
     def vectors(self, numbers: Tensor) -> Tensor:
         """numbers (b, n) to (b, n, dim): what the blocks make of each piece."""
-        return self._read(numbers)[0]
+        return self._read(numbers)
 
     def scores(self, vectors: Tensor) -> Tensor:
         """vectors (..., dim) to logits (..., words), by the table of pieces."""
         return F.linear(vectors, self.table.weight)
-
-    def looks(self, numbers: Tensor) -> list[Tensor]:
-        """Each layer's weights (b, heads, n, n)."""
-        return self._read(numbers, need_weights=True)[1]
 
     def remember(self, room: int, texts: int = 1) -> list[LayerCache]:
         """An empty cache for each layer: lesson 06's, for texts of up to `room` pieces that have no source to look at."""
@@ -238,19 +228,14 @@ class Llama(nn.Module):
         nothing = self.table.weight.new_empty(texts, sizes.key_heads, 0, head_width(sizes.dim, sizes.heads))
         return [LayerCache(nothing, room) for _ in self.layers]
 
-    def step(
-        self, numbers: Tensor, cache: list[LayerCache], need_weights: bool = False
-    ) -> tuple[Tensor, list[Tensor] | None]:
-        """New pieces (b, m) to the logits (b, words) of the one behind them, and each layer's weights (b, heads, m, n).
+    def step(self, numbers: Tensor, cache: list[LayerCache]) -> Tensor:
+        """New pieces (b, m) to the logits (b, words) of the one behind them.
 
-        The n - m pieces before them are in the cache, and so are these afterwards.
+        The pieces before them are in the cache, and so are these afterwards.
         """
-        x, weights = self._read(numbers, cache, need_weights)
-        return self.scores(x[:, -1]), weights
+        return self.scores(self._read(numbers, cache)[:, -1])
 
-    def _read(
-        self, numbers: Tensor, cache: list[LayerCache] | None = None, need_weights: bool = False
-    ) -> tuple[Tensor, list[Tensor] | None]:
+    def _read(self, numbers: Tensor, cache: list[LayerCache] | None = None) -> Tensor:
         start, m = cache[0].length if cache else 0, numbers.size(-1)
         if start + m > self.sizes.positions:
             raise ValueError(f"expected at most {self.sizes.positions} pieces, got {start + m}; cut the text")
@@ -259,11 +244,9 @@ class Llama(nn.Module):
         turns = rotary_turns(torch.arange(start, start + m), width, self.sizes.base, x.dtype).to(x.device)
         # The newest piece sees all there is: it needs no mask.
         mask = causal_mask(start + m)[start:].to(x.device) if m > 1 else None
-        looked = []
         for number, layer in enumerate(self.layers):
-            x, weights = layer(x, turns, mask, need_weights, cache[number] if cache else None)
-            looked.append(weights)
-        return self.final_norm(x), looked if need_weights else None
+            x = layer(x, turns, mask, cache[number] if cache else None)
+        return self.final_norm(x)
 
 
 # --- the published weights --------------------------------------------------------------------------------------
@@ -423,7 +406,7 @@ def write(
     def pieces() -> Iterator[int]:
         cache, new = model.remember(len(numbers) + count), numbers
         for _ in range(count):
-            logits, _ = model.step(torch.tensor([new]), cache)
+            logits = model.step(torch.tensor([new]), cache)
             number = draw(logits[0], temperature, top_k, top_p, generator)
             if number in stop:
                 return
@@ -470,7 +453,7 @@ class Reading:
         self.numbers = numbers[:shared]  # true also if the reading below is stopped half way
         for layer in self._cache:
             layer.length = shared
-        logits, _ = self.model.step(torch.tensor([numbers[shared:]]), self._cache)
+        logits = self.model.step(torch.tensor([numbers[shared:]]), self._cache)
         self.numbers = numbers
         return logits[0]
 
@@ -481,13 +464,6 @@ def _shared(one: Sequence[int], other: Sequence[int]) -> int:
         if a != b:
             return place
     return min(len(one), len(other))
-
-
-class Looked(NamedTuple):
-    """pieces: n strings; weights: for each layer (heads, n, n), row i is where piece i looked."""
-
-    pieces: list[str]
-    weights: list[Tensor]
 
 
 @dataclass(frozen=True)
@@ -532,10 +508,6 @@ class PretrainedDecoder:
         )
         return self._texts(numbers)
 
-    def generate(self, text: str, count: int, **dials) -> str:
-        """What follows the text, in one; the dials are those of `stream`."""
-        return "".join(self.stream(text, count, **dials))
-
     def responder(self) -> Callable[[str, Sequence[int]], Tensor]:
         """A function of a beginning and the numbers written behind it that gives the next logits (words,), with a cache of its own."""
         reading = Reading(self.model)
@@ -544,12 +516,6 @@ class PretrainedDecoder:
             return reading([*self._numbers(beginning), *written])
 
         return respond
-
-    @torch.no_grad()
-    def looks(self, text: str) -> Looked:
-        """The pieces of the text and where each looked, in every layer and head."""
-        numbers = self._numbers(text)
-        return Looked(self.splitter.pieces(numbers), [one[0] for one in self.model.looks(torch.tensor([numbers]))])
 
     def _numbers(self, text: str) -> list[int]:
         if not text:

@@ -1,13 +1,9 @@
-"""Multi-head attention: several looks at once, each in a smaller space of its own, laid side by side and mixed.
-
-First as a list of heads, then as one matrix product and a reshape; the two give the same.
-"""
+"""Multi-head attention: scaled dot-product attention in several subspaces at once, concatenated and projected."""
 
 import torch
 from torch import Tensor, nn
 
 from utils.models.attention import attention
-from utils.models.self_attention import SelfAttention
 
 
 def head_width(dim: int, heads: int) -> int:
@@ -26,21 +22,6 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 def merge_heads(x: Tensor) -> Tensor:
     """(b, heads, n, d) to (b, n, heads * d): the outputs of the heads side by side. Undoes `split_heads`."""
     return x.transpose(-3, -2).flatten(-2)
-
-
-class ListOfHeads(nn.Module):
-    """Multi-head attention as one says it: each head attends on its own, then all outputs side by side go through `mix`."""
-
-    def __init__(self, dim: int, heads: int, bias: bool = True):
-        super().__init__()
-        inner = head_width(dim, heads)
-        self.heads = nn.ModuleList(SelfAttention(dim, inner, bias) for _ in range(heads))
-        self.mix = nn.Linear(dim, dim, bias)
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """x (b, n, dim), mask (n, n) or (b, n, n), to output (b, n, dim) and weights (b, heads, n, n)."""
-        outputs, weights = zip(*(head(x, mask) for head in self.heads), strict=True)
-        return self.mix(torch.cat(outputs, -1)), torch.stack(weights, -3)
 
 
 class MultiHeadAttention(nn.Module):
@@ -155,18 +136,3 @@ def _for_heads(mask: Tensor | None, query: Tensor, key: Tensor) -> Tensor | None
             "a mask (b, n) of real tokens becomes (b, 1, n) by mask.unsqueeze(1)"
         )
     return mask.unsqueeze(-3) if mask.dim() == 3 else mask
-
-
-@torch.no_grad()
-def list_of_heads(layer: MultiHeadAttention) -> ListOfHeads:
-    """The same layer as a list of heads, with copies of its parameters."""
-    copy = ListOfHeads(layer.dim, layer.heads, layer.mix.bias is not None).to(layer.mix.weight)
-    for number, head in enumerate(copy.heads):
-        for part, linear in enumerate((head.query, head.key, head.value)):
-            first = part * layer.dim + number * linear.out_features
-            rows = slice(first, first + linear.out_features)
-            linear.weight.copy_(layer.project.weight[rows])
-            if linear.bias is not None:
-                linear.bias.copy_(layer.project.bias[rows])
-    copy.mix.load_state_dict(layer.mix.state_dict())
-    return copy

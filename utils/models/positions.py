@@ -27,17 +27,6 @@ def sinusoidal_positions(n: int, dim: int, base: float = BASE, start: int = 0) -
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
 
 
-def shift_rotation(k: int, dim: int, base: float = BASE) -> Tensor:
-    """The one matrix R (dim, dim) that moves every position by k: `positions[i + k] == positions[i] @ R`, whatever i.
-
-    Each pair (sine, cosine) is turned by k times its frequency: sin(a + b) and cos(a + b) are linear in sin a and cos a.
-    """
-    angle = k * frequencies(dim, base)
-    sine, cosine = angle.sin(), angle.cos()
-    turns = torch.stack([torch.stack([cosine, -sine], -1), torch.stack([sine, cosine], -1)], -2)  # (dim / 2, 2, 2)
-    return torch.block_diag(*turns).float()
-
-
 class PastTheTable(ValueError):
     """A position that was never given a vector."""
 

@@ -75,9 +75,6 @@ def unroll(cell: TanhCell, x: Tensor, state: State | None = None) -> tuple[Tenso
     return torch.stack(outputs, 1), state
 
 
-PARTNERS = {TanhCell: (nn.RNN, nn.RNNCell), GRUCell: (nn.GRU, nn.GRUCell), LSTMCell: (nn.LSTM, nn.LSTMCell)}
-
-
 @torch.no_grad()
 def copy_weights(cell: TanhCell, layer: nn.RNNBase | nn.RNNCellBase) -> TanhCell:
     """Give `cell` the weights of torch's `layer`: the matching layer (its first, forward direction) or cell.
@@ -85,17 +82,8 @@ def copy_weights(cell: TanhCell, layer: nn.RNNBase | nn.RNNCellBase) -> TanhCell
     torch stacks the gates of a cell in one matrix, and so do these cells in the same order (GRU: reset, keep, new; LSTM: write,
     keep, new, show), so the copy is four assignments. torch calls them input and forget where we say write and keep.
     """
-    partners = PARTNERS[type(cell)]
-    if not isinstance(layer, partners):
-        wanted = " or ".join(f"nn.{one.__name__}" for one in partners)
-        raise TypeError(f"expected {wanted} for a {type(cell).__name__}, got {type(layer).__name__}")
-    if getattr(layer, "nonlinearity", "tanh") != "tanh" or not layer.bias or getattr(layer, "proj_size", 0):
-        raise ValueError("expected a layer with tanh, biases and no projection; make it with torch's defaults")
     suffix = "_l0" if isinstance(layer, nn.RNNBase) else ""
     for name, ours in (("ih", cell.from_input), ("hh", cell.from_state)):
         for kind in ("weight", "bias"):
-            theirs, own = getattr(layer, f"{kind}_{name}{suffix}"), getattr(ours, kind)
-            if theirs.shape != own.shape:
-                raise ValueError(f"expected a {kind} of shape {tuple(own.shape)}, got {tuple(theirs.shape)}")
-            own.copy_(theirs)
+            getattr(ours, kind).copy_(getattr(layer, f"{kind}_{name}{suffix}"))
     return cell

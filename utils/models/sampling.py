@@ -18,8 +18,6 @@ def next_distribution(
     top_k: only the k likeliest stay. top_p: only the fewest likeliest that have p of the probability between them stay, and
     always one at least. Of the two, top_k cuts first; what stays is made to sum to one. Among equals the lower number stays.
     """
-    if logits.dim() != 1:
-        raise ValueError(f"expected the logits (pieces,) of one place, got shape {tuple(logits.shape)}")
     if temperature < 0:
         raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
     if top_k is not None and top_k < 1:
@@ -65,8 +63,6 @@ def generate(
     numbers = torch.as_tensor(numbers, dtype=torch.long)
     if numbers.dim() != 1 or not len(numbers):
         raise ValueError(f"expected at least one piece to go on from, as (n,), got shape {tuple(numbers.shape)}")
-    if context is not None and context < 1:
-        raise ValueError(f"expected a context of at least one piece, got {context}")
     never = list(never)
     for _ in range(count):
         seen = numbers if context is None else numbers[-context:]

@@ -11,39 +11,6 @@ from utils.models.positions import LearnedPositions, rotate, sinusoidal_position
 
 # "causal" has no positions at all, only the mask that hides the future.
 POSITIONS = ("none", "sinusoidal", "learned", "rotary", "causal")
-WAYS = ("add", "concatenate")
-
-
-# One sentence, by loops and by matrices
-
-
-def loop_attention(
-    x: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Self-attention of one sentence, one pair of tokens at a time: slow, and nothing is hidden.
-
-    x (n, dim), w_query and w_key (dim, inner), w_value (dim, e), mask (n, n) bool, True = may look.
-    Returns output (n, e) and weights (n, n).
-    """
-    n, root = len(x), w_query.size(1) ** 0.5
-    output, weights = x.new_zeros(n, w_value.size(1)), x.new_zeros(n, n)
-    for i in range(n):
-        query = x[i] @ w_query
-        places = [j for j in range(n) if mask is None or mask[i, j]]
-        if not places:
-            continue  # a token that may look nowhere finds nothing
-        scores = torch.stack([query @ (x[j] @ w_key) / root for j in places])
-        for j, weight in zip(places, scores.softmax(0), strict=True):
-            weights[i, j] = weight
-            output[i] += weight * (x[j] @ w_value)
-    return output, weights
-
-
-def matrix_attention(
-    x: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, mask: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """`loop_attention` with all pairs at once; x may have batch axes in front, (..., n, dim)."""
-    return attention(x @ w_query, x @ w_key, x @ w_value, mask)
 
 
 # Masks: True = may look
@@ -52,14 +19,6 @@ def matrix_attention(
 def causal_mask(n: int) -> Tensor:
     """(n, n) bool: row i is True at the tokens that token i may look at, itself and those before it."""
     return torch.ones(n, n, dtype=torch.bool).tril()
-
-
-def padding_mask(lengths: Tensor, n: int) -> Tensor:
-    """(b, 1, n) bool: nobody looks at what comes after the first `lengths` (b,) tokens. Combine with & to other masks."""
-    lengths = torch.as_tensor(lengths)
-    if lengths.numel() and not 0 <= int(lengths.min()) <= int(lengths.max()) <= n:
-        raise ValueError(f"expected lengths from 0 to {n}, got {int(lengths.min())} to {int(lengths.max())}")
-    return (torch.arange(n) < lengths[:, None])[:, None, :]
 
 
 # The layer
@@ -71,15 +30,13 @@ class SelfAttention(nn.Module):
     With `rotary`, queries and keys are turned by their positions (`inner` must then be even).
     """
 
-    def __init__(self, dim: int, inner: int | None = None, bias: bool = False, rotary: bool = False):
+    def __init__(self, dim: int, inner: int | None = None, rotary: bool = False):
         super().__init__()
         inner = dim if inner is None else inner
-        if rotary and inner % 2:
-            raise ValueError(f"expected an even width for rotary positions, got {inner}; try {inner + 1}")
         self.rotary = rotary
-        self.query = nn.Linear(dim, inner, bias)
-        self.key = nn.Linear(dim, inner, bias)
-        self.value = nn.Linear(dim, inner, bias)
+        self.query = nn.Linear(dim, inner, bias=False)
+        self.key = nn.Linear(dim, inner, bias=False)
+        self.value = nn.Linear(dim, inner, bias=False)
 
     def forward(
         self, x: Tensor, mask: Tensor | None = None, start: int = 0, need_weights: bool = True
@@ -142,11 +99,6 @@ class TokenVectors(nn.Module):
         self, tokens: int, dim: int, positions: str, longest: int, way: str = "add", place_dim: int | None = None
     ):
         super().__init__()
-        for name, value, known in (("positions", positions, POSITIONS), ("way", way, WAYS)):
-            if value not in known:
-                raise ValueError(f"expected {name} of {', '.join(known)}, got {value!r}")
-        if way == "concatenate" and positions not in ("sinusoidal", "learned"):
-            raise ValueError(f"expected sinusoidal or learned positions to concatenate, got {positions!r}")
         self.positions, self.way = positions, way
         self.place_dim = dim if place_dim is None or way == "add" else place_dim
         self.width = dim + self.place_dim if way == "concatenate" else dim

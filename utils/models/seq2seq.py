@@ -24,11 +24,6 @@ class DotScore(nn.Module):
 
     def __init__(self, state_width: int, memory_width: int):
         super().__init__()
-        if state_width != memory_width:
-            raise ValueError(
-                f"expected state and memory of one width, got {state_width} and {memory_width}; "
-                "the multiplicative score compares different widths"
-            )
 
     def forward(self, state: Tensor, memory: Tensor) -> Tensor:
         return state @ memory.transpose(1, 2)
@@ -66,8 +61,6 @@ SCORES = {"dot": DotScore, "multiplicative": MultiplicativeScore, "additive": Ad
 
 
 def _recurrent(cell: str, inputs: int, width: int, bidirectional: bool = False) -> nn.RNNBase:
-    if cell not in CELLS:
-        raise ValueError(f"expected a cell 'gru' or 'lstm', got {cell!r}")
     return CELLS[cell](inputs, width, batch_first=True, bidirectional=bidirectional)
 
 
@@ -82,8 +75,6 @@ class Encoder(nn.Module):
 
     def __init__(self, words: int, width: int = 128, cell: str = "lstm", bidirectional: bool = True):
         super().__init__()
-        if bidirectional and width % 2:
-            raise ValueError(f"expected an even width for two directions, got {width}; try {width + 1}")
         self.width = width
         self.embed = _embedding(words, width)
         own = width // 2 if bidirectional else width
@@ -99,7 +90,7 @@ class Encoder(nn.Module):
         if mask is None or mask.all():
             memory, last = self.layer(vectors)
         else:
-            lengths = _lengths(mask)
+            lengths = mask.sum(1).cpu()
             packed, last = self.layer(pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False))
             memory, _ = pad_packed_sequence(packed, batch_first=True, total_length=source.size(1))
         return memory, tuple(map(_side_by_side, last)) if isinstance(last, tuple) else _side_by_side(last)
@@ -108,15 +99,6 @@ class Encoder(nn.Module):
 def _side_by_side(last: Tensor) -> Tensor:
     """(directions, b, own) to (1, b, directions * own)."""
     return last.transpose(0, 1).flatten(1).unsqueeze(0)
-
-
-def _lengths(mask: Tensor) -> Tensor:
-    lengths = mask.sum(1)
-    if not torch.equal(mask, torch.arange(mask.size(1), device=mask.device) < lengths.unsqueeze(1)):
-        raise ValueError("expected a mask that is True at the first words of a row and False behind them")
-    if not lengths.all():
-        raise ValueError(f"expected at least one word in every sentence, got none in row {int(lengths.argmin())}")
-    return lengths.cpu()
 
 
 # Decoders
@@ -165,8 +147,6 @@ class AttentionDecoder(Decoder):
 
     def __init__(self, words: int, width: int = 128, cell: str = "lstm", score: str = "multiplicative"):
         super().__init__(words, width, cell)
-        if score not in SCORES:
-            raise ValueError(f"expected a score out of {', '.join(SCORES)}, got {score!r}")
         self.score = SCORES[score](width, width)
 
     def look(self, hidden: Tensor, memory: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -224,8 +204,6 @@ class Seq2Seq(nn.Module):
         Returns words (b, m) and weights (b, m, n) or None. The end token is part of the words; behind it stands padding, with
         weights of zero, so that a sentence comes out the same in any company.
         """
-        if limit < 1:
-            raise ValueError(f"expected a limit of at least one word, got {limit}")
         memory, state = self.encode(source, mask)
         word = source.new_full((len(source),), start)
         going = torch.ones(len(source), dtype=torch.bool, device=source.device)

@@ -13,8 +13,6 @@ from utils.models.multi_head import MultiHeadAttention
 from utils.models.positions import sinusoidal_positions
 from utils.models.self_attention import causal_mask
 
-TIES = ("none", "output", "all")
-
 
 class LayerCache:
     """What a layer need not compute again: the keys and values of the words so far, kept in the shape of `key`, (b, heads, ., d)."""
@@ -238,11 +236,6 @@ class Transformer(nn.Module):
         activation: str = "relu",
     ):
         super().__init__()
-        if one_of("tied", tied, TIES) == "all" and source_words != target_words:
-            raise ValueError(
-                f"expected one vocabulary to tie all tables, got {source_words} source and {target_words} target words; "
-                "try tied='output'"
-            )
         self.dim, self.tied = dim, tied
         options = {"norm": norm, "final_norm": final_norm, "dropout": dropout, "activation": activation}
         self.source_vectors = WordVectors(source_words, dim, dropout)
@@ -303,8 +296,4 @@ class Transformer(nn.Module):
 
 def _for_keys(mask: Tensor | None) -> Tensor | None:
     """(b, n), the real words, to (b, 1, n), whom anybody may look at."""
-    if mask is None:
-        return None
-    if mask.dim() != 2:
-        raise ValueError(f"expected a mask (b, n) that is True at real words, got shape {tuple(mask.shape)}")
-    return mask.unsqueeze(1)
+    return None if mask is None else mask.unsqueeze(1)

@@ -12,33 +12,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.models.encoder import FeedForward, LayerNorm, one_of
+from utils.models.encoder import FeedForward, LayerNorm
 from utils.models.llama import GatedFeedForward, RMSNorm
 from utils.models.multi_head import MultiHeadAttention
 from utils.models.positions import LearnedPositions, rotate, sinusoidal_positions
 from utils.models.self_attention import causal_mask
 
-ACTIVATIONS = ("relu", "gelu", "gated")
 NORMS = {"layer": LayerNorm, "rms": RMSNorm}
-ORDERS = ("pre", "post")
-POSITIONS = ("sinusoidal", "learned", "rotary")
 
 
 @dataclass(frozen=True)
 class Variant:
     """One choice of each kind. gated: SwiGLU, a unit times the silu of its gate, without biases."""
 
-    activation: str = "gelu"
-    norm: str = "layer"
-    order: str = "pre"
-    positions: str = "sinusoidal"
+    activation: str = "gelu"  # or "relu", "gated"
+    norm: str = "layer"  # or "rms"
+    order: str = "pre"  # or "post"
+    positions: str = "sinusoidal"  # or "learned", "rotary"
     tied: bool = True
-
-    def __post_init__(self):
-        one_of("activation", self.activation, ACTIVATIONS)
-        one_of("norm", self.norm, tuple(NORMS))
-        one_of("order", self.order, ORDERS)
-        one_of("positions", self.positions, POSITIONS)
 
 
 class VariantLayer(nn.Module):
