@@ -187,16 +187,16 @@ def test_a_model_that_has_learnt_nothing_says_how_frequent_pieces_are(text):
     start_from_counts(model, counts)
     with torch.no_grad():
         model.words.table.weight.zero_()
-    asked = Asked(len(text.subwords), 0.15).masked
-    loss, unigram = held_out_losses(model, "masked", text, asked, counts)
+    asked = Asked("masked", len(text.subwords), 0.15)
+    loss, unigram = held_out_losses(model, text, asked, counts)
     assert loss == pytest.approx(unigram, abs=1e-4)
-    assert held_out_losses(model, "masked", text, asked, counts) == (loss, unigram)  # the same pieces each time
+    assert held_out_losses(model, text, asked, counts) == (loss, unigram)  # the same pieces each time
 
 
 def test_the_causal_objective_asks_about_every_piece_but_the_first(text):
     model = CausalLM(len(text.subwords), 8, 2, 8, 1)
     fragments = text.held_out[:3]
-    logits, targets = Asked(len(text.subwords), 1.0).causal(model, fragments, generator())
+    logits, targets = Asked("causal", len(text.subwords))(model, fragments, generator())
     assert torch.equal(targets.view(3, 24), fragments[:, 1:])
     assert torch.allclose(logits.view(3, 24, -1)[1], model(fragments[1:2, :-1])[0], atol=1e-5)
 
@@ -211,7 +211,7 @@ def test_the_spans_are_written_from_the_start_token_on_each_after_those_before_i
 
     pieces = len(text.subwords)
     model = Watched(pieces, pieces, 8, 2, 8, 1, norm="pre", tied="all")
-    logits, targets = Asked(pieces, 0.3).spans(model, text.held_out[:3], generator())
+    logits, targets = Asked("spans", pieces, 0.3)(model, text.held_out[:3], generator())
     targets = targets.view(3, -1)
     assert (seen["target"][:, 0] == START).all() and torch.equal(seen["target"][:, 1:], targets[:, :-1])
     for row in range(3):
@@ -240,9 +240,9 @@ def test_even_a_short_training_learns_and_the_restored_model_is_the_trained_one(
     assert result["loss"].shape == (40,) and result["loss"][-8:].mean() < result["loss"][:8].mean()
     assert result["perplexity"] == pytest.approx(math.exp(result["held_out"]))
     restored = restore_pretrained(result)
-    asked = getattr(Asked(len(text.subwords), pretraining.SHARES[objective]), objective)
+    asked = Asked(objective, len(text.subwords))
     counts = text.train.bincount(minlength=len(text.subwords)).float()
-    loss, unigram = held_out_losses(restored.model, objective, text, asked, counts)
+    loss, unigram = held_out_losses(restored.model, text, asked, counts)
     assert loss == pytest.approx(result["held_out"], abs=1e-6) and unigram == pytest.approx(result["unigram"])
     assert restored.subwords.encode("return a list") == text.subwords.encode("return a list")
 
@@ -265,7 +265,7 @@ def test_the_loss_of_a_step_is_that_of_text_alone_and_what_is_learnt_from_is_all
         start_from_counts(model, text.train.bincount(minlength=pieces).float())
     draw = generator(10_000)
     fragments = draw_fragments(text.train, SMALL["length"] + 1, SMALL["batch"], draw)
-    logits, targets = getattr(Asked(pieces, pretraining.SHARES[objective]), objective)(model, fragments, draw)
+    logits, targets = Asked(objective, pieces)(model, fragments, draw)
     names = torch.isin(targets, torch.tensor(GAPS))
     assert names.any() == (objective == "spans")
     each = torch.nn.functional.cross_entropy(logits, targets, reduction="none")

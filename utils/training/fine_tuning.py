@@ -22,7 +22,6 @@ from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, m
 from utils.training.baselines import bag_of_words, logistic_regression
 from utils.training.keep import kept
 from utils.training.pretraining import (
-    SHARES,
     Asked,
     Corpus,
     corpus,
@@ -405,7 +404,7 @@ def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> f
     pieces = len(text.subwords)
     part = Corpus(text.subwords, text.train, text.held_out[:fragments])
     counts = text.train.bincount(minlength=pieces).float()
-    return held_out_losses(body, "masked", part, Asked(pieces, SHARES["masked"]).masked, counts)[0]
+    return held_out_losses(body, part, Asked("masked", pieces), counts)[0]
 
 
 SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
