@@ -230,8 +230,6 @@ class Setting:
 
 def setting(task: str, pretraining: dict | None = None, longest: int = LONGEST) -> Setting:
     """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each with its own pieces."""
-    if task not in TASKS:
-        raise ValueError(f"expected a task of {', '.join(TASKS)}, got {task!r}")
     if pretraining is None:
         pretrained = stored_encoder()
         text = in_pieces(Subwords.from_text(pretrained["subwords"]), pretrained["length"])

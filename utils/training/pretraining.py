@@ -67,10 +67,6 @@ def in_pieces(subwords: Subwords, length: int = LENGTH, texts: int | None = None
     found = _texts()
     held_out = _stream(subwords, found.validation[:texts])
     whole = (len(held_out) - 1) // length
-    if whole < 1:
-        raise ValueError(
-            f"expected at least {length + 1} pieces of validation text, got {len(held_out)}; take more texts"
-        )
     # Each fragment begins with the last piece of the one before: a causal model predicts every piece but the first once.
     held_out = held_out[: whole * length + 1].unfold(0, length + 1, length)
     return Corpus(subwords, _stream(subwords, found.train[:texts]), held_out)
