@@ -1,6 +1,5 @@
 """Facts about what several heads can do and how that is measured."""
 
-import itertools
 import math
 
 import pytest
@@ -60,18 +59,6 @@ def test_one_head_fails_at_the_ordered_pair_and_two_solve_it(pairs):
     # One letter of the two it always knows; which one, is up to the seed.
     assert one["each"].amax(1).min() > 0.95
     assert one["parameters"] == two["parameters"] == eight["parameters"]
-
-
-def test_each_of_two_heads_found_a_mark_of_its_own(pairs):
-    on_marks = pairs[2]["on_marks"]
-    assert on_marks.shape == (3, 2, 2) and on_marks.amax(-1).min() > 0.8
-    assert (on_marks.argmax(-1).sum(1) == 1).all()
-    shown = pairs[2]
-    assert shown["weights"].shape == (3, 4, 2, 8) and torch.allclose(shown["weights"].sum(-1), torch.ones(3, 4, 2))
-    for seed, row, head in itertools.product(range(3), range(4), range(2)):
-        mark = on_marks[seed, head].argmax() + 1
-        assert shown["marks"][row, shown["weights"][seed, row, head].argmax()] == mark
-    assert torch.equal(shown["answered"], shown["wanted"].expand(3, 4, 2))
 
 
 def test_a_head_whose_weights_may_depend_on_the_letters_finds_a_way_around():

@@ -132,16 +132,6 @@ def test_a_linear_hop_weighs_by_the_scores_themselves():
     assert torch.allclose(weights, torch.einsum("bd,bnd->bn", state, key), atol=1e-5)
 
 
-@variants
-def test_the_weights_of_every_hop_are_returned(kind):
-    model = MemoryNetwork(WORDS, seeds=2, **kind)
-    stories = random_stories()
-    logits, weights = outputs(model, stories)
-    assert logits.shape == (2, 6, WORDS) and weights.shape == (2, 6, model.hops, 5)
-    assert torch.allclose(weights.sum(-1), torch.ones(2, 6, model.hops))
-    assert (weights.movedim(2, -1)[:, ~stories.mask] == 0).all()
-
-
 def test_the_state_of_a_hop_is_the_last_state_plus_what_was_found():
     """Adjacent ties, written out: values of a hop are keys of the next, the last values answer."""
     model, stories = MemoryNetwork(WORDS, hops=2), random_stories(count=1)

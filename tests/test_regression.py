@@ -4,6 +4,7 @@ import torch
 
 from tests.benchmarks.attention import attention_costs
 from utils.data.curves import NOISE, noisy_curves, true_curve
+from utils.data.house import cut_patches, little_house
 from utils.models import kernel_regression
 from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
 
@@ -42,6 +43,13 @@ def test_curves_are_the_true_curve_plus_noise_in_rising_order():
     assert (x.diff(dim=-1) >= 0).all()
     assert abs((y - true_curve(x)).std() - NOISE) < 0.03
     assert not torch.equal(x[0], x[1])
+
+
+def test_patches_put_back_together_are_the_picture():
+    picture = little_house()
+    patches = cut_patches(picture, 8)
+    rows = [torch.cat(list(patches[3 * row : 3 * row + 3]), dim=1) for row in range(3)]
+    assert torch.equal(torch.cat(rows), picture)
 
 
 def test_the_fused_path_is_not_slower_than_torchs_own_by_a_factor():

@@ -267,11 +267,6 @@ def test_only_recurrence_has_steps_that_wait_for_as_many_others_as_there_are_tok
     assert costs.sequential_products("recurrence", 1500) == 1500
 
 
-def test_real_seconds_are_measured():
-    found = costs.layer_seconds((16, 32), (4, 8), width=8, repeats=1)
-    assert all((row["seconds"] > 0).all() and math.isfinite(row["slope"]) for row in found.values())
-
-
 @pytest.mark.parametrize("n", [5, 12])
 def test_the_formulas_of_the_costs_count_every_multiplication(n):
     d, k = 6, costs.KERNEL

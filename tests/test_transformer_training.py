@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.parity import same_results
-from utils.data.tokens import END, PAD, SPECIAL, START, as_batch
+from utils.data.tokens import END, SPECIAL, START, as_batch
 from utils.models.transformer import Transformer
 from utils.training import transformer
 from utils.training.metrics import alignment_error
@@ -26,7 +26,7 @@ from utils.training.transformer import (
     restore_transformer,
     train_transformer,
 )
-from utils.training.translation import limit_for, pairs_and_words, scores, train, word_loss
+from utils.training.translation import limit_for, pairs_and_words, scores, train
 
 PAIRS = 400
 SMALL = {"steps": 3, "dim": 12, "heads": 3, "hidden": 16, "layers": 2, "words": 60, "pairs": PAIRS, "test": 12}
@@ -65,20 +65,6 @@ def test_the_rate_of_the_paper_rises_in_a_line_and_falls_with_the_root():
 
 
 # The loss
-
-
-def test_smoothing_spreads_a_share_over_all_words_and_padding_costs_nothing(words):
-    torch.manual_seed(0)
-    logits, target = torch.randn(2, 4, 7), torch.tensor([[5, 4, END, PAD], [6, END, PAD, PAD]])
-    logs, told = logits.log_softmax(-1), []
-    for row, place in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]:
-        asked = torch.full((7,), 0.1 / 7)
-        asked[target[row, place]] += 0.9
-        told.append(-(asked * logs[row, place]).sum())
-    assert word_loss(logits, target, 0.1) == pytest.approx(torch.stack(told).mean().item(), rel=1e-5)
-    other = logits.clone()
-    other[0, 3], other[1, 2:] = 9.0, -9.0
-    assert torch.equal(word_loss(other, target, 0.1), word_loss(logits, target, 0.1))
 
 
 def test_the_loss_of_a_step_is_that_of_the_words_after_those_given(words):

@@ -56,23 +56,6 @@ def test_every_kind_learns_a_few_pairs_by_heart(kind, words):
     assert trained.translate([pair.english for pair in few]) == [list(pair.french) for pair in few]
 
 
-def test_padding_costs_nothing(words):
-    """The loss of a step is the mean surprise over the words and end tokens of its batch, as counted one by one."""
-    data, english, french = words
-    pairs = [data.train[0], min(data.train, key=lambda pair: len(pair.french))]
-    batch = as_batch(pairs, english, french)
-    assert not batch.target_mask.all()
-    model = Seq2Seq(len(english), len(french), "dot", 8)
-    with torch.no_grad():
-        surprise = -model(batch.source, batch.source_mask, batch.target_in)[0].log_softmax(-1)
-    told = [
-        surprise[row, place, number].item()
-        for row, pair in enumerate(pairs)
-        for place, number in enumerate([*french.numbers(pair.french), END])
-    ]
-    assert train(model, iter([batch]), 1).item() == pytest.approx(sum(told) / len(told), rel=1e-5)
-
-
 def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
     assert same_results(small, train_translation.__wrapped__("multiplicative", **SMALL))
     other = train_translation.__wrapped__("multiplicative", 1, **SMALL)
