@@ -12,7 +12,7 @@ Both learn the same parameters up to rounding, those of `pretrain` with the same
 - DistributedDataParallel joins the gradients before they are clipped, as one process clips that of the whole batch.
 
 Worker 0 writes a checkpoint: parameters, optimizer state, generator state and losses. The same command, started again
-after a crash (`torchrun --max-restarts` does so by itself), resumes from it.
+after a crash (`torchrun --max-restarts` does so by itself), resumes from it. `trained(folder)` loads the model.
 """
 
 import argparse
