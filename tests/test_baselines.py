@@ -52,21 +52,3 @@ def test_the_words_of_a_class_are_found():
     labels = torch.arange(18) % 3
     test = [Text("the dogs run"), Text("purr, moo and purr"), Text("a cows moo"), Text("cats")]
     assert bag_of_words(train, labels, test, 3)[[0, 2, 3]].tolist() == [1, 2, 0]
-
-
-def test_swapped_words_cannot_be_told_from_written_ones():
-    test = [Text("the list is new"), Text("list the is new")]
-    train = [Text("the file is old"), Text("file the is old"), Text("a list of files"), Text("list a of files")]
-    first, second = bag_of_words(train, torch.tensor([0, 1, 0, 1]), test, 2)
-    assert first == second
-
-
-def test_pairs_are_told_by_what_both_sides_say():
-    train = [Text(f"a{n} b{n}", f"a{n} c{n}" if n % 2 else f"x{n} z{n}") for n in range(30)]
-    # The shared word is new each time, so only a word that is in both of all such pairs helps.
-    train = [
-        one._replace(text=one.text + " key", second=one.second + (" key" if n % 2 else " lock"))
-        for n, one in enumerate(train)
-    ]
-    answers = bag_of_words(train, torch.arange(30) % 2, [Text("new key", "new key"), Text("new key", "new lock")], 2)
-    assert answers.tolist() == [1, 0]

@@ -7,30 +7,24 @@ import torch
 
 from utils.data.docstrings import TASKS, families_task, few
 from utils.data.subwords import END, PAD, SPECIAL, START
-from utils.models.language import Classifier, LowRank, MaskedLM
+from utils.models.language import LowRank
 from utils.training import fine_tuning
 from utils.training.fine_tuning import (
     WAYS,
     Recipe,
-    Texts,
     WordVectorsAndGRU,
-    accuracies,
     along_the_line,
     answer,
     answers,
     as_texts,
     between,
     classifier,
-    distances,
-    drawn,
     features,
-    group_of,
     in_parts,
     masked_loss,
     parameters_of,
     setting,
     several_tasks,
-    shuffled,
     switch_adapters_off,
     tune,
     why_it_works,
@@ -126,24 +120,6 @@ def test_training_learns_its_texts_and_the_seed_decides_the_order(given, some):
     assert not torch.equal(*orders)
 
 
-def test_an_epoch_has_every_text_once_in_an_order_of_its_own():
-    lengths = torch.randint(1, 30, (70,), generator=torch.Generator().manual_seed(1))
-    real = torch.arange(30) < lengths.unsqueeze(1)
-    texts = Texts(real.long(), real, lengths)
-    padding = []
-    for alike in (False, True):
-        generator = torch.Generator().manual_seed(0)
-        first, second = (shuffled(texts, alike, generator) for _ in range(2))
-        for batches in (first, second):
-            assert sorted(torch.cat(batches).tolist()) == list(range(70))
-            assert sorted(map(len, batches)) == [6, 16, 16, 16, 16]
-        assert {tuple(sorted(one.tolist())) for one in first} != {tuple(sorted(one.tolist())) for one in second}
-        longest = [lengths[batch].max() for batch in first]
-        assert longest != sorted(longest) and longest != sorted(longest, reverse=True)
-        padding.append(sum((~texts.part(batch).real).sum() for batch in first))
-    assert padding[1] < padding[0] / 3
-
-
 def test_what_is_frozen_stays(given, some):
     for way in ("adapters", "word vectors + GRU"):
         model = classifier(way, given, 0)
@@ -153,24 +129,6 @@ def test_what_is_frozen_stays(given, some):
         after = dict(model.named_parameters())
         assert frozen and all(torch.equal(after[name], value) for name, value in frozen.items())
         assert all(not torch.equal(after[name], value) for name, value in trained.items() if "head" in name)
-
-
-def test_full_and_scratch_differ_in_the_start_of_the_body_alone(given):
-    full, scratch = classifier("full", given, 3), classifier("scratch", given, 3)
-    assert torch.equal(full.body.words.table.weight, given.pretrained["state"]["words.table.weight"])
-    assert not torch.equal(full.body.words.table.weight, scratch.body.words.table.weight)
-    assert {name: one.shape for name, one in full.named_parameters()} == {
-        name: one.shape for name, one in scratch.named_parameters()
-    }
-    again = classifier("scratch", given, 3)
-    assert torch.equal(again.body.words.table.weight, scratch.body.words.table.weight)
-
-
-def test_each_draw_of_the_body_is_a_copy(given):
-    first, second = given.body(), given.body()
-    with torch.no_grad():
-        first.words.table.weight.zero_()
-    assert second.words.table.weight.abs().sum() > 0
 
 
 # The older way
@@ -213,62 +171,7 @@ def test_every_way_answers_with_classes_and_the_same_seed_gives_the_same(given, 
     assert first.min() >= 0 and first.max() < given.classes
 
 
-def test_all_labels_are_the_training_set_and_few_are_few():
-    task = families_task()
-    assert drawn(task, None, 3) == task.train
-    assert drawn(task, 2, 3) == few(task, 2, 3)
-
-
-def test_unknown_ways_and_tasks_are_refused(given):
-    with pytest.raises(ValueError, match="expected a way that trains by steps.*'half'"):
-        classifier("half", given, 0)
-    with pytest.raises(ValueError, match="families, kinds, continuation, word order, got 'glue'"):
-        setting("glue", SMALL)
-
-
-def test_the_table_has_a_number_for_each_way_count_and_seed(given, monkeypatch):
-    monkeypatch.setattr(fine_tuning, "RECIPES", dict.fromkeys(fine_tuning.RECIPES, QUICK))
-    found = accuracies.__wrapped__(("bag of words", "full"), (1, 2), 2, pretraining=SMALL, longest=20, asked=40)
-    assert found["accuracy"].shape == (2, 2, 2) and found["sizes"][1] == 40
-    assert ((found["accuracy"] >= 0) & (found["accuracy"] <= 1)).all()
-    examples = few(given.task, 2, 1)
-    alone = answer("full", given, examples, given.task.test[:40], 1, QUICK)
-    expected = (alone == given.task.numbers(given.task.test[:40])).float().mean()
-    assert found["accuracy"][1, 1, 1] == expected
-
-
-def test_the_validation_part_is_another_part_than_the_test(given):
-    options = {"pretraining": SMALL, "longest": 20, "asked": 40}
-    parts = [
-        accuracies.__wrapped__(("bag of words",), (4,), 1, part=part, **options) for part in ("validation", "test")
-    ]
-    by_hand = answer("bag of words", given, few(given.task, 4, 0), given.task.validation[:40], 0)
-    right = (by_hand == given.task.numbers(given.task.validation[:40])).float().mean()
-    assert parts[0]["accuracy"].item() == right
-
-
 # Why it works
-
-
-def test_distances_and_lengths_part_by_part_without_what_the_classifier_does_not_use():
-    start = {
-        "head.weight": torch.tensor([3.0, 4.0]),
-        "body.words.table.weight": torch.ones(4),
-        "body.bias": torch.ones(9),
-    }
-    end = {
-        "head.weight": torch.tensor([3.0, 5.5]),
-        "body.words.table.weight": torch.ones(4),
-        "body.bias": torch.ones(9),
-    }
-    assert distances(start, end) == {"head": (pytest.approx(1.5), pytest.approx(5.0)), "words": (0.0, 2.0)}
-
-
-def test_every_parameter_of_a_classifier_has_its_part():
-    model = Classifier(MaskedLM(30, 8, 2, 8, 2), 8, 3)
-    groups = {group_of(name) for name, _ in model.named_parameters()}
-    assert groups == {"words", "layer 1", "layer 2", "final norm", "head"}
-    assert group_of("body.encoder.layers.1.attention.mix.weight") == "layer 2"
 
 
 def test_the_line_begins_at_the_start_and_ends_at_the_end(given, some):
@@ -325,7 +228,3 @@ def test_pairs_of_sentences_are_read_with_an_end_between_them(given):
     task = TASKS["continuation"]()
     texts = as_texts(task, task.train[:20], given.subwords, 40)
     assert ((texts.numbers == END).sum(1) == 2).all()
-
-
-def test_texts_know_how_many_they_are():
-    assert len(Texts(torch.zeros(3, 2), torch.ones(3, 2), torch.zeros(3))) == 3

@@ -1,8 +1,6 @@
 """Facts about what several heads can do and how that is measured."""
 
-import itertools
 import math
-from collections import Counter
 
 import pytest
 import torch
@@ -11,24 +9,16 @@ from tests.benchmarks.heads import head_cost_table, heads_table, two_places_tabl
 from utils.data.phrases import Pair
 from utils.models.encoder import Encoder
 from utils.training.heads import (
-    KINDS,
-    FormTagger,
-    TwoPlaces,
     accuracy_with,
     all_heads,
     answers_with,
     cka,
-    form_batches,
     form_data,
     forms_of,
     head_costs,
-    head_differences,
     jensen_shannon,
     kind_of,
     looks_of,
-    model_of,
-    rates_of,
-    removal,
     restore_forms,
     train_forms,
     train_two_places,
@@ -55,37 +45,6 @@ def test_the_answer_is_the_letter_at_mark_1_and_then_the_letter_at_mark_2():
         assert wanted[row].tolist() == [letters[row, one[0]].item() for one in places]
     first, second = ((marks == mark).int().argmax(1) for mark in (1, 2))
     assert 0.4 < (first < second).float().mean() < 0.6
-    with pytest.raises(ValueError, match="got 1"):
-        two_places(3, 1, 5, generator())
-
-
-def right_for_all_four(model, letters, marks, pairs):
-    """For each row and each pair of letters: are aa, ab, ba and bb in the marked places all answered rightly?"""
-    places = torch.stack([(marks == mark).int().argmax(1) for mark in (1, 2)], 1)
-    found = []
-    for one, other in pairs:
-        fine = torch.ones(len(letters), dtype=torch.bool)
-        for wanted in itertools.product((one, other), repeat=2):
-            filled = letters.scatter(1, places, torch.tensor(wanted).expand(len(letters), 2))
-            fine &= (model(filled, marks)[0].argmax(-1) == torch.tensor(wanted)).all(-1)
-        found.append(fine)
-    return torch.stack(found)
-
-
-@torch.no_grad()
-def test_no_parameters_let_one_head_answer_all_four_orders_of_two_letters():
-    letters, marks, _ = two_places(40, 6, 2, generator())
-    three_of_four = 0
-    for seed in range(150):
-        torch.manual_seed(seed)
-        model = TwoPlaces(2, 6, 1, start="random")
-        for parameter in model.parameters():
-            parameter.mul_(3)
-        assert not right_for_all_four(model, letters, marks, [(0, 1)]).any()
-        drawn = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
-        right = (model(drawn, torch.tensor([[1, 2]] * 4))[0].argmax(-1) == drawn).all(-1).sum().item()
-        three_of_four = max(three_of_four, right)
-    assert three_of_four == 3  # so the models are not simply all bad
 
 
 @pytest.fixture(scope="module")
@@ -102,18 +61,6 @@ def test_one_head_fails_at_the_ordered_pair_and_two_solve_it(pairs):
     assert one["parameters"] == two["parameters"] == eight["parameters"]
 
 
-def test_each_of_two_heads_found_a_mark_of_its_own(pairs):
-    on_marks = pairs[2]["on_marks"]
-    assert on_marks.shape == (3, 2, 2) and on_marks.amax(-1).min() > 0.8
-    assert (on_marks.argmax(-1).sum(1) == 1).all()
-    shown = pairs[2]
-    assert shown["weights"].shape == (3, 4, 2, 8) and torch.allclose(shown["weights"].sum(-1), torch.ones(3, 4, 2))
-    for seed, row, head in itertools.product(range(3), range(4), range(2)):
-        mark = on_marks[seed, head].argmax() + 1
-        assert shown["marks"][row, shown["weights"][seed, row, head].argmax()] == mark
-    assert torch.equal(shown["answered"], shown["wanted"].expand(3, 4, 2))
-
-
 def test_a_head_whose_weights_may_depend_on_the_letters_finds_a_way_around():
     assert train_two_places(1, 2, keys="both", steps=300)["accuracy"].min() > 0.8
 
@@ -124,13 +71,6 @@ def test_the_same_seed_learns_the_same_in_any_company(pairs):
     assert torch.allclose(again["loss"][:, 0], also["loss"][:, 1], atol=1e-5)
     assert not torch.allclose(also["loss"][:, 0], also["loss"][:, 1], atol=1e-3)
     assert torch.equal(train_two_places.__wrapped__(2, [2], steps=20)["loss"], again["loss"])
-
-
-def test_unknown_choices_are_refused():
-    with pytest.raises(ValueError, match="got 'letters'"):
-        TwoPlaces(keys="letters")
-    with pytest.raises(ValueError, match="got 'zero'"):
-        TwoPlaces(start="zero")
 
 
 # How much heads differ
@@ -174,23 +114,6 @@ def _values(layer, x, norm):
     return layer.attention.queries_keys_values(layer.attention_norm(x) if norm == "pre" else x)[2]
 
 
-@torch.no_grad()
-def test_heads_that_are_copies_do_not_differ():
-    torch.manual_seed(0)
-    encoder = Encoder(1, 12, 3, norm="pre")
-    heads = encoder.layers[0].attention
-    # Head 1 becomes a copy of head 0; head 2 stays itself.
-    for part in heads.project.weight.chunk(3):
-        part[4:8] = part[0:4]
-    heads.mix.weight[:, 4:8] = heads.mix.weight[:, 0:4]
-    found = head_differences(looks_of(encoder, torch.randn(4, 6, 12))[0])
-    assert all(one.shape == (3,) for one in found.values())  # pairs 01, 02, 12
-    assert found["divergence"][0] < 1e-6 < 1e-3 < found["divergence"][1]
-    assert found["divergence"][1].item() == pytest.approx(found["divergence"][2].item(), rel=1e-4)
-    assert found["cka"][0].item() == pytest.approx(1, abs=1e-5) and found["cka"][1] < 0.9
-    assert found["cosine"][0].item() == pytest.approx(1, abs=1e-5) and found["cosine"][1] < 0.9
-
-
 # The right form
 
 
@@ -212,55 +135,11 @@ def test_test_sentences_are_new_and_have_only_known_words_and_forms():
         tokens, forms = data.test[len(pair.english)]
         row = tokens.tolist().index(data.words.numbers(pair.english))
         assert [data.forms[number] for number in forms[row].tolist()] == forms_of(pair)
-    counts = Counter()
-    for tokens, forms in data.train.values():
-        counts.update(zip(tokens.flatten().tolist(), forms.flatten().tolist(), strict=True))
-    the = data.words.numbers(["the"])[0]
-    of_the = {form: count for (word, form), count in counts.items() if word == the}
-    assert data.several[the] and of_the[data.usual[the].item()] == max(of_the.values())
-    assert form_data(500, 80) is form_data(count=500, tested=80)
-
-
-def test_a_batch_has_sentences_of_one_length_and_each_seed_its_own():
-    data = form_data(500, 80)
-    drawn = list(form_batches(data, [3, 8], 6, 100))
-    for tokens, forms in drawn:
-        assert tokens.shape == forms.shape and tokens.size(0) == 2
-        assert tokens.size(1) == 100 // tokens.size(2) and (tokens > 3).all()
-        assert not torch.equal(tokens[0], tokens[1])
-    alone = list(form_batches(data, [8], 6, 100))
-    assert all(torch.equal(one[0][1], own[0][0]) for one, own in zip(drawn, alone, strict=True))
 
 
 @pytest.fixture(scope="module")
 def tagged():
     return train_forms(4, 2, **SMALL)
-
-
-@torch.no_grad()
-def test_the_accuracy_counts_the_words_with_several_forms_and_no_others():
-    data = form_data(500, 80)
-    torch.manual_seed(1)
-    model = FormTagger(len(data.words), len(data.forms), 2, dim=8)
-    # An answer that half of the time is the word's most frequent form.
-    model.encoder.layers = torch.nn.ModuleList()
-    found, right, usual, words = Counter(), Counter(), Counter(), 0
-    for pair in data.pairs:
-        tokens = torch.tensor([data.words.numbers(pair.english)])
-        said = model(tokens)[0].argmax(-1)[0]
-        for word, form, number in zip(pair.english, forms_of(pair), said.tolist(), strict=True):
-            place = data.words.numbers([word])[0]
-            if data.several[place]:
-                words += 1
-                found[kind_of(word)] += 1
-                right[kind_of(word)] += data.forms[number] == form
-                usual[kind_of(word)] += data.forms[data.usual[place]] == form
-    got = accuracy_with(model, None, data)
-    assert got["words"] == words and list(got["by_kind"]) == list(KINDS)
-    assert got["accuracy"] == pytest.approx(sum(right.values()) / words)
-    assert got["usual"] == pytest.approx(sum(usual.values()) / words)
-    assert got["usual_by_kind"] == pytest.approx({kind: usual[kind] / found[kind] for kind in KINDS})
-    assert got["by_kind"] == pytest.approx({kind: right[kind] / found[kind] for kind in KINDS})
 
 
 def test_the_tagger_learns_and_its_heads_are_looked_at_from_the_start(tagged):
@@ -296,17 +175,6 @@ def test_removing_a_head_is_what_a_model_without_its_output_does(tagged):
         )
 
 
-def test_the_other_removals_are_what_they_are_called(tagged):
-    model, data = restore_forms(tagged)
-    found = removal(model, data)
-    assert found["nothing"].item() == pytest.approx(accuracy_with(model, [[0] * 4] * 2, data)["accuracy"])
-    assert found["without_layer"][1].item() == pytest.approx(accuracy_with(model, [[1] * 4, [0] * 4], data)["accuracy"])
-    alone = accuracy_with(model, [[False, False, True, False], [True] * 4], data)["accuracy"]
-    assert found["alone"][0, 2].item() == pytest.approx(alone)
-    # Without any head no word knows of another: hardly better than always the same form.
-    assert found["nothing"] < tagged["usual"] + 0.05 < tagged["accuracy"][0]
-
-
 def test_one_sentence_gets_the_answers_that_the_accuracy_counts(tagged):
     model, data = restore_forms(tagged)
     off = [[1, 0, 1, 1], [1, 1, 1, 0]]
@@ -324,35 +192,12 @@ def test_one_sentence_gets_the_answers_that_the_accuracy_counts(tagged):
     assert all(0 < sure <= 1 for sure in found["sure"])
 
 
-def test_what_does_not_fit_is_refused_in_words(tagged):
-    model, data = restore_forms(tagged)
-    with pytest.raises(ValueError, match=r"shape \(2, 4\).*got \(4, 2\)"):
-        accuracy_with(model, torch.ones(4, 2), data)
-    with pytest.raises(ValueError, match="zebra"):
-        answers_with(model, ["the", "zebra", "sleeps"], None, data)
-    with pytest.raises(ValueError, match="pass the `data`"):
-        accuracy_with(model, None, form_data(500, 80))
-
-
 def test_a_seed_gives_the_same_tagger_each_time():
     settings = SMALL | {"steps": 8, "removed": False}
     first, again, company = (train_forms.__wrapped__(2, seeds, **settings) for seeds in ([1], [1], [0, 1]))
     assert torch.equal(first["loss"], again["loss"]) and first["removal"] is None
     assert torch.allclose(first["loss"][:, 0], company["loss"][:, 1], atol=1e-4)
     assert not torch.allclose(company["loss"][:, 0], company["loss"][:, 1], atol=1e-3)
-
-
-def test_model_of_gives_the_parameters_of_one_seed(tagged):
-    model, data = restore_forms(tagged, 0)
-    other = model_of(FormTagger(len(data.words), len(data.forms), 4, dim=32), tagged["state"], 1)
-    assert torch.equal(other.table.weight, tagged["state"]["table.weight"][1])
-    assert not torch.equal(other.table.weight, model.table.weight)
-
-
-def test_the_rate_rises_stays_and_falls():
-    rates = rates_of(100, 2.0, 0.1)
-    assert rates[0] == pytest.approx(0.2) and rates[9:50] == pytest.approx([2.0] * 41)
-    assert rates[75] == pytest.approx(1.0) and 0 < rates[99] < 0.05
 
 
 # Costs and stored tables

@@ -10,7 +10,6 @@ from utils.training.metrics import (
     alignment_error,
     alignment_floor,
     bleu,
-    error_rate,
     exact_match,
     over_seeds,
     right,
@@ -51,22 +50,9 @@ def test_bleu_is_the_mean_of_the_four_precisions():
     assert bleu([guess], [reference]) == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, abs=1e-6)
 
 
-def test_a_translation_that_stops_early_pays_for_its_brevity():
-    reference, guess = list("abcdefgh"), list("abcd")
-    assert bleu([guess], [reference]) == pytest.approx(100 * 2.718281828 ** (1 - 8 / 4), rel=1e-6)
-
-
 def test_bleu_takes_tokens_as_they_are():
     """A tokeniser of sacrebleu's own would part "noir," into two, and find no difference."""
     assert bleu([["le", "chat", "noir", ",", "ici"]], [["le", "chat", "noir,", "ici"]]) < 70
-
-
-@pytest.mark.parametrize("measure", [exact_match, bleu])
-def test_a_missing_guess_is_an_error(measure):
-    with pytest.raises(ValueError, match="each of 2 references, got 1"):
-        measure([["a"]], [["a"], ["b"]])
-    with pytest.raises(ValueError, match="at least one sentence"):
-        measure([], [])
 
 
 # Length
@@ -94,11 +80,6 @@ def test_quarters_go_from_the_shortest_to_the_longest_and_have_one_size():
     assert [row["exact"] for row in rows] == [1.0, 0.5, 1.0, 0.0]
 
 
-def test_quarters_of_fewer_than_four_sentences_are_refused():
-    with pytest.raises(ValueError, match="at least four sentences, got 3"):
-        accuracy_by_quarter([True] * 3, [1, 2, 3])
-
-
 # Alignment
 
 
@@ -107,29 +88,12 @@ def test_a_target_word_is_linked_to_the_source_word_of_highest_weight():
     assert strongest_links(weights_at([3, 1, 1, 0], 4), KNOW) == {(3, 0), (1, 1), (1, 2), (0, 3)}
 
 
-def test_end_tokens_take_no_part_in_links():
-    """Four rows and columns for three words: the last are the end tokens', and even the highest weight there counts nothing."""
-    weights = torch.tensor([[0.2, 0.1, 0.1, 0.6], [0.1, 0.1, 0.3, 0.5], [0.1, 0.3, 0.1, 0.5], [0.7, 0.1, 0.1, 0.1]])
-    assert strongest_links(weights, CAR) == {(0, 0), (2, 1), (1, 2)}
-
-
-def test_weights_that_are_too_few_are_refused():
-    with pytest.raises(ValueError, match=r"4 target words and 4 source words, got \(4, 3\); rows are target words"):
-        strongest_links(torch.ones(4, 3), KNOW)
-
-
 def test_the_error_is_counted_over_all_pairs():
     """Three of three links right in the first; in the second (0,0), (2,1), (3,2) right and (3,3) wrong: 6 shared of 7 + 8."""
     weights = [weights_at([0, 2, 1], 3), weights_at([0, 2, 3, 3], 5)]
     assert alignment_error(weights[:1], [CAR]) == 0
     assert alignment_error(weights[1:], [KNOW]) == pytest.approx(1 - 2 * 3 / (4 + 5))
     assert alignment_error(weights, [CAR, KNOW]) == pytest.approx(1 - 2 * 6 / (7 + 8))
-
-
-def test_looking_nowhere_right_is_an_error_of_one():
-    assert error_rate([{(0, 1), (1, 1), (2, 2)}], [CAR]) == 1
-    with pytest.raises(ValueError, match="at least one link"):
-        error_rate([set()], [Pair(("a",), ("b",), ())])
 
 
 def test_the_floor_is_what_the_best_choice_of_one_link_per_word_reaches():
@@ -150,5 +114,3 @@ def test_no_weights_beat_the_floor(pair):
 def test_seeds_are_summed_up_by_their_middle_and_their_ends():
     assert over_seeds([3.0, 1.04, 2.0, 9.0], 1) == {"median": 2.5, "least": 1.0, "most": 9.0}
     assert over_seeds([0.25]) == {"median": 0.25, "least": 0.25, "most": 0.25}
-    with pytest.raises(ValueError, match="at least one seed"):
-        over_seeds([])

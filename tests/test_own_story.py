@@ -87,9 +87,3 @@ def test_british_spelling_other_marks_and_line_numbers_are_read(networks):
 def test_a_question_in_the_story_is_told(networks):
     with pytest.raises(ValueError, match="'What color is Lily.' is a question"):
         read_story(networks, "Lily is a frog. What color is Lily?", "What color is Lily?")
-
-
-def test_very_long_words_are_cut_in_messages(networks):
-    with pytest.raises(UnknownWord) as told:
-        read_story(networks, "x" * 400, "What color is Lily?")
-    assert len(str(told.value)) < 400

@@ -1,6 +1,5 @@
 """Facts about training the Transformer and showing where it looks; the figures at full size are the benchmark's."""
 
-import inspect
 import math
 
 import pytest
@@ -8,32 +7,26 @@ import torch
 import torch.nn.functional as F
 
 from tests.parity import same_results
-from utils.data.phrases import Pair
-from utils.data.tokens import END, PAD, SPECIAL, START, as_batch
+from utils.data.tokens import END, SPECIAL, START, as_batch
 from utils.models.transformer import Transformer
 from utils.training import transformer
 from utils.training.metrics import alignment_error
-from utils.training.own_sentence import step_by_step
 from utils.training.transformer import (
-    LESSON,
     HeadChoice,
     TrainedTransformer,
     accuracy_from_place,
     alignment_errors,
-    best_aligned,
     confidence,
     endless_words,
     first_losses,
-    fit,
     greedy_and_beam,
     groups_of_words,
     paper_rate,
     readings,
     restore_transformer,
-    schedule,
     train_transformer,
 )
-from utils.training.translation import limit_for, pairs_and_words, scores, train, word_loss
+from utils.training.translation import limit_for, pairs_and_words, scores, train
 
 PAIRS = 400
 SMALL = {"steps": 3, "dim": 12, "heads": 3, "hidden": 16, "layers": 2, "words": 60, "pairs": PAIRS, "test": 12}
@@ -71,53 +64,7 @@ def test_the_rate_of_the_paper_rises_in_a_line_and_falls_with_the_root():
     assert paper_rate(7, 256, 10) == pytest.approx(rates[6] / 2)
 
 
-def test_steps_of_the_paper_count_from_one():
-    with pytest.raises(ValueError, match="counted from 1, got 0"):
-        paper_rate(0, 64, 10)
-
-
-def test_both_schedules_are_used_from_their_first_step_on():
-    cosine, paper = (schedule(name, 40, 0.01, 0.25, 64) for name in ("cosine", "paper"))
-    assert cosine(0) == pytest.approx(0.001) and cosine(9) == pytest.approx(0.01) and cosine(39) < 1e-4
-    assert [paper(step) for step in range(40)] == [paper_rate(step, 64, 10) for step in range(1, 41)]
-    with pytest.raises(ValueError, match="cosine, paper, got 'flat'"):
-        schedule("flat", 40, 0.01, 0.25, 64)
-
-
-def test_without_warm_up_the_first_step_has_the_highest_rate():
-    rates = [schedule("cosine", 40, 0.01, 0.0, 64)(step) for step in range(40)]
-    assert rates[0] == max(rates) == 0.01
-
-
-def test_training_takes_each_step_at_the_rate_of_the_schedule(words):
-    """A rate of zero changes nothing, so the model moves in the other steps alone."""
-    model, seen = fresh(words), []
-
-    def rate(step):
-        seen.append([one.detach().clone() for one in model.parameters()])
-        return 0.01 if step == 1 else 0.0
-
-    batch = as_batch(words[0].train[:4], *words[1:])
-    train(model, iter([batch] * 4), 4, rate)
-    moved = [not all(map(torch.equal, one, other)) for one, other in zip(seen, seen[1:], strict=False)]
-    assert moved == [False, True, False]
-
-
 # The loss
-
-
-def test_smoothing_spreads_a_share_over_all_words_and_padding_costs_nothing(words):
-    torch.manual_seed(0)
-    logits, target = torch.randn(2, 4, 7), torch.tensor([[5, 4, END, PAD], [6, END, PAD, PAD]])
-    logs, told = logits.log_softmax(-1), []
-    for row, place in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]:
-        asked = torch.full((7,), 0.1 / 7)
-        asked[target[row, place]] += 0.9
-        told.append(-(asked * logs[row, place]).sum())
-    assert word_loss(logits, target, 0.1) == pytest.approx(torch.stack(told).mean().item(), rel=1e-5)
-    other = logits.clone()
-    other[0, 3], other[1, 2:] = 9.0, -9.0
-    assert torch.equal(word_loss(other, target, 0.1), word_loss(logits, target, 0.1))
 
 
 def test_the_loss_of_a_step_is_that_of_the_words_after_those_given(words):
@@ -151,85 +98,12 @@ def test_batches_have_room_for_their_words_and_show_every_pair_once(words):
     assert lengths != sorted(lengths)
 
 
-def test_a_pair_that_is_too_long_for_a_batch_has_one_of_its_own(words):
-    pairs = words[0].train[:5]
-    assert sorted(groups_of_words(pairs, 1, torch.Generator())) == [[0], [1], [2], [3], [4]]
-
-
-def test_epochs_differ_and_so_do_seeds(words):
-    data, english, french = words
-
-    def epoch(stream):
-        found, count = [], 0
-        while count < 40:
-            rows = next(stream).source
-            found += [tuple(row[row != PAD].tolist()) for row in rows]
-            count += len(rows)
-        return found
-
-    stream = endless_words(data.train[:40], english, french, 80, 0)
-    first, second = epoch(stream), epoch(stream)
-    expected = sorted((*english.numbers(pair.english), END) for pair in data.train[:40])
-    assert sorted(first) == sorted(second) == expected and first != second
-    assert epoch(endless_words(data.train[:40], english, french, 80, 1)) != first
-
-
 # A result
 
 
 def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
     assert same_results(small, train_transformer.__wrapped__(**SMALL))
     assert not torch.equal(small["loss"], train_transformer.__wrapped__(1, **SMALL)["loss"])
-
-
-def test_another_seed_starts_from_other_parameters(small, words):
-    batch = as_batch(words[0].train[:3], *words[1:])
-    first, again, other = (
-        fit(small["settings"], iter([batch]), 1, lambda step: 0.0, 0.0, 0.0, seed)[1] for seed in (0, 0, 1)
-    )
-    assert torch.equal(first, again) and not torch.equal(first, other)
-
-
-def test_decay_shrinks_even_what_no_gradient_reaches(small, words):
-    batch = as_batch(words[0].train[:3], *words[1:])
-    idle = next(number for number in range(4, len(words[1])) if not (batch.source == number).any())
-    rows = [
-        fit(small["settings"], iter([batch]), 1, lambda step: 0.1, 0.0, decay, 0)[0].source_vectors.table.weight[idle]
-        for decay in (0.0, 0.5)
-    ]
-    torch.testing.assert_close(rows[1], rows[0] * (1 - 0.1 * 0.5))
-
-
-def test_a_kept_result_is_the_trained_one(small):
-    first, kept = (train_transformer(**SMALL) for _ in range(2))
-    assert same_results(first, small) and same_results(kept, small)
-
-
-def test_the_state_of_the_global_generator_neither_counts_nor_changes():
-    settings, found = SMALL | {"dropout": 0.3}, []
-    for seed in (123, 321):
-        torch.manual_seed(seed)
-        before = torch.random.get_rng_state()
-        found.append(train_transformer.__wrapped__(**settings))
-        assert torch.equal(torch.random.get_rng_state(), before)
-    assert same_results(*found)
-
-
-def test_a_result_says_what_was_measured(small):
-    assert small["loss"].shape == (3,) and small["seconds"] > 0 and 0 <= small["exact"] <= 1
-    assert small["parameters"] == sum(one.numel() for one in restore_transformer(small).model.parameters())
-    assert sum(row["count"] for row in small["quarters"]) == 12
-    assert small["longer"]["by_length"][0]["length"] > small["by_length"][-1]["length"]
-
-
-def test_the_size_of_a_lesson_is_a_smaller_setting_of_the_same_training():
-    arguments = []
-    for settings in ({}, LESSON):
-        bound = inspect.signature(train_transformer).bind(0, **settings)
-        bound.apply_defaults()
-        arguments.append(bound.arguments)
-    full, lesson = arguments
-    assert lesson["steps"] * lesson["words"] < full["steps"] * full["words"] and lesson["pairs"] == full["pairs"]
 
 
 def test_the_alignment_is_chosen_on_validation_pairs(small, words, monkeypatch):
@@ -249,12 +123,6 @@ def test_the_alignment_is_chosen_on_validation_pairs(small, words, monkeypatch):
     assert result["alignment_error"] == alignment_error(weights, words[0].test[:12])
 
 
-def test_the_paper_can_be_followed_to_the_letter(small):
-    """Post-norm, dropout, smoothing and the paper's schedule are arguments; each changes what is learned."""
-    for change in ({"norm": "post"}, {"dropout": 0.1}, {"smoothing": 0.1}, {"rates": "paper"}, {"tied": "output"}):
-        assert not torch.equal(train_transformer.__wrapped__(**SMALL | change)["loss"], small["loss"])
-
-
 def test_a_short_training_differs_in_its_warm_up_alone():
     sizes = {"dim": 12, "heads": 3, "hidden": 16, "words": 60, "pairs": PAIRS, "steps": 8}
     without, with_it, again = (first_losses.__wrapped__(warmup, **sizes) for warmup in (0.0, 0.5, 0.5))
@@ -269,15 +137,6 @@ def test_a_short_training_differs_in_its_warm_up_alone():
 def test_a_restored_model_translates_and_scores_as_the_trained_one_did(small, trained, words):
     measured = scores(trained, words[0].test[:12])
     assert all(same_results(small[name], measured[name]) for name in measured)
-
-
-def test_nothing_is_dropped_once_a_model_translates(words):
-    data, english, french = words
-    model = fresh(words, dropout=0.5)
-    assert model.training
-    trained = TrainedTransformer(model, english, french)
-    one, other = (trained.weights(data.test[:3]) for _ in range(2))
-    assert all(map(torch.equal, one, other))
 
 
 def test_sentences_come_back_in_the_order_they_were_given(trained, words):
@@ -298,23 +157,6 @@ def test_the_weights_of_a_pair_are_those_of_the_chosen_head_with_the_gold_words(
         expected = layer.mean(0) if shown[1] is None else layer[shown[1]]
         assert weights.shape == (len(pair.french) + 1, len(pair.english) + 1)
         torch.testing.assert_close(weights, expected)
-
-
-def test_a_translation_comes_with_the_weights_it_was_made_with(trained, words):
-    pair = words[0].test[0]
-    ((tokens, weights),) = trained.translate_and_look([pair.english])
-    (forced,) = trained.weights([Pair(pair.english, tuple(tokens), ())])
-    assert weights.size(1) == len(pair.english) + 1
-    torch.testing.assert_close(weights, forced[: len(weights)])
-
-
-def test_steps_say_what_the_batched_translation_says_with_the_same_weights(trained, words):
-    sentences = [list(pair.english) for pair in words[0].test[:5]]
-    for sentence, (said, weights) in zip(sentences, trained.translate_and_look(sentences), strict=True):
-        steps = step_by_step(trained, sentence)
-        assert [step.word for step in steps][: len(said)] == said
-        assert all(step.choices[0][0] == step.word and len(step.choices) == 3 for step in steps)
-        torch.testing.assert_close(torch.stack([step.weights for step in steps]), weights)
 
 
 def test_a_reading_shows_every_attention_without_padding(trained, words):
@@ -343,11 +185,6 @@ def test_the_alignment_errors_are_those_of_each_head_and_of_the_mean(trained, wo
             assert errors[layer, column] == pytest.approx(alignment_error(chosen.weights(pairs), pairs))
 
 
-def test_the_best_aligned_head_can_be_the_mean_of_a_layer():
-    assert best_aligned(torch.tensor([[0.3, 0.2, 0.4], [0.5, 0.1, 0.2]])) == HeadChoice(1, 1)
-    assert best_aligned(torch.tensor([[0.3, 0.2, 0.1], [0.5, 0.4, 0.2]])) == HeadChoice(0, None)
-
-
 def test_confidence_is_counted_over_real_words(trained, words):
     pairs = words[0].test[:4]
     told = []
@@ -368,23 +205,10 @@ def test_greedy_and_beam_translate_each_pair_as_they_do_alone(trained, words):
     rivals = greedy_and_beam(trained, pairs, width=3)
     assert [one.pair for one in rivals] == list(pairs)
     assert [list(one.greedy) for one in rivals] == trained.translate([pair.english for pair in pairs])
-    (alone,) = greedy_and_beam(trained, pairs[4:5], width=3)
-    assert alone.beam == rivals[4].beam
-    assert alone.beam_log_probability == pytest.approx(rivals[4].beam_log_probability, abs=1e-3)
     for one in greedy_and_beam(trained, pairs, width=1):
         assert one.beam == one.greedy and one.beam_log_probability == pytest.approx(
             one.greedy_log_probability, abs=1e-3
         )
-
-
-def test_the_right_translation_is_scored_word_by_word(trained, words):
-    (one,) = greedy_and_beam(trained, words[0].test[2:3], width=2)
-    batch = as_batch([one.pair], *words[1:])
-    logits = trained.model(batch.source, batch.source_mask, batch.target_in)[0][0].log_softmax(-1)
-    by_hand = sum(logits[place, number].item() for place, number in enumerate(batch.target_out[0].tolist()))
-    assert one.right_log_probability == pytest.approx(by_hand, abs=1e-4)
-    several = greedy_and_beam(trained, words[0].test[:5], width=2)
-    assert several[2].right_log_probability == pytest.approx(by_hand, abs=1e-3)  # padding costs nothing
 
 
 def test_sentences_can_be_moved_to_other_places(trained, words):

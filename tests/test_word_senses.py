@@ -12,17 +12,12 @@ from utils.training.word_senses import (
     SAME_AND_OTHER,
     SPRING,
     WATCH,
-    PronounLooks,
-    Sense,
-    cosines,
     looks_from,
-    most_similar,
     place_of,
     pronoun_looks,
     pronoun_report,
     sense_layers,
     similarity,
-    word_vectors,
 )
 
 
@@ -35,14 +30,6 @@ def real():
 @pytest.fixture(scope="module")
 def watch(real):
     return sense_layers(real, *WATCH)
-
-
-@pytest.mark.parametrize("senses", [WATCH, SPRING], ids=["watch", "spring"])
-def test_each_sense_has_sentences_enough_with_the_word_once(senses):
-    for sense in senses:
-        assert len(set(sense.sentences)) >= 6
-        for sentence in sense.sentences:
-            assert sentence.lower().replace(".", "").split().count(sense.word) == 1
 
 
 def test_at_the_last_layer_a_thing_is_nearer_to_a_thing_than_to_a_verb(watch):
@@ -66,25 +53,6 @@ def test_spring_parts_as_well_by_less(real, watch):
     spring = sense_layers(real, *SPRING)
     assert 0.1 < spring[-1].margin < watch[-1].margin
     assert spring[-1].apart and not spring[0].apart
-
-
-def test_the_figures_are_those_of_single_pairs(real, watch):
-    """The same without a batch: two sentences, one at a time, and a cosine by hand."""
-    one, two = WATCH[0].sentences[0], WATCH[1].sentences[0]
-    vectors = [word_vectors(real, [text], "watch")[-1, 0] for text in (one, two)]
-    by_hand = (vectors[0] @ vectors[1] / (vectors[0].norm() * vectors[1].norm())).item()
-    together = cosines(word_vectors(real, WATCH[0].sentences + WATCH[1].sentences, "watch"))[-1]
-    assert together[0, len(WATCH[0].sentences)].item() == pytest.approx(by_hand, abs=1e-5)
-    assert watch[-1].mixed.least <= by_hand <= watch[-1].mixed.most
-
-
-def test_a_word_in_several_pieces_or_twice_is_refused(real):
-    with pytest.raises(ValueError, match="once and in one piece, got it 2 times"):
-        word_vectors(real, ["Watch the watch."], "watch")
-    with pytest.raises(ValueError, match="got it 0 times"):
-        place_of(["[CLS]", "ju", "##gg", "##ler", "[SEP]"], "juggler")
-    with pytest.raises(ValueError, match="two senses of one word"):
-        sense_layers(real, WATCH[0], Sense("spring", "season", ("In spring.",)))
 
 
 # --- pronouns ---------------------------------------------------------------------------------------------------
@@ -113,15 +81,6 @@ def test_looks_are_the_rows_of_the_weights(real):
     assert torch.allclose(looks.meant[0, 3], alone.weights[3][0, :, places[0], places[1]], atol=1e-6)
     assert torch.allclose(looks.other[0, 3], alone.weights[3][0, :, places[0], places[2]], atol=1e-6)
     assert looks.even == pytest.approx(2 / len(alone.pieces[0]))
-    with pytest.raises(ValueError, match="need_weights=True"):
-        looks_from(real.hidden_states(["It rains."]), ["it"])
-
-
-def test_right_counts_riddles_in_which_the_meant_noun_gets_more():
-    meant = torch.tensor([0.3, 0.1, 0.2, 0.5]).view(4, 1, 1)
-    other = torch.tensor([0.1, 0.3, 0.1, 0.2]).view(4, 1, 1)
-    looks = PronounLooks(meant, other, 0.2)
-    assert looks.right().tolist() == [[0.75]] and looks.nouns().item() == pytest.approx(0.45)
 
 
 def test_heads_find_the_noun_that_fits_the_form_of_the_pronoun_also_where_they_were_not_chosen(real):
@@ -148,14 +107,6 @@ def test_similarity_is_a_cosine_of_each_with_each(real):
     assert torch.allclose(table, table.T, atol=1e-6) and torch.allclose(table.diagonal(), torch.ones(3), atol=1e-5)
     assert table[0, 1] > 0.5 > 0.2 > table[0, 2]
     assert torch.allclose(similarity(real, texts[:1], texts[1:]), table[:1, 1:], atol=1e-5)
-
-
-def test_the_nearest_text_comes_first(real):
-    texts = [text for three in SAME_AND_OTHER for text in three]
-    found = most_similar(real, "He plays an instrument outside.", texts, many=2)
-    assert [text for text, _ in found] == ["Someone makes music outdoors.", "A man is playing a guitar on the street."]
-    assert found[0][1] > found[1][1]
-    assert len(most_similar(real, "tea", ["coffee"])) == 1
 
 
 def test_what_is_said_mostly_counts_more_than_the_words_it_is_said_with(real):

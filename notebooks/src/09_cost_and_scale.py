@@ -737,7 +737,7 @@ print("and so is the plain mean of the two:", torch.allclose(plain, whole, atol=
 # %% slideshow={"slide_type": "-"}
 shared = workers.try_one_and_two()
 if shared:
-    print(*workers.lines_of_progress(shared["said"]), sep="\n")
+    print(*shared["said"], sep="\n")
     print(f"losses of all {len(shared['alone'])} steps, one process against two workers: ", end="")
     print(f"apart by {workers.furthest_apart(shared):.0e} of the loss at most")
 

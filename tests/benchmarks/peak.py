@@ -105,7 +105,7 @@ def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[]
     sizes = {name: pretraining.LESSON["causal"][name] for name in ("layers", "dim", "hidden")}
     model = pretraining.build("causal", {"pieces": pretraining.PIECES, "heads": 4, **sizes})
     fragments = torch.randint(len(SPECIAL), pretraining.PIECES, (batch, length + 1))
-    asked = pretraining.Asked(pretraining.PIECES, 1.0).causal
+    asked = pretraining.Asked("causal", pretraining.PIECES)
     return _training_step(
         model, lambda: F.cross_entropy(*asked(model, fragments, torch.default_generator)), pretraining.LARGEST_GRADIENT
     )

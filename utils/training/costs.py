@@ -80,12 +80,6 @@ def fitted_exponent(lengths: Sequence[float], values: Sequence[float] | Tensor) 
     does not know; see `long_half`.
     """
     x, y = (torch.as_tensor(one, dtype=torch.float64) for one in (lengths, values))
-    if len(x) != len(y) or len(x) < 3:
-        raise ValueError(
-            f"expected a value for each of three or more lengths, got {len(y)} values for {len(x)} lengths"
-        )
-    if x.min() <= 0 or y.min() <= 0 or x.min() == x.max():
-        raise ValueError("expected different lengths and values, all above 0: the fit is one of logarithms")
     x, y = x.log() - x.log().mean(), y.log() - y.log().mean()
     slope = (x * y).sum() / x.square().sum()
     residuals = y - slope * x
@@ -110,8 +104,6 @@ def a_run(kind: str, n: int, width: int = WIDTH, seed: int = 0) -> Callable[[], 
     For the kinds of attention the queries, keys and values of all heads are there already, and only the attention itself is run;
     for recurrence, a GRU of the full width over the tokens. Inputs and parameters want a gradient.
     """
-    if kind not in KINDS:
-        raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         query, key, value = (torch.randn(1, HEADS, n, width // HEADS, requires_grad=True) for _ in range(3))
@@ -310,8 +302,6 @@ def questions(
     values: int = CARD_VALUES,
 ) -> Questions:
     """`count` sequences, cards and questions at random places; the keys of the cards of a sequence are all different."""
-    if not 1 <= cards <= min(keys, n - 1):
-        raise ValueError(f"expected from 1 to {min(keys, n - 1)} cards of different keys, and a question, got {cards}")
     own_keys = torch.rand(count, keys, generator=generator).argsort(1)[:, :cards]
     own_values = torch.randint(values, (count, cards), generator=generator)
     places = torch.rand(count, n, generator=generator).argsort(1)[:, :cards]
@@ -343,8 +333,6 @@ class Reader(nn.Module):
         rank: int = TASK_RANK,
     ):
         super().__init__()
-        if kind not in TASK_KINDS:
-            raise ValueError(f"expected one of {', '.join(TASK_KINDS)}, got {kind!r}")
         self.keys, self.values = nn.Embedding(keys, dim), nn.Embedding(values + 1, dim)
         self.front = nn.Parameter(torch.randn(TASK_GLOBAL, dim))
         self.answer = nn.Linear(dim, values)

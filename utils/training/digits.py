@@ -19,7 +19,6 @@ from utils.training.self_attention import seed_list
 
 SIDE, PATCH, CLASSES = 8, 2, 10
 PATCHES = (SIDE // PATCH) ** 2
-POSITIONS = ("learned", "sinusoidal", "none")
 HELD_OUT = 360  # a fifth of the 1797 images
 SPLIT_SEED = 8
 
@@ -48,8 +47,6 @@ def digit_images() -> Digits:
 
 def patches(images: Tensor, size: int = PATCH) -> Tensor:
     """(b, side, side) to (b, patches, size²): row by row from the top left, and so the pixels in each patch."""
-    if images.size(-1) % size or images.size(-2) % size:
-        raise ValueError(f"expected patches that fill an image of {tuple(images.shape[-2:])}, got a size of {size}")
     rows = images.unflatten(-2, (-1, size)).unflatten(-1, (-1, size))  # (b, down, size, across, size)
     return rows.transpose(-3, -2).flatten(-2).flatten(-3, -2)
 
@@ -68,8 +65,6 @@ class PatchClassifier(nn.Module):
         size: int = PATCH,
     ):
         super().__init__()
-        if positions not in POSITIONS:
-            raise ValueError(f"expected positions of {', '.join(POSITIONS)}, got {positions!r}")
         self.size, count = size, (SIDE // size) ** 2
         self.enter = nn.Linear(size**2, dim)
         self.positions = LearnedPositions(count, dim) if positions == "learned" else None

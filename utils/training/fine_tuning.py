@@ -22,7 +22,6 @@ from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, m
 from utils.training.baselines import bag_of_words, logistic_regression
 from utils.training.keep import kept
 from utils.training.pretraining import (
-    SHARES,
     Asked,
     Corpus,
     corpus,
@@ -231,8 +230,6 @@ class Setting:
 
 def setting(task: str, pretraining: dict | None = None, longest: int = LONGEST) -> Setting:
     """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each with its own pieces."""
-    if task not in TASKS:
-        raise ValueError(f"expected a task of {', '.join(TASKS)}, got {task!r}")
     if pretraining is None:
         pretrained = stored_encoder()
         text = in_pieces(Subwords.from_text(pretrained["subwords"]), pretrained["length"])
@@ -405,7 +402,7 @@ def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> f
     pieces = len(text.subwords)
     part = Corpus(text.subwords, text.train, text.held_out[:fragments])
     counts = text.train.bincount(minlength=pieces).float()
-    return held_out_losses(body, "masked", part, Asked(pieces, SHARES["masked"]).masked, counts)[0]
+    return held_out_losses(body, part, Asked("masked", pieces), counts)[0]
 
 
 SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

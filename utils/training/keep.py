@@ -17,7 +17,6 @@ What a kept function must be:
 
 import contextlib
 import dataclasses
-import enum
 import functools
 import getpass
 import hashlib
@@ -49,7 +48,7 @@ class NotKeepable(TypeError):
     """An argument or result that a kept function cannot have; the message says what to use instead."""
 
 
-# --- the decorator ----------------------------------------------------------------------------------------------
+# The decorator
 
 
 def kept(function: Callable | None = None, *, reads: Iterable[str | Path] | Callable | None = None) -> Callable:
@@ -106,10 +105,8 @@ def _train(function: Callable, bound: inspect.BoundArguments, arguments: str) ->
 
 
 def _in_words(seconds: float) -> str:
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
     if seconds < 99.5:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
@@ -127,7 +124,7 @@ def _fixed_randomness() -> Iterator[None]:
         torch.random.set_rng_state(before[2])
 
 
-# --- the key ----------------------------------------------------------------------------------------------------
+# The key
 
 
 def _key(function: Callable, modules: dict[str, Path], arguments: str, data: list[Path]) -> str:
@@ -184,33 +181,22 @@ def _arguments_hash(function: Callable, bound: inspect.BoundArguments) -> str:
 def _canonical(value) -> str:
     """A text that two equal arguments share and two different ones do not; the type is part of it."""
     kind = type(value)
-    if value is None or kind in (bool, int, str, bytes):
+    if value is None or kind in (bool, int, str, range):
         return f"{kind.__name__}:{value!r}"
-    if kind in (float, complex):
-        parts = (value,) if kind is float else (value.real, value.imag)
-        return f"{kind.__name__}:{' '.join(part.hex() for part in parts)}"
+    if kind is float:
+        return f"float:{value.hex()}"
     if kind in (list, tuple):
         return f"{kind.__name__}[{_joined(map(_canonical, value))}]"
-    if kind in (set, frozenset):
-        return f"{kind.__name__}[{_joined(sorted(map(_canonical, value)))}]"
     if kind is dict:  # in its own order: a function may well depend on it
         return f"dict[{_joined(f'{_canonical(key)}={_canonical(item)}' for key, item in value.items())}]"
-    if isinstance(value, torch.Tensor):
-        return _canonical_tensor(value)
-    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
-        data = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"{kind.__name__} {value.dtype.str} {value.shape} {data}"
-    if isinstance(value, torch.dtype | torch.device | range | slice):
-        return f"{kind.__name__}:{value!r}"
-    if isinstance(value, enum.Enum):
-        return f"{kind.__module__}.{kind.__qualname__}.{value.name}"
+    if kind is torch.Tensor and value.layout == torch.strided:
+        plain = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        return f"Tensor {value.dtype} {tuple(value.shape)} {hashlib.sha256(plain).hexdigest()}"
     if isinstance(value, Path):
         return f"path:{value.as_posix()}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = (f"{field.name}={_canonical(getattr(value, field.name))}" for field in dataclasses.fields(value))
         return f"{kind.__module__}.{kind.__qualname__}[{_joined(fields)}]"
-    if inspect.isfunction(value) or inspect.isclass(value):
-        return _canonical_code(value)
     raise NotKeepable(
         f"expected numbers, strings, tensors, or lists, tuples, dicts and dataclasses of them, got {kind.__name__}; "
         "pass what it is made from (a seed, sizes, a name) instead of the object"
@@ -221,31 +207,12 @@ def _joined(parts: Iterable[str]) -> str:
     return " ".join(f"{len(part)}:{part}" for part in parts)
 
 
-def _canonical_tensor(value: torch.Tensor) -> str:
-    if value.layout != torch.strided or value.is_quantized:
-        raise NotKeepable(f"expected a dense tensor, got {value.layout}; pass it as dense")
-    plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    data = hashlib.sha256(plain.view(torch.uint8).numpy().tobytes()).hexdigest()
-    return f"{type(value).__name__} {value.dtype} {tuple(value.shape)} {value.requires_grad} {data}"
-
-
-def _canonical_code(value) -> str:
-    """A function or class as an argument: its name, and the code behind it."""
-    if "<" in value.__qualname__:
-        raise NotKeepable(f"expected a function or class with a name of its own, got {value.__qualname__}")
-    if value.__module__.partition(".")[0] in sys.stdlib_module_names | {"torch", "numpy"}:
-        return f"{value.__module__}.{value.__qualname__}"
-    modules, _ = _modules_of(value)
-    return f"{value.__module__}.{value.__qualname__} {fingerprint.digest(*fingerprint.code_parts(modules))}"
-
-
-# --- what is stored ---------------------------------------------------------------------------------------------
+# What is stored
 
 
 def _packed(result, seconds: float, name: str) -> bytes:
-    _check_result(result, f"the result of {name}")
     stream = io.BytesIO()
-    torch.save({"result": _compact(result), "seconds": seconds}, stream)
+    torch.save({"result": _compact(result, f"the result of {name}"), "seconds": seconds}, stream)
     return stream.getvalue()
 
 
@@ -254,45 +221,22 @@ def _unpacked(payload: bytes) -> tuple[object, float]:
     return content["result"], content["seconds"]
 
 
-def _check_result(value, place: str, around: tuple[int, ...] = ()) -> None:
+def _compact(value, place: str):
+    """The value, if it can be stored. A small view into a large tensor would be stored with all of it, so it is copied."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
-        return
-    if kind is torch.Tensor:
-        if value.requires_grad:
-            raise NotKeepable(f"{place} is a tensor with a gradient graph; return it with .detach()")
-        return
-    if id(value) in around:
-        raise NotKeepable(f"{place} contains itself")
-    around = (*around, id(value))
-    if kind in (list, tuple):
-        for index, item in enumerate(value):
-            _check_result(item, f"{place}[{index}]", around)
-    elif kind is dict:
-        for key, item in value.items():
-            _check_result(key, f"a key of {place}", around)
-            _check_result(item, f"{place}[{key!r}]", around)
-    else:
-        advice = {"ndarray": "use torch.from_numpy", "Parameter": "use .detach()", "Size": "use tuple()"}
-        fix = advice.get(
-            kind.__name__, "use float() or int()" if isinstance(value, np.generic) else "return its numbers"
-        )
-        raise NotKeepable(
-            f"{place} is of type {kind.__module__}.{kind.__name__}; kept results are numbers, strings, None, tensors, "
-            f"and lists, tuples and dicts of them: {fix}"
-        )
-
-
-def _compact(value):
-    """A small view into a large tensor would be stored with all of it: copy such views."""
-    if isinstance(value, torch.Tensor):
+        return value
+    if kind is torch.Tensor and not value.requires_grad:
         whole = value.untyped_storage().nbytes()
         return value.clone() if whole > value.numel() * value.element_size() else value
-    if isinstance(value, list | tuple):
-        return type(value)(_compact(item) for item in value)
-    if isinstance(value, dict):
-        return {key: _compact(item) for key, item in value.items()}
-    return value
+    if kind in (list, tuple):
+        return kind(_compact(item, f"{place}[{index}]") for index, item in enumerate(value))
+    if kind is dict:
+        return {_compact(key, f"a key of {place}"): _compact(item, f"{place}[{key!r}]") for key, item in value.items()}
+    raise NotKeepable(
+        f"{place} is of type {kind.__module__}.{kind.__name__}; kept results are numbers, strings, None, tensors without "
+        "a gradient, and lists, tuples and dicts of them"
+    )
 
 
 def _store(payload: bytes, entry: Path) -> None:
@@ -336,7 +280,7 @@ def _alone(entry: Path) -> Iterator[None]:
         lock.release()
 
 
-# --- where it is stored -----------------------------------------------------------------------------------------
+# Where it is stored
 
 
 def cache_folder() -> Path:

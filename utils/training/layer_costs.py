@@ -97,8 +97,6 @@ def _of_depth(kind: str, depth: int, length: int, width: int) -> Callable[[Tenso
         "convolution": lambda: Convolutions(1, width, KERNEL),
         "dense": lambda: Dense(length, width),
     }
-    if kind not in makers:
-        raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind!r}")
     layers = [makers[kind]().double() for _ in range(depth)]
 
     def stack(x: Tensor) -> tuple[Tensor, None]:

@@ -151,10 +151,6 @@ def train(
     Each seed has a random generator of its own, for its order of questions and its blanks. What is left of an epoch after
     whole batches waits for another epoch's order.
     """
-    if len(seeds) != len(model.tables):
-        raise ValueError(f"expected one seed for each of {len(model.tables)} networks, got {len(seeds)}")
-    if not 0 < batch <= len(stories):
-        raise ValueError(f"expected a batch between 1 and {len(stories)} questions, got {batch}")
     by_number = numbered(stories, model)
     generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
     plan = rates(linear_start, epochs)

@@ -68,10 +68,6 @@ def in_pieces(subwords: Subwords, length: int = LENGTH, texts: int | None = None
     found = _texts()
     held_out = _stream(subwords, found.validation[:texts])
     whole = (len(held_out) - 1) // length
-    if whole < 1:
-        raise ValueError(
-            f"expected at least {length + 1} pieces of validation text, got {len(held_out)}; take more texts"
-        )
     # Each fragment begins with the last piece of the one before: a causal model predicts every piece but the first once.
     held_out = held_out[: whole * length + 1].unfold(0, length + 1, length)
     return Corpus(subwords, _stream(subwords, found.train[:texts]), held_out)
@@ -156,33 +152,50 @@ def _in_parts(total: int, parts: int, generator: torch.Generator | None) -> list
 # Three objectives
 
 
-class Asked:
-    """What one objective asks about fragments (b, length + 1): logits and targets of the places in question, both in a row."""
-
-    def __init__(self, pieces: int, share: float, span: float = SPAN):
-        self.pieces, self.share, self.span = pieces, share, span
-
-    def masked(self, model: MaskedLM, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        fragments = fragments[:, :-1]
-        real = torch.ones_like(fragments, dtype=torch.bool)
-        inputs, targets, chosen = mask_tokens(fragments, real, MASK, self.pieces, self.share, generator)
-        # Only the chosen places go through the output layer, the dearest of all.
-        return model.scores(model.vectors(inputs)[chosen]), targets[chosen]
-
-    def causal(self, model: CausalLM, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return model(fragments[:, :-1]).flatten(0, 1), fragments[:, 1:].flatten()
-
-    def spans(self, model: Transformer, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        pairs = [corrupt_spans(one[:-1], GAPS, self.share, self.span, generator) for one in fragments]
-        source, target = (torch.stack(side) for side in zip(*pairs, strict=True))
-        started = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)
-        return model(source, None, started)[0].flatten(0, 1), target.flatten()
-
-
 OBJECTIVES = ("masked", "causal", "spans")
-# The share of the pieces that are asked about. The first papers hid 15 %, and had days of training; within a minute a model learns
-# more if it is asked more often.
+# The fraction of tokens that are predicted. BERT masked 15 %, and trained for days; within a minute a model learns more if it
+# predicts more tokens per step.
 SHARES = {"masked": 0.3, "causal": 1.0, "spans": 0.5}
+
+
+class Asked:
+    """Inputs and targets of one pretraining objective. Called: logits (k, pieces) and targets (k,) of fragments (b, length + 1).
+
+    `draw` and `scores` are the two halves of a call, for a batch that several workers share: all draw the same masks, and each
+    computes the logits of its own rows.
+    """
+
+    def __init__(self, objective: str, pieces: int, share: float | None = None, span: float = SPAN):
+        self.objective, self.pieces, self.span = one_of("objective", objective, OBJECTIVES), pieces, span
+        self.share = SHARES[objective] if share is None else share
+
+    def __call__(self, model: nn.Module, fragments: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return self.scores(model, *self.draw(fragments, generator))
+
+    def draw(self, fragments: Tensor, generator: torch.Generator) -> tuple[list[Tensor], Tensor]:
+        """The inputs of the model, one or two (b, n), and targets (b, m), `NOT_ASKED` where nothing is predicted."""
+        numbers = fragments[:, :-1]
+        if self.objective == "causal":
+            return [numbers], fragments[:, 1:]
+        if self.objective == "masked":
+            real = torch.ones_like(numbers, dtype=torch.bool)
+            inputs, targets, _ = mask_tokens(numbers, real, MASK, self.pieces, self.share, generator)
+            return [inputs], targets
+        pairs = [corrupt_spans(one, GAPS, self.share, self.span, generator) for one in numbers]
+        source, target = (torch.stack(side) for side in zip(*pairs, strict=True))
+        return [source, torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)], target
+
+    def scores(self, model: nn.Module, inputs: Sequence[Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits (k, pieces) and targets (k,) of the tokens that are predicted."""
+        if self.objective == "spans":
+            source, started = inputs
+            return model(source, None, started)[0].flatten(0, 1), targets.flatten()
+        if self.objective == "causal":
+            return model(*inputs).flatten(0, 1), targets.flatten()
+        chosen = targets != NOT_ASKED
+        # Only the chosen positions go through the output layer, the most expensive of all.
+        return model.scores(model.vectors(*inputs)[chosen]), targets[chosen]
+
 
 # Arguments of `pretrain`: what a lesson has time for, with all three; what a minute each gives; and the encoder to fine-tune.
 _SMALL = {"layers": 2, "dim": 96, "hidden": 384, "rate": 6e-3}
@@ -255,7 +268,7 @@ def pretrain(
         "layers": layers,
         "dropout": dropout,
     }
-    asked = getattr(Asked(len(text.subwords), SHARES[objective] if share is None else share, span), objective)
+    asked = Asked(objective, len(text.subwords), share, span)
     counts = text.train.bincount(minlength=len(text.subwords)).float()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -267,7 +280,7 @@ def pretrain(
             model, asked, text.train, length, batch, lambda step: rate_at(step, steps, rate, warmup), steps, decay, seed
         )
         seconds = time.process_time() - started
-    held_out, unigram = held_out_losses(model, objective, text, asked, counts)
+    held_out, unigram = held_out_losses(model, text, asked, counts)
     return {
         "objective": objective,
         "seed": seed,
@@ -290,7 +303,7 @@ def pretrain(
 
 def _train(
     model: nn.Module,
-    asked: Callable,
+    asked: Asked,
     text: Tensor,
     length: int,
     batch: int,
@@ -324,9 +337,7 @@ def is_text(targets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def held_out_losses(
-    model: nn.Module, objective: str, text: Corpus, asked: Callable, counts: Tensor, seed: int = 0
-) -> tuple[float, float]:
+def held_out_losses(model: nn.Module, text: Corpus, asked: Asked, counts: Tensor, seed: int = 0) -> tuple[float, float]:
     """The model's loss and the unigram's on the same places of the held-out text, names of gaps left out.
 
     Every call takes out the same pieces.
@@ -337,7 +348,7 @@ def held_out_losses(
     number = 0
     for fragments in text.held_out.split(TOGETHER):
         logits, targets = asked(model, fragments, generator)
-        if objective == "spans":
+        if asked.objective == "spans":
             told = is_text(targets)
             logits, targets = logits[told], targets[told]
         total[0] += F.cross_entropy(logits, targets, reduction="sum")

@@ -18,10 +18,6 @@ def recurrent_layer(kind: str, inputs: int, width: int, keep: float = 0.0, seed:
 
     A plain tanh cell has no such gate, and refuses.
     """
-    if kind not in LAYERS:
-        raise ValueError(f"expected one of {', '.join(LAYERS)}, got {kind!r}")
-    if kind == "tanh" and keep:
-        raise ValueError("expected keep=0 for a plain cell: it has no gate that could keep anything")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = LAYERS[kind](inputs, width, batch_first=True)
@@ -59,10 +55,6 @@ class Convolutions(nn.Module):
     def __init__(self, layers: int, width: int, kernel: int = 3, dilations: Sequence[int] | None = None):
         super().__init__()
         dilations = [1] * layers if dilations is None else list(dilations)
-        if len(dilations) != layers:
-            raise ValueError(f"expected one dilation for each of {layers} layers, got {len(dilations)}")
-        if kernel % 2 == 0:
-            raise ValueError(f"expected an odd kernel, so that the middle is a place, got {kernel}; try {kernel + 1}")
         self.layers = nn.ModuleList(
             nn.Conv1d(width, width, kernel, padding=step * (kernel // 2), dilation=step) for step in dilations
         )

@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from utils.models.attention import attend
 from utils.models.positions import PastTheTable
-from utils.models.self_attention import POSITIONS, Block, FeedForward, SelfAttention, SequenceClassifier
+from utils.models.self_attention import Block, FeedForward, SelfAttention, SequenceClassifier
 from utils.training.keep import kept
 
 # Why the scores are divided by a root
@@ -172,8 +172,6 @@ def order_sequences(
     """Sequences with one A and one B among other letters: tokens (count, longest), real (count, longest) bool, False =
     padding, and the class (count,): 1 if A stands before B. Half of them do. Half of them have the longest length, so that the
     last positions are not rare."""
-    if not 2 <= shortest <= longest:
-        raise ValueError(f"expected lengths of at least 2, the shortest first, got {shortest} to {longest}")
     lengths = torch.randint(shortest, longest + 1, (count, 1), generator=generator)
     lengths = torch.where(torch.rand(count, 1, generator=generator) < 0.5, longest, lengths)
     tokens = torch.randint(2, LETTERS, (count, longest), generator=generator)
@@ -214,8 +212,6 @@ def train_order(
     means that the model refuses; by_shift (shifts, s), the accuracy at `length` when the positions do not start at 0 but at so
     many; loss (steps, s); parameters, the number of them; refusal, what a model said that refused.
     """
-    if kind not in POSITIONS:
-        raise ValueError(f"expected positions of {', '.join(POSITIONS)}, got {kind!r}")
     seeds, shortest = seed_list(seeds), min(SHORTEST, length)
 
     def make() -> nn.Module:
@@ -303,21 +299,15 @@ def linearity(n: int = 6, dim: int = 8, seed: int = 0) -> dict[str, float]:
     }
 
 
-VISIBLE = ("marks", "all")
-
-
 class MarkReader(nn.Module):
     """A reading token looks at bits, two of which are marked; does one of them differ from the other?
 
-    bits (b, n) of 0 and 1, marked (b, n) bool. visible: "marks", the reading token may look at the two marked bits only; "all",
-    it may look at every bit and must find the marks itself. `hidden=0` leaves the feed-forward layer out.
+    bits (b, n) of 0 and 1, marked (b, n) bool. The reading token attends to the two marked bits only. `hidden=0` leaves the
+    feed-forward layer out.
     """
 
-    def __init__(self, dim: int = 16, hidden: int = 64, visible: str = "marks"):
+    def __init__(self, dim: int = 16, hidden: int = 64):
         super().__init__()
-        if visible not in VISIBLE:
-            raise ValueError(f"expected visible of {' or '.join(VISIBLE)}, got {visible!r}")
-        self.visible = visible
         self.table = nn.Embedding(2, dim)
         self.mark = nn.Parameter(torch.randn(dim))
         # From zero, so that training starts with equal weights. From a random start most seeds first learn to look at one kind
@@ -329,8 +319,7 @@ class MarkReader(nn.Module):
         """Logits (b, 2) and the reading token's weights (b, n) on the bits."""
         x = self.table(bits) + marked.unsqueeze(-1) * self.mark
         reader = self.reader.expand(*x.shape[:-2], 1, x.size(-1))
-        seen = marked if self.visible == "marks" else torch.ones_like(marked)
-        seen = torch.cat([torch.zeros_like(seen[..., :1]), seen], -1)  # the reader does not look at itself
+        seen = torch.cat([torch.zeros_like(marked[..., :1]), marked], -1)  # the reader does not attend to itself
         x, weights = self.block(torch.cat([reader, x], -2), seen.unsqueeze(-2))
         return self.answer(x[..., 0, :]), weights[..., 0, 1:]
 
@@ -357,7 +346,6 @@ def train_marks(
     feed_forward: bool,
     seeds: int | Sequence[int] = 5,
     *,
-    visible: str = "marks",
     n: int = 8,
     dim: int = 16,
     steps: int = 200,
@@ -367,11 +355,11 @@ def train_marks(
     """Do the two marked bits differ? With and without the feed-forward layer. Returns accuracy (s,) on fresh sequences,
     loss (steps, s) and parameters, the number of them.
 
-    Where only the marks are visible, attention alone cannot be right more often than 75 %: what the reading token finds for
+    Attention alone cannot be right more often than 75 %: what the reading token finds for
     one 0 and one 1 lies on the line between what it finds for two of each, and a linear answer cannot single out the middle.
     """
     seeds = seed_list(seeds)
-    model, parameters = stacked(lambda: MarkReader(dim, 4 * dim if feed_forward else 0, visible), seeds)
+    model, parameters = stacked(lambda: MarkReader(dim, 4 * dim if feed_forward else 0), seeds)
 
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         return marked_bits(count, n, generator)
@@ -380,7 +368,6 @@ def train_marks(
     *inputs, classes = all_four(*draw(500, torch.Generator().manual_seed(TEST_SEED))[:2])
     return {
         "feed_forward": feed_forward,
-        "visible": visible,
         "seeds": seeds,
         "accuracy": accuracy_together(model, parameters, tuple(inputs), classes),
         "loss": loss,

@@ -16,8 +16,6 @@ from utils.training.translation import TRAINING_PAIRS, pairs_and_words
 
 def neighbour_counts(sentences: Sequence[Sequence[str]], vocabulary: TokenVocabulary, window: int) -> Tensor:
     """(words, words): how often the second word stands at most `window` places from the first."""
-    if window < 1:
-        raise ValueError(f"expected a window of at least one word, got {window}")
     first, second = [], []
     for sentence in sentences:
         numbers = vocabulary.numbers(sentence)

@@ -44,8 +44,6 @@ CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the 
 def paper_rate(step: int, dim: int, warmup: int) -> float:
     """The learning rate of step 1, 2, ... in Vaswani et al. (2017): up in a straight line for `warmup` steps, then down as one
     over the root of the step."""
-    if step < 1:
-        raise ValueError(f"expected steps counted from 1, got {step}")
     return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 

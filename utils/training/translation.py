@@ -30,7 +30,6 @@ from utils.training.metrics import (
     right,
 )
 
-KINDS = ("none", "dot", "multiplicative", "additive")
 TRAINING_PAIRS, STEPS, BATCH, WIDTH = 20_000, 1800, 64, 128
 RATE, WARMUP, LARGEST_GRADIENT = 6e-3, 0.05, 1.0
 # What a lesson has time for, as arguments of `train_translation`: smaller, with more but cheaper steps.
@@ -99,9 +98,7 @@ def train(
     optimizer = torch.optim.AdamW(model.parameters(), betas=betas, weight_decay=decay, fused=True)
     losses = torch.zeros(steps)
     for step in range(steps):
-        batch = next(stream, None)
-        if batch is None:
-            raise ValueError(f"expected {steps} batches, one for each step, got {step}")
+        batch = next(stream)
         logits = model(batch.source, batch.source_mask, batch.target_in)[0]
         loss = word_loss(logits, batch.target_out, smoothing)
         optimizer.zero_grad()
@@ -143,8 +140,6 @@ def train_translation(
     same batches in the same order. Returns what `scores` gives, the same for the pairs longer than any in training as
     "longer", loss (steps,), the number of parameters, seconds of training, and what `restore` needs.
     """
-    if kind not in KINDS:
-        raise ValueError(f"expected one of {', '.join(KINDS)}, got {kind!r}")
     data, english, french = pairs_and_words(pairs)
     settings = {
         "source_words": len(english),
@@ -288,28 +283,10 @@ def scores(translator: Translator, pairs: Sequence[Pair]) -> dict:
 MEASURES = ("exact", "bleu", "alignment_error", "parameters", "seconds")
 
 
-def ladder_row(name: str, translator: Translator, pairs: Sequence[Pair], *, parameters: int, seconds: float) -> dict:
-    """One row of the ladder for any model: name, exact, bleu, alignment_error, parameters, seconds (of training)."""
-    measured = scores(translator, pairs) | {"parameters": parameters, "seconds": seconds}
-    return {"name": name} | {measure: measured[measure] for measure in MEASURES}
-
-
 def spread(rows: Sequence[dict]) -> dict:
     """Rows of one model with different seeds as one row: each measure as {"median", "least", "most"}, None if not measured."""
-    names = {row["name"] for row in rows}
-    if len(names) != 1:
-        raise ValueError(f"expected rows of one model, got {', '.join(sorted(names)) or 'none'}")
-    found = {"name": names.pop(), "seeds": len(rows)}
+    found = {"name": rows[0]["name"], "seeds": len(rows)}
     for measure in MEASURES:
         values = [row[measure] for row in rows]
         found[measure] = None if None in values else over_seeds(values)
     return found
-
-
-def ladder(kinds: Sequence[str] = KINDS, seeds: Sequence[int] = (0, 1, 2), **settings) -> list[dict]:
-    """The rows of lesson 03, one per kind, over the seeds; `settings` as in `train_translation`."""
-    rows = []
-    for kind in kinds:
-        results = [train_translation(kind, seed, **settings) for seed in seeds]
-        rows.append(spread([{"name": kind} | {one: result[one] for one in MEASURES} for result in results]))
-    return rows

@@ -138,8 +138,6 @@ def cosines(vectors: Tensor) -> Tensor:
 
 def sense_layers(real: PretrainedEncoder, first: Sense, second: Sense) -> list[SenseLayer]:
     """How alike the vectors of one word in two senses are, layer after layer; a sentence is never compared with itself."""
-    if first.word != second.word:
-        raise ValueError(f"expected two senses of one word, got {first.word!r} and {second.word!r}")
     many = len(first.sentences)
     alike = cosines(word_vectors(real, first.sentences + second.sentences, first.word))
     pairs = torch.ones_like(alike[0]).triu(1).bool()
@@ -246,8 +244,6 @@ def pronoun_looks(real: PretrainedEncoder, riddles: Sequence[Riddle]) -> Pronoun
 
 def looks_from(hidden: Hidden, words: Sequence[str]) -> Tensor:
     """Where its word, one for each sentence, looks: (sentences, layers, heads, pieces); each row sums to one."""
-    if hidden.weights is None:
-        raise ValueError("expected hidden states with weights; ask for need_weights=True")
     places = torch.tensor([place_of(*both) for both in zip(hidden.pieces, words, strict=True)])
     weights = torch.stack(hidden.weights, 1)
     return weights[torch.arange(len(places)), :, :, places]
@@ -314,10 +310,3 @@ def similarity(real: PretrainedEncoder, texts: Sequence[str], others: Sequence[s
     """The cosine of each text with each of the others, (texts, others); without others, of the texts among themselves."""
     vectors = real.sentence_vectors(texts)
     return vectors @ (vectors if others is None else real.sentence_vectors(others)).T
-
-
-def most_similar(real: PretrainedEncoder, text: str, texts: Sequence[str], many: int = 3) -> list[tuple[str, float]]:
-    """The texts that are most like the given one, with their cosines, the best first."""
-    (row,) = similarity(real, [text], texts)
-    best = row.topk(min(many, len(texts)))
-    return [(texts[place], cosine) for cosine, place in zip(*map(Tensor.tolist, best), strict=True)]
