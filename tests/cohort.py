@@ -101,7 +101,7 @@ ATTACKS = {
     # forging the verdict
     "replaces the judge": f"""
 import utils.course.checks, utils.course.exercises, utils.course.grading.child as child
-utils.course.checks.judge = utils.course.exercises.judge = lambda *a: ""
+utils.course.checks.judge_with_kind = utils.course.exercises.judge_with_kind = lambda *a: ("", "")
 utils.course.exercises._verdict = child._verdict = lambda *a: ("passed", "fine")
 {WRONG}""",
     "replaces the tasks": f"""

@@ -15,12 +15,12 @@ import re
 import pytest
 
 BROWSER = "tests/browser/"
-LONG = ("tests/test_zoo.py", "notebooks/exercises/", "tests/test_draw_")  # half a minute or so; all others are shorter
+LONG = ("tests/test_bank.py", "notebooks/exercises/", "tests/test_draw_")  # half a minute or so; all others are shorter
 LECTURE = re.compile(r"notebooks/\d\d_\w+\.ipynb")
-# The lesson in the brackets of a test's name: of a page, "[03_sequence_to_sequence-dark]"; of an answer, "[3.7-12]".
+# The lesson in the brackets of a test's name: of a page, "[03_sequence_to_sequence-dark]"; of an exercise, "[3.7]".
 LESSON = {
     re.compile(rf"{BROWSER}test_\w+\.py"): re.compile(r"\[(\d\d)_\w+"),
-    re.compile(r"tests/test_zoo\.py"): re.compile(r"\[(\d+)\.\d+"),
+    re.compile(r"tests/test_bank\.py"): re.compile(r"\[(\d+)\.\d+"),
 }
 
 

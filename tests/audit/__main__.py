@@ -20,7 +20,7 @@ from pathlib import Path
 
 from utils.course.timing import machine
 
-PARTS = ("mutants", "answers", "grading", "assignment", "machines", "versions", "reproducible", "pages")
+PARTS = ("verdicts", "mutants", "answers", "grading", "assignment", "machines", "versions", "reproducible", "pages")
 RESULTS = Path(__file__).with_name("results")
 
 

@@ -1,7 +1,7 @@
 """Every lecture with other right answers in the place of its solutions: what a check accepts must carry the cells that follow.
 
 An accepted answer stays in the student's notebook, and later cells call it: with a batch of another size, in another dtype, in
-training. Each run takes another right answer of every exercise, from the zoo and from the styles that the mutants bring along,
+training. Each run takes another right answer of every exercise, from the bank and from the styles that the mutants bring along,
 until each has stood in its place once.
 """
 
@@ -13,16 +13,16 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 
 import torch
 
+from tests.bank import answers_to
 from tests.mutants.judging import Mutant, said_of
 from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.wrappers import REAL, over, wrapped
 from utils.course.build import HERE
-from utils.course.exercises import Handle, exercises_of, find
+from utils.course.exercises import PASSED, Handle, exercises_of
 from utils.course.places import ROOT
 
 PATIENCE = 1800
@@ -36,7 +36,6 @@ def run(lessons: list[str] | None = None) -> list[dict]:
 
 def right_answers(exercise_id: str) -> list:
     """All right answers but the lesson's own; those with results in float64 too, where the check accepts them."""
-    zoo = import_module(f"tests.zoo.lesson{find(exercise_id).lesson}").ZOO[exercise_id]
     solution = solution_of(exercise_id)
     wide = [
         Mutant(exercise_id, "results in float64", functools.partial(wrapped, solution, method, in_float64))
@@ -44,7 +43,7 @@ def right_answers(exercise_id: str) -> list:
         if method != "__init__"
     ]
     styles = [*styles_of(exercise_id)[1:], *(mutant for mutant in wide if not said_of(mutant))]
-    return [*zoo.right, *(style.make() for style in styles)]
+    return [*(entry.build() for entry in answers_to(exercise_id, PASSED)), *(style.make() for style in styles)]
 
 
 def in_float64(inner):

@@ -2,16 +2,14 @@
 
 Each is run from its first cell to its last; every control of every widget is moved to both ends of its range; what
 somebody meets who has no pointer or cannot see is checked; in the student notebooks an exercise, drawn by lot, gets three
-wrong answers from the zoo and a right one. Pictures of all of it stand on one sheet for each notebook, and
+wrong answers from the bank and a right one. Pictures of all of it stand on one sheet for each notebook, and
 `.cache/audit/pages/index.html` shows the sheets.
 
     python -m tests.audit.pages 01 --form student      this notebook alone
 """
 
 import argparse
-import ast
 import html
-import importlib
 import json
 import os
 import random
@@ -26,6 +24,7 @@ from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser
 from playwright.sync_api import Error as BrowserError
 
+from tests import bank
 from tests.browser import lessons
 from tests.browser.contrast import unreadable
 from tests.browser.ends import to_both_ends
@@ -36,7 +35,6 @@ from utils.course.places import ROOT
 
 FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
-ZOO = ROOT / "tests" / "zoo"
 WRONG_ANSWERS = 3
 SHEET_COLUMNS, SHEET_WIDTH = 5, 460  # pictures side by side, pixels of each
 
@@ -188,56 +186,21 @@ def answer_wrongly(page: Notebook, name: str, own: Path) -> tuple[list[tuple[str
     exercise_id = lot.choice(sorted(stubs))
     index, stub = stubs[exercise_id]
     function = lessons.USE.search(stub)[1]
-    zoo = importlib.import_module(f"tests.zoo.lesson{name[:2]}").ZOO[exercise_id]
-    wrong = [("failed", zoo.wrong[k][0], f"wrong[{k}][0]", zoo.wrong[k][1]) for k in chosen_from(lot, zoo.wrong)]
-    right = lot.randrange(len(zoo.right))
-    tried = [*wrong, ("passed", zoo.right[right], f"right[{right}]", "")]
+    wrong, right = (bank.answers_to(exercise_id, status) for status in ("failed", "passed"))
     pictures, problems = [], []
-    for number, (status, answer, place, part) in enumerate(tried, 1):
-        page.set_source(
-            index, typed(name[:2], exercise_id, function, code_of(name[:2], answer) or f'ZOO["{exercise_id}"].{place}')
-        )
+    for number, entry in enumerate([*lot.sample(wrong, WRONG_ANSWERS), lot.choice(right)], 1):
+        page.set_source(index, f'{entry.code}\n{function} = exercise("{exercise_id}").use(answer)')
         outputs = page.run_cell(index, 120)
         page.page.wait_for_timeout(400)
         words = " ".join("".join(one["data"]["text/plain"]) for one in outputs if "data" in one)
-        if f": {status}" not in words or part not in words:
-            problems.append(
-                f"exercise {exercise_id}, answer {number}: expected {status} and {part!r}, got {words[:200]}"
-            )
+        if f": {entry.verdict}" not in words:
+            problems.append(f"exercise {exercise_id}, {entry.name}: expected {entry.verdict}, got {words[:200]}")
         cell = page.page.locator(".jp-Notebook .jp-Cell").nth(index)
         cell.scroll_into_view_if_needed()
         path = own / f"answer_{number}.png"
         cell.screenshot(path=path)
-        pictures.append((f"exercise {exercise_id}, answer {number}: {status}", path))
+        pictures.append((f"exercise {exercise_id}, answer {number}: {entry.verdict}", path))
     return pictures, problems
-
-
-def typed(number: str, exercise_id: str, function: str, code: str) -> str:
-    """A cell as a student would leave it; helpers that the answer calls are imported."""
-    if not code.startswith(("def ", "class ", "@")):
-        code = f"{function} = {code}"
-    own = re.search(r"^(?:def|class) (\w+)", code, re.MULTILINE)
-    answer = own[1] if own else function
-    return f'from tests.zoo.lesson{number} import *\n\n\n{code}\n\n{function} = exercise("{exercise_id}").use({answer})'
-
-
-def chosen_from(lot: random.Random, wrong: list) -> list[int]:
-    """Places of wrong answers that make different mistakes."""
-    first_of = {part: place for place, (_, part) in reversed(list(enumerate(wrong)))}
-    return sorted(lot.sample(sorted(first_of.values()), WRONG_ANSWERS))
-
-
-def code_of(number: str, answer) -> str:
-    """The code of an answer as it stands in the zoo; nothing if it is made by other code there."""
-    text = (ZOO / f"lesson{number}.py").read_text(encoding="utf-8")
-    name, code = getattr(answer, "__name__", ""), getattr(answer, "__code__", None)
-    found = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if (isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name and node.col_offset == 0)
-        or (isinstance(node, ast.Lambda) and name == "<lambda>" and node.lineno == code.co_firstlineno)
-    ]
-    return ast.get_source_segment(text, found[0]) if len(found) == 1 else ""
 
 
 # Sheets of pictures

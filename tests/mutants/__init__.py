@@ -5,7 +5,7 @@
 - `wrappers.py` changes what goes in and comes out: shifted masks, wrong dtypes, cut gradients, memory of earlier calls.
 - `judging.py` judges them all, many in one process, and survives those that hang or end it.
 - `equivalent.py` lists those that are right answers after all, each with its reason.
-- `styles.py` and `by_hand.py` hold right answers in other styles, which no check may refuse.
+- `styles.py` makes right answers of it, which no check may refuse; tests/bank has those in other words.
 
     python -m tests.mutants 1.5      # which mutants of exercise 1.5 does its check accept?
 """

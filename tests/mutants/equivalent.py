@@ -127,18 +127,18 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`torch.zeros_like(chances)` became `torch.ones_like(chances)`": "every number is written by the scatter",
         "`torch.zeros_like(chances)` became `chances`": "every number is written by the scatter",
     },
-    "7.10": {
+    "8.3": {
         "`for name in start` became `for name in list(start)[::-1]`": "a dict is looked up by its names, not by their order",
     },
-    "8.2": {
+    "9.2": {
         "`torch.arange(-w, 2 * w) - torch.arange(w)[:, None]` became `torch.arange(w)[:, None] - torch.arange(-w, 2 * "
         "w)`": "only the size of the distance counts, not its sign",
     },
-    "8.3": {
+    "9.3": {
         "`project` is shifted along the first axis": "the mixtures come in another order, keys and values alike, and a "
         "weighted sum is the same in any order",
     },
-    "8.4": {
+    "9.4": {
         "`x - x.mean()` became `x + x.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
         "`x - x.mean()` became `x`": "the other factor adds up to 0, so a constant in this one has no effect",
         "`y - y.mean()` became `y + y.mean()`": "the other factor adds up to 0, so a constant in this one has no effect",
@@ -151,7 +151,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         NO_NEGATIVES: "the exercise is about numbers above 0",
         "wrong where the first axis is of size 1": "no line goes through one point alone: its slope is 0 divided by 0",
     },
-    "8.8": {
+    "9.8": {
         "`images.reshape(b, side // size, size, side // size, size)` became `images.reshape(side // size, b, size, side "
         "// size, size)`": "the first two axes are joined again by the second reshape, in the order they have in memory",
     },

@@ -61,11 +61,11 @@ def _builder(solution: Solution, tree) -> Callable[[], object]:
     return lambda: solution.build(tree)
 
 
-def said_of(mutant: Mutant, seed: int = 0) -> str:
+def said_of(mutant: Mutant) -> str:
     """What the check says, "" if it accepts the mutant. In this process; models of mistakes only choose the words."""
     item = copy.copy(find(mutant.exercise_id))
     item.mistakes = []
-    number = zlib.crc32(f"{mutant.exercise_id} {mutant.what} {seed}".encode())
+    number = zlib.crc32(f"{mutant.exercise_id} {mutant.what} 0".encode())
     try:
         answer = mutant.make()
     except Exception as error:  # a mutant that cannot even be defined
@@ -73,25 +73,25 @@ def said_of(mutant: Mutant, seed: int = 0) -> str:
     return judge(answer, item, torch.Generator().manual_seed(number))
 
 
-def judged(mutants: list[Mutant], judge_one: Callable[[Mutant], str] = said_of) -> list[str]:
-    """What the check says of each, in a child process; who hangs or ends the process is caught as well."""
+def judged(mutants: list, judge_one: Callable[..., str] = said_of, patience: float | None = None) -> list[str]:
+    """What `judge_one` says of each, in a child process; one that hangs or ends the process is caught as well."""
     said: list[str] = []
     while len(said) < len(mutants):
-        said += _in_child(mutants[len(said) :], judge_one)
+        said += _in_child(mutants[len(said) :], judge_one, patience or PATIENCE)
     return said
 
 
-def _in_child(mutants: list[Mutant], judge_one: Callable) -> list[str]:
+def _in_child(mutants: list, judge_one: Callable, patience: float) -> list[str]:
     """The answers up to the first mutant that hung or died, with a last one for that."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_the_child(mutants, judge_one, send)
+        _be_the_child(mutants, judge_one, send, patience)
     os.close(send)
     said, rest = [], b""
     try:
         while len(said) < len(mutants):
-            ready, _, _ = select.select([receive], [], [], 2 * PATIENCE)
+            ready, _, _ = select.select([receive], [], [], 2 * patience)
             data = os.read(receive, 65536) if ready else b""
             if not data:
                 return [*said, "It ended the process." if ready else "It did not end."]
@@ -105,7 +105,7 @@ def _in_child(mutants: list[Mutant], judge_one: Callable) -> list[str]:
     return said
 
 
-def _be_the_child(mutants: list[Mutant], judge_one: Callable, send: int) -> None:
+def _be_the_child(mutants: list, judge_one: Callable, send: int, patience: float) -> None:
     try:
         torch.set_num_threads(1)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
@@ -114,7 +114,7 @@ def _be_the_child(mutants: list[Mutant], judge_one: Callable, send: int) -> None
         resource.setrlimit(resource.RLIMIT_AS, (_size() + MEBIBYTES * 2**20, resource.RLIM_INFINITY))
         signal.signal(signal.SIGALRM, _stop)
         for mutant in mutants:
-            os.write(send, json.dumps(_within_time(mutant, judge_one)).encode() + b"\n")
+            os.write(send, json.dumps(_within_time(mutant, judge_one, patience)).encode() + b"\n")
     finally:
         os._exit(0)
 
@@ -128,10 +128,10 @@ def _stop(number, frame):
     raise Stopped
 
 
-def _within_time(mutant: Mutant, judge_one: Callable) -> str:
+def _within_time(mutant, judge_one: Callable, patience: float) -> str:
     """A mutant may catch the request to stop, which is therefore repeated; late is late, whatever it then returns."""
-    end = time.monotonic() + PATIENCE
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE, 0.5)
+    end = time.monotonic() + patience
+    signal.setitimer(signal.ITIMER_REAL, patience, 0.5)
     try:
         said = judge_one(mutant)
     except Stopped:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from tests.mutants.by_hand import BY_HAND
 from tests.mutants.judging import Mutant
 from tests.mutants.solutions import is_class, solution_of
 from tests.mutants.wrappers import REAL, TRUTH, WHOLE, over, wrapped
@@ -13,7 +12,7 @@ from utils.course.exercises import find
 
 
 def styles_of(exercise_id: str) -> list[Mutant]:
-    """The solution with its numbers in another form, and hand-written answers in other styles."""
+    """The solution with its numbers in another form."""
     solution = solution_of(exercise_id)
     found = [Mutant(exercise_id, "as it stands in the lesson", solution.build)]
     for method in solution.methods:
@@ -22,8 +21,6 @@ def styles_of(exercise_id: str) -> list[Mutant]:
         where = f" in `{method}`" if is_class(exercise_id) else ""
         for what, wrap in _styles(exercise_id):
             found.append(Mutant(exercise_id, what + where, functools.partial(wrapped, solution, method, wrap)))
-    for answer in BY_HAND.get(exercise_id, ()):
-        found.append(Mutant(exercise_id, f"`{answer.__name__}`", lambda answer=answer: answer))
     return found
 
 

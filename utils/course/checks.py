@@ -31,6 +31,14 @@ COARSE = (torch.float16, torch.bfloat16)
 class Wrong(Exception):
     """The answer is wrong; the text says how."""
 
+    kind = "specific"  # the message names the misconception
+
+
+class Unexplained(Wrong):
+    """Wrong, in a form that fits any mistake: two values that differ, a shape, an exception."""
+
+    kind = "generic"
+
 
 @dataclass
 class Case:
@@ -77,18 +85,23 @@ class Difference:
 
 def judge(answer, exercise, generator: torch.Generator) -> str:
     """Run the comparison and the properties. Returns "" for a right answer, else what is wrong."""
+    return judge_with_kind(answer, exercise, generator)[0]
+
+
+def judge_with_kind(answer, exercise, generator: torch.Generator) -> tuple[str, str]:
+    """What is wrong, and whether the message is "specific" or "generic"; ("", "") for a right answer."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             compare(answer, exercise, generator)
         except Wrong as wrong:
-            return str(wrong)
+            return str(wrong), wrong.kind
         except BaseException as error:
             pass_on_limits(error)
             compare(exercise.reference, exercise, generator)  # a bug of the course shows here as well, and gets out
             words = error_in_words(type(error).__name__, text_of(error))
-            return f"What it returned cannot be examined ({words}): return ordinary tensors and numbers."
-    return ""
+            return f"What it returned cannot be examined ({words}): return ordinary tensors and numbers.", "generic"
+    return "", ""
 
 
 def compare(answer, exercise, generator: torch.Generator) -> None:
@@ -322,7 +335,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
         return
     if not callable(answer):
         kind = "class" if inspect.isclass(exercise.reference) else "function"
-        raise Wrong(f"Expected a {kind}, got {a_thing(answer)}.")
+        raise Unexplained(f"Expected a {kind}, got {a_thing(answer)}.")
     wanted = inspect.signature(exercise.reference)
     try:
         given = inspect.signature(answer)
@@ -332,7 +345,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
         try:
             given.bind(*case.args, **case.kwargs)
         except TypeError as error:
-            raise Wrong(
+            raise Unexplained(
                 f"It must be callable with the arguments {_plain_signature(wanted, cases)}, "
                 f"but takes {_plain_signature(given)}: {error}. Put the first line back as it was."
             ) from None
@@ -374,6 +387,11 @@ def error_message(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         message += " End with `return`, not by leaving Python."
     return message
+
+
+def worded(error: BaseException | None) -> type[Wrong]:
+    """How to raise what an answer raised: an adapter of the exercise says what is wrong in words of its own."""
+    return Wrong if isinstance(error, Wrong) else Unexplained
 
 
 def _is_the_stub(error: BaseException | None) -> bool:
@@ -691,13 +709,17 @@ def _structure(trials: list[Trial], departures: list[Difference | None], names: 
     found = _smallest(trials, departures, "structure")
     if found:
         trial, wrong = found
-        raise Wrong(join(wrong.message, called_with(trial.case, names, trial.case.note) if wrong.show_call else ""))
+        raise worded(trial.error)(
+            join(wrong.message, called_with(trial.case, names, trial.case.note) if wrong.show_call else "")
+        )
 
 
 def _smallest_failure(trials: list[Trial], departures: list[Difference | None], names: list[str]) -> None:
     trial, wrong = _smallest(trials, departures, "value")
     where_wrong = f" in this case: {trial.case.note}." if trial.case.note else "."
-    raise Wrong(join(wrong.message + where_wrong, called_with(trial.case, names), want_and_got(wrong.want, wrong.got)))
+    raise Unexplained(
+        join(wrong.message + where_wrong, called_with(trial.case, names), want_and_got(wrong.want, wrong.got))
+    )
 
 
 def _smallest(trials, departures, kind: str):
@@ -1055,7 +1077,7 @@ class Guarded:
             value = self._call(self.answer, *args, **kwargs)
         except BaseException as error:
             pass_on_limits(error)
-            raise Wrong(join(error_message(error), self.called_with())) from None
+            raise worded(error)(join(error_message(error), self.called_with())) from None
         self.last = a_thing(value)
         return value
 
@@ -1074,4 +1096,4 @@ def _properties(call: Callable, answer, exercise, generator: torch.Generator) ->
             holds(Guarded(exercise.reference, exercise, call), generator)
             words = error_in_words(type(error).__name__, text_of(error))
             message = f"One of its results cannot be worked with: it is {guarded.last} ({words})."
-            raise Wrong(join(message, guarded.called_with())) from None
+            raise Unexplained(join(message, guarded.called_with())) from None

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from utils.course import places, progress
-from utils.course.checks import Case, Mistake, clone, judge, pass_on_limits
+from utils.course.checks import Case, Mistake, clone, judge_with_kind, pass_on_limits
 from utils.course.isolation import Outcome, error_in_words, run_isolated
 from utils.course.stubs import blanks, is_stub, stub_methods
 from utils.course.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
@@ -131,17 +131,17 @@ def grade(exercise_id: str, answer, in_process: bool | None = None) -> "Result":
     return _result(item, outcome)
 
 
-def _verdict(item: Exercise, answer, generator: torch.Generator) -> tuple[str, str]:
-    """Status and message. Even to look at an answer is done in isolation: an object may answer back."""
+def _verdict(item: Exercise, answer, generator: torch.Generator) -> tuple[str, str, str]:
+    """Status, message and the kind of message. Even to look at an answer is done in isolation: an object may answer back."""
     try:
         state, message = attempted(item, answer)
     except BaseException as error:  # whatever it is, it is no stub
         pass_on_limits(error)
         state, message = "attempted", ""
     if state != "attempted":
-        return state, message
-    wrong = judge(answer, item, generator)
-    return (FAILED, wrong) if wrong else (PASSED, "It does what was asked in every case tried.")
+        return state, message, "generic"
+    wrong, kind = judge_with_kind(answer, item, generator)
+    return (FAILED, wrong, kind) if wrong else (PASSED, "It does what was asked in every case tried.", "")
 
 
 def _result(item: Exercise, outcome: Outcome) -> "Result":
@@ -153,15 +153,15 @@ def _result(item: Exercise, outcome: Outcome) -> "Result":
         return Result(item, FAILED, outcome.in_words(), outcome.printed)
     if not _is_verdict(outcome.value):
         return Result(item, FAILED, "Your code answered in the place of the check.", outcome.printed)
-    status, message = outcome.value
-    return Result(item, status, message, outcome.printed)
+    status, message, kind = outcome.value
+    return Result(item, status, message, outcome.printed, kind=kind)
 
 
 def _is_verdict(value) -> bool:
-    """A status and a message: what came out of the child may have been written there by the answer."""
-    if not isinstance(value, list | tuple) or len(value) != 2:
+    """A status, a message and its kind: what came out of the child may have been written there by the answer."""
+    if not isinstance(value, list | tuple) or len(value) != 3:
         return False
-    return value[0] in (PASSED, FAILED, NOT_ATTEMPTED) and isinstance(value[1], str)
+    return value[0] in (PASSED, FAILED, NOT_ATTEMPTED) and isinstance(value[1], str) and isinstance(value[2], str)
 
 
 UNTIL_THEN = "Until then the lesson goes on with the course's own version."
@@ -205,6 +205,7 @@ class Result:
     message: str
     printed: str = ""
     trouble: str = ""  # one sentence when the progress could not be saved
+    kind: str = "generic"  # of a failure: "specific" if the message names the misconception
 
     @property
     def exercise_id(self) -> str:

@@ -1,0 +1,82 @@
+"""Every answer of the bank gets its verdict and kind of message, and every model of a mistake its own message.
+
+A row for each exercise, and one for all.
+"""
+
+import json
+import zlib
+
+import torch
+
+from tests.bank import Entry, answers_to
+from tests.mutants.judging import judged
+from utils.course.exercises import _verdict, exercises_of, find
+from utils.course.lessons import LESSONS
+
+PATIENCE = 20.0  # seconds for one answer; on a quiet machine none takes a tenth of it
+SAID = 3  # answers that a row names
+
+
+def run() -> list[dict]:
+    rows = [exercise_row(item.id) for lesson in LESSONS for item in exercises_of(lesson.number)]
+    return [*rows, total(rows)]
+
+
+def exercise_row(exercise_id: str) -> dict:
+    found = answers_to(exercise_id)
+    verdicts = judged(found, verdict_on, PATIENCE)
+    other = [
+        f"{entry.name}: expected {' '.join(filter(None, entry.expected))}, got {said}"
+        for entry, said in zip(found, verdicts, strict=True)
+        if not as_expected(entry, said)
+    ]
+    mistakes = list(range(len(find(exercise_id).mistakes)))
+    said = judged([(exercise_id, index) for index in mistakes], message_of_mistake, PATIENCE)
+    foreign = [
+        f"mistake {index + 1}, {mistake.message!r}: got {message!r}"
+        for index, (mistake, message) in enumerate(zip(find(exercise_id).mistakes, said, strict=True))
+        if message != mistake.message
+    ]
+    wrong = other + foreign
+    more = f" and {len(wrong) - SAID} more" if len(wrong) > SAID else ""
+    return {
+        "what": f"exercise {exercise_id}",
+        "ok": bool(found) and not wrong,
+        "said": f"{'; '.join(wrong[:SAID])}{more}" or "every verdict is as it was",
+        "right": sum(entry.verdict == "passed" for entry in found),
+        "wrong": sum(entry.verdict == "failed" for entry in found),
+        "specific": sum(entry.kind == "specific" for entry in found),
+        "mistakes": len(mistakes),
+    }
+
+
+def verdict_on(entry: Entry) -> str:
+    """Status, message and kind as JSON, in this process, on cases that are always the same."""
+    generator = torch.Generator().manual_seed(zlib.crc32(entry.code.encode()))
+    return json.dumps(_verdict(find(entry.exercise), entry.build(), generator))
+
+
+def as_expected(entry: Entry, said: str) -> bool:
+    try:
+        status, _, kind = json.loads(said)
+    except ValueError:  # it hung, or ended the process
+        return False
+    return (status, kind or None) == entry.expected
+
+
+def message_of_mistake(mistake: tuple[str, int]) -> str:
+    exercise_id, index = mistake
+    item = find(exercise_id)
+    return _verdict(item, item.mistakes[index].wrong, torch.Generator().manual_seed(index))[1]
+
+
+def total(rows: list[dict]) -> dict:
+    counts = {name: sum(row[name] for row in rows) for name in ("right", "wrong", "specific", "mistakes")}
+    bad = sum(not row["ok"] for row in rows)
+    share = counts["specific"] / counts["wrong"]
+    return {
+        "what": "all exercises",
+        "ok": not bad,
+        "said": f"{share:.0%} of the wrong answers get a message that names the misconception; exercises not ok: {bad}",
+        **counts,
+    }
