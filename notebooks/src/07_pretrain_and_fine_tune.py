@@ -27,7 +27,7 @@
 # - load published weights into the encoder that you built, and show what its vectors know.
 #
 # **You need** lessons 05 and 06. The last section uses a published model (84 MB to fetch) and film reviews (9 MB); they are fetched on first use, or
-# beforehand by `make boxes`. Symbols and terms: [notation](../docs/notation.md).
+# beforehand by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 import math
@@ -40,8 +40,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from utils.course import board, exercise, lesson, quiz
-from utils.course.box_list import MINILM, REVIEWS
-from utils.course.boxes import fetch_or_say
+from utils.course.downloads import MINILM, REVIEWS, fetch_or_say
 from utils.course.results import Table, ranged, stored
 from utils.data import docstrings, subwords
 from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, merge, word_counts

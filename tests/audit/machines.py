@@ -175,16 +175,16 @@ def no_network(place: Place) -> list[dict]:
     rows = [lab_row("make lab without network", place.probe("lab", before=alone))]
     for number in ("07", "08"):
         tried = place.probe("lesson", number, before=alone)
-        rows.append(lesson_row(f"lesson {number} without network, with what `make boxes` fetched", tried))
+        rows.append(lesson_row(f"lesson {number} without network, with what `make downloads` fetched", tried))
     empty = {"COURSE_BOXES": str(place.root.parent / "no boxes"), "HF_HUB_CACHE": str(place.root.parent / "no hub")}
     for number in ("07", "08"):
         tried = place.probe("lesson", number, before=alone, change=empty)
         rows.append(lesson_row(f"lesson {number} without network and without boxes", tried, may_differ=True))
     fetched = place.run([place.python, "-m", "utils.course.box_list"], alone, empty)
     lines = fetched.said.splitlines()
-    told = [line for line in lines if "connect to the internet once and run `make boxes`" in line]
+    told = [line for line in lines if "connect to the internet once and run `make downloads`" in line]
     ok = fetched.code == 1 and len(told) == 4 and "Traceback" not in fetched.said
-    rows.append({"what": "make boxes without network", "ok": ok, "said": lines[-1] if lines else ""})
+    rows.append({"what": "make downloads without network", "ok": ok, "said": lines[-1] if lines else ""})
     return rows
 
 

@@ -2,8 +2,7 @@
 
 import platform
 
-from utils.course.box_list import MINILM, REVIEWS
-from utils.course.boxes import fetch
+from utils.course.downloads import MINILM, REVIEWS, fetch
 from utils.training.fine_tuning import LABELS
 from utils.training.metrics import over_seeds
 from utils.training.real_tasks import RECIPES, WAYS, frozen_on_tasks, review_sentiment

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.benchmarks.timing import seconds
-from utils.course.box_list import SMOLLM2
-from utils.course.boxes import fetch
+from utils.course.downloads import SMOLLM2, fetch
 from utils.models.gguf import GGUFFile
 from utils.models.llama import FILE, LlamaSizes, PretrainedDecoder, load_smollm2, write
 
