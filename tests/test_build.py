@@ -1,7 +1,6 @@
 """The build: from one source to two notebooks, the same bytes every time, and a sentence for everything wrong."""
 
 import ast
-import json
 import os
 import shutil
 import subprocess
@@ -67,12 +66,6 @@ def source_of(folder: Path, code: str, **options):
     return read_source(shop.source("01_sums"), **options)
 
 
-def measured(shop: Shop, name: str = "01_sums") -> Shop:
-    """As if it had been measured, which saves a run."""
-    timing.record(name, 4, 100, shop.sources)
-    return shop
-
-
 # --- cutting ----------------------------------------------------------------------------------------------------
 
 
@@ -85,15 +78,11 @@ def test_speaker_notes_are_kept_for_the_deck_and_shown_on_no_page(tmp_path):
     assert shown.source == "Prose." and "course" not in shown.metadata
 
 
-def test_the_lecture_is_complete_and_shows_no_markers(tmp_path):
-    cell = lecture_of(source_of(tmp_path, SOLVED)).cells[0]
-    assert "SOLUTION" not in cell.source
-    assert cell.source.split("\n")[3] == "    first = 1  # one"
-
-
-def test_a_function_body_is_cut_to_a_stub_and_its_docstring_stays(tmp_path):
-    cell = student_of(source_of(tmp_path, SOLVED)).cells[0]
-    assert cell.source == (
+def test_the_lecture_is_solved_without_markers_and_the_student_form_has_a_stub_with_its_docstring(tmp_path):
+    source = source_of(tmp_path, SOLVED)
+    (solved,), (stub,) = lecture_of(source).cells, student_of(source).cells
+    assert "SOLUTION" not in solved.source and solved.source.split("\n")[3] == "    first = 1  # one"
+    assert stub.source == (
         "# Exercise 1.1 · sum · easy · 5 min\n"
         "def total():\n"
         '    """Add."""\n'
@@ -264,12 +253,6 @@ def test_the_header_must_agree_with_the_registered_exercise(tmp_path):
             source_of(tmp_path, code, registered=lambda _, wrong=wrong: wrong)
 
 
-def test_an_unknown_lesson_is_named_with_the_known_ones(tmp_path):
-    shop = shop_with(tmp_path, "# %%\n1\n")
-    with pytest.raises(BuildError, match=r"no lesson 09_x: expected notebooks/src/09_x.py; lessons are: 01_sums"):
-        build("09_x", shop=shop)
-
-
 # --- executing --------------------------------------------------------------------------------------------------
 
 
@@ -381,6 +364,8 @@ def built(tmp_path_factory) -> Shop:
     lines = []
     assert build("01_sums", shop=shop, say=lines.append)
     assert "never measured" in lines[0] and "measured" in lines[1] and "executed" in lines[2]
+    entry = timing.read_timings(shop.sources)["01_sums"]
+    assert 0 < entry["seconds"] < 60 and 20 < entry["mebibytes"] < 1000
     return shop
 
 
@@ -403,64 +388,43 @@ def test_a_forced_execution_gives_the_same_bytes(built, tmp_path):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_first_build_measures_and_writes_the_timing_file(built):
-    entry = json.loads((built.sources / "timing.json").read_text(encoding="utf-8"))["01_sums"]
-    assert set(entry) == {"seconds", "mebibytes", "measured", "machine"}
-    assert 0 < entry["seconds"] < 60 and 20 < entry["mebibytes"] < 1000
-
-
-def test_the_built_notebooks_are_in_step_with_their_source(built):
-    assert check_in_sync("01_sums", built) == []
-    assert building.strays(built) == []
-
-
-def _edit_source(shop):
-    path = shop.source("01_sums")
-    path.write_text(path.read_text(encoding="utf-8").replace("# one", "# 1"), encoding="utf-8")
-
-
-def _edit_library(shop):
-    (shop.root / "utils" / "sums.py").write_text("ONE = 2\n", encoding="utf-8")
-
-
-def _edit_script(shop):
-    (shop.root / "utils" / "static" / "view.js").write_text("2", encoding="utf-8")
-
-
-def _edit_timing(shop):
-    timing.record("01_sums", 40, 3000, shop.sources)
-
-
-def _edit_definitions(shop):
+def _edit_definitions(shop, text="# new"):
     folder = shop.root / "utils" / "course" / "lessons"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for package in (folder, folder.parent):
         (package / "__init__.py").write_text("", encoding="utf-8")
-    (folder / "lesson01.py").write_text("# new", encoding="utf-8")
+    (folder / "lesson01.py").write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("edit", [_edit_source, _edit_library, _edit_script, _edit_timing, _edit_definitions])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda shop: shop.source("01_sums").write_text("# %%\n1\n", encoding="utf-8"),
+        lambda shop: (shop.root / "utils/sums.py").write_text("ONE = 2\n", encoding="utf-8"),
+        lambda shop: (shop.root / "utils/static/view.js").write_text("2", encoding="utf-8"),
+        lambda shop: timing.record("01_sums", 40, 3000, shop.sources),
+        _edit_definitions,
+    ],
+    ids=["source", "library", "script", "timing", "definitions"],
+)
 def test_a_change_of_anything_a_lesson_depends_on_makes_it_stale(built, tmp_path, edit):
     shop = copy_of(built, tmp_path)
+    assert check_in_sync("01_sums", shop) == []
     edit(shop)
     sentences = check_in_sync("01_sums", shop)
     assert sentences and all("make notebooks" in sentence for sentence in sentences)
 
 
-def test_a_comment_in_the_library_makes_nothing_stale(built, tmp_path):
+def test_a_comment_counts_in_definitions_which_a_lesson_may_show_but_not_in_the_library(built, tmp_path):
     shop = copy_of(built, tmp_path)
     (shop.root / "utils" / "sums.py").write_text('"""All sums."""\n# the first\nONE = 1\n', encoding="utf-8")
     (shop.root / "utils" / "unused.py").write_text("NEW = 1\n", encoding="utf-8")
     assert check_in_sync("01_sums", shop) == []
-
-
-def test_a_comment_in_the_definitions_counts_because_a_lesson_may_show_it(built, tmp_path):
-    shop = copy_of(built, tmp_path)
-    _edit_definitions(shop)
-    source = building.read_lesson("01_sums", shop)
-    before = building.lesson_key("01_sums", source, shop)
-    (shop.root / "utils" / "course" / "lessons" / "lesson01.py").write_text("# newer", encoding="utf-8")
-    assert building.lesson_key("01_sums", source, shop) != before
+    keys = set()
+    for comment in ("# new", "# newer"):
+        _edit_definitions(shop, comment)
+        keys.add(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
+    assert len(keys) == 2
 
 
 def test_the_data_files_that_a_lesson_names_count(tmp_path):
@@ -485,8 +449,6 @@ def _change(path: Path, edit) -> None:
     [
         ("lecture", lambda nb: nb.cells.pop(), "has 3 cells, its source gives 4"),
         ("lecture", lambda nb: nb.cells[1].update(source="x"), "cell 2 differs from its source in source"),
-        ("lecture", lambda nb: nb.cells[1].metadata.update(tags=[]), "cell 2 differs from its source in metadata"),
-        ("lecture", lambda nb: nb.cells[1].update(id="x"), "cell 2 differs from its source in id"),
         ("lecture", lambda nb: nb.metadata.course.update(key="x"), "changed since it was executed"),
         ("lecture", lambda nb: nb.cells[1].update(execution_count=None), "cell 2 was never executed"),
         ("lecture", lambda nb: [cell.update(outputs=[]) for cell in nb.cells], "no cell has outputs"),
@@ -502,28 +464,21 @@ def test_a_notebook_that_is_not_what_its_source_gives_is_described(built, tmp_pa
     assert words in sentence
 
 
-def test_missing_and_broken_notebooks_are_described(built, tmp_path):
+def test_missing_broken_and_stray_notebooks_are_described(built, tmp_path):
     shop = copy_of(built, tmp_path)
     shop.lecture("01_sums").unlink()
     shop.student("01_sums").write_text("{", encoding="utf-8")
+    (shop.lectures / "Untitled.ipynb").write_text("{}", encoding="utf-8")
     first, second, *_ = check_in_sync("01_sums", shop)
     assert "notebooks/01_sums.ipynb is missing" in first and "cannot be read" in second
-
-
-def test_a_notebook_without_source_is_described(built, tmp_path):
-    shop = copy_of(built, tmp_path)
-    (shop.lectures / "Untitled.ipynb").write_text("{}", encoding="utf-8")
     assert building.strays(shop) == ["notebooks/Untitled.ipynb has no source: delete or rename it"]
 
 
-def test_lessons_are_found_by_number_name_and_path(built):
+def test_lessons_are_found_by_number_name_and_path_and_an_unknown_one_is_a_sentence(built, capsys):
     for name in ("1", "01", "01_sums", "notebooks/src/01_sums.py"):
         assert building._full_name(name, built) == "01_sums"
-
-
-def test_the_command_reports_errors_in_a_sentence(capsys):
     assert building.main(["99_nothing", "--check"]) == 1
-    assert "no lesson 99_nothing" in capsys.readouterr().err
+    assert "no lesson 99_nothing: expected notebooks/src/99_nothing.py; lessons are: 00" in capsys.readouterr().err
 
 
 # --- the card and the timing file -------------------------------------------------------------------------------
@@ -539,14 +494,11 @@ def test_costs_are_rounded_in_words(seconds, mebibytes, words):
 
 
 def test_a_card_says_what_the_lesson_is_and_what_it_costs():
-    lesson = LESSONS[1]
-    entry = {"seconds": 14, "mebibytes": 614, "machine": "2 cores, Python 3.11, torch 2.13"}
-    card = Card(lesson, entry)
-    bundle = card._repr_mimebundle_()
+    lesson, entry = LESSONS[1], {"seconds": 14, "mebibytes": 614, "machine": "2 cores, Python 3.11, torch 2.13"}
+    bundle = Card(lesson, entry)._repr_mimebundle_()
     for text in (bundle["text/plain"], bundle["text/html"]):
         for part in (lesson.number, lesson.title, lesson.question, lesson.builds, "about 15 s and 0.6 GiB"):
             assert part in text
-    assert Card(lesson, entry)._repr_mimebundle_() == bundle
     assert "not measured yet" in repr(Card(lesson, None))
 
 
@@ -650,13 +602,11 @@ def test_a_good_lesson_has_nothing_to_answer_for(tmp_path):
         (lint.too_little_compared, code_cell("1", [lint.COMPARED], text="1"), "1 cells have compared outputs"),
         (lint.too_little_compared, code_cell("1", [lint.COMPARED]), "no text output"),
         (lint.machine_paths, code_cell("1", text="in /home/ada/course/x.py"), "/home/ada/course/x.py"),
-        (lint.machine_paths, code_cell("1", data={"text/html": "<b>/Users/ada/x</b>"}), "/Users/ada/x"),
         (lint.machine_paths, nbformat.v4.new_markdown_cell("look into `/tmp/x`"), "/tmp/x"),
         (lint.images_without_words, nbformat.v4.new_markdown_cell("![](a.png)"), "an image has no alt text"),
         (lint.images_without_words, nbformat.v4.new_markdown_cell('<img src="a.png">'), "<img> has no alt text"),
         (lint.images_without_words, code_cell("1", data={"text/html": '<img alt="" src="a">'}), "<img> has no alt text"),
         (lint.images_without_words, code_cell("1", data={"image/png": "aa", "text/plain": "<Figure size 1x1>"}), "no alt"),
-        (lint.images_without_words, code_cell("1", data={"image/png": "aa"}), "no alt text"),
         (lint.imports_not_in_one_cell, code_cell("x = 1"), "found 0"),
         (lint.imports_not_in_one_cell, code_cell("def f():\n    import os"), None),
     ],
