@@ -139,7 +139,7 @@ def _start_kernel(port: str) -> bool:
     (file,) = [file for home in homes for file in home.glob(f".local/share/jupyter/runtime/kernel-{number}.json")]
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
-    client.start_channels()
+    client.start_channels(hb=False)  # without a heartbeat: a kernel that is still starting does not count as dead
     try:
         client.wait_for_ready(PATIENCE)
     finally:
