@@ -1,5 +1,4 @@
-"""What all tests share: an empty cache, no progress of a real student, one thread, numbers drawn alike in every run, and
-the rules for notebooks."""
+"""What all tests share: an empty cache, no student's progress, one thread, fixed seeds, and the settings of notebooks."""
 
 import os
 import random
@@ -11,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from utils.course.build import KERNEL_SETTINGS
 from utils.course.places import has_home
+from utils.course.source import exercise_of
 
-pytest_plugins = ["utils.course.nbval_rules", "tests.sharing"]
+# In this order, so that no worker is left alone with a long file. Lectures train what the exercises then find cached.
+LONG_FILES = ("notebooks/0", "tests/test_zoo.py", "tests/browser/", "notebooks/exercises/")
 
-_is_worker = "PYTEST_XDIST_WORKER" in os.environ
 _folder = None
 
-if not _is_worker:
+if "PYTEST_XDIST_WORKER" not in os.environ:
     # Set before anything is imported and before workers start, so that all of them share one cache.
     _folder = Path(tempfile.mkdtemp(prefix="course-tests-"))
     os.environ["COURSE_CACHE"] = str(_folder / "kept")
@@ -33,7 +34,14 @@ if not _is_worker:
         os.environ[_variable] = "1"
 
 
-def draw_alike(name: str):
+def pytest_collection_modifyitems(items):
+    def rank(item):
+        return next((rank for rank, start in enumerate(LONG_FILES) if item.nodeid.startswith(start)), len(LONG_FILES))
+
+    items.sort(key=rank)
+
+
+def seed_all(name: str):
     """A test draws the same numbers whichever tests its worker ran before: what fails once fails again."""
     seed = zlib.crc32(name.encode())
     random.seed(seed)
@@ -46,12 +54,36 @@ def draw_alike(name: str):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef):
-    draw_alike(f"{fixturedef.baseid}::{fixturedef.argname}")
+    seed_all(f"{fixturedef.baseid}::{fixturedef.argname}")
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """nbval starts a notebook's kernel here: under the build's settings, with a progress file of its own."""
+    if item.path.suffix != ".ipynb":
+        return (yield)
+    own = Path(os.environ["COURSE_CACHE"]).with_name("progress") / f"{item.path.parent.name}-{item.path.stem}.jsonl"
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**KERNEL_SETTINGS, "COURSE_PROGRESS": str(own)}.items():
+            patch.setenv(name, value)
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    draw_alike(item.nodeid)
+    """nbval runs the cell and compares what is tagged; a student notebook must also show untouched exercises."""
+    seed_all(item.nodeid)
+    result = yield
+    if item.path.suffix == ".ipynb" and item.path.parent.name == "exercises" and exercise_of(item.cell):
+        require_not_attempted(exercise_of(item.cell), item.test_outputs)
+    return result
+
+
+def require_not_attempted(exercise_id: str, outputs: list[dict]):
+    texts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+    lines = [line for text in texts for line in text.splitlines() if line.startswith(f"Exercise {exercise_id} ·")]
+    assert lines, f"exercise {exercise_id} showed no result in the student notebook"
+    assert all(line.endswith(": not attempted yet") for line in lines), f"expected 'not attempted yet', got: {lines[0]}"
 
 
 def pytest_unconfigure(config):

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, their_bert
-from utils.course.box_list import MINILM
-from utils.course.boxes import fetch
+from utils.course.downloads import MINILM, fetch
 from utils.models.bert import (
     LONGEST,
     Bert,
@@ -203,7 +202,7 @@ def test_a_config_of_another_kind_is_refused(folder):
 
 
 def test_a_damaged_or_missing_file_is_named(folder, tmp_path):
-    with pytest.raises(WeightsError, match="expected config.json in .*make boxes"):
+    with pytest.raises(WeightsError, match="expected config.json in .*make downloads"):
         load_minilm(tmp_path)
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())

@@ -15,77 +15,22 @@ import pytest
 
 from tests.audit import __main__ as audit
 from tests.audit import probe
-from tests.test_project import python_files
 from utils.course import bootstrap, lab, places, progress
 from utils.course.build import HERE, lecture_of, read_lesson
 from utils.course.places import ROOT
 from utils.training import keep
 
-# --- no language: a file says in which encoding it is -----------------------------------------------------------
+ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
-NO_TEXT = {"os.open", "archive.open", "language_model.read_text"}  # these open no text
-
-
-def silent_about_encoding(code: str) -> list[int]:
-    """Lines of a Python source that read or write a text in whatever encoding the machine has."""
-    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
-    return [call.lineno for call in calls if _is_silent(call)]
+# --- no locale --------------------------------------------------------------------------------------------------
 
 
-def _is_silent(call: ast.Call) -> bool:
-    is_method = isinstance(call.func, ast.Attribute)
-    name = call.func.attr if is_method else getattr(call.func, "id", "")
-    if name not in MODE_AT or any(keyword.arg in ("encoding", None) for keyword in call.keywords):
-        return False
-    if ast.unparse(call.func) in NO_TEXT:
-        return False
-    if name in ENCODING_AT:
-        return len(call.args) <= ENCODING_AT[name]
-    place = 0 if is_method and name == "open" else MODE_AT[name]
-    modes = [keyword.value for keyword in call.keywords if keyword.arg == "mode"] + call.args[place : place + 1]
-    if not modes:
-        return name == "open"  # temporary files are binary unless told otherwise
-    return isinstance(modes[0], ast.Constant) and "b" not in str(modes[0].value)
-
-
-ENCODING_AT = {"read_text": 0, "write_text": 1, "TextIOWrapper": 1}  # the place of the encoding among the arguments
-MODE_AT = {"open": 1, "fdopen": 1, "NamedTemporaryFile": 0, "TemporaryFile": 0, **ENCODING_AT}
-
-
-@pytest.mark.parametrize(
-    ("code", "silent"),
-    [
-        ("open('x')", True),
-        ("open('x', 'w')", True),
-        ("open('x', mode='a')", True),
-        ("open('x', 'rb')", False),
-        ("open('x', encoding='utf-8')", False),
-        ("path.open()", True),
-        ("path.open('w')", True),
-        ("path.open('wb', buffering=0)", False),
-        ("path.read_text()", True),
-        ("path.read_text('utf-8')", False),
-        ("path.write_text('é')", True),
-        ("path.write_text('é', encoding='utf-8')", False),
-        ("tempfile.NamedTemporaryFile('w')", True),
-        ("tempfile.TemporaryFile(dir=folder)", False),
-        ("os.open(path, os.O_RDONLY)", False),
-        ("archive.open(inside)", False),
-        ("io.TextIOWrapper(stream)", True),
-        ("io.TextIOWrapper(stream, 'utf-8')", False),
-    ],
-)
-def test_a_text_without_an_encoding_is_noticed(code, silent):
-    assert bool(silent_about_encoding(code)) is silent
-
-
-@pytest.mark.parametrize("room", ["utils", "notebooks/src", "tests"])
-def test_every_text_is_read_and_written_in_utf8(room):
-    files = python_files(room) + ([ROOT / "conftest.py"] if room == "tests" else [])
-    found = {
-        file.relative_to(ROOT).as_posix(): silent_about_encoding(file.read_text(encoding="utf-8")) for file in files
-    }
-    assert {name: lines for name, lines in found.items() if lines} == {}
+@pytest.mark.parametrize("code", ['open("x")', 'open("x", "w")', 'Path("x").read_text()', 'Path("x").write_text("é")'])
+def test_make_lint_refuses_to_open_a_text_without_its_encoding(code):
+    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", str(ROOT / "utils/new.py"), "-"]
+    code = f"from pathlib import Path\n\nprint({code}, Path)\n"
+    done = subprocess.run(command, input=code, capture_output=True, text=True, encoding="utf-8", cwd=ROOT)
+    assert done.returncode == 1 and "without explicit `encoding`" in done.stdout, done.stdout + done.stderr
 
 
 def test_progress_is_kept_in_the_locale_c(tmp_path):
@@ -94,12 +39,21 @@ def test_progress_is_kept_in_the_locale_c(tmp_path):
         "print(progress.record_check('1.é', 'passed') or 'saved', ascii(list(progress.read().exercises)))"
     )
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
-    bare |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": str(ROOT)}
-    bare |= {"COURSE_PROGRESS": str(tmp_path / "élève" / "progress.jsonl")}
+    bare |= ASCII_ONLY | {"PYTHONPATH": str(ROOT), "COURSE_PROGRESS": str(tmp_path / "élève" / "progress.jsonl")}
     script = tmp_path / "script.py"
     script.write_text(code, encoding="utf-8")
     done = subprocess.run([sys.executable, script], env=bare, capture_output=True, text=True, encoding="utf-8")
     assert done.stdout == "saved ['1.\\xe9']\n", done.stderr
+
+
+def test_a_path_that_the_machine_cannot_write_is_named_before_torch_fails_on_it(tmp_path):
+    folder = tmp_path / "mon cours é" / "utils" / "course"
+    folder.mkdir(parents=True)
+    copy = shutil.copy(bootstrap.__file__, folder)
+    own = os.environ | ASCII_ONLY
+    done = subprocess.run([sys.executable, copy], env=own, capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "PYTHONUTF8=1, or move the course to a folder whose path has plain letters" in done.stderr
 
 
 # --- no home ----------------------------------------------------------------------------------------------------
@@ -129,37 +83,24 @@ def test_a_user_that_the_machine_does_not_know_has_no_home_and_a_number_for_a_na
     assert keep._user() == str(os.getuid())
 
 
-# --- no room, no right to write ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def file(tmp_path, monkeypatch) -> Path:
-    path = tmp_path / "progress.jsonl"
-    monkeypatch.setenv("COURSE_PROGRESS", str(path))
-    return path
+# --- no space, no permission to write ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [
-        (errno.ENOSPC, "make room"),
-        (errno.EDQUOT, "make room"),
-        (errno.EROFS, "copy the course"),
-        (errno.EACCES, "copy the course"),
-    ],
+    [(errno.ENOSPC, "make room"), (errno.EDQUOT, "make room"), (errno.EROFS, "copy the course")],
 )
-def test_a_disk_that_takes_nothing_is_one_sentence_with_what_to_do(file, monkeypatch, number, advice):
-    progress.record_check("1.1", "passed")
-
+def test_a_disk_that_takes_nothing_is_one_sentence_with_what_to_do(tmp_path, monkeypatch, number, advice):
     def refuse(*arguments):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(progress.os, "write", refuse)
-    said = progress.record_check("1.2", "passed")
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.jsonl"))
+    progress.record_check("1.1", "passed")
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.os, "write", refuse)
+        said = progress.record_check("1.2", "passed")
     assert said.startswith("Progress was not saved") and os.strerror(number) in said and advice in said
     assert said.count(". ") == 0 and "\n" not in said
-    monkeypatch.undo()
-    monkeypatch.setenv("COURSE_PROGRESS", str(file))
     assert list(progress.read().exercises) == ["1.1"]
 
 
@@ -179,21 +120,18 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_saved(tmp_path):
         print(sorted(name for name, state in progress.read().exercises.items() if state.status == "passed"))
     """
     own = os.environ | {"COURSE_PROGRESS": str(tmp_path / "progress.jsonl"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=own, capture_output=True, text=True, encoding="utf-8"
-    )
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=own, capture_output=True, text=True, encoding="utf-8")
     said, names = done.stdout.splitlines()
     assert "make room" in said and said.count("Progress was not saved") == 1, done.stderr
     assert set(ast.literal_eval(names)) >= {"1.0", "1.1", "1.2", "1.3", "1.4", "3.1"}
 
 
-def test_a_checkout_that_cannot_be_written_is_said_before_anything_is_made(monkeypatch, capsys):
-    def refuse():
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
+def test_a_checkout_that_cannot_be_written_is_one_sentence_before_anything_is_made(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bootstrap, "ROOT", str(tmp_path / "nowhere"))
     monkeypatch.setattr(bootstrap, "is_ready", lambda level: False)
-    monkeypatch.setattr(bootstrap, "lock", refuse)
-    monkeypatch.setattr(bootstrap, "make_venv", lambda: pytest.fail("nothing can be made here"))
+    monkeypatch.setattr(bootstrap, "check_disk", lambda: None)
+    monkeypatch.setattr(bootstrap, "install", lambda level: pytest.fail("nothing can be made here"))
     with pytest.raises(SystemExit):
         bootstrap.make_environment("lab")
     assert "copy the course to a folder of your own" in capsys.readouterr().err
@@ -202,10 +140,13 @@ def test_a_checkout_that_cannot_be_written_is_said_before_anything_is_made(monke
 # --- the audit itself -------------------------------------------------------------------------------------------
 
 
-def test_every_part_of_the_audit_can_be_run_and_says_what_it_proves():
+def test_every_part_of_the_audit_can_be_run_and_an_unknown_one_is_refused(capsys):
     for name in audit.PARTS:
         part = importlib.import_module(f"tests.audit.{name}")
         assert callable(part.run) and part.__doc__
+    with pytest.raises(SystemExit):
+        audit.main(["nonsense"])
+    assert f"expected a part among {', '.join(audit.PARTS)}, got nonsense" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -230,12 +171,6 @@ def test_a_part_is_fine_if_it_tried_something_and_all_of_it_is_ok(tmp_path, caps
     assert ("NOT" in capsys.readouterr().out) is not fine
 
 
-def test_an_unknown_part_is_refused_with_the_known_ones(capsys):
-    with pytest.raises(SystemExit):
-        audit.main(["nonsense"])
-    assert f"expected a part among {', '.join(audit.PARTS)}, got nonsense" in capsys.readouterr().err
-
-
 def test_the_number_of_threads_is_changed_in_the_one_line_that_sets_it():
     for name in HERE.names():
         assert HERE.source(name).read_text(encoding="utf-8").count("\ntorch.set_num_threads(1)\n") == 1, name
@@ -243,14 +178,3 @@ def test_the_number_of_threads_is_changed_in_the_one_line_that_sets_it():
     probe.with_threads(notebook, 2)
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     assert "torch.set_num_threads(2)" in code and "torch.set_num_threads(1)" not in code
-
-
-def test_letters_that_the_machine_cannot_write_are_told_before_torch_fails_on_them(tmp_path):
-    folder = tmp_path / "mon cours é"
-    (folder / "utils" / "course").mkdir(parents=True)
-    copy = shutil.copy(bootstrap.__file__, folder / "utils" / "course")
-    settings = os.environ | {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
-    told = subprocess.run([sys.executable, copy], env=settings, capture_output=True, text=True, encoding="utf-8")
-    assert told.returncode == 1
-    assert "PYTHONUTF8=1, or move the course to a folder whose path has plain letters" in told.stderr
-    assert len(told.stderr.splitlines()) == 1

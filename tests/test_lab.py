@@ -1,4 +1,4 @@
-"""Facts about `make lab`: what it says when something is wrong, and what it never does."""
+"""`make lab`: what it says when something is wrong, and what it never does."""
 
 import json
 import os
@@ -16,52 +16,48 @@ import pytest
 from utils.course import bootstrap, environment, lab
 from utils.course.places import ROOT
 
+# --- the environment --------------------------------------------------------------------------------------------
+
 
 def make(tmp_path, *arguments, **env):
-    """Run make in a checkout whose path has spaces, with an environment of one's own."""
+    """Run make in a checkout whose path has spaces, with an environment of its own."""
     checkout = tmp_path / "a path with spaces"
     (checkout / "utils/course").mkdir(parents=True)
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "requirements.lock", "utils/course/bootstrap.py"):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock", "utils/course/bootstrap.py"):
         shutil.copy(ROOT / name, checkout / name)
-    done = subprocess.run(
-        ["make", *arguments], cwd=checkout, env={**os.environ, **env}, capture_output=True, text=True, timeout=60
-    )
+    own = {**os.environ, **env}
+    done = subprocess.run(["make", *arguments], cwd=checkout, env=own, capture_output=True, text=True, timeout=60)
     return done, checkout
 
 
-def test_no_python_is_said_in_a_sentence(tmp_path):
+def test_a_missing_python_is_one_sentence(tmp_path):
     done, _ = make(tmp_path, "lab", "PYTHON=no-such-python")
-    assert done.returncode != 0
-    assert "install Python 3.11 or newer" in done.stdout
+    assert done.returncode != 0 and "install Python 3.11 or newer" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_python_that_is_too_old_is_said_in_a_sentence(monkeypatch, capsys):
+def test_a_python_that_is_too_old_is_replaced_by_a_newer_one_or_named(monkeypatch, capsys):
     monkeypatch.setattr(sys, "version_info", (3, 9, 2))
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SystemExit):
-        bootstrap.use_a_new_enough_python()
+        bootstrap.check_python()
     assert "needs Python 3.11 or newer" in capsys.readouterr().err
-
-
-def test_a_newer_python_is_taken_when_there_is_one(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
-    monkeypatch.setattr(shutil, "which", lambda name: "/somewhere/python3.12" if name == "python3.12" else None)
-    taken = []
-    monkeypatch.setattr(os, "execv", lambda path, arguments: taken.append(path) or sys.exit(0))
+    used = []
+    monkeypatch.setattr(shutil, "which", lambda name: f"/somewhere/{name}" if name == "python3.12" else None)
+    monkeypatch.setattr(os, "execv", lambda path, arguments: used.append(path) or sys.exit(0))
     with pytest.raises(SystemExit):
-        bootstrap.use_a_new_enough_python()
-    assert taken == ["/somewhere/python3.12"]
+        bootstrap.check_python()
+    assert used == ["/somewhere/python3.12"]
 
 
-def test_a_full_disk_is_said_in_a_sentence(monkeypatch, capsys):
+def test_a_full_disk_is_one_sentence(monkeypatch, capsys):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**12, 10**12, 2**29))
     with pytest.raises(SystemExit):
         bootstrap.check_disk()
     assert "0.5 GiB are free" in capsys.readouterr().err
 
 
-def test_a_failing_pip_is_said_in_a_sentence_and_leaves_no_stamp(tmp_path):
+def test_a_failing_pip_is_one_sentence_and_the_environment_does_not_count_as_ready(tmp_path):
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
     done, checkout = make(tmp_path, "setup", f"PYTHON={sys.executable}", **offline)
     assert done.returncode != 0
@@ -69,50 +65,48 @@ def test_a_failing_pip_is_said_in_a_sentence_and_leaves_no_stamp(tmp_path):
     assert not (checkout / ".venv/course-ready").exists()
 
 
-def test_an_environment_that_is_ready_is_not_made_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(bootstrap, "VENV", str(tmp_path))
+def test_an_environment_is_made_again_only_when_a_dependency_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(bootstrap, "STAMP", str(tmp_path / "course-ready"))
     monkeypatch.setattr(bootstrap, "PYTHON", sys.executable)
     assert not bootstrap.is_ready("lab")
-    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("test"), encoding="utf-8")
-    assert bootstrap.is_ready("lab") and bootstrap.is_ready("test"), "the test environment also serves the lab"
     (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("lab"), encoding="utf-8")
     assert bootstrap.is_ready("lab") and not bootstrap.is_ready("test")
+    (tmp_path / "course-ready").write_text(bootstrap.wanted_stamp("test"), encoding="utf-8")
+    assert bootstrap.is_ready("lab") and bootstrap.is_ready("test"), "the test environment also serves the lab"
     monkeypatch.setattr(bootstrap, "wanted_stamp", lambda level: "another dependency " + level)
     assert not bootstrap.is_ready("lab")
 
 
+# --- the student's notebooks ------------------------------------------------------------------------------------
+
+
 @pytest.fixture
-def rooms(tmp_path):
+def folders(tmp_path):
     students, work = tmp_path / "exercises", tmp_path / "work"
     students.mkdir()
-    (students / "01_lesson.ipynb").write_text("first edition", encoding="utf-8")
+    (students / "01_lesson.ipynb").write_text("first edition, [notation](../../docs/notation.md)", encoding="utf-8")
+    lab.copy_once(students, work)
     return students, work
 
 
-def test_student_notebooks_are_copied_once_and_never_overwritten(rooms):
-    students, work = rooms
-    assert lab.copy_once(students, work) == []
+def test_a_copied_notebook_links_from_its_new_place(folders):
+    assert (folders[1] / "01_lesson.ipynb").read_text(encoding="utf-8").endswith("[notation](../docs/notation.md)")
+
+
+def test_student_notebooks_are_copied_once_and_never_overwritten(folders):
+    students, work = folders
     (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
     (students / "02_lesson.ipynb").write_text("new lesson", encoding="utf-8")
     assert lab.copy_once(students, work) == []
-    assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
-    assert (work / "02_lesson.ipynb").read_text(encoding="utf-8") == "new lesson"
-
-
-def test_a_newer_edition_is_told_and_still_not_copied_over(rooms):
-    students, work = rooms
-    lab.copy_once(students, work)
-    (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
     (students / "01_lesson.ipynb").write_text("second edition", encoding="utf-8")
     (news,) = lab.copy_once(students, work)
     assert "01_lesson.ipynb has a newer version" in news
     assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
+    assert (work / "02_lesson.ipynb").read_text(encoding="utf-8") == "new lesson"
 
 
-def test_a_damaged_record_of_copies_costs_nothing(rooms):
-    students, work = rooms
-    lab.copy_once(students, work)
+def test_a_damaged_record_of_copies_costs_nothing(folders):
+    students, work = folders
     (work / ".copied.json").write_text("{half a fi", encoding="utf-8")
     (work / "01_lesson.ipynb").write_text("my own work", encoding="utf-8")
     lab.copy_once(students, work)
@@ -120,15 +114,15 @@ def test_a_damaged_record_of_copies_costs_nothing(rooms):
     json.loads((work / ".copied.json").read_text(encoding="utf-8"))
 
 
-def test_a_taken_port_gives_the_next_one():
+# --- the server -------------------------------------------------------------------------------------------------
+
+
+def test_a_taken_port_gives_the_next_one_and_without_any_it_says_what_to_do(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert lab.free_port(port) > port
-
-
-def test_when_all_ports_are_taken_it_says_what_to_do(monkeypatch):
     monkeypatch.setattr(lab, "is_free", lambda port: False)
     with pytest.raises(SystemExit, match="make lab PORT=9000"):
         lab.free_port(8888)
@@ -137,13 +131,8 @@ def test_when_all_ports_are_taken_it_says_what_to_do(monkeypatch):
 def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
     port = lab.free_port(18_888)
     env = {**os.environ, **{f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}}
-    server = subprocess.Popen(
-        lab.server_command(port, open_browser=False),
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command = lab.server_command(port, open_browser=False)
+    server = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         address = next(found[0] for line in server.stdout if (found := re.search(r"http://127\.0\.0\.1:\S+", line)))
         assert "/lab/tree/work/00_start_here.ipynb?token=" in address
@@ -160,13 +149,6 @@ def test_the_server_listens_on_loopback_and_asks_for_its_token(tmp_path):
         server.wait(20)
 
 
-def test_the_server_imports_no_grammars_that_nobody_asks_for():
-    looks = "import sys; from utils.course.lean import leave_out; leave_out(); import jupyterlab.labapp, nbformat; "
-    looks += "print('lark' in sys.modules, nbformat.validate(nbformat.v4.new_notebook()))"
-    done = subprocess.run([sys.executable, "-c", looks], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.split() == ["False", "None"], done.stdout + done.stderr
-
-
 def status(address):
     for _ in range(50):
         try:
@@ -178,7 +160,7 @@ def status(address):
     raise AssertionError(f"no answer from {address}")
 
 
-# What lesson 00 says about the machine
+# --- what lesson 00 says about the machine ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -198,20 +180,10 @@ def test_a_machine_that_is_not_ready_is_told_what_to_do(finding, words):
     assert words in repr(report) and words.split()[0] in report._repr_html_() and "1 thing to fix" in report.verdict
 
 
-def test_a_machine_that_is_ready_is_told_so():
-    report = environment.EnvironmentReport(
-        [
-            environment.python_finding((3, 13, 0)),
-            *environment.package_findings(),
-            environment.core_finding(1),
-            environment.thread_finding(2),
-            environment.memory_finding(8, 4),
-            environment.disk_finding(10),
-        ]
-    )
+def test_a_machine_that_is_ready_is_told_so(tmp_path, monkeypatch):
+    found = [environment.python_finding((3, 13, 0)), *environment.package_findings(), environment.core_finding(1)]
+    found += [environment.thread_finding(2), environment.memory_finding(8, 4), environment.disk_finding(10)]
+    report = environment.EnvironmentReport([*found, environment.work_finding(tmp_path)])
     assert report.ready and "ready" in report.verdict and "✗" not in report._repr_html_()
-
-
-def test_a_folder_that_cannot_be_written_to_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "folder of your own" in environment.work_finding(tmp_path).fix

@@ -12,8 +12,7 @@ from tokenizers.pre_tokenizers import Sequence as Steps
 from torch import nn
 
 from tests.benchmarks.smollm2_speed import compared, their_llama
-from utils.course.box_list import SMOLLM2
-from utils.course.boxes import fetch
+from utils.course.downloads import SMOLLM2, fetch
 from utils.models import llama
 from utils.models.bert import WeightsError
 from utils.models.gguf import GGUFFile
@@ -295,7 +294,7 @@ def test_the_sizes_come_from_the_file(file):
 
 
 def test_a_damaged_or_missing_file_is_named(folder, tmp_path):
-    with pytest.raises(WeightsError, match=f"expected {FILE} in .*make boxes"):
+    with pytest.raises(WeightsError, match=f"expected {FILE} in .*make downloads"):
         load_smollm2(tmp_path)
     with (folder / FILE).open("rb") as whole:
         (tmp_path / FILE).write_bytes(whole.read(5_000_000))

@@ -1,23 +1,28 @@
-"""Every lesson's notebooks: in step with the source, complete for a lecturer, open for a student."""
+"""Every lesson's notebooks: in step with the source, complete for a lecturer, open for a student.
+
+nbval runs them (see pyproject.toml), and conftest.py requires untouched exercises in every student notebook.
+"""
 
 import ast
+import json
+import os
+import re
+from pathlib import Path
 
 import nbformat
 import pytest
 
+from utils.course import lab
 from utils.course.build import HERE, check_in_sync, read_lesson, strays
-from utils.course.lint import FEWEST_COMPARED, compared_cells, lint_lecture
-from utils.course.source import BEGIN, END, STUB, TODO, exercise_ids, exercise_of, lecture_of, student_of
+from utils.course.lint import lint_lecture
+from utils.course.places import WORK
+from utils.course.source import BEGIN, CHECKS, END, STUB, TODO, exercise_ids, exercise_of, lecture_of, student_of
 
 NAMES = HERE.names()
 
 
 def lecture(name: str) -> nbformat.NotebookNode:
     return nbformat.read(HERE.lecture(name), as_version=4)
-
-
-def student(name: str) -> nbformat.NotebookNode:
-    return nbformat.read(HERE.student(name), as_version=4)
 
 
 def test_there_are_lessons_and_no_notebooks_without_a_source():
@@ -31,13 +36,8 @@ def test_both_notebooks_are_exactly_what_their_source_gives(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lecture_keeps_to_the_rules_of_the_house(name):
+def test_a_lecture_keeps_the_rules_for_lessons(name):
     assert lint_lecture(HERE.lecture(name)) == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_lecture_has_outputs_that_are_compared(name):
-    assert len(compared_cells(lecture(name))) >= FEWEST_COMPARED
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,26 +59,33 @@ def test_a_lecture_shows_pictures_where_a_widget_was_and_no_widget_state(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_student_finds_no_outputs_and_no_solution(name):
+def test_a_student_has_every_exercise_as_a_valid_stub_without_its_solution(name):
     source = read_lesson(name)
-    open_cells = {cell.id: cell.source for cell in student(name).cells}
-    for cell in student(name).cells:
-        if cell.cell_type == "code":
-            assert cell.outputs == [] and cell.execution_count is None
-            assert BEGIN not in cell.source and END not in cell.source
-    solved = [cell for cell in lecture_of(source).cells if exercise_of(cell) is not None]
-    assert exercise_ids(student(name)) == exercise_ids(source) and len(solved) == len(exercise_ids(source))
-    for cell in solved:
-        cut = open_cells[cell.id]
-        assert TODO in cut
-        gone = set(cell.source.splitlines()) - set(cut.splitlines())
-        assert gone, f"nothing was cut from exercise {exercise_of(cell)}"
+    student = student_of(source)
+    assert exercise_ids(student) == exercise_ids(source)
+    stubs = {cell.id: cell.source for cell in student.cells if cell.cell_type == "code"}
+    for code in stubs.values():
+        assert BEGIN not in code and END not in code
+        ast.parse(code)
+    for solved in filter(exercise_of, lecture_of(source).cells):
+        stub = stubs[solved.id]
+        assert f"{TODO}\n" in stub and STUB in stub or f"= ...  {TODO}" in stub
+        assert set(solved.source.splitlines()) - set(stub.splitlines()), f"nothing was cut from {exercise_of(solved)}"
+    assert not [cell for cell in student.cells if CHECKS in cell.metadata.get("tags", [])]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cut_stubs_are_valid_python_and_raise_or_stand_open(name):
-    for cell in student_of(read_lesson(name)).cells:
-        if cell.cell_type == "code":
-            ast.parse(cell.source)
-            if exercise_of(cell) is not None:
-                assert STUB in cell.source or f"= ...  {TODO}" in cell.source
+def test_every_link_of_a_lesson_works_on_a_code_host_and_in_work(name):
+    source = read_lesson(name)
+    in_work = nbformat.reads(lab.for_work(json.dumps(student_of(source))), as_version=4)
+    for notebook, folder in (
+        (lecture_of(source), HERE.lectures),
+        (student_of(source), HERE.students),
+        (in_work, WORK),
+    ):
+        text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+            path = Path(os.path.normpath(folder / target))
+            if path.parent == WORK:  # `make lab` copies the student notebooks there
+                path = HERE.students / path.name
+            assert path.exists(), f"{folder.name}/{name}.ipynb links to {target}"

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from utils.course.box_list import MINILM
-from utils.course.boxes import fetch
+from utils.course.downloads import MINILM, fetch
 from utils.models.bert import load_minilm
 from utils.training.word_senses import (
     BY_FORM,

@@ -25,7 +25,7 @@
 # - load published weights into the encoder that you built, and show what its contextual embeddings encode.
 #
 # **You need** lessons 05 and 07. The last section uses a published model (84 MB to fetch) and film reviews (9 MB); they are fetched on first use, or
-# beforehand by `make boxes`. Symbols and terms: [notation](../docs/notation.md).
+# beforehand by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 from collections import Counter
@@ -36,8 +36,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from utils.course import board, exercise, lesson, quiz
-from utils.course.box_list import MINILM, REVIEWS
-from utils.course.boxes import fetch_or_say
+from utils.course.downloads import MINILM, REVIEWS, fetch_or_say
 from utils.course.results import Table, ranged, stored
 from utils.data import docstrings
 from utils.draw import heads_view, show

@@ -28,7 +28,7 @@
 # - train with several processes and get the loss of one;
 # - load a published language model into the blocks you built, and let it write.
 #
-# **You need** lessons 05 to 07. Section 6 uses a published model of 98 MB, which `make boxes` fetches once. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 05 to 07. Section 6 uses a published model of 98 MB, which `make downloads` fetches once. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 import time
@@ -37,8 +37,7 @@ from textwrap import fill
 import torch
 
 from utils.course import board, exercise, lesson, quiz
-from utils.course.box_list import SMOLLM2
-from utils.course.boxes import fetch_or_say
+from utils.course.downloads import SMOLLM2, fetch_or_say
 from utils.course.live import show_live
 from utils.course.results import ranged, stored
 from utils.draw import explore, log_range, next_word, show

@@ -18,14 +18,18 @@ import urllib.request
 from pathlib import Path
 
 import nbformat
+from jupyter_client.blocking import BlockingKernelClient
 
 from utils.course import places
 
 PATIENCE = 120
 
 
+# --- lessons ----------------------------------------------------------------------------------------------------
+
+
 def lesson(number: str, threads: int | str = 1) -> dict:
-    """Run a lecture with nothing kept; which of its compared cells show something else than the saved ones?"""
+    """Run a lecture with an empty cache; which of its compared cells show something else than the saved ones?"""
     from utils.course import build
     from utils.course.lint import compared_cells
 
@@ -34,22 +38,36 @@ def lesson(number: str, threads: int | str = 1) -> dict:
     with_threads(notebook, threads)
     build.KERNEL_SETTINGS.update(dict.fromkeys(build.THREADS, str(threads)))
     result = build.execute(notebook, name)
-    saved = nbformat.read(build.HERE.lecture(name), as_version=4)
-    compared = compared_cells(saved)
+    cells = {cell.id: cell for cell in result.notebook.cells if cell.cell_type == "code"}
+    outputs = [output for cell in cells.values() for output in cell.outputs]
+    compared = compared_cells(nbformat.read(build.HERE.lecture(name), as_version=4))
     return {
         "compared": len(compared),
-        "different": different(compared, result.notebook),
-        "sums": sums(result.notebook),
-        "pictures": len(pictures(saved)),
-        "other_pictures": len(set(pictures(saved)) - set(pictures(result.notebook))),
-        "warnings": warnings_of(result.notebook),
+        "different": [first_line(cell) for cell in compared if cell.outputs != cells[cell.id].outputs],
+        "hashes": {f"{cell.id} {first_line(cell)}": hash_of(cell.outputs) for cell in cells.values()},
+        "warnings": [output.text[:300] for output in outputs if output.get("name") == "stderr"],
         "seconds": round(result.seconds, 1),
         "mebibytes": round(result.mebibytes),
     }
 
 
+def with_threads(notebook: nbformat.NotebookNode, threads: int | str) -> None:
+    """Each lesson sets the number of threads in a line of its own."""
+    line = "torch.set_num_threads({})"
+    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and line.format(1) in cell.source]
+    cell.source = cell.source.replace(line.format(1), line.format(threads))
+
+
+def first_line(cell: nbformat.NotebookNode) -> str:
+    return (cell.source.splitlines() or [""])[0]
+
+
+def hash_of(outputs: list) -> str:
+    return hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def answers(number: str, turn: str, cache: str) -> dict:
-    """Run a lecture with the right answers of this number in the place of its solutions; which findings turn?"""
+    """Run a lecture with the correct answers of this number in the place of its solutions; which findings turn?"""
     from utils.course import build
     from utils.course.lint import compared_cells
 
@@ -63,136 +81,77 @@ def answers(number: str, turn: str, cache: str) -> dict:
     )
     result = build.execute(notebook, name)
     compared = compared_cells(nbformat.read(build.HERE.lecture(name), as_version=4))
-    return {"turned": turned(compared, result.notebook), "seconds": round(result.seconds, 1)}
-
-
-def turned(compared: list[nbformat.NotebookNode], notebook: nbformat.NotebookNode) -> list[str]:
-    """The first lines of the compared cells that say True where the saved ones say False, or the other way round.
-
-    Their numbers may differ: whoever builds layers in another order draws other weights.
-    """
-    found = {cell.id: verdicts(cell) for cell in notebook.cells if cell.cell_type == "code"}
-    return [cell.source.splitlines()[0] for cell in compared if verdicts(cell) != found[cell.id]]
+    # Numbers may differ: whoever builds layers in another order draws other weights.
+    found = {cell.id: verdicts(cell) for cell in result.notebook.cells if cell.cell_type == "code"}
+    turned = [first_line(cell) for cell in compared if verdicts(cell) != found[cell.id]]
+    return {"turned": turned, "seconds": round(result.seconds, 1)}
 
 
 def verdicts(cell: nbformat.NotebookNode) -> list[str]:
-    shown = "".join(output.get("text", "") for output in cell.outputs)
-    return re.findall(r"\b(?:True|False)\b", shown)
+    return re.findall(r"\b(?:True|False)\b", "".join(output.get("text", "") for output in cell.outputs))
 
 
-def with_threads(notebook: nbformat.NotebookNode, threads: int) -> None:
-    """Each lesson sets the number of threads in a line of its own."""
-    line = "torch.set_num_threads({})"
-    (cell,) = [cell for cell in notebook.cells if cell.cell_type == "code" and line.format(1) in cell.source]
-    cell.source = cell.source.replace(line.format(1), line.format(threads))
-
-
-def different(compared: list[nbformat.NotebookNode], notebook: nbformat.NotebookNode) -> list[str]:
-    """The first lines of the compared cells whose outputs are others in the notebook."""
-    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
-    return [cell.source.splitlines()[0] for cell in compared if cell.outputs != outputs[cell.id]]
-
-
-def sums(notebook: nbformat.NotebookNode) -> dict[str, str]:
-    """What each cell of code shows, by its first line; where several begin alike, all of them together."""
-    shown: dict[str, list] = {}
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            shown.setdefault((cell.source.splitlines() or [""])[0], []).append(cell.outputs)
-    return {
-        line: hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
-        for line, outputs in shown.items()
-    }
-
-
-def pictures(notebook: nbformat.NotebookNode) -> list[str]:
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    return [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
-
-
-def warnings_of(notebook: nbformat.NotebookNode) -> list[str]:
-    """What cells said on stderr: a lecture says nothing there."""
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    return [output.text[:300] for output in outputs if output.output_type == "stream" and output.name == "stderr"]
+# --- make lab ---------------------------------------------------------------------------------------------------
 
 
 def lab(port: str = "18970") -> dict:
-    """What `make lab` starts on an installed machine: does the page answer, and does a kernel run the first cell?"""
+    """What `make lab` starts on an installed machine: does the page answer, and does the kernel of lesson 00 start?"""
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "utils.course.lab", "--no-browser", "--port", port]
         own = os.environ | {"JUPYTER_TOKEN": "t"}
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=own, start_new_session=True)
         try:
-            start, answered = time.monotonic(), False
-            while server.poll() is None and not answered and time.monotonic() < start + PATIENCE:
-                answered = _answers(int(port))
-                time.sleep(0.1)
-            seconds = time.monotonic() - start
-            ran = _first_cell(int(port)) if answered else ""
+            answered = _answers(port, server)
+            kernel = answered and _start_kernel(port)
         finally:
-            code = _end(server)
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # as an interrupt from a terminal: it reaches all that was started
+                os.killpg(server.pid, signal.SIGTERM)
+            server.wait(PATIENCE)
         log.seek(0)
-        said = log.read().decode(errors="replace").strip()
-    return {"answered": answered, "ran": ran, "seconds": round(seconds, 1), "code": code, "said": said}
+        return {"answered": answered, "kernel": kernel, "said": log.read().decode(errors="replace").strip()[-1000:]}
 
 
-def _end(server: subprocess.Popen) -> int | None:
-    """End the server as an interrupt from a terminal does: it reaches all that was started. None: it had not ended by itself."""
-    code = server.poll()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGTERM)
-    server.wait(PATIENCE)
-    return code
-
-
-def _request(port: int, path: str, content: dict | None = None):
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/{path}",
-        data=None if content is None else json.dumps(content).encode(),
-        headers={"Authorization": "token t"},
-    )
+def ask(port: str, path: str, content: dict | None = None) -> bytes:
+    data = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", data, {"Authorization": "token t"})
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as answer:
         return answer.read()
 
 
-def _answers(port: int) -> bool:
-    try:
-        return b"JupyterLab" in _request(port, "lab")
-    except urllib.error.HTTPError as error:
-        raise RuntimeError(f"the page of JupyterLab is answered with {error}") from error
-    except OSError:
-        return False
+def _answers(port: str, server: subprocess.Popen) -> bool:
+    until = time.monotonic() + PATIENCE
+    while server.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(ConnectionError, urllib.error.URLError):
+            return b"JupyterLab" in ask(port, "lab")
+        time.sleep(0.1)
+    return False
 
 
-def _first_cell(port: int) -> str:
-    """Start the kernel that the page would start, and ask it for what lesson 00 imports first."""
-    from jupyter_client.blocking import BlockingKernelClient
-
+def _start_kernel(port: str) -> bool:
+    """Start the kernel that the page would start, and wait until it answers."""
     name = "00_start_here.ipynb"
-    notebook = json.loads(_request(port, f"api/contents/work/{name}"))["content"]
-    code = next(cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code")
     wanted = {"path": f"work/{name}", "name": name, "type": "notebook", "kernel": {"name": "python3"}}
-    number = json.loads(_request(port, "api/sessions", wanted))["kernel"]["id"]
-    client = BlockingKernelClient(connection_file=_connection_file(number))
+    number = json.loads(ask(port, "api/sessions", wanted))["kernel"]["id"]
+    # The server has written the connection file below the home folder, or below the one that it was given instead.
+    homes = [places.WORK / ".home", *([Path.home()] if places.has_home() else [])]
+    (file,) = [file for home in homes for file in home.glob(f".local/share/jupyter/runtime/kernel-{number}.json")]
+    client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()
-    client.start_channels()
+    client.start_channels(hb=False)  # without a heartbeat: a kernel that is still starting does not count as dead
     try:
         client.wait_for_ready(PATIENCE)
-        reply = client.execute_interactive(code, timeout=PATIENCE, output_hook=lambda message: None)["content"]
     finally:
         client.stop_channels()
-    return "ok" if reply["status"] == "ok" else f"{reply['ename']}: {reply['evalue']}"
+    return True
 
 
-def _connection_file(number: str) -> str:
-    """The server has written it below the home folder, or below that which it was given in the place of one."""
-    homes = [places.WORK / ".home", *([Path.home()] if places.has_home() else [])]
-    (found,) = [file for home in homes for file in home.glob(f".local/share/jupyter/runtime/kernel-{number}.json")]
-    return str(found)
+# --- progress ---------------------------------------------------------------------------------------------------
 
 
 def progress() -> dict:
-    """Save progress until the disk of the file is full, then make room: what was said, and what is left of what was saved."""
+    """Save progress until the disk is full, then make room: what was said, and what is left of what was saved."""
     from utils.course import progress as journal
 
     filler = places.progress_file().with_name("filler")
@@ -201,33 +160,21 @@ def progress() -> dict:
         if number == 5:
             _fill(filler)
         trouble = journal.record_check(f"1.{number}", "passed")
-        troubles += [trouble] if trouble else []
-        saved += [] if trouble else [f"1.{number}"]
+        (troubles if trouble else saved).append(trouble or f"1.{number}")
     kept = [name for name in saved if journal.read().exercise(name).status == "passed"]
     filler.unlink()
-    again = journal.record_check("2.1", "passed")
-    after = journal.read()
-    return {
-        "saved": len(saved),
-        "kept": len(kept),
-        "refused": len(troubles),
-        "said": sorted(set(troubles)),
-        "again": again,
-        "all_after": all(after.exercise(name).status == "passed" for name in [*saved, "2.1"]),
-    }
+    again, after = journal.record_check("2.1", "passed"), journal.read()
+    all_after = all(after.exercise(name).status == "passed" for name in [*saved, "2.1"])
+    counts = {"saved": len(saved), "kept": len(kept), "refused": len(troubles)}
+    return {**counts, "said": sorted(set(troubles)), "again": again, "all_after": all_after}
 
 
 def _fill(filler: Path) -> None:
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while file.write(b"x" * 512):
-                continue
-        except OSError:
-            return
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"x" * 512):
+            continue
 
 
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    print(
-        json.dumps({"lesson": lesson, "answers": answers, "lab": lab, "progress": progress}[what](*map(str, arguments)))
-    )
+    print(json.dumps({"lesson": lesson, "answers": answers, "lab": lab, "progress": progress}[what](*arguments)))

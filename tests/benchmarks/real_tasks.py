@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
 from tests.benchmarks.pretraining import METHODS, TASK_NAMES, label_counts
-from utils.course.box_list import MINILM, REVIEWS
-from utils.course.boxes import fetch
+from utils.course.downloads import MINILM, REVIEWS, fetch
 from utils.course.results import ranged
 from utils.training.fine_tuning import LABELS
 from utils.training.metrics import over_seeds

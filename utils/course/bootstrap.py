@@ -7,6 +7,7 @@ old Python can read far enough to be told that it is too old.
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -15,11 +16,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, "course-ready")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
-OLDEST = (3, 11)
+OLDEST, NEWEST_LOCKED = (3, 11), (3, 13)
 NEWER_NAMES = ("python3.13", "python3.12", "python3.11")
-LOCKED_PYTHONS = ("3.11", "3.12", "3.13")  # what requirements.lock serves, on Linux
-LOCKED_MACHINES = ("x86_64", "aarch64")
-NEEDED_BYTES = 3 * 2**30
+NEEDED_GIB = 3
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 
 
@@ -33,8 +32,8 @@ def say(sentence):
     sys.stdout.flush()
 
 
-def use_a_new_enough_python():
-    """Go on under a newer Python when this one is too old and a newer one is at hand."""
+def check_python():
+    """Continue under a newer Python if this one is too old and a newer one is at hand."""
     if sys.version_info[:2] >= OLDEST:
         return
     for name in NEWER_NAMES:
@@ -47,13 +46,30 @@ def use_a_new_enough_python():
     )
 
 
+def check_path():
+    """torch's libraries load from a path with accents only where Python writes paths in UTF-8."""
+    if not ROOT.isascii() and sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
+        stop(
+            "The path of this folder has letters that this machine's settings (%s) cannot write: unset PYTHONUTF8 or set "
+            "PYTHONUTF8=1, or move the course to a folder whose path has plain letters." % sys.getfilesystemencoding()
+        )
+
+
+def check_disk():
+    free = shutil.disk_usage(ROOT).free / 2**30
+    if free < NEEDED_GIB:
+        stop(
+            "The environment needs %d GiB of disk and %.1f GiB are free here: make room, then run the command again."
+            % (NEEDED_GIB, free)
+        )
+
+
 def wanted_stamp(level):
-    """What the environment was made from; a moved checkout or a changed dependency gives another stamp."""
-    digest = hashlib.sha256()
-    for name in ("pyproject.toml", "constraints.txt") + (("requirements.lock",) if level == "test" else ()):
+    """What the environment is made from; a moved checkout or a changed dependency gives another stamp."""
+    digest = hashlib.sha256(repr((ROOT, sys.version_info[:2])).encode())
+    for name in ("pyproject.toml", "requirements.lock"):
         with open(os.path.join(ROOT, name), "rb") as file:
             digest.update(file.read())
-    digest.update(repr((ROOT, sys.version_info[:2])).encode())
     return digest.hexdigest()[:16] + " " + level
 
 
@@ -67,74 +83,49 @@ def is_ready(level):
     return stamp in (wanted_stamp(level), wanted_stamp("test")) and os.path.exists(PYTHON)
 
 
-def check_path():
-    """torch's libraries load from a path of other letters only where Python writes paths in UTF-8."""
-    if not ROOT.isascii() and sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
+def pip(*arguments):
+    command = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if subprocess.call(command + list(arguments), cwd=ROOT) != 0:
+        check_disk()
         stop(
-            "The path of this folder has letters that this machine's settings (%s) cannot write: unset PYTHONUTF8 or set "
-            "PYTHONUTF8=1, or move the course to a folder whose path has plain letters." % sys.getfilesystemencoding()
+            "pip could not install the course (its own words stand above): check the network and run it again, or, if it "
+            "says that hashes differ and you trust your package index, run it with COURSE_LOCK=no."
         )
 
 
-def check_disk():
-    free = shutil.disk_usage(ROOT).free
-    if free < NEEDED_BYTES:
-        stop(
-            "The environment needs %.0f GiB of disk and %.1f GiB are free here: make room, then run the command again."
-            % (NEEDED_BYTES / 2**30, free / 2**30)
-        )
-
-
-def make_venv():
-    if subprocess.call([sys.executable, "-m", "venv", "--clear", VENV], stdout=subprocess.DEVNULL) != 0:
-        stop(
-            "Python could not make a virtual environment in .venv: on Debian or Ubuntu install python3-venv; "
-            "elsewhere check that this folder can be written to."
-        )
-
-
-def why_not_locked():
-    """Why the sums of requirements.lock cannot be asked for here, in words; nothing where they can."""
-    python, machine = "%d.%d" % sys.version_info[:2], platform.machine()
-    if os.environ.get("COURSE_LOCK") == "no":
-        return "COURSE_LOCK=no was asked for"
-    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc" or machine not in LOCKED_MACHINES:
-        return "it serves Linux on %s, and this is %s on %s" % (" and ".join(LOCKED_MACHINES), sys.platform, machine)
-    if python not in LOCKED_PYTHONS:
-        return "it serves Python %s, and this is %s" % (", ".join(LOCKED_PYTHONS), python)
-    return ""
+def verifies_hashes(level):
+    """The lock has the hashes of the files for Linux and the tested Pythons; elsewhere it gives the versions alone."""
+    tested = sys.platform == "linux" and sys.version_info[:2] <= NEWEST_LOCKED
+    return level == "test" and tested and os.environ.get("COURSE_LOCK") != "no"
 
 
 def install(level):
-    """For the tests every file is held against requirements.lock; then all versions are fixed by constraints.txt.
+    """Install the versions of requirements.lock, for the tests with their hashes.
 
-    The lock has everything but torch, and what builds the course: the second call fetches torch alone.
+    torch is not in the lock, since the same version comes as another build for another machine: pyproject.toml pins it.
     """
-    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    course = ["-c", "constraints.txt", "-e", "." if level == "lab" else ".[test]"]
-    if level == "test" and why_not_locked():
-        say("The versions are those of constraints.txt, without the sums of requirements.lock: %s." % why_not_locked())
-    elif level == "test":
-        course.insert(0, "--no-build-isolation")
-        if subprocess.call(pip + ["--require-hashes", "--no-deps", "-r", "requirements.lock"], cwd=ROOT) != 0:
-            check_disk()
-            stop(
-                "pip could not install what requirements.lock names (its own words stand above): check the network and "
-                "run it again, or, if it says that sums differ and you trust your package index, run it with COURSE_LOCK=no."
-            )
-    if subprocess.call(pip + course, cwd=ROOT) != 0:
-        check_disk()
-        stop("pip could not install the course (its own words stand above): check the network, then run it again.")
+    with open(os.path.join(ROOT, "requirements.lock"), encoding="utf-8") as file:
+        versions = re.findall(r"^[\w.-]+==[^\s;]+", file.read(), re.MULTILINE)
+    constraints = os.path.join(VENV, "constraints.txt")  # pip takes no hashes beside an editable install
+    with open(constraints, "w", encoding="utf-8") as file:
+        file.write("\n".join(versions) + "\n")
+    if verifies_hashes(level):
+        pip("--require-hashes", "--no-deps", "-r", "requirements.lock")
+        pip("-c", constraints, "--no-build-isolation", "-e", ".[test]")
+    else:
+        pip("-c", constraints, "-e", ".[test]" if level == "test" else ".")
 
 
-def lock():
-    """Hold off a second `make` in the same folder until this one is done; the lock ends with the process."""
+def hold_off_others():
+    """A second `make` in the same folder waits until this process has ended."""
     try:
+        held = open(os.path.join(ROOT, ".venv.lock"), "w", encoding="utf-8")
+    except OSError as error:
+        stop("This folder cannot be written to (%s): copy the course to a folder of your own." % error.strerror)
+    if os.name == "posix":
         import fcntl
-    except ImportError:
-        return None
-    held = open(os.path.join(ROOT, ".venv.lock"), "w", encoding="utf-8")
-    fcntl.flock(held, fcntl.LOCK_EX)
+
+        fcntl.flock(held, fcntl.LOCK_EX)
     return held
 
 
@@ -142,18 +133,18 @@ def make_environment(level):
     if is_ready(level):
         return
     check_disk()
-    try:
-        held = lock()
-    except OSError as error:
-        stop("This folder cannot be written to (%s): copy the course to a folder of your own." % error.strerror)
+    held = hold_off_others()
     if not is_ready(level):
         say("Making the environment in .venv: about 1.5 GB, one to five minutes, only this once.")
-        make_venv()
+        if subprocess.call([sys.executable, "-m", "venv", "--clear", VENV], stdout=subprocess.DEVNULL) != 0:
+            stop(
+                "Python could not make a virtual environment in .venv: on Debian or Ubuntu install python3-venv; "
+                "elsewhere check that this folder can be written to."
+            )
         install(level)
         with open(STAMP, "w", encoding="utf-8") as file:
             file.write(wanted_stamp(level))
-    if held:
-        held.close()
+    held.close()
 
 
 def ensure_browser():
@@ -170,7 +161,7 @@ def ensure_browser():
 
 
 if __name__ == "__main__":
-    use_a_new_enough_python()
+    check_python()
     check_path()
     for_tests = "--test" in sys.argv[1:]
     make_environment("test" if for_tests else "lab")

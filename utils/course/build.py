@@ -17,16 +17,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import ipykernel.kernelspec
 import nbformat
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from utils.course import places
-from utils.course.source import SourceError, exercise_ids, lecture_of, read_source, student_of
+from utils.course.source import SourceError, lecture_of, read_source, student_of
 from utils.course.timing import in_words, read_timings, record
 from utils.training import fingerprint
 
@@ -38,21 +35,9 @@ KERNEL_SETTINGS = {  # the build and the tests run notebooks under the same ones
     "PYTHONHASHSEED": "0",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
     "COLUMNS": "80",
+    "COURSE_LIVE": "no",
 }
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-__all__ = [
-    "BuildError",
-    "Shop",
-    "build",
-    "check_in_sync",
-    "execute",
-    "exercise_ids",
-    "lecture_of",
-    "measure",
-    "read_source",
-    "student_of",
-]
 
 
 class BuildError(Exception):
@@ -196,20 +181,11 @@ class _Client(NotebookClient):
         self.swallowed: list[tuple[int, dict]] = []
 
 
-class _ThisPython(KernelSpecManager):
-    """Knows one kernel, the Python that runs the build: another `python3` may be installed for this user."""
-
-    def get_kernel_spec(self, kernel_name):
-        return self.kernel_spec_class(
-            resource_dir=ipykernel.kernelspec.RESOURCES, **ipykernel.kernelspec.get_kernel_dict()
-        )
-
-
 def execute(notebook: NotebookNode, name: str, shop: Shop = HERE, seconds_per_cell: int = CELL_SECONDS) -> Execution:
     """Run a lecture in a fresh kernel with an empty cache; raises BuildError with file, cell and error."""
     client = _Client(
         notebook,
-        AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_ThisPython()),
+        kernel_name="python3",
         timeout=seconds_per_cell,
         extra_arguments=["--log-level=40"],  # only errors; a notice about the local transport is no news
         record_timing=False,
@@ -263,8 +239,6 @@ def _quiet_environment() -> Iterator[dict[str, str]]:
 _PEAK = """(lambda: next(
     (int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith("VmHWM")), 0.0)
     if __import__("os").path.exists("/proc/self/status")
-    else __import__("psutil").Process().memory_info().peak_wset / 2**20
-    if __import__("sys").platform == "win32"
     else __import__("resource").getrusage(0).ru_maxrss / 2**20)()"""
 
 
@@ -287,19 +261,13 @@ def steady(text: str) -> str:
     return _CELL_FILE.sub("<cell>", _ADDRESS.sub("at 0x...", text))
 
 
-def is_live(output: dict) -> bool:
-    """Whether an output says of itself that it is for the reader at the screen only."""
-    return bool(output.get("metadata", {}).get("course", {}).get("live"))
-
-
 def _clean(notebook: NotebookNode) -> None:
-    """Drop what cannot be saved (widget state, live outputs) and even out what would differ."""
+    """Drop widget state, which cannot be saved, and even out what would differ."""
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
         cell.metadata.pop("execution", None)
-        cell.outputs = [output for output in cell.outputs if not is_live(output)]
         for output in cell.outputs:
             _clean_output(output, cell.execution_count)
         cell.outputs = [output for output in cell.outputs if output.get("data") != {}]

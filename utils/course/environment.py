@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 
 import psutil
-from IPython.display import display
 from packaging.requirements import Requirement
 
+from utils.course.live import display_live
 from utils.course.places import ROOT, WORK
 from utils.course.text import inline
 
@@ -97,7 +97,7 @@ def work_finding(folder=WORK) -> Finding:
 
 
 def offline_finding() -> Finding:
-    return Finding("network", "not needed from here on; only lesson 07 fetches a published model, once (`make boxes`)")
+    return Finding("network", "needed once more, for the published models of lessons 07 and 08 (`make downloads`)")
 
 
 def check_all() -> list[Finding]:
@@ -149,5 +149,5 @@ class EnvironmentReport:
 def check_environment() -> EnvironmentReport:
     """Show the table, live only: it differs from machine to machine, so a saved notebook does not keep it."""
     report = EnvironmentReport(check_all())
-    display(report, metadata={"course": {"live": True}})
+    display_live(report)
     return report

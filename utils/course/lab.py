@@ -4,7 +4,6 @@ import argparse
 import hashlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -29,14 +28,19 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
         digest = hashlib.sha256(notebook.read_bytes()).hexdigest()
         mine = work / notebook.name
         if not mine.exists():
-            shutil.copyfile(notebook, mine)
+            mine.write_text(for_work(notebook.read_text(encoding="utf-8")), encoding="utf-8")
             copied[notebook.name] = digest
         elif copied.get(notebook.name) not in (None, digest):
             news.append(
-                f"{notebook.name} has a newer version; yours is left as it is. To start anew, rename work/{mine.name}."
+                f"{notebook.name} has a newer version; yours is left as it is. To start again, rename work/{mine.name}."
             )
     record.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     return news
+
+
+def for_work(notebook: str) -> str:
+    """The text of a student notebook one folder higher up: `work/` stands beside `docs/`, `notebooks/exercises/` below it."""
+    return notebook.replace("](../../", "](../")
 
 
 def read_record(record: Path) -> dict[str, str]:
@@ -68,7 +72,7 @@ def free_port(wanted: int) -> int:
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
     """JupyterLab on the loopback address; its own random token stays on."""
-    command = [sys.executable, "-m", "utils.course.server", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
     command += [f"--ServerApp.root_dir={ROOT}", "--ServerApp.port_retries=0", "--LabApp.news_url=None"]
     command += [f"--LabApp.app_settings_dir={SETTINGS}", f"--LabApp.extra_labextensions_path={EXTENSIONS}"]
     command += ["--LabApp.default_url=/lab/tree/work/00_start_here.ipynb"]

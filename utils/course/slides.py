@@ -32,8 +32,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, Tok
 from ziamath.tex import tex2mml
 
 from utils.course import places
-from utils.course.box_list import REVEAL
-from utils.course.boxes import BoxError, fetch
+from utils.course.downloads import REVEAL, DownloadError, fetch
 
 COURSE_TITLE = "Attention and the Transformer"
 ASSETS = Path(__file__).with_name("deck")
@@ -503,7 +502,7 @@ def main(names: list[str]) -> int:
         for path in notebooks:
             target = build_deck(path, places.SLIDES / f"{path.stem}.html")
             print(f"{target.relative_to(places.ROOT)}: {target.stat().st_size / 1e6:.1f} MB")
-    except (SlideError, BoxError) as problem:
+    except (SlideError, DownloadError) as problem:
         print(f"slides: {problem}", file=sys.stderr)
         return 1
     return 0

@@ -18,7 +18,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 TODO, STUB = "# YOUR CODE HERE", "raise NotImplementedError()"
+CHECKS = "checks"  # assertions on trained results: run and collapsed in the lecture, absent from the student form
 TAGS = {
+    CHECKS,
     "hide-input",
     "hide-output",
     "lecture-only",
@@ -126,8 +128,11 @@ def _checked_metadata(cell: NotebookNode, where: _Where) -> dict:
     kind = metadata.get("slideshow", {}).get("slide_type", "-")
     if kind not in SLIDE_TYPES:
         raise where.error(f"unknown slide type {kind!r}; known are {', '.join(sorted(SLIDE_TYPES))}")
-    if {"lecture-only", "student-only"} <= set(metadata.get("tags", [])):
+    tags = set(metadata.get("tags", []))
+    if "student-only" in tags and tags & {"lecture-only", CHECKS}:
         raise where.error("a cell cannot be both lecture-only and student-only")
+    if CHECKS in tags and cell.cell_type != "code":
+        raise where.error(f"the tag {CHECKS} is for code cells")
     return metadata
 
 
@@ -168,7 +173,7 @@ def _used_exercise(tree: ast.Module, where: _Where) -> str | None:
 def _check_exercise_cell(source, exercise_id, regions, metadata, where, registered) -> None:
     if not regions:
         raise where.error(f"exercise {exercise_id} has no solution between {BEGIN} and {END}: nothing to cut")
-    skipping = {"nbval-skip", "skip-execution", "lecture-only", "student-only"} & set(metadata.get("tags", []))
+    skipping = {"nbval-skip", "skip-execution", "lecture-only", "student-only", CHECKS} & set(metadata.get("tags", []))
     if skipping:
         raise where.error(f"an exercise runs in both forms; remove the tag {', '.join(sorted(skipping))}")
     first = source.split("\n", 1)[0]
@@ -321,32 +326,40 @@ def _open_assignment(node: ast.stmt, where: _Where) -> str:
 
 
 def lecture_of(notebook: NotebookNode) -> NotebookNode:
-    """The lecture form of a source: complete, without the lines of the markers.
+    """The lecture form of a source: complete, without the lines of the markers, with collapsed `checks` cells.
 
     Speaker notes go into the metadata of the cell before them: the deck has them, the projected page does not.
     """
-    lecture = _form(notebook, dropped="student-only")
+    lecture = _form(notebook, without={"student-only"})
     lecture.cells = _notes_folded(lecture.cells)
     for cell in lecture.cells:
         if cell.cell_type == "code":
             cell.source = "\n".join(line for line in cell.source.split("\n") if line.strip() not in (BEGIN, END))
+        if CHECKS in cell.metadata.get("tags", []):
+            cell.metadata["jupyter"] = {"source_hidden": True}
     return lecture
 
 
 def student_of(notebook: NotebookNode) -> NotebookNode:
-    """The student form of a source: every solution cut to a stub that is valid Python, no outputs."""
-    student = _form(notebook, dropped="lecture-only")
+    """The student form of a source: every solution cut to a stub that is valid Python, no outputs.
+
+    It stands one folder deeper than the lecture, so links that leave the folder go up once more; `make lab`, which
+    copies it to `work/`, takes that back.
+    """
+    student = _form(notebook, without={"lecture-only", CHECKS})
     student.cells = [cell for cell in student.cells if not _is_notes(cell)]
     for cell in student.cells:
-        if cell.cell_type == "code" and BEGIN in cell.source:
+        if cell.cell_type == "markdown":
+            cell.source = cell.source.replace("](../", "](../../")
+        elif BEGIN in cell.source:
             cell.source = _cut(cell.source)
     return student
 
 
-def _form(notebook: NotebookNode, dropped: str) -> NotebookNode:
+def _form(notebook: NotebookNode, without: set[str]) -> NotebookNode:
     form = deepcopy(notebook)
     form.metadata.pop("course", None)
-    form.cells = [cell for cell in form.cells if dropped not in cell.metadata.get("tags", [])]
+    form.cells = [cell for cell in form.cells if not without & set(cell.metadata.get("tags", []))]
     return form
 
 

@@ -338,7 +338,7 @@ def load_minilm(folder: Path | str, longest: int = LONGEST) -> PretrainedEncoder
     folder = Path(folder)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (folder / name).is_file():
-            raise WeightsError(f"expected {name} in {folder}; fetch the box again with `make boxes`")
+            raise WeightsError(f"expected {name} in {folder}; fetch it again with `make downloads`")
     bert = Bert(BertSizes.of(json.loads((folder / "config.json").read_text(encoding="utf-8"))))
     try:
         published = load_file(folder / "model.safetensors")

@@ -535,7 +535,7 @@ def load_smollm2(folder: Path | str) -> PretrainedDecoder:
     """The published model of a folder with its GGUF file, in float32 and evaluation mode, ready to be used."""
     path = Path(folder) / FILE
     if not path.is_file():
-        raise WeightsError(f"expected {FILE} in {folder}; fetch the box again with `make boxes`")
+        raise WeightsError(f"expected {FILE} in {folder}; fetch it again with `make downloads`")
     try:
         file = GGUFFile(path)
     except GGUFError as problem:
