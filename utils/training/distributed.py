@@ -30,7 +30,7 @@ import torch.distributed as dist
 
 # Torch imports this late. Its default arguments would then keep the process group until the interpreter exits, and a
 # thread of the group that is still running aborts the process. So it is imported before there is a group.
-import torch.distributed.nn
+import torch.distributed.nn  # noqa: F401
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -99,7 +99,7 @@ def read(path: Path, job: Job | None = None) -> dict:
         with zipfile.ZipFile(path) as archive:  # torch.load does not compare the checksums
             if damaged := archive.testzip():
                 raise zipfile.BadZipFile(damaged)
-        content = torch.load(path, weights_only=True)
+        content = torch.load(path, weights_only=True)  # noqa: TID251 (tensors and plain data only)
         settings = content["job"]
     except Exception as problem:  # a damaged archive can make torch.load raise almost anything
         raise RunError(
