@@ -27,8 +27,6 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     """
     weights = checked_weights(weights)
     hops, n = weights.shape
-    if n != len(sentences):
-        raise ValueError(f"expected one weight for each of {len(sentences)} sentences, got {n}")
     sentences, question = [shortened(one, LONGEST) for one in sentences], shortened(question, LONGEST)
     row = ROW if n <= MANY else 0.24
     text = max(3.0, 0.1 + max(bold_inches(one) for one in [*sentences, question]))

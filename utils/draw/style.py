@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from utils.draw.layout import picture_facts
+
 # Okabe and Ito's eight colours: told apart under every common colour deficiency.
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -144,7 +146,7 @@ def figure_png(figure, alt, dpi=DPI):
     buffer = io.BytesIO()
     # `savefig` would lay every text out twice, and a moving slider waits for that. Without "Software": None the
     # version of matplotlib would change the bytes of every picture.
-    metadata = {"Software": None, "Description": checked_alt(alt)}
+    metadata = {"Software": None, "Description": checked_alt(alt), **picture_facts(figure)}
     FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 3})
     return buffer.getvalue()
 
