@@ -52,9 +52,7 @@ def cut_texts(figure, texts):
     edge = figure.bbox.padded(1)
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
     return [
-        words
-        for words, box in boxes
-        if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1
+        words for words, box in boxes if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1
     ]
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
-from utils.draw.figures import checked_weights
 from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
 from utils.draw.text import inches, shortened
 
@@ -25,7 +24,7 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     weights (hops, n) for n sentences; `facts` are places of sentences; `note` is a sentence below all; `column` names a look.
     `right` says whether the answer is right, where that is known: its colour follows.
     """
-    weights = checked_weights(weights)
+    weights = as_array(weights)
     hops, n = weights.shape
     sentences, question = [shortened(one, LONGEST) for one in sentences], shortened(question, LONGEST)
     row = ROW if n <= MANY else 0.24

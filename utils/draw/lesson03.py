@@ -6,14 +6,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from utils.draw.figures import signed, write_title
+from utils.draw.figures import chart, signed, write_title
 from utils.draw.lesson02 import message_picture as message  # noqa: F401
 from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
     PALE_RED,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

@@ -4,14 +4,13 @@ import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from utils.draw.figures import signed, write_title
+from utils.draw.figures import chart, signed, write_title
 from utils.draw.lesson03 import times  # noqa: F401
 from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
     PALE_RED,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

@@ -6,7 +6,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from utils.draw.figures import write_title
+from utils.draw.figures import chart, write_title
 from utils.draw.parts import (
     LABEL,
     LOOKS,
@@ -14,7 +14,6 @@ from utils.draw.parts import (
     PALE_GREEN,
     PALE_ORANGE,
     PALE_RED,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

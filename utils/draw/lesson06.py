@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import Circle, Rectangle
 
-from utils.draw.figures import write_title
+from utils.draw.figures import chart, write_title
 from utils.draw.lesson03 import alignment
 from utils.draw.parts import (
     LABEL,
@@ -12,7 +12,6 @@ from utils.draw.parts import (
     PALE_GREEN,
     PALE_ORANGE,
     PALE_RED,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

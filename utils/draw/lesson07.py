@@ -5,13 +5,12 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from utils.draw.figures import signed, write_title
+from utils.draw.figures import chart, signed, write_title
 from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
     PALE_RED,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

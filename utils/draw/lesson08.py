@@ -5,13 +5,12 @@ from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter, LogFormatterMathtext, LogLocator, MaxNLocator, NullLocator
 
-from utils.draw.figures import signed, write_title
+from utils.draw.figures import chart, signed, write_title
 from utils.draw.parts import (
     LABEL,
     LOOKS,
     PALE_BLUE,
     PALE_ORANGE,
-    chart,
     draw_arrow,
     draw_box,
     draw_lines,

@@ -1,12 +1,11 @@
 """What the figures of several lessons share: line styles that can be told apart, boxes and arrows in inches, charts."""
 
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Polygon
 from matplotlib.ticker import NullLocator
 
-from utils.draw.figures import TITLE, title_lines, wrapped
-from utils.draw.style import BLUE, BROWN, DPI, FONT, GREEN, GREY, ORANGE, PINK, RED, SKY, SMALL, as_array, canvas
+from utils.draw.figures import title_lines
+from utils.draw.style import BLUE, BROWN, FONT, GREEN, GREY, ORANGE, PINK, RED, SKY, SMALL, as_array, canvas
 from utils.draw.text import shortened
 
 # Color, marker and line of the first thing, the second, ...: three ways to tell them apart. A model that keeps its
@@ -80,17 +79,7 @@ def draw_strong_arrow(axes, corners, shade):
     )
 
 
-# Charts that matplotlib lays out
-
-
-def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
-    """A figure and its axes under a title; margins follow from labels and legends. For widgets, see `canvas`."""
-    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # inches
-    axes = figure.subplots(rows, columns, **options)
-    look = {"x": 0.12 / width, "ha": "left", "fontsize": TITLE, "fontweight": "bold", "parse_math": False}
-    figure.suptitle(wrapped(title, width), **look)
-    return figure, axes
+# Lines and rows in charts
 
 
 def draw_lines(axes, x, curves, bands=None, **look):

@@ -106,11 +106,6 @@ def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0
     left, right, bottom, top = margins
     panel_width = (width - left - right - gaps[0] * (columns - 1)) / columns
     panel_height = (height - bottom - top - gaps[1] * (rows - 1)) / rows
-    if panel_width <= 0 or panel_height <= 0:
-        raise ValueError(
-            f"a {width:g} x {height:g} inch figure has no room for {rows} x {columns} panels with "
-            f"margins {margins}: make it larger or the margins smaller"
-        )
     figure = Figure(figsize=(width, height), dpi=DPI)
     axes = figure.subplots(
         rows,
@@ -140,7 +135,7 @@ def checked_alt(alt):
 
 def figure_png(figure, alt, dpi=DPI):
     """The figure as PNG bytes, the same bytes for the same figure. `alt` is required: it goes into the file too."""
-    if not isinstance(figure, Figure):
+    if not isinstance(figure, Figure):  # a student's own figure function
         raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
     figure.set_dpi(dpi)
     buffer = io.BytesIO()
@@ -153,8 +148,6 @@ def figure_png(figure, alt, dpi=DPI):
 
 def png_size(png):
     """(width, height) in pixels, read from the header of PNG bytes."""
-    if png[:8] != b"\x89PNG\r\n\x1a\n":
-        raise ValueError("these bytes are not a PNG picture")
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
