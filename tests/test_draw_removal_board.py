@@ -108,7 +108,7 @@ def test_an_exception_in_respond_is_shown_and_raised_and_the_last_answer_stays()
 
 
 def test_a_larger_fall_is_a_stronger_red_and_a_rise_is_blue():
-    faces, _ = board_module.effect_colours(np.array([[-0.4, -0.2, 0.0, 0.2]]))
+    faces, _ = board_module.effect_colors(np.array([[-0.4, -0.2, 0.0, 0.2]]))
     shades = [[int(face[at : at + 2], 16) for at in (1, 3, 5)] for face in faces[0]]
     assert shades[2] == [255, 255, 255]
     assert shades[0][2] < shades[1][2] < 255 and all(red > blue for red, _, blue in shades[:2])
@@ -116,7 +116,7 @@ def test_a_larger_fall_is_a_stronger_red_and_a_rise_is_blue():
 
 
 def test_letters_can_be_read_on_every_color():
-    faces, inks = board_module.effect_colours(np.linspace(-1, 1, 101)[None])
+    faces, inks = board_module.effect_colors(np.linspace(-1, 1, 101)[None])
     assert min(contrast(*pair) for pair in zip(faces[0], inks[0], strict=True)) >= 4.5
 
 

@@ -227,7 +227,7 @@ KINDS = {  # face, edge, ink
 
 
 def beam_picture(tree, title=""):
-    """The tree from left to right: kept nodes above, dropped ones grey below them, the best way in red.
+    """The tree from left to right: kept nodes above, dropped ones gray below them, the best way in red.
 
     tree: as `whole_tree` gives it. A tree too wide for a slide goes on in a second band, which begins with the last kept nodes
     of the first; if it is too tall as well, fewer dropped nodes are drawn, and at last the first steps alone.

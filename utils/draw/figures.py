@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 from matplotlib.figure import Figure
 
-from utils.draw.style import COLOURS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, colour, is_dark
+from utils.draw.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, colour, is_dark
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
 
@@ -163,8 +163,8 @@ def attention_lines(source_tokens, target_tokens, weights, title, target_name, s
     axes.set(xlim=(0, size[0] - left - 0.2), ylim=(-0.5 if focus is not None else -0.25, 1.25))
     axes.axis("off")
     _draw_lines(axes, upper, lower, weights, focus)
-    _draw_tokens(axes, target_tokens, upper, 1.0, COLOURS["query"], focus)
-    _draw_tokens(axes, source_tokens, lower, 0.0, COLOURS["key"], None)
+    _draw_tokens(axes, target_tokens, upper, 1.0, COLORS["query"], focus)
+    _draw_tokens(axes, source_tokens, lower, 0.0, COLORS["key"], None)
     if focus is not None:
         for place, weight in zip(lower, weights[focus], strict=True):
             axes.text(place, -0.36, weight_text(weight), ha="center", va="center", fontsize=SMALL + 1)
@@ -203,7 +203,7 @@ def _draw_lines(axes, upper, lower, weights, focus):
         axes.plot(
             [upper[target], lower[source]],
             [0.86, 0.14],
-            color=COLOURS["query"] if chosen else GREY,
+            color=COLORS["query"] if chosen else GREY,
             alpha=_line_alpha(weight, weights[target].max(), focus is not None, chosen),
             linewidth=float(0.8 + 6 * weight),
             solid_capstyle="round",

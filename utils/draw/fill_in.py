@@ -164,7 +164,7 @@ def _name(number, count):
 
 
 def flow(words, boxed, room):
-    """Rows of (place, centre, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
+    """Rows of (place, center, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
 
     boxed: the places of words that stand in a box, which need more room.
     """
@@ -180,7 +180,7 @@ def flow(words, boxed, room):
 
 
 def _guess_bars(axes, guesses, left, top, wide, step, shade):
-    """A lying bar for each piece, the likeliest in the colour of its blank; a full bar is a probability of 1."""
+    """A lying bar for each piece, the likeliest in the color of its blank; a full bar is a probability of 1."""
     names = [_fitting(visible(piece), 0.5 * wide) for piece, _ in guesses]
     start = left + max(0.75, *(inches(name, FONT, "bold") for name in names)) + 0.12
     full = left + wide - start - inches(">99 %", LABEL) - 0.12

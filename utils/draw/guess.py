@@ -6,7 +6,7 @@ import numpy as np
 from utils.draw.figures import bars, checked_weights
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import Stage
-from utils.draw.style import COLOURS, GREY, checked_alt, figure_png
+from utils.draw.style import COLORS, GREY, checked_alt, figure_png
 
 START = 50
 SIZE = (8.0, 3.6)
@@ -18,7 +18,7 @@ def guess_weights(labels, truth, question):
 
 
 class GuessWeights(ThreeForms, ipywidgets.VBox):
-    """What `guess_weights` returns. `guess` is the normalised guess, `committed` says whether the truth is shown."""
+    """What `guess_weights` returns. `guess` is the normalized guess, `committed` says whether the truth is shown."""
 
     def __init__(self, labels, truth, question):
         self._truth = checked_weights(truth, "the true weights").reshape(-1)
@@ -109,7 +109,7 @@ def guess_figure(labels, guess, truth, question):
     empty = guess is None
     guess = np.zeros(len(labels)) if empty else guess
     series = {"your guess": guess} if truth is None else {"your guess": guess, "truth": truth}
-    colours = {"your guess": COLOURS["guess"], "truth": COLOURS["truth"]}
+    colours = {"your guess": COLORS["guess"], "truth": COLORS["truth"]}
     figure = bars(labels, series, question, "weight", colours=colours, numbers=not empty, size=SIZE)
     if empty:
         for place in range(len(labels)):

@@ -11,7 +11,7 @@ from utils.draw.figures import TITLE, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.mask_board import visible
 from utils.draw.stage import STATIC, script
-from utils.draw.style import COLOURS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
+from utils.draw.style import COLORS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
 from utils.draw.text import inches, shortened
 
 LONGEST = 16  # letters of a token in the view; the text form has all of them
@@ -158,7 +158,7 @@ CAPTION = SIZES[-1]
 def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=None, title="", names=NAMES):
     """A map for every head, a row of them for each layer; under each, where it looks most from the token in focus.
 
-    weights (layers, heads, targets, sources). Colours follow the square root of the weight: among many tokens 0.1 is much.
+    weights (layers, heads, targets, sources). Colors follow the square root of the weight: among many tokens 0.1 is much.
     """
     sources = tokens if source_tokens is None else source_tokens
     labels = [[shortened(visible(token), LONGEST) for token in row] for row in (tokens, sources)]
@@ -172,7 +172,7 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
         wide, high = plan["panel"]
         image = _map(axes, weights[layer, head], left, top, wide, high)
         if chosen is not None and tuple(chosen) == (layer, head):
-            _frame(axes, left, top, wide, high, [(COLOURS["output"], 3.5)])
+            _frame(axes, left, top, wide, high, [(COLORS["output"], 3.5)])
         if focus is None:
             continue
         row, tall = top + focus * high / len(tokens), high / len(tokens)
@@ -180,7 +180,7 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
             _map(axes, weights[layer, head, focus][None], left, top + high + 0.05, wide, STRIP - 0.05)
             _point_at(axes, left, left + wide, row + tall / 2)
         else:
-            # In white and black: one of the two is seen on every colour.
+            # In white and black: one of the two is seen on every color.
             _frame(axes, left, row, wide, tall, [("black", 3.2), ("white", 1.6)])
         if shown:
             under = top + high + 0.05 + STRIP * plan["strip"]
@@ -285,7 +285,7 @@ def _frame(axes, left, top, wide, high, rims):
 def _point_at(axes, left, right, y):
     """Two arrowheads beside a row that is too thin for a frame."""
     for marker, x in ((">", left - 0.02), ("<", right + 0.02)):
-        axes.plot([x], [y], marker, color=COLOURS["output"], markersize=5, zorder=4)
+        axes.plot([x], [y], marker, color=COLORS["output"], markersize=5, zorder=4)
 
 
 def _text(axes, x, y, text, size=SMALL, ha="center", va="center", **look):

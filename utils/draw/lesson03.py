@@ -27,7 +27,7 @@ from utils.draw.parts import (
 from utils.draw.style import (
     BLACK,
     BLUE,
-    COLOURS,
+    COLORS,
     FONT,
     GREY,
     PALE,
@@ -280,7 +280,7 @@ def word_width(word):
 
 
 def in_rows(words, room=ROOM):
-    """Rows of (place, centre, width) in inches that hold all the words in order, each row at most `room` wide."""
+    """Rows of (place, center, width) in inches that hold all the words in order, each row at most `room` wide."""
     rows, left = [[]], 0.0
     for place, word in enumerate(words):
         width = word_width(word)
@@ -328,7 +328,7 @@ def _draw_source(axes, rows, source, weights, y, bar):
 def _draw_weight(axes, x, base, width, bar, weight):
     """A bar in front of the pale bar that a weight of 1 would have."""
     axes.add_patch(Rectangle((x - width / 2, base), width, bar, facecolor="#F0F0F0"))
-    axes.add_patch(Rectangle((x - width / 2, base), width, bar * weight, facecolor=COLOURS["weights"]))
+    axes.add_patch(Rectangle((x - width / 2, base), width, bar * weight, facecolor=COLORS["weights"]))
     if weight >= WRITTEN_FROM:
         write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
 
@@ -347,14 +347,14 @@ def _draw_said(axes, rows, said, y):
 
 
 def _draw_choices(axes, choices, y):
-    """A lying bar for each word that may come next; the first, which greedy decoding takes, in the colour of outputs."""
+    """A lying bar for each word that may come next; the first, which greedy decoding takes, in the color of outputs."""
     write(axes, 0.15, y - 0.2, "next word", LABEL, ha="left", color=GREY)
     left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in choices) + 0.15)
     full = STEP_WIDTH - left - 0.9
     for number, (word, chance) in enumerate(choices):
         height, first = y - 0.4 * number - 0.2, number == 0
         write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
-        shade = COLOURS["output"] if first else "#B5B5B5"
+        shade = COLORS["output"] if first else "#B5B5B5"
         axes.add_patch(Rectangle((left, height - 0.14), full * chance, 0.28, facecolor=shade))
         write(axes, left + full * chance + 0.08, height, percent(chance), LABEL, ha="left")
 

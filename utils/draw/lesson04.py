@@ -22,10 +22,10 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.style import BLUE, COLOURS, FONT, GREY, PALE, RED, as_array, canvas
+from utils.draw.style import BLUE, COLORS, FONT, GREY, PALE, RED, as_array, canvas
 from utils.draw.text import inches
 
-POSITIONS_MAP = "RdBu_r"  # two colours that every reader tells apart, white at 0
+POSITIONS_MAP = "RdBu_r"  # two colors that every reader tells apart, white at 0
 WIDEST = 12.0  # inches: what fits a slide
 RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
@@ -55,7 +55,7 @@ def controllers(tokens):
     _look(axes, [middle], sentences, focus=0)
     draw_box(axes, middle, UPPER, state, 0.46, "state of the controller", PALE_BLUE, BLUE, fontweight="bold")
     for place, x in enumerate(sentences):
-        draw_box(axes, x, LOWER, 0.5, 0.46, str(place + 1), "white", COLOURS["key"])
+        draw_box(axes, x, LOWER, 0.5, 0.46, str(place + 1), "white", COLORS["key"])
     _panel_words(axes, middle, "one controller for the story", f"{count} sentences", left_count)
     middle = margin + left_width + gap + right_width / 2
     places = middle - row / 2 + np.cumsum(boxes + 0.14) - 0.14 - boxes / 2
@@ -64,7 +64,7 @@ def controllers(tokens):
     for place, (x, box, token) in enumerate(zip(places, boxes, tokens, strict=True)):
         face, weight = (PALE_BLUE, "bold") if place == focus else ("white", "normal")
         draw_box(axes, x, UPPER, box, 0.46, token, face, BLUE, fontweight=weight)
-        draw_box(axes, x, LOWER, box, 0.46, token, "white", COLOURS["key"])
+        draw_box(axes, x, LOWER, box, 0.46, token, "white", COLORS["key"])
     _panel_words(axes, middle, "one controller for each token", f"the same {count} tokens", right_count)
     divide = margin + left_width + gap / 2
     axes.plot([divide] * 2, [0.2, 4.4], color=PALE, linewidth=1.5)

@@ -25,10 +25,10 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.removal_board import effect_colours, points
+from utils.draw.removal_board import effect_colors, points
 from utils.draw.style import (
     BLUE,
-    COLOURS,
+    COLORS,
     FONT,
     GREEN,
     GREY,
@@ -70,8 +70,8 @@ def one_or_two_heads(tokens, values, first, second, title):
         write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
         for place, (x, token) in enumerate(zip(centers, tokens, strict=True)):
             seen = place in (first, second)
-            draw_box(axes, x, 0.45, box, 0.42, token, "white", COLOURS["key"], fontweight="bold" if seen else "normal")
-            draw_box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLOURS["value"])
+            draw_box(axes, x, 0.45, box, 0.42, token, "white", COLORS["key"], fontweight="bold" if seen else "normal")
+            draw_box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLORS["value"])
         for y, word in ((0.45, "token"), (1.0, "value")):
             write(axes, centers[0] - box / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
         if side == 0:
@@ -236,7 +236,7 @@ def removal_effects(effects, title):
     """
     effects = as_array(effects)
     seeds, layers, heads = effects.shape
-    faces, inks = effect_colours(effects.reshape(seeds * layers, heads))
+    faces, inks = effect_colors(effects.reshape(seeds * layers, heads))
     figure, panels = chart(title, WIDEST, 1.5 + 0.5 * layers, columns=seeds, sharey=True)
     for seed, axes in enumerate(panels):
         for layer, head in np.ndindex(layers, heads):
@@ -291,7 +291,7 @@ def loss_surfaces(surfaces, span, title):
 
 
 def _lower_than_around(losses):
-    """(k, k) bool: True at inner points that are lower than their eight neighbours."""
+    """(k, k) bool: True at inner points that are lower than their eight neighbors."""
     found, size = np.zeros(losses.shape, dtype=bool), len(losses)
     around = [
         losses[1 + down : size - 1 + down, 1 + right : size - 1 + right]

@@ -24,7 +24,7 @@ from utils.draw.parts import (
 )
 from utils.draw.style import (
     BLUE,
-    COLOURS,
+    COLORS,
     FONT,
     GREEN,
     GREY,
@@ -38,7 +38,7 @@ from utils.draw.style import (
 from utils.draw.text import inches
 
 WIDEST = 12.4  # inches: what fits a slide
-DARK_ORANGE = "#8A5F00"  # the colour of norms, dark enough for letters on white
+DARK_ORANGE = "#8A5F00"  # the color of norms, dark enough for letters on white
 DARK_RED = "#A84A00"
 PLUM = "#9C4A7C"  # tables of word vectors
 INK = "#333333"
@@ -263,7 +263,7 @@ def _triangle(axes, reads, says, real, centers, wide, tall, cell):
         write(axes, left - 0.12, y, word, LABEL, ha="right", color=GREY if padding else "black")
         for column, (x, room) in enumerate(zip(centers, wide, strict=True)):
             may = column <= row
-            face = "#EDEDED" if not may else "#BDBDBD" if padding else COLOURS["weights"]
+            face = "#EDEDED" if not may else "#BDBDBD" if padding else COLORS["weights"]
             corner = (x - room / 2 + 0.03, y - cell / 2 + 0.03)
             axes.add_patch(Rectangle(corner, room - 0.06, cell - 0.06, facecolor=face))
             if may:
@@ -303,7 +303,7 @@ def label_smoothing(words, hard, smooth, title, others):
     """
     names = [*words, f"and {others} words more"]
     figure, panels = chart(title, 11.0, 3.9, columns=2, sharey=True)
-    sides = (("one-hot", hard, GREY), ("smoothed", smooth, COLOURS["output"]))
+    sides = (("one-hot", hard, GREY), ("smoothed", smooth, COLORS["output"]))
     for axes, (name, values, shade) in zip(panels, sides, strict=True):
         drawn = axes.barh(range(len(names)), [*values, 0], 0.66, color=shade)
         numbers = [f"{value:.5f}".rstrip("0").rstrip(".") for value in values]

@@ -258,10 +258,10 @@ def tasks_bars(rows, title, ways):
     for way, (name, (shade, _, _)) in enumerate(zip(ways, LOOKS, strict=False)):
         seeds = [as_array(values[way]) for _, values, _, _ in rows]
         means = np.array([one.mean() for one in seeds])
-        ends = np.array([[one.mean() - one.min(), one.max() - one.mean()] for one in seeds]).T
+        ends = np.array([[one.mean() - one.min(), one.max() - one.mean()] for one in seeds]).T.clip(0)
         y = places + thick * (way - (len(ways) - 1) / 2)
         drawn = axes.barh(y, means, 0.86 * thick, xerr=ends, color=shade, alpha=0.75, label=name)
-        axes.bar_label(drawn, [f"  {mean:.1f}" for mean in means], padding=2, fontsize=LABEL)
+        axes.bar_label(drawn, [f"{mean:.1f}" for mean in means], label_type="center", fontsize=LABEL)
     for number, (_, _, majority, bag) in enumerate(rows):
         names = ("commonest label", "bag of words") if number == 0 else (None, None)
         line = {"color": "black", "linewidth": 2.2, "linestyle": (0, (2, 1)), "zorder": 5}
@@ -287,7 +287,7 @@ def distance_by_layer(names, curves, title, ylabel):
     for index, ((way, values), (shade, _, _)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
         values = as_array(values)
         means = values.mean(1)
-        ends = np.stack([means - values.min(1), values.max(1) - means])
+        ends = np.stack([means - values.min(1), values.max(1) - means]).clip(0)
         x = np.arange(len(names)) + wide * (index - (len(curves) - 1) / 2)
         axes.bar(x, means, wide * 0.9, yerr=ends, color=shade, alpha=0.85, label=way)
     axes.set_xticks(range(len(names)), names)
@@ -312,24 +312,20 @@ def loss_along_the_line(shares, curves, title, ends, ylabel):
 
 
 def forgetting_bars(rows, title, xlabel, mark):
-    """Lying bars: the loss before and after fine-tuning, and behind the second by how much it rose.
+    """Lying bars: the loss before and after fine-tuning, and under each name by how much it rose.
 
     rows: (name, before, after). mark: (loss, name) of a dashed line, such as that of the unigram model.
     """
     figure, axes = chart(title, 11.5, 1.9 + 0.9 * len(rows))
     places, thick = np.arange(len(rows)), 0.34
     before, after = (as_array([np.mean(row[side]) for row in rows]) for side in (1, 2))
-    rises = [
-        f"{last:.2f}  ({'+' if last - first > 0.005 else ''}{signed(last - first)})"
-        for first, last in zip(before, after, strict=True)
-    ]
-    sides = (("before", before, BLUE, [f"{loss:.2f}" for loss in before]), ("after", after, ORANGE, rises))
-    for side, (name, losses, shade, labels) in enumerate(sides):
+    for side, (name, losses, shade) in enumerate((("before", before, BLUE), ("after", after, ORANGE))):
         drawn = axes.barh(places + thick * (side - 0.5), losses, 0.88 * thick, color=shade, alpha=0.85, label=name)
-        axes.bar_label(drawn, labels, padding=5, fontsize=LABEL, zorder=6)
+        axes.bar_label(drawn, fmt="{:.2f}", padding=5, fontsize=LABEL)
     axes.axvline(mark[0], color="black", linewidth=1.8, linestyle=DASHES, label=mark[1])
-    only_rows(axes, [name for name, *_ in rows])
-    axes.set(xlim=(0, 1.25 * max(after.max(), mark[0])), xlabel=xlabel)
+    rises = [f"{'+' if rise > 0.005 else ''}{signed(rise)}" for rise in after - before]
+    only_rows(axes, [f"{name}\n{rise}" for (name, *_), rise in zip(rows, rises, strict=True)])
+    axes.set(xlim=(0, 1.1 * max(after.max(), mark[0])), xlabel=xlabel)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 

@@ -189,6 +189,7 @@ def attention_patterns(masks, title, mixtures):
     for axes, name in zip(panels, [*masks, *mixtures], strict=True):
         axes.set_title(name, fontsize=FONT)
         axes.grid(False)
+        axes.spines[:].set_visible(False)
     panels[0].set_ylabel("query")
     return figure
 
@@ -331,8 +332,8 @@ def _draw_sweep(axes, sweep, numbers=False):
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(sweep["x"]) < 1e9 else (1,)))
     axes.xaxis.set_major_formatter(thousands if max(sweep["x"]) < 1e9 else LogFormatterMathtext())
     # Losses lie within one power of ten, so round numbers at equal steps serve better than powers.
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-    axes.yaxis.set_major_formatter("{x:.1f}")
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter("{x:g}")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
 

@@ -12,14 +12,14 @@ from utils.draw.attention_view import spoken
 from utils.draw.figures import checked_weights, text_inches, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLOURS, FONT, GREY, SMALL, as_array, canvas, figure_png
+from utils.draw.style import COLORS, FONT, GREY, SMALL, as_array, canvas, figure_png
 from utils.draw.text import shortened
 
 SAME = 1e-6  # an output that moved by no more than this is "same": rounding moves as much
 LONGEST = 12  # letters of a token in the picture; the text form has all of them
 COMPARED = "compared with every look allowed"
 NUMBERS_UP_TO = 8  # tokens: beyond that the cells of the static picture have room for the tick alone
-DARK_RED = "#A84A00"  # the colour of outputs, dark enough for letters on white
+DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
 
 
 def mask_board(tokens, respond, *, start="everything", title="", compared=COMPARED):
@@ -111,7 +111,7 @@ def only_itself(n):
 
 
 def window(n, width=3):
-    """Itself and its neighbours on both sides, `width` tokens together."""
+    """Itself and its neighbors on both sides, `width` tokens together."""
     places = np.arange(n)
     return np.abs(places[:, None] - places) <= width // 2
 
@@ -216,7 +216,7 @@ def label_of(token):
 
 
 def output_text(changed, measured):
-    """The words beside a row; a mark that needs no colour comes first."""
+    """The words beside a row; a mark that needs no color comes first."""
     if changed <= SAME:
         return "= same"
     return f"◆ changed {'<0.01' if changed < 0.005 else f'{changed:.2f}'}" if measured else "◆ changed"
@@ -358,7 +358,7 @@ def _draw_cells(axes, mask, weights, plan):
     for i, y in enumerate(plan["rows"]):
         for j, x in enumerate(plan["columns"]):
             allowed = mask[i][j]
-            face = COLOURS["query"] if allowed else "white"
+            face = COLORS["query"] if allowed else "white"
             box = Rectangle(
                 (x - side / 2, y - side / 2), side, side, facecolor=face, edgecolor="#9A9A9A", linewidth=0.8
             )
@@ -394,11 +394,11 @@ def _draw_graph(axes, labels, mask, weights, changed, plan):
         points = [start, (x + bulge, start[1]), (x + bulge, end[1]), end]
         curve = Curve(points, [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
         strength = weights[i, j] / max(weights[i].max(), SAME)
-        look = {"color": COLOURS["query"], "linewidth": 0.8 + 3 * weights[i, j], "alpha": 0.35 + 0.6 * strength}
+        look = {"color": COLORS["query"], "linewidth": 0.8 + 3 * weights[i, j], "alpha": 0.35 + 0.6 * strength}
         axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=9, **look))
     height = min(0.3, plan["cell"] - 0.1)
     for label, row, amount, y in zip(labels, mask, changed, plan["rows"], strict=True):
-        look = {"edgecolor": COLOURS["output"], "linewidth": 2.6} if amount > SAME else {"edgecolor": GREY}
+        look = {"edgecolor": COLORS["output"], "linewidth": 2.6} if amount > SAME else {"edgecolor": GREY}
         style = "round,pad=0,rounding_size=0.06"
         box = FancyBboxPatch((plan["graph"], y - height / 2), pill, height, boxstyle=style, facecolor="white", **look)
         box.set_linestyle("-" if any(row) else "--")

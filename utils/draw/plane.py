@@ -9,7 +9,7 @@ from utils.draw.explore import LogRange, decimals_of, said
 from utils.draw.figures import text_inches, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLOURS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
+from utils.draw.style import COLORS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
 
 ANSWERS = ("weights", "output", "text")
 NAMES = ("query", "output")
@@ -33,7 +33,7 @@ class Plane(ThreeForms, anywidget.AnyWidget):
 
     _esm = script("plane.js")
     _css = STATIC / "plane.css"
-    points = traitlets.List().tag(sync=True)  # dicts: name, colour, key [x, y], value [x, y] or None
+    points = traitlets.List().tag(sync=True)  # dicts: name, color, key [x, y], value [x, y] or None
     query = traitlets.List(traitlets.Float()).tag(sync=True)
     extent = traitlets.Float(2.0).tag(sync=True)
     step = traitlets.Float(0.1).tag(sync=True)
@@ -195,10 +195,10 @@ def _draw_plane(axes, points, query, answer, extent):
     weights = answer["weights"] or [0.0] * len(points)
     for point, weight in zip(points, weights, strict=True):
         _draw_key(axes, point, weight, answer["output"])
-    arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": COLOURS["query"], "lw": 3}
+    arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": COLORS["query"], "lw": 3}
     axes.annotate("", query, (0, 0), arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0}, zorder=5)
     if answer["output"] is not None:
-        look = {"marker": "D", "color": COLOURS["output"], "edgecolors": "white", "linewidths": 1.5, "zorder": 6}
+        look = {"marker": "D", "color": COLORS["output"], "edgecolors": "white", "linewidths": 1.5, "zorder": 6}
         axes.scatter(*answer["output"], s=200, **look)
     named = names_in_plane(points, query, answer["output"])
     marks = [mark for _, mark, _ in named]
@@ -230,7 +230,7 @@ def _draw_key(axes, point, weight, output):
 
 
 def names_in_plane(points, query, output):
-    """(text, place, colour) of everything that carries a name, fixed things first."""
+    """(text, place, color) of everything that carries a name, fixed things first."""
     named = []
     for point in points:
         named.append((f"key {point['name']}" if point["value"] else point["name"], point["key"], "black"))
@@ -238,13 +238,13 @@ def names_in_plane(points, query, output):
             named.append((f"value {point['name']}", point["value"], "black"))
     if output is not None:
         named.append((NAMES[1], output, OUTPUT_WORD))
-    return [*named, (NAMES[0], query, COLOURS["query"])]
+    return [*named, (NAMES[0], query, COLORS["query"])]
 
 
 def places_of_names(named, marks, extent):
     """Where each name goes: the corner of its point that covers the fewest other names and points.
 
-    Returns centres of the texts in the plane's coordinates. The plane is about SQUARE inches wide.
+    Returns centers of the texts in the plane's coordinates. The plane is about SQUARE inches wide.
     """
     unit = 2 * extent / SQUARE
     dots = [(x, y, 0.12 * unit, 0.12 * unit) for x, y in marks]

@@ -10,11 +10,11 @@ from utils.draw.figures import TITLE, signed, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.mask_board import ended, tensor_of
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLOURS, FONT, GREY, PALE, SMALL, as_array, canvas, figure_png, is_dark
+from utils.draw.style import COLORS, FONT, GREY, PALE, SMALL, as_array, canvas, figure_png, is_dark
 from utils.draw.text import inches
 
 NAMED = 8  # removed heads named in a sentence; more are counted
-LEAST_SCALE = 0.05  # the smallest effect that has the full colour: what is less is noise and stays pale
+LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
 # Blue where accuracy rises without the head, white where nothing changes, red where it falls.
 EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
@@ -116,12 +116,12 @@ def shown(text):
     return str(text) if number == int(number) and not isinstance(text, float) else signed(number)
 
 
-# Colours
+# Colors
 
 
 def tiles(effect):
-    """What stands on each tile, for the page: text, words for a screen reader, and the colours of both."""
-    faces, inks = effect_colours(effect)
+    """What stands on each tile, for the page: text, words for a screen reader, and the colors of both."""
+    faces, inks = effect_colors(effect)
     return [
         [
             {"text": points(one), "said": f"alone removed {points(one)} points", "face": face, "ink": ink}
@@ -131,7 +131,7 @@ def tiles(effect):
     ]
 
 
-def effect_colours(effect):
+def effect_colors(effect):
     """(faces, inks) as hex colours: the larger the effect, the stronger; black or white letters, whichever is read better."""
     scale = max(abs(effect).max(), LEAST_SCALE)
     shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
@@ -235,7 +235,7 @@ def _write(axes, x, y, text, size=SMALL, ha="center", va="center", **look):
 
 def _draw_tiles(axes, on, effect, left, top, tile, tall):
     layers, heads = on.shape
-    faces, inks = effect_colours(effect)
+    faces, inks = effect_colors(effect)
     for head in range(heads):
         name = f"head {head + 1}" if tile > 0.66 else str(head + 1)
         _write(axes, left + head * (tile + GAP) + tile / 2, top - 0.15, name, SMALL + 1)
@@ -267,7 +267,7 @@ def _draw_bar(axes, accuracy, full, chance, words, y, width, what):
     left, right, tall = 0.2, width - inches(result, FONT, "bold") - 0.3, 0.36
     span = right - left
     axes.add_patch(Rectangle((left, y), span, tall, facecolor="#EDEDED"))
-    axes.add_patch(Rectangle((left, y), span * accuracy, tall, facecolor=COLOURS["output"]))
+    axes.add_patch(Rectangle((left, y), span * accuracy, tall, facecolor=COLORS["output"]))
     _write(axes, right + 0.12, y + tall / 2, result, FONT, "left", fontweight="bold")
     marks = [(full, words["full"], -0.18, "-"), (chance, words["chance"], tall + 0.19, (0, (3, 1.5)))]
     for share, text, below, line in marks:

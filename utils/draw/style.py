@@ -1,4 +1,4 @@
-"""One look for every figure of the course: readable from the last row, safe for colour-blind readers.
+"""One look for every figure of the course: readable from the last row, safe for color-blind readers.
 
 Figures are made without pyplot (`canvas`), so nothing is shown twice and nothing has to be closed.
 """
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from utils.draw.layout import picture_facts
 
-# Okabe and Ito's eight colours: told apart under every common colour deficiency.
+# Okabe and Ito's eight colors: told apart under every common color deficiency.
 BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
@@ -25,8 +25,8 @@ BROWN = "#8C510A"
 GREY = "#6E6E6E"
 PALE = "#D9D9D9"
 
-# The same thing has the same colour in every figure and widget.
-COLOURS = {
+# The same thing has the same color in every figure and widget.
+COLORS = {
     "query": BLUE,
     "key": ORANGE,
     "value": GREEN,
@@ -39,7 +39,7 @@ COLOURS = {
 # For things that have no role, such as several keys side by side: never the query or the output, and never black,
 # which is lost on a dark page.
 SERIES = (ORANGE, GREEN, PINK, SKY, BROWN, GREY)
-WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for colour-blind readers; bright means much weight
+WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means much weight
 
 WIDTH, HEIGHT, DPI = 8.0, 4.5, 100  # inches, inches, dots per inch: 800 x 450 pixels, about 20-40 kB as PNG
 FONT = 14
@@ -86,12 +86,12 @@ def use_style():
 
 
 def colour(name):
-    """The colour of a role such as "query", or the name itself when it is a colour already."""
-    return COLOURS.get(name, name)
+    """The color of a role such as "query", or the name itself when it is a color already."""
+    return COLORS.get(name, name)
 
 
 def is_dark(shades):
-    """Whether white letters have more contrast than black ones on colours (..., 3 or 4), each part from 0 to 1."""
+    """Whether white letters have more contrast than black ones on colors (..., 3 or 4), each part from 0 to 1."""
     parts = np.asarray(shades, dtype=float)[..., :3]
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
