@@ -1,6 +1,5 @@
 """Facts about the tree of a beam search: every node has its place, its words and its picture, without a browser."""
 
-import json
 import sys
 
 import numpy as np
@@ -113,29 +112,6 @@ def test_the_text_form_has_the_best_and_what_was_kept_besides():
     )
 
 
-# The page
-
-
-@pytest.mark.parametrize(("width", "steps"), [(1, 1), (2, 3), (4, 12), (8, 40)])
-def test_no_two_boxes_of_the_page_touch_and_all_lie_inside_it(width, steps):
-    page = module.page_of(module.whole_tree(grown(width, steps, ends=False)))
-    json.dumps(page, allow_nan=False)
-    boxes = [(node["x"], node["y"], node["x"] + node["wide"], node["y"] + module.TALL) for node in page["nodes"]]
-    boxes += [(more["x"], more["y"] - 14, more["x"] + 90, more["y"]) for more in page["more"]]
-    high, wide = page["size"][1], page["size"][0]
-    assert all(left >= 0 and top >= 0 and bottom <= high for left, top, _, bottom in boxes)
-    assert max(right for _, _, right, _ in boxes[: len(page["nodes"])]) <= wide
-    columns = {}
-    for left, top, right, bottom in boxes:
-        columns.setdefault(left, []).append((top, bottom, right))
-    starts = sorted(columns)
-    for left in starts:
-        rows = sorted(columns[left])
-        assert all(one[1] <= other[0] for one, other in zip(rows, rows[1:], strict=False))
-    for left, after in zip(starts, starts[1:], strict=False):
-        assert max(right for _, _, right in columns[left]) <= after
-
-
 # The widget
 
 
@@ -159,13 +135,6 @@ def test_every_sentence_and_width_has_its_own_tree_and_is_searched_once():
             assert now["text"] == module.best_words(module.whole_tree(respond(SENTENCES[sentence], width)["tree"]))
             pictures.add(widget.static()[0]["image/png"])
     assert len(pictures) == 4 and sorted(asked) == [(words, width) for words in sorted(SENTENCES) for width in (1, 3)]
-
-
-def test_another_tree_forgets_the_chosen_node():
-    widget = draw.beam_tree(respond, SENTENCES)
-    widget.chosen = 9
-    widget.width = 1
-    assert widget.chosen == -1
 
 
 def test_an_exception_in_the_search_is_shown_and_raised_and_the_last_tree_stays():

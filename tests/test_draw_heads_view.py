@@ -57,14 +57,6 @@ def test_the_sentence_says_itself_evenly_and_nowhere():
     assert "at “b” in 1" in across.sentences[1] and "itself" not in across.sentences[1]
 
 
-def test_tokens_beyond_the_first_four_are_counted_together():
-    weights = np.eye(7)[None, :, None].repeat(7, 2)  # head h looks at token h, from everywhere
-    sentence = draw.heads_view(weights, list("abcdefg")).sentences[0]
-    assert (
-        sentence == "“a” looks most at itself in 1 of 7 heads, at “b” in 1, at “c” in 1, at “d” in 1, elsewhere in 3."
-    )
-
-
 def test_what_the_page_gets_is_the_weights_and_the_looks():
     weights = real_weights(2, 3, 5, 5)
     widget = draw.heads_view(weights, TOKENS)

@@ -125,14 +125,6 @@ def test_a_dollar_sign_is_no_formula_and_blanks_can_be_seen():
     assert board_module.visible("  ") == "␣␣" and board_module.visible(" a b ") == "␣a b␣"
 
 
-def test_two_tokens_of_one_name_are_told_apart():
-    mask = np.ones((3, 3), bool)
-    mask[2, 0] = False
-    widget = draw.mask_board(["the", "cat", "the"], layer(3))
-    widget.mask = mask.tolist()
-    assert "the (3) looks at cat, the (3)" in widget.alt_text() and widget.names == ["the (1)", "cat", "the (3)"]
-
-
 # The widget
 
 

@@ -52,12 +52,6 @@ def test_the_distribution_is_the_one_of_the_course():
         assert np.allclose(ours, theirs.numpy(), atol=1e-12)
 
 
-def test_temperature_zero_and_top_k_one_leave_the_likeliest_alone():
-    logits = np.array([0.0, 2.0, -np.inf, 2.0])
-    for options in ({"temperature": 0}, {"top_k": 1}, {"top_p": 0.05}):
-        assert module.next_distribution(logits, **options).tolist() == [0, 1, 0, 0]
-
-
 def test_a_seed_draws_every_piece_as_often_as_its_probability_says():
     chances = np.array([0.1, 0.0, 0.6, 0.3])
     drawn = [module.drawn(chances, seed, place) for seed in range(40) for place in range(50)]
@@ -195,17 +189,6 @@ def test_moving_a_dial_asks_the_model_nothing_and_another_seed_starts_again():
     assert shown.written == [] and len(asked) == 4
 
 
-def test_what_respond_does_to_its_list_stays_there():
-    def greedy(beginning, written):
-        logits = respond(beginning, written)
-        written.append(99)
-        return logits
-
-    shown = draw.next_word(greedy, PIECES, "the cat")
-    shown.write(2)
-    assert 99 not in shown.written and len(shown.written) == 2
-
-
 # Pictures and words
 
 
@@ -218,17 +201,6 @@ def test_the_words_say_the_text_the_dials_and_what_may_come_next():
         f"Write on. “{shown.text}”, of which the model wrote 1 piece. Temperature 1.0, top-k 1, top-p"
     )
     assert f"Last: {piece}, drawn with 100 %. 1 piece stays of 12" in said and "(cut)" in said
-
-
-def test_a_text_is_broken_into_lines_and_loses_no_letter():
-    written = ["▁word", "s", "\n", "▁", "x" * 300] * 6
-    lines = module.text_lines("a  beginning", written)
-    joined = "".join(text for line in lines for text, *_ in line)
-    assert joined.replace(" ", "") == "abeginning" + ("words↵" + "x" * 300) * 6
-    ends = [
-        x + module.inches(text, module.FONT, "bold" if own else "normal") for line in lines for text, own, x in line
-    ]
-    assert max(ends) <= module.WIDTH - 2 * module.LEFT + 0.1
 
 
 # The widget

@@ -26,7 +26,7 @@ READY = "tests/test_lab.py::test_a_machine_that_is_ready_is_told_so"
 FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_keep")
 WIDGETS = (
     "test_draw_widgets",
-    "test_draw_figures",
+    "test_pictures",
     "test_quiz_and_board",
     "test_stored_encoder",
     "test_gguf",
