@@ -121,7 +121,7 @@ def heat_map(
     rows, columns = weights.shape
     low, high = limits or (weights.min(), weights.max())
     numbers = max(rows, columns) <= NUMBERS_UP_TO
-    cell, small = (0.62, SMALL + 1) if numbers else (max(0.2, 6.0 / max(rows, columns)), SMALL - 1)
+    cell, small = (0.62, SMALL + 1) if numbers else (max(0.17, 6.0 / max(rows, columns)), SMALL - 1)
     turned = max(text_inches(label, small) for label in column_labels) > cell
     beside, below = (max(text_inches(label, small) for label in labels) for labels in (row_labels, column_labels))
     width = max(6.0, beside + columns * cell + 1.6)
