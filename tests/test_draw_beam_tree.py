@@ -1,7 +1,5 @@
 """Facts about the tree of a beam search: every node has its place, its words and its picture, without a browser."""
 
-import base64
-import json
 import sys
 
 import numpy as np
@@ -9,10 +7,6 @@ import pytest
 import torch
 
 import utils.draw as draw
-from tests.picture_rules import broken_rules
-from tests.test_draw_figures import drawn_texts
-from utils.draw.forms import WIDGET_VIEW
-from utils.models.decoding import Node
 
 # The package exports a function with the name of this module.
 module = sys.modules["utils.draw.beam_tree"]
@@ -46,19 +40,19 @@ def grown(width, steps, words=FRENCH, seed=0, ends=True):
     return tree
 
 
+def tree_of(**options):
+    return draw.beam_tree(respond, SENTENCES, **options)
+
+
 def respond(sentence, width):
     return {"tree": grown(width, len(sentence.split()) + 2, seed=len(sentence)), "note": f"width {width}"}
-
-
-def words_of(figure):
-    return [text.get_text() for text in drawn_texts(figure)]
 
 
 # Trees
 
 
 def test_every_node_knows_the_words_that_led_to_it():
-    tree = module.checked_tree(SMALL)
+    tree = module.whole_tree(SMALL)
     assert [[node["words"] for node in step] for step in tree] == [
         [["la"], ["le"], ["chat"]],
         [["le", "chien"], ["la", "chatte"], ["la", "dort"]],
@@ -66,19 +60,13 @@ def test_every_node_knows_the_words_that_led_to_it():
 
 
 def test_the_best_way_leads_to_the_first_node_of_the_last_step_and_not_along_the_first_ones():
-    tree = module.checked_tree(SMALL)
+    tree = module.whole_tree(SMALL)
     assert [[node["best"] for node in step] for step in tree] == [[False, True, False], [True, False, False]]
     for seed in range(20):
-        tree = module.checked_tree(grown(3, 6, seed=seed))
+        tree = module.whole_tree(grown(3, 6, seed=seed))
         assert [sum(node["best"] for node in step) for step in tree] == [1] * len(tree)
         way = [node["word"] for step in tree for node in step if node["best"] and node["word"] is not None]
         assert way == tree[-1][0]["words"]
-
-
-def test_nodes_may_be_tuples_named_tuples_or_dicts():
-    named = [[Node(*node) for node in step] for step in SMALL]
-    dicts = [[dict(zip(Node._fields, node, strict=True)) for node in step] for step in SMALL]
-    assert module.checked_tree(SMALL) == module.checked_tree(named) == module.checked_tree(dicts)
 
 
 def test_a_sentence_that_has_ended_keeps_its_words_while_it_competes_on():
@@ -86,7 +74,7 @@ def test_a_sentence_that_has_ended_keeps_its_words_while_it_competes_on():
         [(-1, "<end>", -1, -1, True, True), (-1, "le", -2, -2, True, False)],
         [(0, None, -1, -1, True, True), (1, "<end>", -3, -3, True, True)],
     ]
-    checked = module.checked_tree(tree)
+    checked = module.whole_tree(tree)
     assert [node["words"] for node in checked[1]] == [["<end>"], ["le", "<end>"]]
     assert "it had ended before" in module.node_words(checked, 1, 0)
     assert module.face_of(checked[1][0]) == ("ended", "−1.00")
@@ -98,7 +86,7 @@ def test_a_real_search_fits():
     torch.set_num_threads(1)
     _, search = small_translator()
     for width in (1, 4):
-        tree = module.checked_tree(search("the black cat sleeps", width)["tree"])
+        tree = module.whole_tree(search("the black cat sleeps", width)["tree"])
         assert all(sum(node["kept"] for node in step) == width for step in tree)
         assert draw.figure_png(draw.beam_picture(tree), "a")
 
@@ -107,7 +95,7 @@ def test_a_real_search_fits():
 
 
 def test_a_node_says_its_beginning_its_numbers_and_its_fate():
-    tree = module.checked_tree(SMALL)
+    tree = module.whole_tree(SMALL)
     assert module.node_words(tree, 1, 0) == (
         "Step 2: “le chien”, log-probability −1.25, score −1.25; kept, number 1 of 2; it ends here."
     )
@@ -117,94 +105,14 @@ def test_a_node_says_its_beginning_its_numbers_and_its_fate():
 
 
 def test_the_text_form_has_the_best_and_what_was_kept_besides():
-    words = module.beam_words(module.checked_tree(SMALL), "the dog", 2, "A tree.", "wrong")
+    words = module.beam_words(module.whole_tree(SMALL), "the dog", 2, "A tree.", "wrong")
     assert words == (
         "A tree. Beam of width 2 on “the dog”. Best after 2 steps: “le chien”, log-probability −1.25, score −1.25. "
         "4 beginnings were kept, 2 dropped. Kept besides, with their scores: “la chatte” −2.00. wrong"
     )
 
 
-# The page
-
-
-@pytest.mark.parametrize(("width", "steps"), [(1, 1), (2, 3), (4, 12), (8, 40)])
-def test_no_two_boxes_of_the_page_touch_and_all_lie_inside_it(width, steps):
-    page = module.page_of(module.checked_tree(grown(width, steps, ends=False)))
-    json.dumps(page, allow_nan=False)
-    boxes = [(node["x"], node["y"], node["x"] + node["wide"], node["y"] + module.TALL) for node in page["nodes"]]
-    boxes += [(more["x"], more["y"] - 14, more["x"] + 90, more["y"]) for more in page["more"]]
-    high, wide = page["size"][1], page["size"][0]
-    assert all(left >= 0 and top >= 0 and bottom <= high for left, top, _, bottom in boxes)
-    assert max(right for _, _, right, _ in boxes[: len(page["nodes"])]) <= wide
-    columns = {}
-    for left, top, right, bottom in boxes:
-        columns.setdefault(left, []).append((top, bottom, right))
-    starts = sorted(columns)
-    for left in starts:
-        rows = sorted(columns[left])
-        assert all(one[1] <= other[0] for one, other in zip(rows, rows[1:], strict=False))
-    for left, after in zip(starts, starts[1:], strict=False):
-        assert max(right for _, _, right in columns[left]) <= after
-
-
-def test_the_page_draws_all_that_was_kept_and_as_many_again_that_were_dropped():
-    tree = module.checked_tree(grown(4, 5, ends=False))
-    page = module.page_of(tree)
-    for number, step in enumerate(tree):
-        drawn = [node for node in page["nodes"] if node["step"] == number]
-        assert [node["kind"] for node in drawn].count("kept") == 4 and len(drawn) == min(8, len(step))
-        hidden = [more["text"] for more in page["more"] if more["x"] == drawn[0]["x"]]
-        assert hidden == ([f"+ {len(step) - 8} dropped"] if len(step) > 8 else [])
-    parents = [page["nodes"][node["parent"]]["step"] for node in page["nodes"][1:]]
-    assert parents == [node["step"] - 1 for node in page["nodes"][1:]]
-
-
-# The picture
-
-
-@pytest.mark.parametrize(
-    ("width", "steps", "words"),
-    [(1, 1, FRENCH), (1, 5, FRENCH), (2, 6, FRENCH), (4, 8, FRENCH), (4, 12, FRENCH), (8, 12, FRENCH), (4, 40, FRENCH),
-     (3, 7, ["européennes", "internationalisation", "$a_1$", "économiques", " "])],
-)  # fmt: skip
-def test_every_tree_has_a_picture_that_can_be_projected(width, steps, words):
-    figure = draw.beam_picture(grown(width, steps, words, ends=False), "the best beginning is not always in front")
-    draw.figure_png(figure, "a")
-    assert broken_rules(figure) == []
-
-
-def test_a_tree_of_width_4_and_12_steps_is_drawn_to_its_end():
-    figure = draw.beam_picture(grown(4, 12, ends=False), "t")
-    assert "step 12" in words_of(figure) and not [words for words in words_of(figure) if "do not fit" in words]
-
-
-def test_a_tree_that_does_not_fit_says_how_many_steps_are_missing():
-    shown = words_of(draw.beam_picture(grown(4, 40, ends=False), "t"))
-    (note,) = [words for words in shown if "do not fit" in words]
-    last = max(int(words.split()[1]) for words in shown if words.startswith("step "))
-    assert note == f"{40 - last} steps more do not fit" and last >= 12
-
-
-def test_the_picture_has_the_words_and_scores_of_all_that_is_kept():
-    tree = grown(3, 5, ends=False)
-    shown = words_of(draw.beam_picture(tree, "t"))
-    for step in tree:
-        for _, word, _, score, kept, _ in step:
-            if kept:
-                assert word in shown and f"{score:.2f}".replace("-", "−") in shown
-
-
 # The widget
-
-
-def test_the_tree_has_three_forms_and_the_same_static_form_twice():
-    first, second = (draw.beam_tree(respond, SENTENCES, title="A tree") for _ in range(2))
-    data, metadata = first._repr_mimebundle_()
-    assert set(data) == {WIDGET_VIEW, "image/png", "text/plain"}
-    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
-    assert metadata["image/png"]["alt"] == data["text/plain"] == repr(first)
-    assert first.static() == second.static()
-    assert {"course-widget", "course-beamtree"} <= set(first._dom_classes)
 
 
 def test_the_first_tree_goes_to_the_page_together_with_the_widget(monkeypatch):
@@ -216,7 +124,7 @@ def test_the_first_tree_goes_to_the_page_together_with_the_widget(monkeypatch):
 
 def test_every_sentence_and_width_has_its_own_tree_and_is_searched_once():
     asked = []
-    widget = draw.beam_tree(lambda *wish: asked.append(wish) or respond(*wish), SENTENCES, widths=(1, 3))
+    widget = draw.beam_tree(lambda *wish: asked.append(wish) or respond(*wish), SENTENCES, width=1)
     pictures = set()
     for sentence in (0, 1, 0):
         for width in (1, 3):
@@ -224,16 +132,9 @@ def test_every_sentence_and_width_has_its_own_tree_and_is_searched_once():
             now = widget.answer
             assert (now["sentence"], now["width"], now["note"]) == (sentence, width, f"width {width}")
             assert f"Beam of width {width} on “{SENTENCES[sentence]}”." in widget.alt_text()
-            assert now["text"] == module.best_words(module.checked_tree(respond(SENTENCES[sentence], width)["tree"]))
+            assert now["text"] == module.best_words(module.whole_tree(respond(SENTENCES[sentence], width)["tree"]))
             pictures.add(widget.static()[0]["image/png"])
     assert len(pictures) == 4 and sorted(asked) == [(words, width) for words in sorted(SENTENCES) for width in (1, 3)]
-
-
-def test_another_tree_forgets_the_chosen_node():
-    widget = draw.beam_tree(respond, SENTENCES)
-    widget.chosen = 9
-    widget.width = 1
-    assert widget.chosen == -1
 
 
 def test_an_exception_in_the_search_is_shown_and_raised_and_the_last_tree_stays():
@@ -250,55 +151,3 @@ def test_an_exception_in_the_search_is_shown_and_raised_and_the_last_tree_stays(
     assert widget.static() == before and widget.answer["count"] == 2
     widget.width = 3
     assert widget.error == "" and widget.answer["width"] == 3
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("tree", "error", "message"),
-    [
-        ([], ValueError, "1 to 40 steps"),
-        ([[]], ValueError, r"nodes in each, got \[0\]"),
-        ([[(-1, "a", -1, -1, True)]], ValueError, "parent, word, .* got 5 parts in step 1"),
-        ([[{"parent": -1, "word": "a"}]], ValueError, "step 1 has no ended, kept, log_probability, score"),
-        ([[(0, "a", -1, -1, True, False)]], ValueError, "comes from the start, -1, got the parent 0"),
-        ([[(-1, 7, -1, -1, True, False)]], TypeError, "as a string, got 7: look it up"),
-        ([[(-1, "a", float("-inf"), -1, True, False)]], ValueError, "finite"),
-        ([[(-1, "a", -1, -1, False, False)]], ValueError, "kept nodes of step 1 before"),
-        ([[*SMALL[0][2:], *SMALL[0][:2]]], ValueError, "kept nodes of step 1 before"),
-        (
-            [SMALL[0], [(2, "a", -1, -1, True, False)]],
-            ValueError,
-            "step 2 has the parent 2, which was not kept in step 1",
-        ),
-        ([SMALL[0], [(-1, "a", -1, -1, True, False)]], ValueError, "parent -1, which was not kept"),
-    ],
-)
-def test_a_tree_that_cannot_be_is_refused_with_a_sentence(tree, error, message):
-    with pytest.raises(error, match=message):
-        draw.beam_tree(lambda *_: {"tree": tree}, SENTENCES)
-
-
-@pytest.mark.parametrize("answer", [None, SMALL, {"trees": SMALL}, {"tree": SMALL, "best": 1}])
-def test_a_wrong_answer_of_respond_is_refused(answer):
-    with pytest.raises(TypeError, match='dict with "tree"'):
-        draw.beam_tree(lambda *_: answer, SENTENCES)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"widths": ()}, "different widths from 1 to 8"),
-        ({"widths": (1, 9)}, r"got \[1, 9\]"),
-        ({"widths": (2, 2)}, "different widths"),
-        ({"width": 5}, r"among \[1, 2, 3, 4\], got 5"),
-        ({"sentence": 2}, "there are 2 sentences"),
-        ({"alt": " "}, "alt text is empty"),
-    ],
-)
-def test_wrong_arguments_are_refused_with_a_sentence(options, message):
-    with pytest.raises(ValueError, match=message):
-        draw.beam_tree(respond, SENTENCES, **options)
-    with pytest.raises(TypeError, match="list of sentences"):
-        draw.beam_tree(respond, "the cat")

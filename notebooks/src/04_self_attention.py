@@ -175,9 +175,7 @@ quiz("4.a")
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 statistics = trials.score_statistics()
 show(
-    pictures.scaling(
-        statistics["dims"], statistics["raw"], statistics["scaled"], third="median_slope"
-    ),
+    pictures.scaling(statistics["dims"], statistics["raw"], statistics["scaled"]),
     alt="Variance of the scores, entropy of the weights and slope of the softmax against d_k, with and without the root.",
 )
 stuck = statistics["raw"]["stuck"][-1]

@@ -583,8 +583,6 @@ show(
         {name: found["grid"][0] for name, found in surfaces.items()},
         1.0,
         "without sums more valleys around the solution",
-        kind="contour",
-        valleys=True,
     ),
     alt="Loss along two random directions around the trained net, seen from above, without and with residual sums.",
 )

@@ -89,7 +89,6 @@ show(
         len(english),
         len(french),
         "the encoder's output goes into every layer of the decoder",
-        tied="none",
     ),
     alt="Encoder and decoder stacks with the shape along both streams; the encoder's output goes into every cross-attention.",
 )

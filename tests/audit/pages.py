@@ -44,9 +44,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
     import json
-    from tests.picture_rules import broken_rules, drawn_texts
+    from tests.picture_rules import broken_rules
+    from utils.draw.layout import shown_texts
     print_png(canvas, *arguments, **options)  # first: only what is drawn has its place
-    texts = drawn_texts(canvas.figure)
+    texts = shown_texts(canvas.figure)
     title = max(texts, key=lambda one: one.get_fontsize()).get_text() if texts else ""
     with open({log!r}, "a") as log:
         log.write(json.dumps([title, broken_rules(canvas.figure)]) + chr(10))

@@ -27,7 +27,7 @@ from utils.course.source import SourceError, lecture_of, read_source, student_of
 from utils.course.timing import in_words, read_timings, record
 from utils.training import fingerprint
 
-FORMAT = 1  # raise it when the build itself changes what a saved notebook holds
+FORMAT = 2  # raise it when the build itself changes what a saved notebook holds
 CELL_SECONDS = 600
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 KERNEL_SETTINGS = {  # the build and the tests run notebooks under the same ones
@@ -230,6 +230,7 @@ def _quiet_environment() -> Iterator[dict[str, str]]:
             **KERNEL_SETTINGS,
             "COURSE_PROGRESS": str(Path(folder) / "progress.jsonl"),
             "COURSE_CACHE": str(Path(folder) / "kept"),
+            "COURSE_PICTURE_FACTS": "1",  # pictures carry what the picture rules judge, see utils/draw/layout.py
             "IPYTHONDIR": str(Path(folder) / "ipython"),  # no start-up files of this machine
             **({} if places.has_home() else {"HOME": folder}),
         }

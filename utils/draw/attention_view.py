@@ -119,7 +119,7 @@ def four_axes(weights, targets, sources):
 
 
 def colour_steps(count=64):
-    """The course's map of weights as hex colours, for the page."""
+    """The course's map of weights as hex colors, for the page."""
     return [mpl.colors.to_hex(colour) for colour in mpl.colormaps[WEIGHTS_MAP](np.linspace(0, 1, count))]
 
 

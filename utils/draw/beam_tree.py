@@ -8,24 +8,24 @@ from matplotlib.path import Path as Curve
 from utils.draw.figures import TITLE, signed, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, as_array, canvas, checked_alt, figure_png
+from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, canvas, figure_png
 from utils.draw.text import inches, shortened
 
-MOST_WIDTH, MOST_STEPS, MOST_SENTENCES = 8, 40, 20
+WIDTHS = (1, 2, 3, 4)
 LONGEST = 16  # letters of a word in the tree; the sentence below has all of them
 FIELDS = ("parent", "word", "log_probability", "score", "kept", "ended")
 CARRIED = "ended"  # stands on a node that had ended before and competes on
 
 
-def beam_tree(respond, sentences, *, widths=(1, 2, 3, 4), width=None, sentence=0, title="", alt=None):
+def beam_tree(respond, sentences, *, width=WIDTHS[-1], title=""):
     """The tree that a beam search grew, for a sentence and a width to choose; point at a node to read what it stands for.
 
     respond(sentence, width) is a pure function and returns a dict with "tree", one list of nodes (parent, word,
     log_probability, score, kept, ended) for each step, the kept ones first, best first, and if you like "note", a line to
     stand under the tree. parent counts in the list of the step before, -1 is the start; word is a string, or None for
-    a sentence that had ended and competes on. sentences: 1 to 20 strings. width: the first of the widths to show.
+    a sentence that had ended and competes on. width: the first of the WIDTHS to show.
     """
-    return BeamTree(respond, sentences, widths, width, sentence, title, alt)
+    return BeamTree(respond, sentences, width, title)
 
 
 class BeamTree(ThreeForms, anywidget.AnyWidget):
@@ -42,28 +42,23 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
     answer = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, respond, sentences, widths=(1, 2, 3, 4), width=None, sentence=0, title="", alt=None):
+    def __init__(self, respond, sentences, width, title):
         self._respond = respond
-        self._opening = None if alt is None else checked_alt(alt)
         self._known = {}  # (sentence, width): its tree and its note
-        sentences, widths = checked_sentences(sentences), checked_widths(widths)
-        width = widths[-1] if width is None else width
-        check_wish(sentences, widths, sentence, width)
         # The first answer goes with the widget: a page that drew it before its answer came would have nothing to draw.
-        answer = {**self._answer(sentences[sentence], sentence, width), "count": 1}
-        super().__init__(title=title, sentences=sentences, widths=widths, sentence=sentence, width=width, answer=answer)
+        answer = {**self._answer(sentences[0], 0, width), "count": 1}
+        super().__init__(title=title, sentences=sentences, widths=list(WIDTHS), width=width, answer=answer)
         self.add_class("course-widget")
         self.add_class("course-beamtree")
         self.observe(self._follow, names=["sentence", "width"])
 
     def tree(self):
-        """The nodes on view, as `checked_tree` gives them."""
+        """The nodes on view, as `whole_tree` gives them."""
         return self._known[self.answer["sentence"], self.answer["width"]][0]
 
     def alt_text(self):
         now = self.answer
-        opening = self._opening or self.title
-        return beam_words(self.tree(), self.sentences[now["sentence"]], now["width"], opening, now["note"])
+        return beam_words(self.tree(), self.sentences[now["sentence"]], now["width"], self.title, now["note"])
 
     def static(self):
         alt = self.alt_text()
@@ -71,16 +66,6 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
             f"{self.title}, width {self.answer['width']}" if self.title else f"a beam of width {self.answer['width']}"
         )
         return picture_bundle(figure_png(beam_picture(self.tree(), title), alt), alt)
-
-    @traitlets.validate("sentence")
-    def _valid_sentence(self, proposal):
-        check_wish(self.sentences, self.widths, proposal.value, self.width)
-        return proposal.value
-
-    @traitlets.validate("width")
-    def _valid_width(self, proposal):
-        check_wish(self.sentences, self.widths, self.sentence, proposal.value)
-        return proposal.value
 
     def _answer(self, words, sentence, width):
         if (sentence, width) not in self._known:
@@ -102,90 +87,34 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
             self.answer = {**answer, "count": count}
 
 
-# Checks
-
-
-def checked_sentences(sentences):
-    if isinstance(sentences, str):
-        raise TypeError(f"expected a list of sentences, got the string {sentences!r}; try [{sentences!r}]")
-    sentences = [str(sentence) for sentence in sentences]
-    if not 1 <= len(sentences) <= MOST_SENTENCES:
-        raise ValueError(f"expected 1 to {MOST_SENTENCES} sentences to choose from, got {len(sentences)}")
-    return sentences
-
-
-def checked_widths(widths):
-    widths = [int(width) for width in widths]
-    if not widths or not all(1 <= width <= MOST_WIDTH for width in widths) or len(set(widths)) < len(widths):
-        raise ValueError(f"expected different widths from 1 to {MOST_WIDTH}, got {widths}")
-    return widths
-
-
-def check_wish(sentences, widths, sentence, width):
-    if not 0 <= sentence < len(sentences):
-        raise ValueError(f"there are {len(sentences)} sentences, counted from 0, got {sentence}")
-    if width not in widths:
-        raise ValueError(f"expected a width among {widths}, got {width}")
+# Trees
 
 
 def answer_of(respond, sentence, width):
-    """(tree, note) that `respond` gives, checked."""
+    """(tree, note) that `respond` gives."""
     answer = respond(sentence, width)
-    if not isinstance(answer, dict) or "tree" not in answer or set(answer) - {"tree", "note"}:
-        got = sorted(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
-        raise TypeError(f'respond must return a dict with "tree" and perhaps "note", got {got}')
-    return checked_tree(answer["tree"]), str(answer.get("note") or "")
+    return whole_tree(answer["tree"]), str(answer.get("note") or "")
 
 
-def checked_tree(tree):
+def whole_tree(tree):
     """Steps of dicts with the six fields, and besides "words", the beginning that a node stands for, and "best".
 
     "best" is True on the way to the best sentence, the first node of the last step.
     """
-    tree = [list(step) for step in tree]
-    if not 1 <= len(tree) <= MOST_STEPS or not all(tree):
-        raise ValueError(f"expected 1 to {MOST_STEPS} steps with nodes in each, got {[len(step) for step in tree]}")
-    checked = []
-    for number, step in enumerate(tree):
-        before = checked[-1] if checked else None
-        checked.append([_checked_node(node, before, number) for node in step])
-        order = [node["kept"] for node in checked[-1]]
-        if order != sorted(order, reverse=True) or not order[0]:
-            raise ValueError(f"expected the kept nodes of step {number + 1} before those that were dropped")
+    whole = []
+    for step in tree:
+        whole.append([])
+        for node in step:
+            node = dict(zip(FIELDS, node, strict=True))
+            begun = whole[-2][node["parent"]]["words"] if len(whole) > 1 else []
+            words = begun + ([] if node["word"] is None else [node["word"]])
+            numbers = {name: float(node[name]) for name in ("log_probability", "score")}
+            whole[-1].append(node | numbers | {"words": words, "best": False})
     place = 0
-    for step in reversed(checked):
+    for step in reversed(whole):
         step[place]["best"] = True
         place = step[place]["parent"]
-    return checked
-
-
-def _checked_node(node, before, number):
-    if not isinstance(node, dict):
-        if len(node) != len(FIELDS):
-            raise ValueError(f"expected nodes ({', '.join(FIELDS)}), got {len(node)} parts in step {number + 1}")
-        node = dict(zip(FIELDS, node, strict=True))
-    missing = set(FIELDS) - set(node)
-    if missing:
-        raise ValueError(f"a node of step {number + 1} has no {', '.join(sorted(missing))}")
-    parent, word = int(node["parent"]), node["word"]
-    if not isinstance(word, str) and word is not None:
-        raise TypeError(f"expected the word of a node as a string, got {word!r}: look it up in the vocabulary")
-    if before is None and parent != -1:
-        raise ValueError(f"a node of the first step comes from the start, -1, got the parent {parent}")
-    if before is not None and not (0 <= parent < len(before) and before[parent]["kept"]):
-        raise ValueError(f"a node of step {number + 1} has the parent {parent}, which was not kept in step {number}")
-    log_probability, score = as_array([node["log_probability"], node["score"]], "the numbers of a node").tolist()
-    begun = [] if before is None else before[parent]["words"]
-    return {
-        "parent": parent,
-        "word": word,
-        "log_probability": log_probability,
-        "score": score,
-        "kept": bool(node["kept"]),
-        "ended": bool(node["ended"]),
-        "words": begun + ([] if word is None else [word]),
-        "best": False,
-    }
+    return whole
 
 
 # Words
@@ -298,12 +227,11 @@ KINDS = {  # face, edge, ink
 
 
 def beam_picture(tree, title=""):
-    """The tree from left to right: kept nodes above, dropped ones grey below them, the best way in red.
+    """The tree from left to right: kept nodes above, dropped ones gray below them, the best way in red.
 
-    tree: as in `beam_tree`. A tree too wide for a slide goes on in a second band, which begins with the last kept nodes
+    tree: as `whole_tree` gives it. A tree too wide for a slide goes on in a second band, which begins with the last kept nodes
     of the first; if it is too tall as well, fewer dropped nodes are drawn, and at last the first steps alone.
     """
-    tree = tree if isinstance(tree[0][0], dict) and "words" in tree[0][0] else checked_tree(tree)
     most = max(sum(node["kept"] for node in step) for step in tree)
     for dropped in (*range(max(most, 2), -1, -1),):
         bands = _bands(tree, dropped)

@@ -22,12 +22,6 @@ class LogRange:
     start: float
     steps: int = 60
 
-    def __post_init__(self):
-        if not 0 < self.low < self.high:
-            raise ValueError(f"a log range needs 0 < low < high, got low {self.low:g} and high {self.high:g}")
-        if not self.low <= self.start <= self.high:
-            raise ValueError(f"the start {self.start:g} lies outside {self.low:g} to {self.high:g}")
-
 
 @dataclass(frozen=True)
 class Menu:
@@ -64,7 +58,7 @@ class Explore(ThreeForms, ipywidgets.VBox):
     """What `explore` returns. `parameters` reads the controls, `set(**parameters)` moves them."""
 
     def __init__(self, figure_function, alt, controls, labels):
-        check_parameters(figure_function, controls, labels)
+        check_parameters(figure_function, controls)
         self._figure_function = figure_function
         self._alt = alt if callable(alt) else checked_alt(alt)
         self._labels = {name: labels.get(name, name.replace("_", " ")) for name in controls}
@@ -88,9 +82,6 @@ class Explore(ThreeForms, ipywidgets.VBox):
 
     def set(self, **parameters):
         """Move several controls and draw once."""
-        unknown = set(parameters) - set(self._controls)
-        if unknown:
-            raise ValueError(f"there is no control named {sorted(unknown)}; there are {sorted(self._controls)}")
         self._quiet = True
         try:
             for name, value in parameters.items():
@@ -155,17 +146,22 @@ def plain(value):
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def check_parameters(function, controls, labels):
-    if not controls:
-        raise ValueError("explore needs at least one control, for example temperature=(0.1, 5.0, 0.1, 1.0)")
+def check_parameters(function, controls):
     try:
         inspect.signature(function).bind(**dict.fromkeys(controls))
     except TypeError as error:
         name = getattr(function, "__name__", "the figure function")
         raise TypeError(f"{name} does not fit the controls {list(controls)}: {error}") from None
-    unknown = set(labels) - set(controls)
-    if unknown:
-        raise ValueError(f"labels name {sorted(unknown)}, but there is no such control")
+
+
+def check_range(name, given):
+    if len(given) != 4 or not all(isinstance(number, (int, float)) for number in given):
+        raise ValueError(f"the control {name!r} must be four numbers (low, high, step, start), got {given!r}")
+    low, high, step, start = given
+    if not (low < high and step > 0 and low <= start <= high):
+        raise ValueError(
+            f"the control {name!r} needs low < high, a positive step and a start between them, got {given!r}"
+        )
 
 
 def make_control(name, label, given):
@@ -186,35 +182,25 @@ def make_control(name, label, given):
     if isinstance(given, LogRange):
         return log_slider(given, wide)
     if isinstance(given, tuple):
-        return slider(name, given, wide)
+        check_range(name, given)
+        return slider(given, wide)
     if isinstance(given, Menu):
-        return choice(name, given.options, wide, given.start)
-    if isinstance(given, (list, dict)):
-        return choice(name, given, wide)
+        return choice(given.options, wide, given.start)
+    if isinstance(given, (list, dict)) and given:
+        return choice(given, wide)
     raise TypeError(
-        f"the control {name!r} is a {type(given).__name__}; expected (low, high, step, start), log_range(...), "
-        "a list, a dict, menu(...), True or False, a string or an ipywidget"
+        f"the control {name!r} is {given!r}; expected (low, high, step, start), log_range(...), a list or a dict of "
+        "choices, menu(...), True or False, a string or an ipywidget"
     )
 
 
-def slider(name, given, options):
-    check_range(name, given)
+def slider(given, options):
     low, high, step, start = given
     if all(isinstance(number, int) for number in given):
         return ipywidgets.IntSlider(min=low, max=high, step=step, value=start, **options)
     return ipywidgets.FloatSlider(
         min=low, max=high, step=step, value=start, readout_format=f".{decimals_of(step)}f", **options
     )
-
-
-def check_range(name, given):
-    if len(given) != 4 or not all(isinstance(number, (int, float)) for number in given):
-        raise ValueError(f"the control {name!r} must be four numbers (low, high, step, start), got {given!r}")
-    low, high, step, start = given
-    if not (low < high and step > 0 and low <= start <= high):
-        raise ValueError(
-            f"the control {name!r} needs low < high, a positive step and a start between them, got {given!r}"
-        )
 
 
 def log_slider(given, options):
@@ -225,23 +211,14 @@ def log_slider(given, options):
     )
 
 
-FIRST = object()
-
-
-def choice(name, given, options, start=FIRST):
-    if not given:
-        raise ValueError(f"the control {name!r} has no options to choose from")
+def choice(given, options, start=None):
     if isinstance(given, dict):
         pairs = list(given.items())
     elif all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in given):
         pairs = list(given)
     else:
         pairs = [(str(one), one) for one in given]
-    values = [value for _, value in pairs]
-    if start is FIRST:
-        start = values[0]
-    elif start not in values:
-        raise ValueError(f"the control {name!r} is to start at {start!r}, which is none of its options {values}")
+    start = pairs[0][1] if start is None else start
     if len(pairs) <= 4:
         buttons = ipywidgets.ToggleButtons(options=pairs, value=start, **options)
         buttons.style.button_width = "auto"

@@ -3,49 +3,44 @@
 import re
 
 import ipywidgets
-import numpy as np
 from matplotlib.patches import Rectangle
 
 from utils.draw.figures import write_title
 from utils.draw.forms import ThreeForms, close
-from utils.draw.mask_board import visible
+from utils.draw.mask_board import ended, visible
 from utils.draw.parts import LABEL, LOOKS, PALE_BLUE, draw_box, percent, sheet, short, top_of, write
 from utils.draw.stage import Stage
-from utils.draw.style import FONT, GREY, as_array, checked_alt, figure_png
+from utils.draw.style import FONT, GREY, figure_png
 from utils.draw.text import inches
 from utils.draw.translate_watch import ReaderError, checked_text
 
 MASK = "[MASK]"
 LINE = re.compile(r"_{2,}")  # what people write for a blank
-MOST_BLANKS, MOST_CHOICES = 4, 8
-KEYS = ("pieces", "blanks", "choices")  # what `respond` must give; "sentence" may come besides
+MOST_BLANKS = 4
 
 
-def fill_in(respond, start, *, mask=MASK, title="", label="your sentence", alt=None):
+def fill_in(respond, start, *, title=""):
     """Type a sentence with [MASK] or __ for each blank, press Enter or the button, and see what the model would put there.
 
-    respond(text) is a pure function of a sentence in which every blank is written as `mask`. It returns a dict with
+    respond(text) is a pure function of a sentence in which every blank is written as [MASK]. It returns a dict with
     "pieces", the n pieces that were read, "blanks", the places among them, from 0, that were guessed, and "choices", for
     each blank a list of up to eight (piece, probability), likeliest first; perhaps "sentence", the sentence with the
     likeliest pieces put in. If it raises ValueError, that is told to the reader, and what was shown stays.
     """
-    return FillIn(respond, start, mask, title, label, alt)
+    return FillIn(respond, start, title)
 
 
 class FillIn(ThreeForms, ipywidgets.VBox):
     """What `fill_in` returns. `answer` is what `respond` gave, `shown` the sentence; `ask(text)` asks again."""
 
-    def __init__(self, respond, start, mask=MASK, title="", label="your sentence", alt=None):
-        if not isinstance(mask, str) or not mask.strip():
-            raise ValueError(f"expected how a blank is written, such as {MASK!r}, got {mask!r}")
-        self._respond, self._mask, self._title = respond, mask, title
-        self._opening = None if alt is None else checked_alt(alt)
-        self.answer = answer_of(respond, with_blanks(start, mask))
+    def __init__(self, respond, start, title):
+        self._respond, self._title = respond, title
+        self.answer = answer_of(respond, with_blanks(start))
         self.shown = start
         self._stage = Stage()
         self._text = ipywidgets.Text(
             value=start,
-            description=label,
+            description="your sentence",
             continuous_update=False,
             style={"description_width": "initial"},
             layout={"width": "min(44em, 76%)"},
@@ -66,7 +61,7 @@ class FillIn(ThreeForms, ipywidgets.VBox):
             return
         state = {"sentence": text}
         try:
-            answer = answer_of(self._respond, with_blanks(text, self._mask))
+            answer = answer_of(self._respond, with_blanks(text))
         except ReaderError as error:
             self._stage.tell(str(error), state)
             return
@@ -82,7 +77,7 @@ class FillIn(ThreeForms, ipywidgets.VBox):
     def _show(self):
         state = {"sentence": self.shown}
         try:
-            alt = fill_in_words(self.answer, self._opening or self._title)
+            alt = fill_in_words(self.answer, self._title)
             figure = fill_in_picture(self.answer, self._title)
             png = figure_png(figure, alt)
         except Exception as error:
@@ -92,16 +87,13 @@ class FillIn(ThreeForms, ipywidgets.VBox):
         self._stage.present(png, alt, state, text=self.answer["sentence"])
 
 
-# Checks
-
-
-def with_blanks(text, mask=MASK):
-    """The sentence with every blank written as `mask`, in the right case; an error for the reader if there is none."""
-    text = re.sub(re.escape(mask), lambda _: mask, checked_text(text), flags=re.IGNORECASE)
-    text = LINE.sub(lambda _: mask, text)
-    count = text.count(mask)
+def with_blanks(text):
+    """The sentence with every blank written as [MASK]; an error for the reader if there is none."""
+    text = re.sub(re.escape(MASK), MASK, checked_text(text), flags=re.IGNORECASE)
+    text = LINE.sub(MASK, text)
+    count = text.count(MASK)
     if not count:
-        raise ReaderError(f"There is no blank in this sentence: write {mask} or __ where the model shall guess.")
+        raise ReaderError(f"There is no blank in this sentence: write {MASK} or __ where the model shall guess.")
     if count > MOST_BLANKS:
         raise ReaderError(
             f"The sentence has {count} blanks, and there is room for {MOST_BLANKS}: fill some in yourself."
@@ -110,42 +102,16 @@ def with_blanks(text, mask=MASK):
 
 
 def answer_of(respond, text):
-    """What `respond` gives for a sentence, checked."""
+    """What `respond` gives for a sentence."""
     try:
         answer = respond(text)
     except ValueError as error:
         raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be filled in.") from error
-    if not isinstance(answer, dict) or set(KEYS) - set(answer) or set(answer) - {*KEYS, "sentence"}:
-        got = sorted(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
-        raise TypeError(f"respond must return a dict with {', '.join(KEYS)} and perhaps sentence, got {got}")
-    pieces = [str(piece) for piece in answer["pieces"]]
-    blanks = [int(place) for place in answer["blanks"]]
-    rising = all(one < other for one, other in zip(blanks, blanks[1:], strict=False))
-    if not 1 <= len(blanks) <= MOST_BLANKS or not rising or not 0 <= blanks[0] <= blanks[-1] < len(pieces):
-        raise TypeError(
-            f"expected one to {MOST_BLANKS} rising places among {len(pieces)} pieces as blanks, got {blanks}"
-        )
-    choices = [checked_guesses(one) for one in answer["choices"]]
-    if len(choices) != len(blanks):
-        raise TypeError(f"expected choices for each of {len(blanks)} blanks, got {len(choices)}")
+    blanks, choices = list(answer["blanks"]), answer["choices"]
     best = [guesses[0][0] for guesses in choices]
-    filled = [best[blanks.index(place)] if place in blanks else piece for place, piece in enumerate(pieces)]
+    filled = [best[blanks.index(place)] if place in blanks else piece for place, piece in enumerate(answer["pieces"])]
     sentence = str(answer.get("sentence", "")) or " ".join(filled)
-    return {"text": text, "pieces": pieces, "blanks": blanks, "choices": choices, "sentence": sentence}
-
-
-def checked_guesses(guesses):
-    """Up to eight (piece, probability), likeliest first; TypeError, since the reader can do nothing about them."""
-    guesses = [tuple(one) for one in guesses]
-    if not 1 <= len(guesses) <= MOST_CHOICES or any(len(one) != 2 for one in guesses):
-        raise TypeError(f"expected one to {MOST_CHOICES} choices (piece, probability) for a blank, got {guesses}")
-    try:
-        chances = as_array([float(chance) for _, chance in guesses], "probabilities")
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the probabilities that respond gave are not right: {error}") from error
-    if chances.min() < 0 or chances.sum() > 1.001 or (np.diff(chances) > 0).any():
-        raise TypeError(f"expected probabilities that sum to 1 at most, the likeliest first, got {chances.tolist()}")
-    return [(str(piece), float(chance)) for (piece, _), chance in zip(guesses, chances, strict=True)]
+    return answer | {"text": text, "blanks": blanks, "sentence": sentence}
 
 
 # The picture, and the same in words
@@ -198,7 +164,7 @@ def _name(number, count):
 
 
 def flow(words, boxed, room):
-    """Rows of (place, centre, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
+    """Rows of (place, center, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
 
     boxed: the places of words that stand in a box, which need more room.
     """
@@ -214,7 +180,7 @@ def flow(words, boxed, room):
 
 
 def _guess_bars(axes, guesses, left, top, wide, step, shade):
-    """A lying bar for each piece, the likeliest in the colour of its blank; a full bar is a probability of 1."""
+    """A lying bar for each piece, the likeliest in the color of its blank; a full bar is a probability of 1."""
     names = [_fitting(visible(piece), 0.5 * wide) for piece, _ in guesses]
     start = left + max(0.75, *(inches(name, FONT, "bold") for name in names)) + 0.12
     full = left + wide - start - inches(">99 %", LABEL) - 0.12
@@ -247,9 +213,3 @@ def fill_in_words(answer, opening=""):
         said = ", ".join(f"{visible(piece)} {percent(chance)}" for piece, chance in guesses)
         parts.append(f"Likeliest in {which}: {said}.")
     return " ".join(part for part in parts if part)
-
-
-def ended(opening):
-    """A title as a sentence."""
-    opening = opening.strip()
-    return opening + "." if opening and opening[-1] not in ".!?" else opening

@@ -3,10 +3,10 @@
 import ipywidgets
 import numpy as np
 
-from utils.draw.figures import bars, checked_labels, checked_weights
+from utils.draw.figures import bars, checked_weights
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import Stage
-from utils.draw.style import COLOURS, GREY, checked_alt, figure_png
+from utils.draw.style import COLORS, GREY, checked_alt, figure_png
 
 START = 50
 SIZE = (8.0, 3.6)
@@ -18,13 +18,11 @@ def guess_weights(labels, truth, question):
 
 
 class GuessWeights(ThreeForms, ipywidgets.VBox):
-    """What `guess_weights` returns. `guess` is the normalised guess, `committed` says whether the truth is shown."""
+    """What `guess_weights` returns. `guess` is the normalized guess, `committed` says whether the truth is shown."""
 
     def __init__(self, labels, truth, question):
         self._truth = checked_weights(truth, "the true weights").reshape(-1)
-        if abs(self._truth.sum() - 1) > 1e-3:
-            raise ValueError(f"the true weights must sum to 1, got {self._truth.sum():.4g}")
-        self._names = checked_labels(labels, len(self._truth))
+        self._names = [str(label) for label in labels]
         self._question = checked_alt(question)
         self.committed = False
         self._quiet = False
@@ -111,8 +109,8 @@ def guess_figure(labels, guess, truth, question):
     empty = guess is None
     guess = np.zeros(len(labels)) if empty else guess
     series = {"your guess": guess} if truth is None else {"your guess": guess, "truth": truth}
-    colours = {"your guess": COLOURS["guess"], "truth": COLOURS["truth"]}
-    figure = bars(labels, series, question, "weight", colours=colours, limits=(0, 1.08), numbers=not empty, size=SIZE)
+    colours = {"your guess": COLORS["guess"], "truth": COLORS["truth"]}
+    figure = bars(labels, series, question, "weight", colours=colours, numbers=not empty, size=SIZE)
     if empty:
         for place in range(len(labels)):
             figure.axes[0].text(place, 0.08, "?", ha="center", fontsize=24, color=GREY)

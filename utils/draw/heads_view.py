@@ -11,10 +11,9 @@ from utils.draw.figures import TITLE, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.mask_board import visible
 from utils.draw.stage import STATIC, script
-from utils.draw.style import COLOURS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
+from utils.draw.style import COLORS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
 from utils.draw.text import inches, shortened
 
-MOST_TOKENS, MOST_LAYERS, MOST_HEADS = 64, 12, 16
 LONGEST = 16  # letters of a token in the view; the text form has all of them
 EVENLY, NOWHERE = -1, -2  # instead of a place: nothing stands out, and all weights are 0
 EVEN = 1.5  # a largest weight below so many times the mean of the row's weights does not stand out
@@ -51,13 +50,9 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
     chosen = traitlets.List(traitlets.Int()).tag(sync=True)
 
     def __init__(self, weights, tokens, source_tokens=None, title="", focus=None, names=None):
-        self.tokens = checked_row(tokens, "tokens")
-        self.source_tokens = None if source_tokens is None else checked_row(source_tokens, "source_tokens")
-        self.weights = checked_grid(weights, self.tokens, self.source_tokens)
-        both = (self.tokens, self.tokens if self.source_tokens is None else self.source_tokens)
-        names = [str(name) for name in (names or NAMES)]
-        if len(names) != 2:
-            raise ValueError(f"expected two names, for those who look and those looked at, got {names}")
+        self.tokens, self.source_tokens = list(tokens), source_tokens
+        both = (self.tokens, self.tokens if source_tokens is None else source_tokens)
+        self.weights = four_axes(weights, *map(len, both))
         super().__init__(
             _weights=self.weights.astype("<f4").tobytes(),
             _looks=looks_of(self.weights).reshape(-1).tolist(),
@@ -66,7 +61,7 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
             labels=[[shortened(visible(token), LONGEST) for token in row] for row in both],
             said=[spoken([visible(token) for token in row]) for row in both],
             sentences=[self.sentence(place) for place in range(len(self.tokens))],
-            names=names,
+            names=list(names or NAMES),
             title=title,
             focus=-1 if focus is None else focus,
         )
@@ -75,24 +70,6 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
 
     def sentence(self, focus):
         return where_they_look(self.weights, self.tokens, self.source_tokens, focus)
-
-    @traitlets.validate("focus")
-    def _valid_focus(self, proposal):
-        if not -1 <= proposal.value < len(self.tokens):
-            raise ValueError(
-                f"focus is the place of one of {len(self.tokens)} tokens, counted from 0, or -1 for none, "
-                f"got {proposal.value}"
-            )
-        return proposal.value
-
-    @traitlets.validate("chosen")
-    def _valid_chosen(self, proposal):
-        chosen, (layers, heads) = list(proposal.value), self.weights.shape[:2]
-        if chosen and (len(chosen) != 2 or not (0 <= chosen[0] < layers and 0 <= chosen[1] < heads)):
-            raise ValueError(
-                f"chosen is [] or [layer, head] among {layers} layers and {heads} heads, counted from 0, got {chosen}"
-            )
-        return chosen
 
     def alt_text(self):
         return heads_words(self.weights, self.tokens, self.source_tokens, self.focus, self.chosen, self.title)
@@ -103,33 +80,6 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
         options = {"focus": focus, "chosen": self.chosen or None, "title": self.title, "names": self.names}
         figure = heads_picture(self.weights, self.tokens, self.source_tokens, **options)
         return picture_bundle(figure_png(figure, alt), alt)
-
-
-# Checks
-
-
-def checked_row(tokens, what):
-    if isinstance(tokens, str):
-        raise TypeError(f"expected a list of tokens, got the string {tokens!r}; try {tokens!r}.split()")
-    tokens = [str(token) for token in tokens]
-    if not 1 <= len(tokens) <= MOST_TOKENS:
-        raise ValueError(
-            f"the maps have room for 1 to {MOST_TOKENS} {what}, got {len(tokens)}; take a shorter sentence"
-        )
-    return tokens
-
-
-def checked_grid(weights, tokens, source_tokens=None):
-    """Weights as (layers, heads, targets, sources), not more than a page can show."""
-    sources = tokens if source_tokens is None else source_tokens
-    weights = four_axes(weights, len(tokens), len(sources))
-    layers, heads = weights.shape[:2]
-    if layers > MOST_LAYERS or heads > MOST_HEADS:
-        raise ValueError(
-            f"the view has room for {MOST_LAYERS} layers of {MOST_HEADS} heads, got {layers} layers of {heads}; "
-            "show some of them, such as weights[:, :12]"
-        )
-    return weights
 
 
 # Where heads look
@@ -208,14 +158,9 @@ CAPTION = SIZES[-1]
 def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=None, title="", names=NAMES):
     """A map for every head, a row of them for each layer; under each, where it looks most from the token in focus.
 
-    weights (layers, heads, targets, sources). Colours follow the square root of the weight: among many tokens 0.1 is much.
+    weights (layers, heads, targets, sources). Colors follow the square root of the weight: among many tokens 0.1 is much.
     """
-    tokens = checked_row(tokens, "tokens")
-    source_tokens = None if source_tokens is None else checked_row(source_tokens, "source_tokens")
-    weights = checked_grid(weights, tokens, source_tokens)
     sources = tokens if source_tokens is None else source_tokens
-    if focus is not None and not 0 <= focus < len(tokens):
-        raise ValueError(f"focus is the place of one of {len(tokens)} tokens, counted from 0, got {focus}")
     labels = [[shortened(visible(token), LONGEST) for token in row] for row in (tokens, sources)]
     plan = picture_plan(weights, labels, focus, title, names)
     # All maps on one sheet: an axes for each would take seconds where a slider has a quarter of one.
@@ -227,7 +172,7 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
         wide, high = plan["panel"]
         image = _map(axes, weights[layer, head], left, top, wide, high)
         if chosen is not None and tuple(chosen) == (layer, head):
-            _frame(axes, left, top, wide, high, [(COLOURS["output"], 3.5)])
+            _frame(axes, left, top, wide, high, [(COLORS["output"], 3.5)])
         if focus is None:
             continue
         row, tall = top + focus * high / len(tokens), high / len(tokens)
@@ -235,7 +180,7 @@ def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=Non
             _map(axes, weights[layer, head, focus][None], left, top + high + 0.05, wide, STRIP - 0.05)
             _point_at(axes, left, left + wide, row + tall / 2)
         else:
-            # In white and black: one of the two is seen on every colour.
+            # In white and black: one of the two is seen on every color.
             _frame(axes, left, row, wide, tall, [("black", 3.2), ("white", 1.6)])
         if shown:
             under = top + high + 0.05 + STRIP * plan["strip"]
@@ -340,7 +285,7 @@ def _frame(axes, left, top, wide, high, rims):
 def _point_at(axes, left, right, y):
     """Two arrowheads beside a row that is too thin for a frame."""
     for marker, x in ((">", left - 0.02), ("<", right + 0.02)):
-        axes.plot([x], [y], marker, color=COLOURS["output"], markersize=5, zorder=4)
+        axes.plot([x], [y], marker, color=COLORS["output"], markersize=5, zorder=4)
 
 
 def _text(axes, x, y, text, size=SMALL, ha="center", va="center", **look):

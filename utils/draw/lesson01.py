@@ -4,9 +4,9 @@ import numpy as np
 import seaborn as sns
 from matplotlib.patches import Rectangle
 
-from utils.draw.style import BLACK, COLOURS, GREEN, GREY, RED, SMALL, as_array, canvas, colour
+from utils.draw.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, colour
 
-SOFT, HARD = COLOURS["query"], COLOURS["output"]
+SOFT, HARD = COLORS["query"], COLORS["output"]
 
 
 def headline(figure, title):
@@ -101,13 +101,13 @@ def regression_fit(x, y, grid, truth, prediction, look_from, weights):
     )
     x, y, weights = as_array(x), as_array(y), as_array(weights)
     above.plot(as_array(grid), as_array(truth), color=GREY, linestyle="--", linewidth=2, label="true curve")
-    above.plot(as_array(grid), as_array(prediction), color=COLOURS["output"], label="prediction")
-    above.scatter(x, y, s=22, color=COLOURS["value"], zorder=3, label="known points")
+    above.plot(as_array(grid), as_array(prediction), color=COLORS["output"], label="prediction")
+    above.scatter(x, y, s=22, color=COLORS["value"], zorder=3, label="known points")
     above.set(ylabel="y", ylim=(-1.3, 3.6))
-    below.vlines(x, 0, weights, color=COLOURS["weights"], linewidth=2.5)
+    below.vlines(x, 0, weights, color=COLORS["weights"], linewidth=2.5)
     below.set(xlabel="x", ylabel="weight", ylim=(0, max(0.1, 1.1 * weights.max())))
     for axis in (above, below):
-        axis.axvline(look_from, color=COLOURS["query"], linewidth=1.5, alpha=0.6)
+        axis.axvline(look_from, color=COLORS["query"], linewidth=1.5, alpha=0.6)
     above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
     most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
     points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
@@ -137,7 +137,7 @@ def weight_band(questions, x, weights, title):
     """Weights as colours: a row per question, a column per known point, both named by where they lie."""
     figure, axis = canvas(9, 5.0, margins=(0.8, 0.2, 0.7, 0.6))
     weights, questions, x = as_array(weights), as_array(questions), as_array(x)
-    # One question beyond the last point looks at it alone; the colours are for the rest.
+    # One question beyond the last point looks at it alone; the colors are for the rest.
     drawn = axis.imshow(weights, aspect="auto", vmin=0, vmax=np.quantile(weights.max(-1), 0.9))
     rows = np.linspace(0, len(questions) - 1, 7).round().astype(int)
     columns = np.linspace(0, len(x) - 1, 7).round().astype(int)

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.patches import Rectangle
 
-from utils.draw.figures import checked_weights
-from utils.draw.style import BLACK, BLUE, COLOURS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
+from utils.draw.style import BLACK, BLUE, COLORS, GREEN, GREY, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
 from utils.draw.text import inches, shortened
 
 ROW, CELL = 0.36, 1.0  # inches
@@ -23,12 +22,10 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     """A story as rows, one column of weights for each hop; supporting facts carry a dot.
 
     weights (hops, n) for n sentences; `facts` are places of sentences; `note` is a sentence below all; `column` names a look.
-    `right` says whether the answer is right, where that is known: its colour follows.
+    `right` says whether the answer is right, where that is known: its color follows.
     """
-    weights = checked_weights(weights)
+    weights = as_array(weights)
     hops, n = weights.shape
-    if n != len(sentences):
-        raise ValueError(f"expected one weight for each of {len(sentences)} sentences, got {n}")
     sentences, question = [shortened(one, LONGEST) for one in sentences], shortened(question, LONGEST)
     row = ROW if n <= MANY else 0.24
     text = max(3.0, 0.1 + max(bold_inches(one) for one in [*sentences, question]))
@@ -43,7 +40,7 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     plain = {"va": "center", "parse_math": False}
     axes.text(0.1, 0.3, title, fontsize=16, fontweight="bold", **plain)
     if facts:
-        axes.plot([0.2], [first - 0.22], "o", color=COLOURS["output"], markersize=8)
+        axes.plot([0.2], [first - 0.22], "o", color=COLORS["output"], markersize=8)
         axes.text(0.4, first - 0.22, "supporting fact", fontsize=SMALL, color=GREY, **plain)
     for hop in range(hops):
         middle = text + 0.5 + CELL * (hop + 0.5)
@@ -52,7 +49,7 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
     for place, sentence in enumerate(sentences):
         y = first + row * place
         if place in facts:
-            axes.plot([0.2], [y + row / 2], "o", color=COLOURS["output"], markersize=8)
+            axes.plot([0.2], [y + row / 2], "o", color=COLORS["output"], markersize=8)
         axes.text(0.4, y + row / 2, sentence, fontsize=13, fontweight="bold" if place in facts else "normal", **plain)
         for hop in range(hops):
             weight, left = weights[hop, place], text + 0.5 + CELL * hop
@@ -61,8 +58,8 @@ def hops_picture(sentences, weights, question="", answer="", title="", facts=(),
             axes.text(left + CELL / 2, y + row / 2, f"{weight:.2f}", ha="center", color=ink, fontsize=SMALL, **plain)
     if question:
         y = first + row * n + 0.3
-        shade = {None: COLOURS["output"], True: GREEN, False: RED}[right]
-        axes.text(0.4, y, question, fontsize=14, color=COLOURS["query"], fontweight="bold", **plain)
+        shade = {None: COLORS["output"], True: GREEN, False: RED}[right]
+        axes.text(0.4, y, question, fontsize=14, color=COLORS["query"], fontweight="bold", **plain)
         axes.text(text + 0.5, y, answer, fontsize=14, color=shade, fontweight="bold", **plain)
     if note:
         axes.text(0.4, height - 0.1, "\n".join(note), va="bottom", fontsize=SMALL, color=GREY, parse_math=False)

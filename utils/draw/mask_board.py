@@ -12,29 +12,26 @@ from utils.draw.attention_view import spoken
 from utils.draw.figures import checked_weights, text_inches, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLOURS, FONT, GREY, SMALL, as_array, canvas, checked_alt, figure_png
+from utils.draw.style import COLORS, FONT, GREY, SMALL, as_array, canvas, figure_png
 from utils.draw.text import shortened
 
-MOST = 12  # tokens: more cells could not be hit with a pointer nor read from the last row
 SAME = 1e-6  # an output that moved by no more than this is "same": rounding moves as much
 LONGEST = 12  # letters of a token in the picture; the text form has all of them
 COMPARED = "compared with every look allowed"
 NUMBERS_UP_TO = 8  # tokens: beyond that the cells of the static picture have room for the tick alone
-DARK_RED = "#A84A00"  # the colour of outputs, dark enough for letters on white
+DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
 
 
-def mask_board(tokens, respond, *, start=None, presets=None, title="", compared=COMPARED, alt=None):
+def mask_board(tokens, respond, *, start="everything", title="", compared=COMPARED):
     """A mask drawn by clicking, dragging or keys; beside it the mask as a graph and the outputs that it changes.
 
     tokens: 1 to 12 words. Row i of the mask says at whom token i may look (True = may look).
     respond(mask) is a pure function of a bool tensor (n, n) and returns a dict with "changed", one number from 0 (how
     much each token's output moved) or one bool for each token, and "weights" (n, n), the attention weights used.
-    start: a mask, or the name of a preset; everything may be looked at if it is None.
-    presets: {name: function of n, or mask}, shown as buttons; None takes `default_presets`.
+    start: the name of one of the presets, which are shown as buttons (see `default_presets`).
     compared: with what `changed` compares, as it ends "the output, ...".
-    alt: what the board is about, in one sentence; what it shows at the moment is added.
     """
-    return MaskBoard(tokens, respond, start, presets, title, compared, alt)
+    return MaskBoard(tokens, respond, start, title, compared)
 
 
 class MaskBoard(ThreeForms, anywidget.AnyWidget):
@@ -51,12 +48,11 @@ class MaskBoard(ThreeForms, anywidget.AnyWidget):
     answer = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, tokens, respond, start=None, presets=None, title="", compared=COMPARED, alt=None):
-        self.tokens = checked_tokens(tokens)
+    def __init__(self, tokens, respond, start, title, compared):
+        self.tokens = list(tokens)
         self._respond = respond
-        self._opening = None if alt is None else checked_alt(alt)
-        known = named_masks(presets, len(self.tokens))
-        mask = starting_mask(start, known, len(self.tokens))
+        known = {name: mask_of(len(tokens)).tolist() for name, mask_of in default_presets(len(tokens)).items()}
+        mask = known[start]
         super().__init__(
             labels=[label_of(token) for token in self.tokens],
             names=spoken([visible(token) for token in self.tokens]),
@@ -70,29 +66,16 @@ class MaskBoard(ThreeForms, anywidget.AnyWidget):
         self.add_class("course-mask")
         self.observe(self._follow, names=["mask"])
 
-    def choose(self, mask):
-        """Show another mask, or the preset of this name."""
-        known = {preset["name"]: preset["mask"] for preset in self.presets}
-        self.mask = starting_mask(mask, known, len(self.tokens))
-
-    def drawn(self):
-        """The mask on the board as a bool tensor (n, n)."""
-        return tensor_of(self.mask)
-
     def alt_text(self):
         now = self.answer
         name = next((preset["name"] for preset in self.presets if preset["mask"] == now["mask"]), "")
-        return mask_words(self.tokens, now["mask"], now["changed"], self.compared, name, self._opening or self.title)
+        return mask_words(self.tokens, now["mask"], now["changed"], self.compared, name, self.title)
 
     def static(self):
         now, alt = self.answer, self.alt_text()
         changed = now["changed"] if now["measured"] else [one > 0 for one in now["changed"]]
         figure = mask_picture(self.tokens, now["mask"], now["weights"], changed, self.title, self.compared)
         return picture_bundle(figure_png(figure, alt), alt)
-
-    @traitlets.validate("mask")
-    def _valid_mask(self, proposal):
-        return checked_mask(proposal.value, len(self.tokens))
 
     def _answer(self, mask, compared):
         answer = answer_of(self._respond, mask)
@@ -128,7 +111,7 @@ def only_itself(n):
 
 
 def window(n, width=3):
-    """Itself and its neighbours on both sides, `width` tokens together."""
+    """Itself and its neighbors on both sides, `width` tokens together."""
     places = np.arange(n)
     return np.abs(places[:, None] - places) <= width // 2
 
@@ -162,57 +145,7 @@ def default_presets(n):
     }
 
 
-# Checks
-
-
-def checked_tokens(tokens):
-    if isinstance(tokens, str):
-        raise TypeError(f"expected a list of tokens, got the string {tokens!r}; try {tokens!r}.split()")
-    tokens = [str(token) for token in tokens]
-    if not 1 <= len(tokens) <= MOST:
-        raise ValueError(f"the board has room for 1 to {MOST} tokens, got {len(tokens)}; take a shorter sentence")
-    return tokens
-
-
-def checked_mask(mask, n, what="the mask"):
-    """The mask as n rows of n bools, or an error that says what to write instead."""
-    if hasattr(mask, "detach"):
-        mask = mask.detach().cpu().numpy()
-    try:
-        mask = np.asarray(mask)
-    except ValueError:
-        raise ValueError(f"{what} must have {n} rows of {n} bools, got rows of different lengths") from None
-    if mask.shape != (n, n):
-        raise ValueError(
-            f"{what} must have one row and one column for each of {n} tokens, ({n}, {n}), got {mask.shape}"
-        )
-    if mask.dtype != bool:
-        raise TypeError(
-            f"expected bools in {what}, True = may look, got {mask.dtype}; write `mask == 0` for a mask of zeros and "
-            "minus infinities, `mask == 1` for one of zeros and ones"
-        )
-    return mask.tolist()
-
-
-def named_masks(presets, n):
-    """{name: rows of bools} from functions of n or from masks."""
-    presets = default_presets(n) if presets is None else presets
-    if not isinstance(presets, dict):
-        raise TypeError(f"presets must be a dict {{name: function of n, or mask}}, got {type(presets).__name__}")
-    return {
-        str(name): checked_mask(given(n) if callable(given) else given, n, f"the preset {name!r}")
-        for name, given in presets.items()
-    }
-
-
-def starting_mask(start, presets, n):
-    if start is None:
-        return everything(n).tolist()
-    if isinstance(start, str):
-        if start not in presets:
-            raise ValueError(f"there is no preset {start!r}; there are {list(presets)}")
-        return presets[start]
-    return checked_mask(start, n)
+# What the function answers
 
 
 def tensor_of(mask):
@@ -283,7 +216,7 @@ def label_of(token):
 
 
 def output_text(changed, measured):
-    """The words beside a row; a mark that needs no colour comes first."""
+    """The words beside a row; a mark that needs no color comes first."""
     if changed <= SAME:
         return "= same"
     return f"◆ changed {'<0.01' if changed < 0.005 else f'{changed:.2f}'}" if measured else "◆ changed"
@@ -328,10 +261,13 @@ def mask_words(tokens, mask, changed, compared=COMPARED, name="", opening=""):
             f"{who} looks at {listed(shown, row) or 'nobody'}" for who, row in zip(spoken(shown), mask, strict=True)
         )
         start += f": {'; '.join(rows)}."
-    opening = opening.strip()
-    if opening and opening[-1] not in ".!?":
-        opening += "."
-    return " ".join(part for part in (opening, start, changes(tokens, mask, changed, compared)) if part)
+    return f"{ended(opening)} {start} {changes(tokens, mask, changed, compared)}".strip()
+
+
+def ended(title):
+    """A title as a sentence."""
+    title = title.strip()
+    return title + "." if title and title[-1] not in ".!?" else title
 
 
 # The static picture, in inches from its upper left corner
@@ -342,10 +278,8 @@ def mask_picture(tokens, mask, weights, changed, title="", compared=COMPARED):
 
     mask (n, n) bool, weights (n, n), changed (n,) numbers from 0 or bools.
     """
-    tokens = checked_tokens(tokens)
-    mask = checked_mask(mask, len(tokens))
     changed, measured = checked_changed(changed, len(tokens))
-    weights = mask_weights(weights, mask)
+    weights = np.array(weights)
     labels = [label_of(token) for token in tokens]
     plan = picture_plan(labels, title, compared)
     figure, axes = canvas(*plan["size"], margins=(0, 0, 0, 0))
@@ -424,7 +358,7 @@ def _draw_cells(axes, mask, weights, plan):
     for i, y in enumerate(plan["rows"]):
         for j, x in enumerate(plan["columns"]):
             allowed = mask[i][j]
-            face = COLOURS["query"] if allowed else "white"
+            face = COLORS["query"] if allowed else "white"
             box = Rectangle(
                 (x - side / 2, y - side / 2), side, side, facecolor=face, edgecolor="#9A9A9A", linewidth=0.8
             )
@@ -460,11 +394,11 @@ def _draw_graph(axes, labels, mask, weights, changed, plan):
         points = [start, (x + bulge, start[1]), (x + bulge, end[1]), end]
         curve = Curve(points, [Curve.MOVETO, Curve.CURVE4, Curve.CURVE4, Curve.CURVE4])
         strength = weights[i, j] / max(weights[i].max(), SAME)
-        look = {"color": COLOURS["query"], "linewidth": 0.8 + 3 * weights[i, j], "alpha": 0.35 + 0.6 * strength}
+        look = {"color": COLORS["query"], "linewidth": 0.8 + 3 * weights[i, j], "alpha": 0.35 + 0.6 * strength}
         axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=9, **look))
     height = min(0.3, plan["cell"] - 0.1)
     for label, row, amount, y in zip(labels, mask, changed, plan["rows"], strict=True):
-        look = {"edgecolor": COLOURS["output"], "linewidth": 2.6} if amount > SAME else {"edgecolor": GREY}
+        look = {"edgecolor": COLORS["output"], "linewidth": 2.6} if amount > SAME else {"edgecolor": GREY}
         style = "round,pad=0,rounding_size=0.06"
         box = FancyBboxPatch((plan["graph"], y - height / 2), pill, height, boxstyle=style, facecolor="white", **look)
         box.set_linestyle("-" if any(row) else "--")

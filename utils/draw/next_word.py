@@ -1,18 +1,15 @@
 """A language model goes on from the reader's own words: three dials, the distribution before and after them, a draw."""
 
-import operator
-
 import ipywidgets
 import numpy as np
 from matplotlib.patches import Rectangle
 
 from utils.draw.figures import write_title
-from utils.draw.fill_in import ended
 from utils.draw.forms import ThreeForms, close
-from utils.draw.mask_board import visible
+from utils.draw.mask_board import ended, visible
 from utils.draw.parts import LABEL, percent, sheet, short, top_of, write
 from utils.draw.stage import Stage
-from utils.draw.style import BLUE, FONT, GREY, PALE, as_array, checked_alt, figure_png
+from utils.draw.style import BLUE, FONT, GREY, PALE, as_array, figure_png
 from utils.draw.text import inches
 from utils.draw.translate_watch import ReaderError, checked_text
 
@@ -21,6 +18,7 @@ TOP_K = (1, 2, 3, 5, 10, 20, 50, 100)
 ALL = 0  # on the slider of top-k, which cannot hold None
 HOTTEST, LEAST_P = 2.0, 0.05
 MOST_SEEDS = 99
+MANY, SHOWN = 20, 8  # pieces written by one button, and pieces with bars
 MOST_WRITTEN = 400  # pieces: a longer text no longer fits a page
 KEYS = "right arrow: write the next piece, left arrow: take one back, End: write many, Home: start again"
 
@@ -33,15 +31,10 @@ def next_word(
     temperature=1.0,
     top_k=None,
     top_p=1.0,
-    seed=0,
-    many=20,
     stop=(),
-    shown=8,
     text_of=None,
     distribution=None,
     title="",
-    label="your beginning",
-    alt=None,
 ):
     """Type a beginning and let the model write on, piece by piece, with temperature, top-k and top-p as sliders.
 
@@ -53,33 +46,24 @@ def next_word(
     they cut nothing. It is never asked with temperature 0, which it may divide by: there the likeliest piece alone is left.
     The same seed and dials write the same text.
     """
-    return NextWord(
-        respond, pieces, start, temperature, top_k, top_p, seed, many, stop, shown, text_of, distribution, title, label, alt
-    )  # fmt: skip
+    dials = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    return NextWord(respond, pieces, start, dials, stop, text_of, distribution, title)
 
 
 class NextWord(ThreeForms, ipywidgets.VBox):
     """What `next_word` returns. `beginning`, `written` (numbers) and `text` are what is shown.
 
-    `write(count)`, `take_back()`, `start_again()`, `reset()` and `begin(text)` are its buttons; `dial(...)` moves the sliders.
+    `write(count)`, `take_back()`, `start_again()`, `reset()` and `begin(text)` are its buttons.
     """
 
-    def __init__(
-        self, respond, pieces, start, temperature=1.0, top_k=None, top_p=1.0, seed=0, many=20, stop=(), shown=8,
-        text_of=None, distribution=None, title="", label="your beginning", alt=None,
-    ):  # fmt: skip
+    def __init__(self, respond, pieces, start, dials, stop, text_of, distribution, title):
         self._respond, self._title = respond, title
-        start = checked_text(start)
-        self._opening = None if alt is None else checked_alt(alt)
         self.pieces = [str(piece) for piece in pieces]
-        self._many, self._shown = checked_count(many, "many", 1, 100), checked_count(shown, "shown", 1, 12)
-        if len(self.pieces) < 2:
-            raise ValueError(f"expected at least two pieces to choose from, got {len(self.pieces)}")
         self._stop = {int(number) for number in stop}
         self._text_of = text_of or self._joined
         self._distribution = distribution or next_distribution
         self._quiet = False
-        self._make_controls(start, temperature, top_k, top_p, seed, label)
+        self._make_controls(start, **dials)
         self._first = (start, self.dials)
         self.beginning, self.written, self._chances = start, [], []
         self._logits = [self._ask(start, [])]  # one for each beginning of what is written
@@ -90,13 +74,12 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         self.add_class("course-widget")
         self.add_class("course-nextword")
 
-    def _make_controls(self, start, temperature, top_k, top_p, seed, label):
+    def _make_controls(self, start, temperature, top_k, top_p):
         wide = {"style": {"description_width": "8em"}, "layout": {"width": "min(34em, 98%)"}}
-        top_k = None if top_k is None else checked_count(top_k, "top_k", 1, len(self.pieces))
         options = sorted({k for k in (*TOP_K, top_k) if k is not None and k < len(self.pieces)})
         self._sliders = {
             "temperature": ipywidgets.FloatSlider(
-                value=checked_dial(temperature, "temperature", 0.0, HOTTEST), min=0.0, max=HOTTEST, step=0.1,
+                value=temperature, min=0.0, max=HOTTEST, step=0.1,
                 readout_format=".1f", description="temperature", **wide,
             ),
             "top_k": ipywidgets.SelectionSlider(
@@ -104,22 +87,20 @@ class NextWord(ThreeForms, ipywidgets.VBox):
                 value=top_k if top_k in options else ALL, readout=False, **wide,
             ),
             "top_p": ipywidgets.FloatSlider(
-                value=checked_dial(top_p, "top_p", LEAST_P, 1.0), min=LEAST_P, max=1.0, step=0.05, readout_format=".2f",
+                value=top_p, min=LEAST_P, max=1.0, step=0.05, readout_format=".2f",
                 description="top-p", **wide,
             ),
-            "seed": ipywidgets.IntSlider(
-                value=checked_count(seed, "seed", 0, MOST_SEEDS), min=0, max=MOST_SEEDS, description="seed", **wide
-            ),
+            "seed": ipywidgets.IntSlider(value=0, min=0, max=MOST_SEEDS, description="seed", **wide),
         }  # fmt: skip
         self._name_top_k()
         self._text = ipywidgets.Text(
-            value=start, description=label, continuous_update=False, style={"description_width": "8em"},
+            value=start, description="your beginning", continuous_update=False, style={"description_width": "8em"},
             layout={"width": "min(44em, 98%)"},
         )  # fmt: skip
         names = {
             "Back": "Take the last piece back",
             "Next": "Write one piece",
-            f"Write {self._many}": f"Write {self._many} pieces",
+            f"Write {MANY}": f"Write {MANY} pieces",
             "Start again": "Take back everything that was written",
             "Reset": "The first beginning and the first dials",
         }
@@ -131,14 +112,14 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         self._sliders["top_k"].description = f"top-k: {self._sliders['top_k'].label}"
 
     def _connect(self):
-        actions = (self.take_back, self.write, lambda: self.write(self._many), self.start_again, self.reset)
+        actions = (self.take_back, self.write, lambda: self.write(MANY), self.start_again, self.reset)
         for button, action in zip(self._buttons, actions, strict=True):
             button.on_click(lambda _, action=action: action())
         self._text.observe(lambda _: self._quiet or self.begin(self._text.value), names="value")
         for name, slider in self._sliders.items():
             slider.observe(self.start_again if name == "seed" else self._turned, names="value")
         moves = {"ArrowRight": self.write, "ArrowLeft": self.take_back, "Home": self.start_again}
-        moves["End"] = lambda: self.write(self._many)
+        moves["End"] = lambda: self.write(MANY)
         self._stage.on_msg(lambda _, message, __: moves.get(message.get("key"), lambda: None)())
 
     # What the reader can do
@@ -214,22 +195,6 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         self._keep(0)
         self._show()
 
-    def dial(self, **dials):
-        """Move several sliders and draw once; another seed starts again."""
-        unknown = set(dials) - set(self._sliders)
-        if unknown:
-            raise ValueError(f"there is no dial named {sorted(unknown)}; there are {list(self._sliders)}")
-        seed = self.dials["seed"]
-        self._quiet = True
-        try:
-            for name, value in dials.items():
-                self._sliders[name].value = ALL if name == "top_k" and value is None else value
-        finally:
-            self._quiet = False
-        if self.dials["seed"] != seed:
-            self._keep(0)
-        self._show()
-
     def reset(self):
         """Back to the first beginning, the first dials and nothing written."""
         text, dials = self._first
@@ -303,8 +268,8 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         self._name_top_k()
         try:
             now = self._now()
-            alt = next_word_words(now, self.dials, self.text, self._opening or self._title)
-            figure = next_word_picture(now, self._shown, self._title)
+            alt = next_word_words(now, self.dials, self.text, self._title)
+            figure = next_word_picture(now, self._title)
             png = figure_png(figure, alt)
         except Exception as error:
             self._stage.complain(error, self._state())
@@ -357,20 +322,6 @@ def drawn(chances, seed, place):
 # Checks
 
 
-def checked_count(number, what, least, most):
-    number = operator.index(number)
-    if not least <= number <= most:
-        raise ValueError(f"expected {what} from {least} to {most}, got {number}")
-    return number
-
-
-def checked_dial(number, what, least, most):
-    number = float(number)
-    if not least <= number <= most:
-        raise ValueError(f"expected {what} from {least:g} to {most:g}, got {number:g}")
-    return number
-
-
 def checked_logits(logits, count=None):
     """(V,) numbers, some perhaps -inf; TypeError, since the reader can do nothing about them."""
     if hasattr(logits, "detach"):
@@ -405,7 +356,7 @@ MODEL, DRAWN = "#A5A5A5", BLUE
 KEY = ((MODEL, "what the model says"), (DRAWN, "what is drawn from"))
 
 
-def next_word_picture(now, shown=8, title=""):
+def next_word_picture(now, title=""):
     """The text with what was written in bold, and a pair of bars for each of the likeliest pieces: before and after the dials.
 
     now: dict of beginning, written (pieces), drawn_with (probability of the last one, or None), ended, pieces (V,),
@@ -413,7 +364,7 @@ def next_word_picture(now, shown=8, title=""):
     """
     lines = text_lines(now["beginning"], now["written"])
     lines = lines if len(lines) <= MOST_LINES else [[("…", False, 0.0)], *lines[1 - MOST_LINES :]]
-    order = np.argsort(-now["before"], kind="stable")[:shown]
+    order = np.argsort(-now["before"], kind="stable")[:SHOWN]
     others = len(now["pieces"]) - len(order)
     rows = [(_piece(now["pieces"][place]), now["before"][place], now["after"][place]) for place in order]
     if others:

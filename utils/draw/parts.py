@@ -1,13 +1,14 @@
-"""What the figures of several lessons are made of: looks that can be told apart, boxes and arrows in inches, named lines."""
+"""What the figures of several lessons share: line styles that can be told apart, boxes and arrows in inches, charts."""
 
 import numpy as np
 from matplotlib.patches import FancyBboxPatch, Polygon
+from matplotlib.ticker import NullLocator
 
 from utils.draw.figures import title_lines
 from utils.draw.style import BLUE, BROWN, FONT, GREEN, GREY, ORANGE, PINK, RED, SKY, SMALL, as_array, canvas
-from utils.draw.text import inches, shortened
+from utils.draw.text import shortened
 
-# Colour, marker and line of the first thing, the second, ...: three ways to tell them apart. A model that keeps its
+# Color, marker and line of the first thing, the second, ...: three ways to tell them apart. A model that keeps its
 # place in the lists keeps its look from figure to figure.
 LOOKS = (
     (BLUE, "o", "-"),
@@ -50,7 +51,7 @@ def write(axes, x, y, text, size=FONT, ha="center", va="center", **look):
 
 
 def draw_box(axes, x, y, width, height, text, face, edge, size=FONT, **look):
-    """A rounded box with a word in it, centred at (x, y)."""
+    """A rounded box with a word in it, centered at (x, y)."""
     left, bottom = x - width / 2, y - height / 2
     shape = FancyBboxPatch(
         (left, bottom), width, height, boxstyle="round,pad=0,rounding_size=0.08", facecolor=face, edgecolor=edge,
@@ -78,98 +79,41 @@ def draw_strong_arrow(axes, corners, shade):
     )
 
 
-# Lines with their names at the end
+# Lines and rows in charts
 
 
-def checked_curves(curves, what):
-    """{name: (numbers,)} with at least one number each, and no more curves than there are looks."""
-    if not curves:
-        raise ValueError(f"there are no curves to draw: expected a dict of names and {what}")
-    if len(curves) > len(LOOKS):
-        raise ValueError(f"expected at most {len(LOOKS)} curves, which can still be told apart, got {len(curves)}")
-    checked = {str(name): as_array(values, f"{what} of {name}") for name, values in curves.items()}
-    for name, values in checked.items():
-        if values.ndim != 1 or not len(values):
-            raise ValueError(f"expected {what} of {name} as one row of numbers, got the shape {values.shape}")
-    return checked
+def draw_lines(axes, x, curves, bands=None, **look):
+    """{name: numbers} as lines over x, told apart by color, marker and dashes. bands: {name: (low, high)}."""
+    for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        axes.plot(x, values, color=shade, marker=marker, linestyle=line, label=name, zorder=3, **look)
+        if bands and name in bands:
+            axes.fill_between(x, *bands[name], color=shade, alpha=0.2, linewidth=0)
 
 
-def checked_length(values, count, what):
-    if len(values) != count:
-        raise ValueError(f"expected {what} at each of {count} lengths, got {len(values)}")
+def name_lines(axes):
+    """A legend to the right of the axes, in the order in which the lines end, the highest first."""
+    handles, labels = axes.get_legend_handles_labels()
+    last = [as_array(handle.get_ydata())[-1] for handle in handles]
+    order = np.argsort(last, kind="stable")[::-1]
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handlelength": 3, "labelspacing": 0.8}
+    axes.legend([handles[index] for index in order], [labels[index] for index in order], **place)
 
 
-def lines_canvas(title, labels, height=4.7, left=0.95):
-    """A figure with a margin on the right that is wide enough for the names of the lines."""
-    margin = 0.55 + max(inches(line, LABEL) for label in labels for line in label.split("\n"))
-    width = max(9.5, left + 5.0 + margin)
-    top = top_of(title, width) + 0.1
-    return canvas(width, height + 0.3 * max(0, title_lines(title, width) - 1), margins=(left, margin, 0.7, top))
+def plain_ticks(axis, ticks=None):
+    """Numbers such as 512 on a logarithmic axis in place of powers of ten."""
+    if ticks is not None:
+        axis.set_ticks(ticks)
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter("{x:g}")
 
 
-def places_apart(heights, gap, high):
-    """The nearest places to `heights` that are `gap` apart and lie between 0 and `high`, in the same order."""
-    order = np.argsort(heights, kind="stable")
-    places = np.array(heights, dtype=float)[order]
-    for _ in range(200):  # neighbours that are too close push each other away
-        places = np.clip(places, 0, high)
-        lack = gap - np.diff(places)
-        if (lack <= 1e-9).all():
-            break
-        for index in np.flatnonzero(lack > 0):
-            push = (gap - (places[index + 1] - places[index])) / 2
-            places[index] -= push
-            places[index + 1] += push
-    spread = np.empty_like(places)
-    spread[order] = places
-    return spread
-
-
-def name_ends(axes, ends, labels):
-    """Write each name beside the end of its line, apart from the others; a thin line leads to a name that had to move.
-
-    ends: (x, y) in data units, after the limits are set. From a line that ends early the way is long: it is dotted and grey,
-    or it would be read as part of the curve.
-    """
-    width, height = axes.figure.get_size_inches() * np.array(axes.get_position().size)
-    to_inches = axes.transData + axes.transAxes.inverted()
-    points = to_inches.transform(ends) * (width, height)
-    lines = max(label.count("\n") + 1 for label in labels)
-    places = places_apart(points[:, 1], 0.04 + 0.22 * lines, height)
-    for (x, y), place, label, (shade, marker, _) in zip(points, places, labels, LOOKS, strict=False):
-        look = {"transform": axes.transAxes, "clip_on": False, "color": shade}
-        lead = (
-            {"linewidth": 1, "linestyle": "-"} if x > 0.8 * width else {"linewidth": 1, "linestyle": ":", "color": GREY}
-        )
-        axes.plot([x / width, 1 + 0.22 / width], [y / height, place / height], **(look | lead))
-        axes.plot([1 + 0.22 / width], [place / height], marker, markersize=8, **look)
-        spot = {"transform": axes.transAxes, "linespacing": 1.05}
-        write(axes, 1 + 0.35 / width, place / height, label, LABEL, ha="left", **spot)
-
-
-def ticks_apart(lengths, width):
-    """Those lengths whose labels have room on a logarithmic axis of this many inches, the longest first."""
-    span = np.log(lengths[-1] / lengths[0])
-    chosen = []
-    for length in lengths[::-1]:
-        room = (inches("0" * len(f"{length:g}"), LABEL) + 0.15) * span / width
-        if not chosen or np.log(chosen[-1] / length) >= room:
-            chosen.append(length)
-    return chosen[::-1]
-
-
-def key_line(figure, left, down, entries):
-    """Names with their line and marker in a row, `down` inches from the top."""
-    width, height = figure.get_size_inches()
-    axes = figure.add_axes((0, 0, 1, 1), zorder=-1)
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.axis("off")
-    y = height - down
-    for name, (shade, marker, line) in entries:
-        axes.plot([left, left + 0.6], [y, y], linestyle=line, color=shade)
-        axes.plot([left + 0.3], [y], marker, color=shade)
-        write(axes, left + 0.72, y, name, LABEL, ha="left")
-        left += 0.72 + inches(name, LABEL) + 0.45
+def only_rows(axes, names):
+    """Names on the y-axis from the top down, and a grid for the numbers alone."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.tick_params(axis="y", length=0)
+    axes.grid(True, axis="x")
+    axes.grid(False, axis="y")
 
 
 # Numbers

@@ -5,40 +5,27 @@ import numpy as np
 import traitlets
 from matplotlib.patheffects import withStroke
 
-from utils.draw.explore import LogRange, check_range, decimals_of, said
-from utils.draw.figures import checked_labels, text_inches, title_lines, write_title
+from utils.draw.explore import LogRange, decimals_of, said
+from utils.draw.figures import text_inches, title_lines, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLOURS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
+from utils.draw.style import COLORS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
 
 ANSWERS = ("weights", "output", "text")
+NAMES = ("query", "output")
 OUTPUT_WORD = "#A84A00"  # darker than the mark it names: letters need more contrast; as in plane.css
 SQUARE = 3.6  # inches that the plane takes in the static picture
 
 
-def plane(
-    respond,
-    /,
-    keys,
-    values=None,
-    *,
-    query=(1.0, 0.5),
-    extent=2.0,
-    step=0.1,
-    title="",
-    query_name="query",
-    output_name="output",
-    labels=None,
-    **controls,
-):
+def plane(respond, /, keys, values=None, *, query=(1.0, 0.5), extent=2.0, title="", **controls):
     """A query that is dragged in the plane among fixed keys, while weights and output follow.
 
     keys: {name: (x, y)}; values: {name: (x, y)} with the same names, where the values differ from the keys.
     respond(x, y, **controls) is a pure function that returns a dict with any of "weights" (one number from 0 to 1
     for each key), "output" (x, y) and "text" (one line). Controls are (low, high, step, start) or `log_range(...)`,
-    shown as sliders below. The plane reaches from -extent to extent; arrow keys move by `step`, with Shift by five.
+    shown as sliders below. The plane reaches from -extent to extent; arrow keys move by 0.1, with Shift by five.
     """
-    return Plane(respond, keys, values, query, extent, step, title, (query_name, output_name), labels or {}, controls)
+    return Plane(respond, keys, values, query, extent, title, controls)
 
 
 class Plane(ThreeForms, anywidget.AnyWidget):
@@ -46,7 +33,7 @@ class Plane(ThreeForms, anywidget.AnyWidget):
 
     _esm = script("plane.js")
     _css = STATIC / "plane.css"
-    points = traitlets.List().tag(sync=True)  # dicts: name, colour, key [x, y], value [x, y] or None
+    points = traitlets.List().tag(sync=True)  # dicts: name, color, key [x, y], value [x, y] or None
     query = traitlets.List(traitlets.Float()).tag(sync=True)
     extent = traitlets.Float(2.0).tag(sync=True)
     step = traitlets.Float(0.1).tag(sync=True)
@@ -57,20 +44,19 @@ class Plane(ThreeForms, anywidget.AnyWidget):
     answer = traitlets.Dict().tag(sync=True)
     error = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, respond, keys, values, query, extent, step, title, names, labels, controls):
+    def __init__(self, respond, keys, values, query, extent, title, controls):
         self._respond = respond
-        points = plane_points(keys, values, extent)
-        query = inside(query, extent, "the query")
-        sliders = [plane_slider(name, labels.get(name, name.replace("_", " ")), c) for name, c in controls.items()]
+        points = plane_points(keys, values)
+        query = [float(part) for part in query]
+        sliders = [plane_slider(name, name.replace("_", " "), given) for name, given in controls.items()]
         settings = {one["name"]: one["start"] for one in sliders}
         answer = answer_of(respond, query, settings, len(points))
         super().__init__(
             points=points,
             query=query,
             extent=float(extent),
-            step=float(step),
             title=title,
-            names=list(names),
+            names=list(NAMES),
             sliders=sliders,
             settings=settings,
             answer={**answer, "count": 1},
@@ -80,13 +66,9 @@ class Plane(ThreeForms, anywidget.AnyWidget):
         self.observe(self._follow, names=["query", "settings"])
 
     def static(self):
-        alt = plane_words(self.points, self.query, self.settings, self.answer, self.title, self.names)
-        figure = plane_figure(self.points, self.query, self.settings, self.answer, self.extent, self.title, self.names)
+        alt = plane_words(self.points, self.query, self.settings, self.answer, self.title)
+        figure = plane_figure(self.points, self.query, self.settings, self.answer, self.extent, self.title)
         return picture_bundle(figure_png(figure, alt), alt)
-
-    @traitlets.validate("query")
-    def _valid_query(self, proposal):
-        return inside(proposal.value, self.extent, "the query")
 
     def _follow(self, _):
         count = self.answer["count"] + 1
@@ -102,33 +84,17 @@ class Plane(ThreeForms, anywidget.AnyWidget):
             self.answer = {**answer, "count": count}
 
 
-def plane_points(keys, values, extent):
-    """One dict for each key, checked: names agree and everything lies in the plane."""
-    if not isinstance(keys, dict) or not keys:
-        raise ValueError("keys must be a dict with at least one {name: (x, y)}")
-    if values is not None and list(values) != list(keys):
-        raise ValueError(f"values must have the names of the keys, {list(keys)}, got {list(values)}")
-    if len(keys) > len(SERIES):
-        raise ValueError(f"the plane tells {len(SERIES)} keys apart by colour, got {len(keys)}")
+def plane_points(keys, values):
+    """One dict for each key."""
     return [
         {
             "name": str(name),
             "colour": SERIES[index],
-            "key": inside(place, extent, f"the key {name!r}"),
-            "value": None if values is None else inside(values[name], extent, f"the value of {name!r}"),
+            "key": [float(part) for part in place],
+            "value": None if values is None else [float(part) for part in values[name]],
         }
         for index, (name, place) in enumerate(keys.items())
     ]
-
-
-def inside(place, extent, what):
-    """[x, y] as floats, or an error when it is no point of the plane."""
-    place = as_array(place, what)
-    if place.shape != (2,):
-        raise ValueError(f"{what} must be a point (x, y), got the shape {place.shape}")
-    if np.abs(place).max() > extent + 1e-9:
-        raise ValueError(f"{what} lies at {tuple(place.tolist())}, outside -{extent:g} to {extent:g}")
-    return place.tolist()
 
 
 def plane_slider(name, label, given):
@@ -145,9 +111,6 @@ def plane_slider(name, label, given):
             "start": float(given.start),
             "decimals": 2,
         }
-    if not isinstance(given, tuple):
-        raise TypeError(f"the control {name!r} must be (low, high, step, start) or log_range(...), got {given!r}")
-    check_range(name, given)
     low, high, step, start = given
     decimals = 0 if all(isinstance(number, int) for number in given) else decimals_of(step)
     return {
@@ -171,7 +134,8 @@ def answer_of(respond, query, settings, count):
     answer = {"weights": None, "output": None, "text": str(given.get("text", ""))}
     if given.get("weights") is not None:
         weights = as_array(given["weights"], "the weights").reshape(-1)
-        checked_labels(range(count), len(weights), "keys")
+        if len(weights) != count:
+            raise ValueError(f"expected one weight for each of the {count} keys, got {len(weights)}")
         if weights.min() < -1e-6 or weights.max() > 1 + 1e-6:
             raise ValueError(f"weights lie between 0 and 1, got {weights.min():.3g} to {weights.max():.3g}")
         answer["weights"] = weights.tolist()
@@ -183,11 +147,11 @@ def answer_of(respond, query, settings, count):
     return answer
 
 
-def plane_words(points, query, settings, answer, title, names):
+def plane_words(points, query, settings, answer, title):
     """The state of the plane as alt text."""
     opening = f"{title}: a plane" if title else "A plane"
     parts = [
-        f"{opening} with {len(points)} key{'s' * (len(points) > 1)} and a {names[0]} at ({query[0]:.2f}, {query[1]:.2f})"
+        f"{opening} with {len(points)} key{'s' * (len(points) > 1)} and a query at ({query[0]:.2f}, {query[1]:.2f})"
     ]
     if settings:
         parts.append(", ".join(f"{name.replace('_', ' ')} {said(value)}" for name, value in settings.items()))
@@ -195,11 +159,11 @@ def plane_words(points, query, settings, answer, title, names):
         pairs = zip(points, answer["weights"], strict=True)
         parts.append("weights: " + ", ".join(f"{point['name']} {weight:.2f}" for point, weight in pairs))
     if answer["output"] is not None:
-        parts.append(f"{names[1]} at ({answer['output'][0]:.2f}, {answer['output'][1]:.2f})")
+        parts.append(f"output at ({answer['output'][0]:.2f}, {answer['output'][1]:.2f})")
     return "; ".join(parts) + "." + (f" {answer['text']}" if answer["text"] else "")
 
 
-def plane_figure(points, query, settings, answer, extent, title="", names=("query", "output")):
+def plane_figure(points, query, settings, answer, extent, title=""):
     """The static form: the plane on the left, the weights as bars on the right."""
     with_bars = answer["weights"] is not None
     width = 8.6 if with_bars else 5.4
@@ -213,7 +177,7 @@ def plane_figure(points, query, settings, answer, extent, title="", names=("quer
         width_ratios=[3, 2] if with_bars else [1],
     )
     square = axes[0, 0]
-    _draw_plane(square, points, query, answer, extent, names)
+    _draw_plane(square, points, query, answer, extent)
     if with_bars:
         _draw_weights(axes[0, 1], points, answer["weights"])
     said_settings = ", ".join(f"{name.replace('_', ' ')} = {said(value)}" for name, value in settings.items())
@@ -223,7 +187,7 @@ def plane_figure(points, query, settings, answer, extent, title="", names=("quer
     return figure
 
 
-def _draw_plane(axes, points, query, answer, extent, names):
+def _draw_plane(axes, points, query, answer, extent):
     axes.set(xlim=(-extent, extent), ylim=(-extent, extent), aspect="equal")
     axes.grid(True, axis="both")
     axes.axhline(0, color=GREY, linewidth=1)
@@ -231,12 +195,12 @@ def _draw_plane(axes, points, query, answer, extent, names):
     weights = answer["weights"] or [0.0] * len(points)
     for point, weight in zip(points, weights, strict=True):
         _draw_key(axes, point, weight, answer["output"])
-    arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": COLOURS["query"], "lw": 3}
+    arrow = {"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": COLORS["query"], "lw": 3}
     axes.annotate("", query, (0, 0), arrowprops={**arrow, "shrinkA": 0, "shrinkB": 0}, zorder=5)
     if answer["output"] is not None:
-        look = {"marker": "D", "color": COLOURS["output"], "edgecolors": "white", "linewidths": 1.5, "zorder": 6}
+        look = {"marker": "D", "color": COLORS["output"], "edgecolors": "white", "linewidths": 1.5, "zorder": 6}
         axes.scatter(*answer["output"], s=200, **look)
-    named = names_in_plane(points, query, answer["output"], names)
+    named = names_in_plane(points, query, answer["output"])
     marks = [mark for _, mark, _ in named]
     for (text, mark, colour), (x, y) in zip(named, places_of_names(named, marks, extent), strict=True):
         axes.annotate(
@@ -265,22 +229,22 @@ def _draw_key(axes, point, weight, output):
         axes.scatter(*point["value"], s=110, marker="s", color=colour, zorder=4)
 
 
-def names_in_plane(points, query, output, names):
-    """(text, place, colour) of everything that carries a name, fixed things first."""
+def names_in_plane(points, query, output):
+    """(text, place, color) of everything that carries a name, fixed things first."""
     named = []
     for point in points:
         named.append((f"key {point['name']}" if point["value"] else point["name"], point["key"], "black"))
         if point["value"]:
             named.append((f"value {point['name']}", point["value"], "black"))
     if output is not None:
-        named.append((names[1], output, OUTPUT_WORD))
-    return [*named, (names[0], query, COLOURS["query"])]
+        named.append((NAMES[1], output, OUTPUT_WORD))
+    return [*named, (NAMES[0], query, COLORS["query"])]
 
 
 def places_of_names(named, marks, extent):
     """Where each name goes: the corner of its point that covers the fewest other names and points.
 
-    Returns centres of the texts in the plane's coordinates. The plane is about SQUARE inches wide.
+    Returns centers of the texts in the plane's coordinates. The plane is about SQUARE inches wide.
     """
     unit = 2 * extent / SQUARE
     dots = [(x, y, 0.12 * unit, 0.12 * unit) for x, y in marks]

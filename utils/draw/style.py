@@ -1,4 +1,4 @@
-"""One look for every figure of the course: readable from the last row, safe for colour-blind readers.
+"""One look for every figure of the course: readable from the last row, safe for color-blind readers.
 
 Figures are made without pyplot (`canvas`), so nothing is shown twice and nothing has to be closed.
 """
@@ -10,7 +10,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Okabe and Ito's eight colours: told apart under every common colour deficiency.
+from utils.draw.layout import picture_facts
+
+# Okabe and Ito's eight colors: told apart under every common color deficiency.
 BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
@@ -23,8 +25,8 @@ BROWN = "#8C510A"
 GREY = "#6E6E6E"
 PALE = "#D9D9D9"
 
-# The same thing has the same colour in every figure and widget.
-COLOURS = {
+# The same thing has the same color in every figure and widget.
+COLORS = {
     "query": BLUE,
     "key": ORANGE,
     "value": GREEN,
@@ -37,7 +39,7 @@ COLOURS = {
 # For things that have no role, such as several keys side by side: never the query or the output, and never black,
 # which is lost on a dark page.
 SERIES = (ORANGE, GREEN, PINK, SKY, BROWN, GREY)
-WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for colour-blind readers; bright means much weight
+WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means much weight
 
 WIDTH, HEIGHT, DPI = 8.0, 4.5, 100  # inches, inches, dots per inch: 800 x 450 pixels, about 20-40 kB as PNG
 FONT = 14
@@ -84,12 +86,12 @@ def use_style():
 
 
 def colour(name):
-    """The colour of a role such as "query", or the name itself when it is a colour already."""
-    return COLOURS.get(name, name)
+    """The color of a role such as "query", or the name itself when it is a color already."""
+    return COLORS.get(name, name)
 
 
 def is_dark(shades):
-    """Whether white letters have more contrast than black ones on colours (..., 3 or 4), each part from 0 to 1."""
+    """Whether white letters have more contrast than black ones on colors (..., 3 or 4), each part from 0 to 1."""
     parts = np.asarray(shades, dtype=float)[..., :3]
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
@@ -104,11 +106,6 @@ def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0
     left, right, bottom, top = margins
     panel_width = (width - left - right - gaps[0] * (columns - 1)) / columns
     panel_height = (height - bottom - top - gaps[1] * (rows - 1)) / rows
-    if panel_width <= 0 or panel_height <= 0:
-        raise ValueError(
-            f"a {width:g} x {height:g} inch figure has no room for {rows} x {columns} panels with "
-            f"margins {margins}: make it larger or the margins smaller"
-        )
     figure = Figure(figsize=(width, height), dpi=DPI)
     axes = figure.subplots(
         rows,
@@ -138,21 +135,19 @@ def checked_alt(alt):
 
 def figure_png(figure, alt, dpi=DPI):
     """The figure as PNG bytes, the same bytes for the same figure. `alt` is required: it goes into the file too."""
-    if not isinstance(figure, Figure):
+    if not isinstance(figure, Figure):  # a student's own figure function
         raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
     figure.set_dpi(dpi)
     buffer = io.BytesIO()
     # `savefig` would lay every text out twice, and a moving slider waits for that. Without "Software": None the
     # version of matplotlib would change the bytes of every picture.
-    metadata = {"Software": None, "Description": checked_alt(alt)}
+    metadata = {"Software": None, "Description": checked_alt(alt), **picture_facts(figure)}
     FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 3})
     return buffer.getvalue()
 
 
 def png_size(png):
     """(width, height) in pixels, read from the header of PNG bytes."""
-    if png[:8] != b"\x89PNG\r\n\x1a\n":
-        raise ValueError("these bytes are not a PNG picture")
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 

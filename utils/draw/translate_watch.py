@@ -1,23 +1,20 @@
 """A sentence in the reader's own words, and its translation word by word: rivals and looks at each step."""
 
-import operator
-
 import ipywidgets
 import numpy as np
 
 from utils.draw.attention_view import spoken
 from utils.draw.forms import ThreeForms, close
-from utils.draw.lesson03 import checked_choices, decoding_step, whole_rows
+from utils.draw.lesson03 import decoding_step
 from utils.draw.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
 from utils.draw.parts import percent
 from utils.draw.stepper import Walk
-from utils.draw.style import checked_alt, figure_png
+from utils.draw.style import as_array, figure_png
 
-KEYS = ("source", "target", "choices", "weights")  # what `respond` must give; "sentence" may come besides
 LONGEST = 400  # letters of a sentence: more could not be typed by hand
 
 
-def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None):
+def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title=""):
     """Type a sentence, press Enter or the button, and step through its translation.
 
     respond(text) is a pure function and returns a dict with "source", the n words that were read, "target", the m words
@@ -28,24 +25,23 @@ def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title="", 
     shown at first; another sentence starts at its first word. layer, head: whose weights are shown at first, -1 for
     the mean; in the menus they come first.
     """
-    return TranslateWatch(respond, start, layer, head, title, label, alt, step)
+    return TranslateWatch(respond, start, layer, head, title, step)
 
 
 class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
     """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` gave; `translate(text)` asks again."""
 
-    def __init__(self, respond, start, layer=MEAN, head=MEAN, title="", label="your sentence", alt=None, step=0):
+    def __init__(self, respond, start, layer, head, title, step):
         self._respond, self._title = respond, title
-        self._opening = None if alt is None else checked_alt(alt)
         self.answer = answer_of(respond, checked_text(start))
         self.shown = self.answer["text"]  # the sentence that the picture belongs to
         layers, heads = self.answer["weights"].shape[:2]
         row = self.walk(len(self.answer["target"]))
-        self._begin_at(checked_step(step, self.answer["target"]))
+        self._begin_at(step)
         self._slider.description = "word"
         self._text = ipywidgets.Text(
             value=self.shown,
-            description=label,
+            description="your sentence",
             continuous_update=False,
             style={"description_width": "initial"},
             layout={"width": "min(44em, 76%)"},
@@ -72,7 +68,7 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         if text == self.shown and not self._stage.error:
             return
         try:
-            answer = answer_of(self._respond, checked_text(text), self.answer["weights"].shape[:2])
+            answer = answer_of(self._respond, checked_text(text))
         except ReaderError as error:
             self._stage.tell(str(error), state)
             return
@@ -92,16 +88,11 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
             self._quiet = False
         self._mark_ends()
 
-    def look_at(self, layer=MEAN, head=MEAN):
-        """Show the weights of another layer or head, counted from 0, or -1 for the mean."""
-        chosen_map(self.answer["weights"], layer, head)
-        self._layer.value, self._head.value = layer, head
-
     def _show(self):
         place = (self.index, self._layer.value, self._head.value)
         state = dict(zip(("step", "layer", "head"), place, strict=True)) | {"sentence": self.shown}
         try:
-            alt = watch_words(self.answer, *place, self._opening or self._title)
+            alt = watch_words(self.answer, *place, self._title)
             figure = watch_picture(self.answer, *place, self._title)
             png = figure_png(figure, alt)
         except Exception as error:
@@ -121,22 +112,9 @@ class ReaderError(ValueError):
 def choice(name, options, start):
     if start == MEAN and len(options) == 1:  # the mean of one is that one
         start = 0
-    if start not in options.values():
-        raise ValueError(f"expected {name} among {list(options.values())}, got {start}")
     options = sorted(options.items(), key=lambda option: option[1] != start)  # what is shown at first comes first
     width = {"layout": {"width": "16em"}, "style": {"description_width": "4em"}}
     return ipywidgets.Dropdown(options=options, value=start, description=name, **width)
-
-
-def checked_step(step, target):
-    """The place of a word of the translation, from 0."""
-    step = operator.index(step)
-    if not 0 <= step < len(target):
-        raise ValueError(
-            f"expected step from 0 to {len(target) - 1}, the place of one of the {len(target)} words of the translation "
-            f"{' '.join(target)!r}, got {step}"
-        )
-    return step
 
 
 def checked_text(text):
@@ -149,49 +127,14 @@ def checked_text(text):
     return text
 
 
-def answer_of(respond, text, shape=None):
-    """What `respond` gives for a sentence, checked; shape: the (layers, heads) that it must have."""
+def answer_of(respond, text):
+    """What `respond` gives for a sentence."""
     try:
         answer = respond(text)
     except ValueError as error:
         raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be translated.") from error
-    if not isinstance(answer, dict) or set(KEYS) - set(answer) or set(answer) - {*KEYS, "sentence"}:
-        got = sorted(map(str, answer)) if isinstance(answer, dict) else type(answer).__name__
-        raise TypeError(f"respond must return a dict with {', '.join(KEYS)} and perhaps sentence, got {got}")
-    source, target = ([str(word) for word in answer[side]] for side in ("source", "target"))
-    weights = checked_cross(answer["weights"], len(target), len(source), shape)
-    choices = [checked_choices(one) for one in answer["choices"]]
-    if len(choices) != len(target):
-        raise TypeError(f"expected choices for each of {len(target)} words of the target, got {len(choices)}")
-    for place, (word, ((first, _), *_)) in enumerate(zip(target, answer["choices"], strict=True)):
-        if word != str(first):
-            raise TypeError(f"word {place + 1} of the target is {word!r}, but the likeliest choice there is {first!r}")
-    sentence = str(answer.get("sentence", "")) or " ".join(target)
-    return {
-        "text": text,
-        "source": source,
-        "target": target,
-        "choices": choices,
-        "weights": weights,
-        "sentence": sentence,
-    }
-
-
-def checked_cross(weights, targets, sources, shape=None):
-    """Weights (layers, heads, m, n) whose rows sum to 1; TypeError, since the reader can do nothing about them."""
-    try:
-        weights = whole_rows(weights)
-    except ValueError as error:
-        raise TypeError(f"the weights that respond gave are not right: {error}") from error
-    if weights.ndim != 4 or weights.shape[2:] != (targets, sources) or not targets:
-        raise TypeError(
-            f"expected weights (layers, heads, {targets} target words, {sources} source words), got the shape {weights.shape}"
-        )
-    if shape is not None and weights.shape[:2] != tuple(shape):
-        raise TypeError(
-            f"expected weights of {shape[0]} layers and {shape[1]} heads as before, got {weights.shape[:2]}"
-        )
-    return weights
+    sentence = str(answer.get("sentence", "")) or " ".join(answer["target"])
+    return answer | {"text": text, "weights": as_array(answer["weights"]), "sentence": sentence}
 
 
 # One step, as a picture and in words

@@ -1,0 +1,181 @@
+"""The picture rules, on the very pictures that lessons show and on what readers can make of them."""
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.browser import lessons
+from tests.picture_rules import broken_rules, rules_broken_by
+from utils.draw import lesson03, show
+from utils.draw.course_map import course_map
+from utils.draw.fill_in import fill_in_picture
+from utils.draw.heads_view import heads_picture
+from utils.draw.layout import KEY, contrast, layout_facts
+from utils.draw.lesson02 import hops_picture, message_picture
+from utils.draw.mask_board import mask_picture
+from utils.draw.next_word import next_word_picture
+from utils.draw.style import canvas, figure_png
+
+FEWEST_WORDS, MOST_WORDS = 6, 400
+WORD = "antidisestablishmentarianism"
+
+
+def pictures_of(name):
+    """(place, alt text, picture) of every PNG that a lecture saved."""
+    for index, cell in enumerate(lessons.cells_of(lessons.lecture(name))):
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            assert "<img" not in "".join(data.get("text/html", "")), f"cell {index}: use show()"
+            if "image/png" in data:
+                picture = Image.open(io.BytesIO(base64.b64decode("".join(data["image/png"]))))
+                yield f"cell {index} of {name}", output["metadata"].get("image/png", {}).get("alt", ""), picture
+
+
+# What lessons show
+
+
+@pytest.mark.parametrize("name", lessons.NAMES)
+def test_every_picture_of_a_lecture_has_alt_text_also_in_its_file(name):
+    """The file's own text is what a screen reader gets in JupyterLab, the output's is for decks and other pages."""
+    found = list(pictures_of(name))
+    assert found, f"{name} has no picture"
+    for place, alt, picture in found:
+        assert FEWEST_WORDS <= len(alt.split()) <= MOST_WORDS, f"{place}: {alt!r}"
+        assert picture.text["Description"] == alt
+
+
+@pytest.mark.parametrize("name", lessons.NAMES)
+def test_no_picture_of_a_lecture_is_blank_or_out_of_size(name):
+    for place, _, picture in pictures_of(name):
+        assert 400 <= picture.width <= 1250 and 100 <= picture.height <= 900, (place, picture.size)
+        pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
+        assert (pixels != pixels[0]).any(1).mean() > 0.005, f"{place} is blank"
+
+
+@pytest.mark.parametrize("name", lessons.NAMES)
+def test_every_picture_of_a_lecture_keeps_the_rules(name):
+    for place, alt, picture in pictures_of(name):
+        assert KEY in picture.text, f"{place} carries no facts: run `make notebooks`"
+        assert rules_broken_by(json.loads(picture.text[KEY])) == [], f"{place}: {alt}"
+
+
+# Facts are true
+
+
+def test_a_bad_figure_has_bad_facts_and_breaks_every_rule():
+    figure, axes = canvas(13, 9.5)
+    axes.axhspan(0, 1, facecolor="#0072B2")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    axes.text(0.5, 0.2, "dark on dark", color="#222222")
+    axes.text(0.5, 0.4, "light on dark", color="white")
+    axes.text(0.5, 0.6, "one text", color="white")
+    axes.text(0.51, 0.6, "another text", color="white")
+    axes.text(0.98, 0.8, "over the edge of the picture", color="white")
+    axes.text(0.1, 0.9, "tiny", fontsize=6, color="white")
+    facts = layout_facts(figure)
+    assert facts["inches"] == [13, 9.5] and facts["smallest"] == 6
+    assert facts["cut"] == ["over the edge of the picture"]
+    assert facts["overlaps"] == [["one text", "another text"]]
+    assert {words for words, _ in facts["faint"]} >= {"dark on dark"} and "light on dark" not in str(facts["faint"])
+    assert len(rules_broken_by(facts)) >= 5
+
+
+def test_tick_labels_out_of_sight_are_no_texts():
+    figure, axes = canvas()
+    axes.set(xlim=(0, 1), xticks=[0, 1, 50])
+    assert layout_facts(figure)["cut"] == []
+
+
+def test_contrast_is_that_of_the_published_rule():
+    assert contrast("white", "black") == pytest.approx(21) == contrast("black", "white")
+    assert contrast("#767676", "white") == pytest.approx(4.54, abs=0.01)
+    assert contrast("#E69F00", "#E69F00") == 1
+
+
+def test_facts_travel_in_the_file_while_a_lesson_is_built_and_the_bytes_are_the_same_twice(monkeypatch):
+    plain = figure_png(course_map(), "the map")
+    assert KEY not in Image.open(io.BytesIO(plain)).text
+    monkeypatch.setenv("COURSE_PICTURE_FACTS", "1")
+    first, second = (figure_png(course_map(), "the map") for _ in range(2))
+    assert first == second
+    assert json.loads(Image.open(io.BytesIO(first)).text[KEY]) == layout_facts(course_map())
+
+
+def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("utils.draw.forms.display", lambda data, metadata, raw: shown.append((data, metadata)))
+    show(course_map(), alt="All parts\n of the machine.")
+    ((data, metadata),) = shown
+    assert data["text/plain"] == metadata["image/png"]["alt"] == "All parts of the machine."
+    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("alt", "error"), [("", ValueError), ("  \n ", ValueError), (None, TypeError)])
+def test_a_picture_without_alt_text_is_refused(alt, error):
+    with pytest.raises(error, match="say .*what the picture shows"):
+        figure_png(course_map(), alt)
+
+
+# Pictures of what readers type and choose
+
+
+def weights(rows, columns):
+    scores = np.exp(np.random.default_rng(0).normal(size=(rows, columns)))
+    return scores / scores.sum(-1, keepdims=True)
+
+
+def typed(count, words=("a", "the", WORD, "$x_1$")):
+    return [words[place % len(words)] for place in range(count)]
+
+
+def known(count):
+    """Words of a corpus, where others are refused."""
+    return typed(count, ("the", "dangerous", "of", "economic"))
+
+
+def filled(count, blanks):
+    places = list(range(0, count, max(1, count // blanks)))[:blanks]
+    guesses = [("word", 0.6), (WORD, 0.2), ("$", 0.002)]
+    return {"pieces": typed(count), "blanks": places, "choices": [guesses] * len(places)}
+
+
+def going_on(count):
+    chances = np.linspace(1, 0, 20) / np.linspace(1, 0, 20).sum()
+    pieces = [f"▁{word}" for word in typed(20)]
+    state = {"beginning": " ".join(typed(3)), "written": pieces[:1] * count, "drawn_with": 0.5, "ended": False}
+    return state | {"pieces": pieces, "before": chances, "after": chances}
+
+
+TYPED = {
+    "one word aligned": lambda: lesson03.alignment(["a"], ["b"], [[1.0]], title="a short sentence"),
+    "many words aligned": lambda: lesson03.alignment(known(25), known(28), weights(28, 25), title="a long sentence"),
+    "decoding step": lambda: lesson03.decoding_step(
+        known(24), weights(1, 24)[0], known(28), [("dangerous", 0.9), *[("of", 0.01)] * 3], "word 29"
+    ),
+    "decoding step without attention": lambda: lesson03.decoding_step(["a"], None, [], [("b", 1.0)], "word 1"),
+    "story": lambda: hops_picture(
+        ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
+    ),
+    "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
+    "one blank": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
+    "four blanks": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
+    "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),
+    "much written": lambda: next_word_picture(going_on(400), "write on"),
+    "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),
+    "twelve tokens masked": lambda: mask_picture(
+        known(12), np.tri(12, dtype=bool).tolist(), np.tri(12) / np.tri(12).sum(1, keepdims=True), [0.1] * 12, "masks"
+    ),
+    "one head": lambda: heads_picture(weights(3, 3)[None, None], ["a", "b", "c"], title="one head", focus=0),
+    "many heads": lambda: heads_picture(
+        np.broadcast_to(weights(20, 20), (6, 12, 20, 20)), typed(20), title="many heads", focus=3
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_the_picture_of_what_a_reader_types_keeps_the_rules(name):
+    assert broken_rules(TYPED[name]()) == []
