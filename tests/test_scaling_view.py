@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils.course.results import stored
-from utils.draw import lesson08 as pictures
+from utils.draw import lesson09 as pictures
 from utils.training.scaling import power_law_fit
 from utils.training.scaling_view import drawn_sweeps, mean
 

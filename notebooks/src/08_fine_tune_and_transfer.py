@@ -40,7 +40,7 @@ from utils.course.downloads import MINILM, REVIEWS, fetch_or_say
 from utils.course.results import Table, ranged, stored
 from utils.data import docstrings
 from utils.draw import heads_view, show
-from utils.draw import lesson07 as pictures
+from utils.draw import lesson08 as pictures
 from utils.models import bert, language
 from utils.models.encoder import Encoder
 from utils.models.language import MaskedLM

@@ -41,7 +41,7 @@ from utils.course.downloads import SMOLLM2, fetch_or_say
 from utils.course.live import show_live
 from utils.course.results import ranged, stored
 from utils.draw import explore, log_range, next_word, show
-from utils.draw import lesson08 as pictures
+from utils.draw import lesson09 as pictures
 from utils.models import attention, cheap_attention, llama
 from utils.models.self_attention import causal_mask
 from utils.training import costs, digits, modifications, scaling, workers

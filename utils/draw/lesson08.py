@@ -1,483 +1,201 @@
 """The figures of lesson 08: arrays and strings in, a figure out."""
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, ListedColormap
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import EngFormatter, LogFormatterMathtext, LogLocator, MaxNLocator, NullLocator
 
-from utils.draw.figures import chart, signed, write_title
+from utils.draw.figures import chart, signed
 from utils.draw.parts import (
     LABEL,
     LOOKS,
-    PALE_BLUE,
-    PALE_ORANGE,
-    draw_arrow,
-    draw_box,
     draw_lines,
     name_lines,
     only_rows,
-    plain_ticks,
-    sheet,
-    top_of,
+    percent,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREY, ORANGE, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
-from utils.draw.text import inches
+from utils.draw.style import BLUE, FONT, GREY, ORANGE, SMALL, WEIGHTS_MAP, as_array, is_dark
 
 WIDEST = 12.4  # inches: what fits a slide
 DASHES = (0, (4, 2))
-DARK_RED = "#A84A00"
-# Blue above zero, red below it.
-SIGNED_MAP = LinearSegmentedColormap.from_list("signed", [DARK_RED, "#E98A4E", "#FFFFFF", "#7FB8DC", BLUE], N=257)
 
 
-# Numbers
+# Accuracy against the number of labels
 
 
-def rounded(number):
-    """Three digits that count, without powers of ten: 0.0123, 1.23, 123, "12,300"."""
-    near = float(f"{number:.3g}")
-    return f"{near:,.0f}" if abs(near) >= 1000 else f"{near:g}"
+def accuracy_against_labels(labels, curves, title, marks):
+    """A line through the means for each way to learn, and at each point a bar from the lowest seed to the highest.
 
-
-def seconds_text(seconds):
-    for size, unit in ((3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms")):
-        if seconds >= size:
-            return f"{rounded(seconds / size)} {unit}"
-    return f"{rounded(seconds * 1e6)} µs"
-
-
-def bytes_text(size):
-    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
-        if size >= 1024**power:
-            return f"{rounded(size / 1024**power)} {unit}"
-    return f"{rounded(size)} B"
-
-
-thousands = EngFormatter(sep="")  # 3000 as "3k"
-
-
-# Cost against length
-
-QUANTITIES = {  # name: keys of the lengths and of the values, one unit of the axis, name of the axis, how to say a value
-    "time": ("lengths", "seconds", 1e-3, "time in ms", seconds_text),
-    "memory": ("memory_lengths", "bytes", 1024**2, "peak memory in MiB", bytes_text),
-}
-
-
-def cost_curves(curves, title, exponents):
-    """Time and peak memory over the length, a panel for each, both axes logarithmic; a straight line is a power of the length.
-
-    curves: {kind: {"lengths", "seconds", "memory_lengths", "bytes"}}, rows of numbers. exponents: {kind: (of the time, of
-    the memory)}, each (number, error); they stand behind the names.
+    labels: rising numbers; the last is "all". curves: {name: one entry for each of the labels, the accuracies of all
+    seeds in %}. marks: {name: accuracy} for dashed lines.
     """
-    figure, axes = chart(title, WIDEST, 5.6, columns=2)
-    for panel, number, (x_key, y_key, unit, ylabel, _) in zip(axes, (0, 1), QUANTITIES.values(), strict=True):
-        panel.set(xscale="log", yscale="log", xlabel="length in tokens", ylabel=ylabel)
-        for (kind, costs), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
-            exponent, error = exponents[kind][number]
-            values = as_array(costs[y_key]) / unit
-            name = f"{kind}\n{exponent:.2f} ± {error:.2f}"
-            panel.plot(costs[x_key], values, marker=marker, linestyle=line, color=shade, label=name)
-        plain_ticks(panel.xaxis, [256, 512, 1024, 2048, 4096])
-        panel.yaxis.set_major_locator(LogLocator(subs=(1,)))
-        plain_ticks(panel.yaxis)
-        name_lines(panel)
-    figure.supxlabel("behind the names: exponent over the longer half", fontsize=SMALL, color=GREY)
-    return figure
-
-
-# What each kind costs at one length
-
-
-def cost_at(x, y, length):
-    """(cost at this length, whether it was inside what was measured): straight lines between the points in logarithms,
-    beyond the last a straight line through the points of the longer half."""
-    x, y, place = np.log(x), np.log(y), np.log(length)
-    if place <= x[-1] + 1e-9:
-        if place >= x[0] - 1e-9:
-            return float(np.exp(np.interp(place, x, y))), True
-        slope = (y[1] - y[0]) / (x[1] - x[0])
-        return float(np.exp(y[0] + slope * (place - x[0]))), False
-    long = x >= min(x[-1] - np.log(2) - 1e-9, x[-2])
-    slope = np.polyfit(x[long], y[long], 1)[0]
-    return float(np.exp(y[-1] + slope * (place - x[-1]))), False
-
-
-def cost_at_length(curves, length, span):
-    """A dot for each kind: its time and its peak memory at this length, on logarithmic axes that stand still.
-
-    curves: as in `cost_curves`. A hollow dot lies outside the measured lengths: the line was drawn on. span: (shortest,
-    longest) length that will ever be asked for, which sets the axes.
-    """
-    length = round(float(length))
-    left = 0.3 + max(inches(kind, FONT) for kind in curves)
-    title = f"what a text of {length:,} tokens costs"
-    top = top_of(title, WIDEST) + 0.25
-    height = top + 0.56 * len(curves) + 1.3
-    margins = (left, 0.35, 1.1, top)
-    figure, axes = canvas(WIDEST, height, columns=2, margins=margins, gaps=(0.5, 0), sharey=True)
-    for panel, (x_key, y_key, unit, xlabel, said) in zip(axes, QUANTITIES.values(), strict=True):
-        rows = {kind: (as_array(costs[x_key]), as_array(costs[y_key])) for kind, costs in curves.items()}
-        ends = [cost_at(*row, end)[0] / unit for row in rows.values() for end in span]
-        least, most = min(ends), max(ends)
-        limits = (
-            least / (most / least) ** 0.05,
-            most * (most / least) ** 0.36,
-        )  # room behind the last dot for its number
-        for place, (row, (shade, marker, _)) in enumerate(zip(rows.values(), LOOKS, strict=False)):
-            cost, measured = cost_at(*row, length)
-            panel.plot([limits[0], cost / unit], [place] * 2, color=shade, linewidth=5, alpha=0.3)
-            look = {"markerfacecolor": shade if measured else "white", "markeredgewidth": 2.4, "markersize": 12}
-            panel.plot([cost / unit], [place], marker, color=shade, zorder=3, **look)
-            spot = {"textcoords": "offset points", "va": "center", "fontsize": FONT, "fontweight": "bold"}
-            panel.annotate(said(cost), (cost / unit, place), (11, 0), **spot)
-        panel.set(xscale="log", xlim=limits, xlabel=xlabel)
-        panel.xaxis.set_major_locator(LogLocator(numticks=5))
-        panel.xaxis.set_minor_locator(NullLocator())
-        panel.xaxis.set_major_formatter(thousands)
-        panel.grid(True, axis="x")
-    only_rows(axes[0], list(curves))
-    axes[1].tick_params(axis="y", length=0)
-    words = "hollow: outside the measured lengths, the straight line drawn on"
-    figure.text(left / WIDEST, 0.2 / height, words, fontsize=SMALL, color=GREY, ha="left", va="center")
-    write_title(figure, title)
-    return figure
-
-
-def cost_words(curves, length):
-    """The same in one sentence: the alternative text of the widget."""
-    parts = []
-    for kind, costs in curves.items():
-        said = [
-            words(cost_at(as_array(costs[x_key]), as_array(costs[y_key]), float(length))[0])
-            for x_key, y_key, *_, words in QUANTITIES.values()
-        ]
-        parts.append(f"{kind} {said[0]} and {said[1]}")
-    return f"Time and peak memory at {round(float(length)):,} tokens: {'; '.join(parts)}."
-
-
-# Who looks at whom
-
-PATTERN = ListedColormap(["#EDEDED", BLUE])
-
-
-def attention_patterns(masks, title, mixtures):
-    """Small masks beside each other, rows the queries and columns the keys, with the number of pairs below each.
-
-    masks: {name: (n, n) bool, True = may look}. mixtures: {name: (k, n) numbers}, for kinds that look at k mixtures of all
-    keys: what each mixture is made of, and below it what each query looks at, (n, k).
-    """
-    count = len(masks) + len(mixtures)
-    figure, panels = chart(title, WIDEST, 4.3, columns=count)
-    bare = {"xticks": [], "yticks": []}
-    for axes, mask in zip(panels, masks.values(), strict=False):
-        axes.imshow(as_array(mask), cmap=PATTERN, vmin=0, vmax=1)
-        axes.set(**bare, xlabel=_pairs_text(as_array(mask).sum(), len(mask)))
-    for axes, made in zip(panels[len(masks) :], mixtures.values(), strict=True):
-        made = as_array(made)
-        kinds, places = made.shape
-        both = np.full((kinds + 2 + places, places), np.nan)
-        both[kinds + 2 :, :kinds] = 1
-        axes.imshow(both, cmap=PATTERN, vmin=0, vmax=1)
-        most = abs(made).max()
-        extent = (-0.5, places - 0.5, kinds - 0.5, -0.5)
-        axes.imshow(made, cmap=SIGNED_MAP, vmin=-most, vmax=most, extent=extent)
-        axes.set(**bare, ylim=(len(both) - 0.5, -0.5), xlabel=_pairs_text(places * kinds, places))
-        words = f"{kinds} mixtures\nof all keys\n(above) for\n{places} queries"
-        write(axes, 0.6 * places, kinds + places / 2, words, SMALL, color=GREY)
-    for axes, name in zip(panels, [*masks, *mixtures], strict=True):
-        axes.set_title(name, fontsize=FONT)
-        axes.grid(False)
-        axes.spines[:].set_visible(False)
-    panels[0].set_ylabel("query")
-    return figure
-
-
-def _pairs_text(pairs, places):
-    return f"key\n{pairs:,.0f} pairs\n{100 * pairs / places**2:.0f} % of all"
-
-
-# Quality against distance
-
-
-def accuracy_by_distance(bands, curves, title, chance, reach):
-    """The share of right answers in each band of distances, a line for each kind.
-
-    bands: the greatest distance of each band, rising. curves: {kind: (bands,)} shares from 0 to 1. reach: {distance: words}, a
-    line between two bands, such as how far a window reaches.
-    """
+    places = np.log(labels[:-1])
+    places = np.append(places, places[-1] + np.diff(places).mean())  # "all" is one mean step behind the last number
     figure, axes = chart(title, 10.5, 5.6)
-    x = np.arange(len(bands))
-    draw_lines(axes, x, {kind: 100 * as_array(values) for kind, values in curves.items()})
-    axes.axhline(
-        100 * chance, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=f"chance {100 * chance:.3g} %"
-    )
-    for distance, words in reach.items():
-        place = list(bands).index(distance) + 0.5
-        axes.axvline(place, color=GREY, linewidth=1.6, linestyle=DASHES, zorder=1)
-        write(axes, place, 108, words, SMALL, color=GREY, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
-    starts = [1, *(band + 1 for band in bands[:-1])]
-    axes.set_xticks(x, [f"{start}–{end}" for start, end in zip(starts, bands, strict=True)])
-    axes.set(xlabel="distance to the answer", ylabel="right answers in %", ylim=(0, 112), yticks=range(0, 101, 20))
+    for index, ((name, points), (shade, marker, line)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
+        points = [as_array(seeds) for seeds in points]
+        x = places + 0.04 * (index - (len(curves) - 1) / 2)  # so that no bar hides another
+        axes.plot(
+            x, [seeds.mean() for seeds in points], marker=marker, linestyle=line, color=shade, label=name, zorder=3
+        )
+        ends = [seeds.min() for seeds in points], [seeds.max() for seeds in points]
+        axes.vlines(x, *ends, color=shade, linewidth=5, alpha=0.45, zorder=2)
+    for name, level in marks.items():
+        axes.axhline(level, color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=f"{name} {level:.1f}")
+    axes.set_xticks(places, [str(number) for number in labels])
+    axes.set(xlabel="labels for each class (dot: mean, bar: all seeds)", ylabel="accuracy in %", ylim=(0, None))
     name_lines(axes)
     return figure
 
 
-# Scaling
+# Several tasks
 
 
-def scaling_curve(x, losses, title, law, held_out, *, xlabel="parameters", limits=None):
-    """Losses over size on logarithmic axes, the power law through them with its band, and what it foretold.
+def tasks_bars(rows, title, ways):
+    """Lying bars for each task, one for each way, with a dashed line at the commonest label and a diamond at a bag of words.
 
-    x (points,), losses (points, seeds). law: {"x", "curve", "low", "high"} rows of numbers, "exponent" (value, low, high) and
-    "floor" (None for a law without one; it is a dashed line). held_out: {"x", "value", "low", "high", "reached"}: the law's
-    foretelling for a model it has not seen, and what that one reached, one for each seed; None where there is none.
-    limits: (low, high) of the losses, for pictures that must stand still.
+    rows: (task, one entry for each way, the accuracies of its seeds in %, majority, bag of words); the last two in %. A line
+    over the end of a bar goes from the lowest seed to the highest.
     """
-    figure, axes = chart(title, 10.5, 5.4)
-    _draw_sweep(axes, {"x": x, "loss": losses, "law": law, "held_out": held_out}, numbers=True)
-    axes.set(xlabel=xlabel, ylabel="held-out loss in nats", ylim=limits)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), labelspacing=0.9)
+    figure, axes = chart(title, 11.5, 2.0 + 1.0 * len(rows))
+    thick = 0.8 / len(ways)
+    places = np.arange(len(rows))
+    for way, (name, (shade, _, _)) in enumerate(zip(ways, LOOKS, strict=False)):
+        seeds = [as_array(values[way]) for _, values, _, _ in rows]
+        means = np.array([one.mean() for one in seeds])
+        ends = np.array([[one.mean() - one.min(), one.max() - one.mean()] for one in seeds]).T.clip(0)
+        y = places + thick * (way - (len(ways) - 1) / 2)
+        drawn = axes.barh(y, means, 0.86 * thick, xerr=ends, color=shade, alpha=0.75, label=name)
+        axes.bar_label(drawn, [f"{mean:.1f}" for mean in means], label_type="center", fontsize=LABEL)
+    for number, (_, _, majority, bag) in enumerate(rows):
+        names = ("commonest label", "bag of words") if number == 0 else (None, None)
+        line = {"color": "black", "linewidth": 2.2, "linestyle": (0, (2, 1)), "zorder": 5}
+        axes.plot([majority] * 2, [number - 0.4, number + 0.4], label=names[0], **line)
+        diamond = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 2, "linestyle": "none", "zorder": 5}
+        axes.plot([bag], [number - 0.46], "D", label=names[1], **diamond)
+    only_rows(axes, [task for task, *_ in rows])
+    axes.set(xlim=(0, 100), xlabel="accuracy in % (line: all seeds)")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
-def scaling_panels(panels, title):
-    """Sweeps beside each other over one vertical axis: loss against parameters, text, computing.
+# What fine-tuning does to the parameters
 
-    panels: {name: {"x", "loss", "xlabel", "law"}} and, where there are, "held_out" (as in `scaling_curve`) and "cloud" (x, loss),
-    the runs that the law leaves out, such as those above the frontier.
+
+def distance_by_layer(names, curves, title, ylabel):
+    """Bars for each part of the model, one for each way: how far its parameters went. The line spans all seeds.
+
+    names: the parts from the input to the output. curves: {way: (parts, seeds)}.
     """
-    figure, axes = chart(title, WIDEST, 6.0, columns=len(panels), sharey=True)
-    for panel, (name, sweep) in zip(axes, panels.items(), strict=True):
-        _draw_sweep(panel, sweep)
-        panel.set_xlabel(sweep["xlabel"])
-        panel.set_title(f"{name}\n{_exponent_text(sweep['law'])}", fontsize=LABEL)
-    axes[0].set_ylabel("held-out loss in nats")
-    handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=1.6)
+    figure, axes = chart(title, 11.0, 4.9)
+    wide = 0.8 / len(curves)
+    for index, ((way, values), (shade, _, _)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
+        values = as_array(values)
+        means = values.mean(1)
+        ends = np.stack([means - values.min(1), values.max(1) - means]).clip(0)
+        x = np.arange(len(names)) + wide * (index - (len(curves) - 1) / 2)
+        axes.bar(x, means, wide * 0.9, yerr=ends, color=shade, alpha=0.85, label=way)
+    axes.set_xticks(range(len(names)), names)
+    axes.set_ylabel(ylabel)
+    axes.tick_params(axis="x", length=0)
+    axes.legend(loc="upper right")
     return figure
 
 
-def scaling_choice(sweeps, sweep, floor):
-    """`scaling_curve` of one sweep, its law with a floor or without, on axes that stand still while the law changes.
+def loss_along_the_line(shares, curves, title, ends, ylabel):
+    """{name: losses (points,)} on the straight line between two sets of parameters; 0 is the start and 1 the end.
 
-    sweeps: {name: {"x", "loss", "xlabel", "plain": {"law", "held_out"}, "floor": {"law", "held_out"}}}; "held_out" may be missing.
+    shares (points,): from 0 to 1. ends: what the two are called.
     """
-    given = sweeps[sweep]
-    chosen = given["floor" if floor else "plain"]
-    title = f"loss against {given['xlabel']}: a power law {'with' if floor else 'without'} a floor"
-    losses = [*as_array(given["loss"]).flat, *given["plain"]["law"]["curve"], given["floor"]["law"]["floor"]]
-    limits = (0.99 * float(min(losses)), 1.02 * float(max(losses)))
-    law, held_out = chosen["law"], chosen.get("held_out")
-    return scaling_curve(given["x"], given["loss"], title, law, held_out, xlabel=given["xlabel"], limits=limits)
+    figure, axes = chart(title, 9.5, 5.2)
+    draw_lines(axes, shares, {name: as_array(losses) for name, losses in curves.items()}, clip_on=False)
+    axes.set(xlabel="share of the way from start to end", ylabel=ylabel, ylim=(0, None), xlim=(0, 1))
+    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1], [f"{ends[0]}\n0", "0.2", "0.4", "0.6", "0.8", f"{ends[1]}\n1"])
+    axes.grid(True, axis="x")
+    name_lines(axes)
+    return figure
 
 
-def scaling_words(sweeps, sweep, floor):
-    """The same in words: the alternative text of the widget."""
-    given = sweeps[sweep]
-    chosen = given["floor" if floor else "plain"]
-    means = as_array(given["loss"]).mean(1)
-    parts = [f"Loss against {given['xlabel']}, {len(means)} points from {means[0]:.2f} to {means[-1]:.2f}"]
-    parts.append(f"power law {'with' if floor else 'without'} a floor, {_exponent_text(chosen['law'])}")
-    if floor:
-        parts.append(f"floor {chosen['law']['floor']:.2f}")
-    if found := chosen.get("held_out"):
-        said = f"foretold {found['value']:.3f}, between {found['low']:.3f} and {found['high']:.3f}"
-        parts.append(f"{said}, reached {np.mean(found['reached']):.3f}")
-    return "; ".join(parts) + "."
+def forgetting_bars(rows, title, xlabel, mark):
+    """Lying bars: the loss before and after fine-tuning, and under each name by how much it rose.
+
+    rows: (name, before, after). mark: (loss, name) of a dashed line, such as that of the unigram model.
+    """
+    figure, axes = chart(title, 11.5, 1.9 + 0.9 * len(rows))
+    places, thick = np.arange(len(rows)), 0.34
+    before, after = (as_array([np.mean(row[side]) for row in rows]) for side in (1, 2))
+    for side, (name, losses, shade) in enumerate((("before", before, BLUE), ("after", after, ORANGE))):
+        drawn = axes.barh(places + thick * (side - 0.5), losses, 0.88 * thick, color=shade, alpha=0.85, label=name)
+        axes.bar_label(drawn, fmt="{:.2f}", padding=5, fontsize=LABEL)
+    axes.axvline(mark[0], color="black", linewidth=1.8, linestyle=DASHES, label=mark[1])
+    rises = [f"{'+' if rise > 0.005 else ''}{signed(rise)}" for rise in after - before]
+    only_rows(axes, [f"{name}\n{rise}" for (name, *_), rise in zip(rows, rises, strict=True)])
+    axes.set(xlim=(0, 1.1 * max(after.max(), mark[0])), xlabel=xlabel)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
 
 
-DOT = {"marker": "o", "linestyle": "none", "color": BLUE, "markersize": 7}
-FORETOLD = {
-    "fmt": "D",
-    "color": "black",
-    "markerfacecolor": "white",
-    "markeredgewidth": 2,
-    "elinewidth": 2.4,
-    "capsize": 7,
-}
-REACHED = {"marker": "*", "linestyle": "none", "color": RED, "markersize": 15, "markeredgecolor": "black"}
-CLOUD = {"marker": "o", "linestyle": "none", "color": "#B5B5B5", "markersize": 6}
+# The real model
 
 
-def _draw_sweep(axes, sweep, numbers=False):
-    """Points, law and foretelling on logarithmic axes; `numbers` writes what was found into the labels of the legend."""
-    axes.set(xscale="log", yscale="log")
-    if "cloud" in sweep:
-        axes.plot(*sweep["cloud"], zorder=2, label="not on the frontier", **CLOUD)
-    law, found, losses = sweep["law"], sweep.get("held_out"), as_array(sweep["loss"])
-    seeds = losses.shape[1]
-    axes.plot(
-        np.repeat(sweep["x"], seeds), losses.reshape(-1), zorder=3, alpha=0.75, **DOT,
-        label=f"measured,\n{seeds} seeds each" if numbers and seeds > 1 else "measured",
-    )  # fmt: skip
-    exponent = "\n" + _exponent_text(law).replace(" [", "\n[") if numbers else ""
-    axes.plot(law["x"], law["curve"], color=ORANGE, zorder=2, label=f"power law{exponent}")
-    axes.fill_between(
-        law["x"], law["low"], law["high"], color=ORANGE, alpha=0.3, linewidth=0, zorder=1, label="band of the law"
+def senses_by_layer(curves, title):
+    """{pair: (layers, 3) mean, least and most cosine}: a line through the means in a band from the least to the most."""
+    curves = {name: as_array(values) for name, values in curves.items()}
+    count = len(next(iter(curves.values())))
+    figure, axes = chart(title, 10.5, 5.6)
+    bands = {name: values[:, 1:].T for name, values in curves.items()}
+    draw_lines(axes, range(count), {name: values[:, 0] for name, values in curves.items()}, bands)
+    axes.set_xticks(range(count), ["embeddings", *map(str, range(1, count))])
+    axes.set(
+        xlabel="layer (line: mean of all pairs, band: least to most)", ylabel="cosine between two uses", ylim=(None, 1)
     )
-    if law["floor"] is not None:
-        name = f"floor {law['floor']:.2f}" if numbers else "floor"
-        axes.axhline(law["floor"], color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label=name)
-    if found:
-        mean = np.mean(found["reached"])
-        inside = "inside" if found["low"] <= mean <= found["high"] else "outside"
-        foretold = f" {found['value']:.3f}\n[{found['low']:.3f}, {found['high']:.3f}]" if numbers else ""
-        reached = f" {mean:.3f},\n{inside}" if numbers else ""
-        ends = [[found["value"] - found["low"]], [found["high"] - found["value"]]]
-        axes.errorbar(found["x"], found["value"], ends, zorder=5, label=f"foretold{foretold}", **FORETOLD)
-        x = [found["x"]] * len(found["reached"])
-        axes.plot(x, found["reached"], zorder=6, label=f"reached{reached}", **REACHED)
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(sweep["x"]) < 1e9 else (1,)))
-    axes.xaxis.set_major_formatter(thousands if max(sweep["x"]) < 1e9 else LogFormatterMathtext())
-    # Losses lie within one power of ten, so round numbers at equal steps serve better than powers.
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter("{x:g}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_locator(NullLocator())
-
-
-def _exponent_text(law):
-    value, low, high = law["exponent"]
-    return f"exponent {value:.2f} [{low:.2f}, {high:.2f}]"
-
-
-# Modifications
-
-
-def modification_effects(rows, title):
-    """How much lower the loss is after one change, sorted: a small dot for each seed, a large one for the mean.
-
-    rows: (change, better (seeds,), noise), noise: the standard error of the mean. The thick line spans twice the noise to
-    both sides: where it crosses zero the change did nothing that could be seen.
-    """
-    rows = sorted(((name, as_array(better), noise) for name, better, noise in rows), key=lambda row: -row[1].mean())
-    figure, axes = chart(title, WIDEST, 2.1 + 0.5 * len(rows))
-    names = []
-    for place, (name, better, noise) in enumerate(rows):
-        mean = better.mean()
-        shade = GREY if abs(mean) <= 2 * noise else BLUE if mean > 0 else RED
-        names.append(f"{name}   {'+' if mean > 0 else ''}{signed(mean, 3)} ± {noise:.3f}")
-        ends = [mean - 2 * noise, mean + 2 * noise]
-        axes.plot(ends, [place] * 2, color=shade, linewidth=6, alpha=0.4, solid_capstyle="butt")
-        axes.plot(better, [place] * len(better), "o", color=shade, markersize=5, zorder=3)
-        axes.plot([mean], [place], "o", color=shade, markersize=11, markeredgecolor="black", zorder=4)
-    axes.axvline(0, color="black", linewidth=1.8)
-    only_rows(axes, names)
-    axes.set_xlabel("better than the base (0), in nats of held-out loss")
-    words = "large dot: mean, small dots: seeds, bar: twice the standard error; gray: no difference seen"
-    figure.supxlabel(words, fontsize=SMALL, color=GREY)
+    name_lines(axes)
     return figure
 
 
-# Grouped key-value heads
-
-
-def grouped_heads(heads, kinds, title, width, layers):
-    """Which query heads share a head of keys and values: a row of boxes for the queries, one below for what they look at.
-
-    heads: of the queries. kinds: {name: how many heads of keys and values}, each a divisor of `heads`. width, layers: of a head
-    and of the model; they tell how many numbers the cache keeps for each token.
-    """
-    side, step, tall = 0.35 + inches("keys, values", LABEL), 0.72, 1.95
-    behind = side + step * heads + 0.2
-    high = tall * len(kinds) + 0.35
-    figure, axes = sheet(behind + 2.2, high + top_of(title, behind + 2.2))
-    for place, (name, count) in enumerate(kinds.items()):
-        up, down = high - tall * place - 0.62, high - tall * place - 1.55
-        write(axes, 0.12, up + 0.42, name, FONT, ha="left", fontweight="bold")
-        write(axes, side - 0.12, up, "queries", LABEL, ha="right", color=GREY)
-        write(axes, side - 0.12, down, "keys, values", LABEL, ha="right", color=GREY)
-        share = heads // count
-        for group in range(count):
-            middle = side + step * (group + 0.5) * share
-            for head in range(group * share, (group + 1) * share):
-                x = side + step * (head + 0.5)
-                axes.plot([x, middle], [up - 0.2, down + 0.2], color=GREY, linewidth=1.8, zorder=1)
-                draw_box(axes, x, up, step - 0.12, 0.4, str(head + 1), PALE_BLUE, BLUE, LABEL)
-            draw_box(axes, middle, down, step - 0.12, 0.4, str(group + 1), PALE_ORANGE, ORANGE, LABEL)
-        kept, y = 2 * count * width * layers, (up + down) / 2
-        write(axes, behind, y + 0.16, f"2 × {count} × {width} × {layers}", FONT, ha="left")
-        write(axes, behind, y - 0.16, f"{kept:,}", FONT, ha="left", fontweight="bold")
-    words = "right: numbers kept for each token = keys and values × heads × width × layers"
-    write(axes, 0.12, 0.2, words, SMALL, ha="left", color=GREY)
-    write_title(figure, title)
+def similarity_matrix(sentences, cosines, title):
+    """Cosines (n, n) between sentences as colors with numbers; each sentence stands at its row, its number at its column."""
+    cosines = as_array(cosines)
+    count = len(cosines)
+    figure, axes = chart(title, 11.5, 1.2 + 0.5 * count)
+    image = axes.imshow(cosines, cmap=WEIGHTS_MAP, vmax=1, aspect="auto")
+    for (row, column), cosine in np.ndenumerate(cosines):
+        dark = is_dark(image.cmap(image.norm(cosine)))
+        write(axes, column, row, signed(cosine), SMALL, color="white" if dark else "black")
+    axes.set_xticks(range(count), range(1, count + 1))
+    axes.set_yticks(range(count), [f"{number + 1}  {sentence}" for number, sentence in enumerate(sentences)])
+    axes.tick_params(length=0)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, label="cosine", aspect=25, pad=0.02)
+    bar.outline.set_visible(False)
     return figure
 
 
-# Image patches
+# Blue where a head looks at the right noun more often than luck would, red where it does so less often.
+LUCK = LinearSegmentedColormap.from_list("luck", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
-def digit_looks(image, looks, title, votes, digit):
-    """An image as it is, cut into patches, where each layer looks, and what each patch says for the answer.
+def pronoun_looks(shares, title):
+    """A tile for each head: how often it looks at the right one of two nouns. The best tile, or each of them, is outlined.
 
-    image (side, side). looks (layers, g, g): how much each patch is looked at, all of a layer sum to 1; written in per cent.
-    votes (g, g): above 0 for the answer, below 0 against it. digit: the answer.
+    shares: {name: (layers, heads) from 0 to 1}, grids below each other. White is luck.
     """
-    image, looks, votes = as_array(image), as_array(looks), as_array(votes)
-    grid, size = looks.shape[1], len(image) // looks.shape[1]
-    most = abs(votes).max()
-    percents = [(f"layer {place + 1} looks (%)", 100 * layer) for place, layer in enumerate(looks)]
-    figure, panels = chart(title, WIDEST, 3.4, columns=3 + len(looks))
-    panels[0].imshow(image, cmap="Greys")
-    panels[0].set_title("the image", fontsize=FONT, fontweight="normal")
-    panels[1].imshow(image, cmap="Greys")
-    panels[1].set_title(f"{grid * grid} patches", fontsize=FONT, fontweight="normal")
-    for edge in range(1, grid):
-        for line in (panels[1].axhline, panels[1].axvline):
-            line(edge * size - 0.5, color=BLUE, linewidth=2.5)
-    for axes, (name, layer) in zip(panels[2:], percents, strict=False):
-        _numbers(axes, layer, name, 0, WEIGHTS_MAP, 0, 100 * looks.max())
-    _numbers(panels[-1], votes, f"votes for {digit}", 1, SIGNED_MAP, -most, most)
-    for axes in panels:
-        axes.set(xticks=[], yticks=[])
+    shares = {name: as_array(values) for name, values in shares.items()}
+    rows = [len(values) for values in shares.values()]
+    figure, panels = chart(title, WIDEST, 1.6 + 0.36 * sum(rows) + 0.7 * len(rows), rows=len(rows), height_ratios=rows)
+    for axes, (name, values) in zip(panels, shares.items(), strict=True):
+        image = axes.imshow(values, cmap=LUCK, vmin=0, vmax=1, aspect="auto")
+        for (layer, head), share in np.ndenumerate(values):
+            dark = is_dark(image.cmap(image.norm(share)))
+            write(axes, head, layer, percent(share), SMALL, color="white" if dark else "black")
+            if share == values.max():
+                frame = {"fill": False, "edgecolor": "black", "linewidth": 2.6, "zorder": 3}
+                axes.add_patch(Rectangle((head - 0.47, layer - 0.45), 0.94, 0.9, **frame))
+        axes.set_xticks(range(values.shape[1]), [f"head {head + 1}" for head in range(values.shape[1])])
+        axes.set_yticks(range(len(values)), [f"layer {layer + 1}" for layer in range(len(values))])
+        axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
         axes.grid(False)
-        axes.spines[:].set_visible(True)
-    return figure
-
-
-def _numbers(axes, values, name, decimals, colors, low, high):
-    """A matrix as colors with its numbers."""
-    drawn = axes.imshow(values, cmap=colors, vmin=low, vmax=high)
-    axes.set_title(name, fontsize=FONT, fontweight="normal")
-    for (row, column), value in np.ndenumerate(values):
-        ink = "white" if is_dark(drawn.cmap(drawn.norm(value))) else "black"
-        write(axes, column, row, signed(value, decimals), SMALL, color=ink)
-
-
-# Several workers
-
-WORKER_FACES = ((PALE_BLUE, BLUE), (PALE_ORANGE, ORANGE))
-
-
-def shared_batch(workers, batch, title):
-    """A batch shared among workers that all hold the same parameters, their gradients, the mean, and the one step all take."""
-    high = 3.15
-    figure, axes = sheet(WIDEST, high + top_of(title, WIDEST))
-    heads = (
-        (1.05, "one batch"),
-        (4.0, "the same model\non each worker"),
-        (7.0, "its gradient"),
-        (10.65, "what all of them get"),
-    )
-    for x, words in heads:
-        write(axes, x, high - 0.32, words, LABEL, color=GREY, linespacing=1.05)
-    low, up = 0.15, high - 0.75
-    cell, share, middle = (up - low) / batch, (up - low) / workers, (up + low) / 2
-    words = "mean of the gradients,\nweighted by pieces:\nthe same step for all"
-    draw_box(axes, 10.65, middle, 2.9, 1.5, words, "white", "black", LABEL)
-    for worker in range(workers):
-        face, edge = WORKER_FACES[worker]
-        first, last = batch * worker // workers, batch * (worker + 1) // workers
-        for place in range(first, last):
-            corner = (0.45, up - (place + 1) * cell + 0.02)
-            axes.add_patch(Rectangle(corner, 1.2, cell - 0.04, facecolor=face, edgecolor=edge, linewidth=1))
-        y = up - (worker + 0.5) * share
-        draw_arrow(axes, (1.75, y), (2.85, y), edge)
-        draw_box(axes, 4.0, y, 2.2, 0.7, f"worker {worker}\nrows {first + 1}–{last}", face, edge, LABEL)
-        draw_arrow(axes, (5.15, y), (6.1, y), edge)
-        draw_box(axes, 7.0, y, 1.7, 0.55, f"gradient {worker}", face, edge, LABEL)
-        draw_arrow(axes, (7.9, y), (9.15, middle + (workers / 2 - worker - 0.5) * 0.22), edge)
-    write_title(figure, title)
+        axes.set_title(name, fontsize=FONT)
+    figure.supxlabel("share of sentences in which the head looks more at the right noun", fontsize=LABEL, color=GREY)
     return figure

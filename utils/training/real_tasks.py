@@ -3,7 +3,7 @@
     review_sentiment(("bag of words", "full"), 3, minilm=folder, reviews=folder)
     frozen_on_tasks(minilm=folder)
 
-The folders hold the published files and the table of reviews; whoever calls fetches them. Training is lesson 07's own, `tune`:
+The folders hold the published files and the table of reviews; whoever calls fetches them. Training is lesson 08's own, `tune`:
 only the body under the new layer is another.
 """
 

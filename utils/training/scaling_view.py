@@ -1,4 +1,4 @@
-"""The stored sweeps of `make bench` with their laws, in the form that the figures of lesson 08 take."""
+"""The stored sweeps of `make bench` with their laws, in the form that the figures of lesson 09 take."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The encoder that lesson 07 fine-tunes: trained once, for longer than a lesson has time, and stored in `data/encoder`.
+"""The encoder that lesson 07 loads and lesson 08 fine-tunes: trained once, for longer than a lesson has time, and stored in `data/encoder`.
 
     python -m utils.training.stored_encoder        trains it anew and writes the folder (minutes, on one thread)
 
