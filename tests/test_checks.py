@@ -113,7 +113,7 @@ def test_sums_in_another_order_pass_at_any_size():
         lambda x: x.double().sum(-1).float(),
         lambda x: x @ torch.ones(1000),
     ]
-    for seed in range(20):
+    for seed in range(5):
         for answer in answers:
             compare(answer, exercise, torch.Generator().manual_seed(seed))
 
@@ -126,7 +126,7 @@ def test_a_gradient_that_is_only_rounding_is_not_held_against_an_answer():
         return [Case((torch.randn(1, generator=generator) / 50, torch.randn(1, generator=generator) * 9))]
 
     exercise = Exercise("99.4", "cosine", "easy", 1, cosine, cases, gradient=True)
-    for seed in range(30):
+    for seed in range(10):
         answer = functools.partial(torch.nn.functional.cosine_similarity, dim=0)
         compare(lambda a, b, f=answer: f(a, b), exercise, torch.Generator().manual_seed(seed))
 
@@ -199,11 +199,6 @@ def cuts_by_numpy(scores):
     return torch.from_numpy(numpy.exp(scores.numpy()) / numpy.exp(scores.numpy()).sum(-1, keepdims=True))
 
 
-def half_done(scores):
-    if scores.ndim < 3:
-        return softmax(scores)
-
-
 def still_raises(scores):
     softmax(scores)
     raise NotImplementedError()
@@ -222,18 +217,12 @@ WRONG = [
     (lambda scores: scores.exp() / scores.exp().sum(-1), "keepdim"),
     (lambda scores: scores.exp().sum(-1), "only the sum"),
     (lambda scores: None, "returned nothing"),
-    (half_done, "returned nothing"),
     (lambda scores: softmax(scores).numpy(), "return a torch tensor"),
-    (lambda scores: softmax(scores).tolist(), "is a list: return a torch tensor of shape (3,)"),
     (lambda scores: (softmax(scores), 1), "return one torch tensor"),
     (lambda scores: 3.0, "Python number 3.000"),
-    (lambda scores: "text", "the string 'text'"),
     (lambda scores: Unfriendly(), "object of type Unfriendly"),
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
-    (lambda scores: softmax(scores).long(), "dtype int64: expected real numbers"),
-    (lambda scores: softmax(scores).to(torch.complex64), "dtype complex64: expected real numbers"),
     (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
-    (lambda scores: softmax(scores).bfloat16(), "dtype bfloat16, which keeps three digits at most"),
     (lambda scores: 10**5000, "return a torch tensor of shape (3,)"),
     (lambda scores: softmax(scores).to_sparse(), "without plain values"),
     (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
@@ -246,7 +235,6 @@ WRONG = [
     (lambda scores: softmax(scores) * float("nan"), "contains NaN"),
     (lambda scores: softmax(scores) / 0, "contains infinite values"),
     (lambda scores: softmax(2 * scores), "has wrong values (3 of 3)"),
-    (lambda scores: softmax(scores) * 1.001, "has wrong values"),
     (in_place, "changed its input `scores` in place"),
     (remembers, "result of an earlier call"),
     (keeps_by_identity, "result of an earlier call"),
@@ -257,8 +245,6 @@ WRONG = [
     (grows, "two different results"),
     (reuses_a_buffer, "later call changed the result of an earlier one"),
     (lambda scores: softmax(scores.detach()), "no gradient flows back"),
-    (lambda scores: torch.tensor(softmax(scores).tolist()), "no gradient flows back"),
-    (lambda scores: softmax(scores.data), "no gradient flows back"),
     (cuts_by_numpy, "NumPy cut it"),
     (lambda scores: by_hand(scores.detach()) * 2 - softmax(scores), "gradient with respect to `scores` is not"),
     (
@@ -266,14 +252,11 @@ WRONG = [
         "gradient with respect to `scores` contains NaN",
     ),
     (lambda scores: 1 / 0, "ZeroDivisionError: division by zero, at line"),
-    (lambda scores: undefined_name, "NameError"),  # noqa: F821
     (calls_itself, "calls itself without end"),
     (lambda scores: exit(3), "not by leaving Python"),
     (still_raises, "remove the line `raise NotImplementedError()`"),
-    (lambda scores: torch.eye(3).bool() @ torch.eye(3).bool(), "not implemented for 'Bool', at line"),
     (lambda: 1, "It must be callable with the arguments (scores), but takes ()"),
     (lambda scores, more: 1, "missing a required argument: 'more'"),
-    (42, "Expected a function, got the Python number 42"),
     (torch.ones(2), "Expected a function, got a torch tensor of shape (2,)"),
 ]
 
@@ -323,14 +306,6 @@ def test_a_result_that_answers_back_is_the_fault_of_the_answer():
     assert "cannot be examined (SystemExit)" in judge(lambda scores: Leaves(), SOFTMAX, torch.Generator())
 
 
-def test_a_bug_of_the_check_is_no_fault_of_the_answer():
-    def broken(scores):
-        raise KeyError("ours")
-
-    with pytest.raises(KeyError, match="ours"):
-        judge(lambda scores: Leaves(), Exercise("99.17", "p", "easy", 1, broken, softmax_cases), torch.Generator())
-
-
 def test_the_smallest_failing_case_is_shown_with_both_values():
     message = verdict(lambda scores: torch.softmax(2 * scores, -1))
     generator = torch.Generator().manual_seed(7)
@@ -339,12 +314,6 @@ def test_the_smallest_failing_case_is_shown_with_both_values():
     assert f"    scores = {short(scores)}" in message
     assert f"    expected {short(softmax(scores))}" in message
     assert f"    got      {short(softmax(2 * scores))}" in message
-
-
-def test_values_that_look_alike_are_shown_with_more_digits():
-    message = verdict(lambda scores: softmax(scores) * 1.0005)
-    expected, got = message.split("\n")[-2:]
-    assert expected.split(" ", 5)[5].strip() != got.split(" ", 5)[5].strip()
 
 
 def test_a_large_case_is_described_and_its_worst_place_named():
@@ -384,36 +353,9 @@ def test_a_mistake_that_raises_is_known_by_its_error():
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
 
 
-def test_errors_of_one_type_with_other_words_are_not_taken_for_one_another():
-    def size(x):
-        return x.sum()
-
-    def cases(generator):
-        return [Case((torch.randn(2, 3, generator=generator),))]
-
-    mistakes = [
-        Mistake(lambda x: x.summe(), "it is called `sum`"),
-        Mistake(lambda x: x @ x, "element by element"),
-    ]
-    exercise = Exercise("99.19", "sum", "easy", 1, size, cases, mistakes)
-    assert verdict(lambda x: x.summe(), exercise) == "it is called `sum`"
-    assert "no attribute 'total'" in verdict(lambda x: x.total(), exercise)
-    assert verdict(lambda x: torch.matmul(x, x), exercise) == "element by element"
-    assert verdict(lambda x: torch.einsum("ij,jk->ik", x, x), exercise) == "element by element"
-    assert "is invalid for input of size 6" in verdict(lambda x: x.view(7), exercise)
-
-
 def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
     exercise = Exercise("99.7", "softmax", "easy", 1, softmax, softmax_cases, [Mistake(softmax, "never")])
     assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
-
-
-def test_a_mistake_that_the_cases_do_not_bring_out_is_never_blamed():
-    """Within the tolerance of the answer and of the reference, which are further apart."""
-    nearly = [Mistake(lambda scores: softmax(scores) * (1 + 0.9e-4), "never")]
-    exercise = Exercise("99.24", "softmax", "easy", 1, softmax, softmax_cases, nearly)
-    assert verdict(nearly[0].wrong, exercise) == ""
-    assert "wrong values" in verdict(lambda scores: softmax(scores) * (1 + 1.7e-4), exercise)
 
 
 def sums_exercise(*mistakes):
@@ -453,57 +395,9 @@ def test_of_two_mistakes_at_once_the_one_that_shows_alone_is_told():
     assert told_mistake(told, ["another"]) == told_mistake("", [MEANS.message]) == ""
 
 
-def test_a_mistake_that_shows_in_few_cases_is_not_told():
-    def means_of_less_than(n):
-        return lambda x, absolute=False: x.mean(-1) if x.size(-1) < n and not absolute else 3 * x.cos().sum(-1)
-
-    for n in (4, 5):
-        assert "wrong values" in verdict(means_of_less_than(n), sums_exercise(MEANS))
-    assert "explains 3 of the 6" in verdict(means_of_less_than(6), sums_exercise(MEANS))
-
-
-def test_of_two_mistakes_that_explain_the_same_cases_none_is_told():
-    assert "wrong values" in verdict(means_of_squares, sums_exercise(MEANS, Mistake(means_unless_absolute, "never")))
-
-
 def test_a_mistake_that_would_show_where_the_answer_is_right_is_not_told():
     assert verdict(means_unless_absolute, sums_exercise(Mistake(means_unless_absolute, "only there"))) == "only there"
     assert "wrong values" in verdict(means_unless_absolute, sums_exercise(MEANS))
-
-
-def test_the_closest_mistake_is_told_and_of_equally_close_ones_the_first():
-    def product(a, b):
-        return a @ b.T
-
-    def cases(generator):  # the shapes of the wrong product do not fit in the first
-        return [
-            Case((torch.randn(2, 3, generator=generator), torch.randn(rows, 3, generator=generator))) for rows in (4, 3)
-        ]
-
-    alike, same, same_too = (
-        Mistake(lambda a, b: torch.einsum("ij,jk->ik", a, b), "an error in other words"),
-        Mistake(lambda a, b: a @ b, "the same error"),
-        Mistake(lambda a, b: torch.matmul(a, b), "the same error, once more"),
-    )
-    for mistakes in ([alike, same, same_too], [same, alike, same_too]):
-        exercise = Exercise("99.25", "product", "easy", 1, product, cases, mistakes)
-        assert verdict(lambda a, b: a.mm(b), exercise) == "the same error"
-    exercise.mistakes = [same_too, same]
-    assert verdict(lambda a, b: a.mm(b), exercise) == "the same error, once more"
-
-
-def test_a_mistake_that_one_case_rules_out_is_not_tried_on_the_others():
-    calls = []
-
-    def counted(answer):
-        return lambda scores: calls.append(scores.shape) or answer(scores)
-
-    ruled_out = Mistake(counted(lambda scores: softmax(scores) * 3), "three times")
-    found = Mistake(lambda scores: softmax(scores) * 2, "twice")
-    after = Mistake(counted(lambda scores: softmax(scores) * 2), "twice, once more")
-    exercise = Exercise("99.26", "softmax", "easy", 1, softmax, softmax_cases, [ruled_out, found, after])
-    assert verdict(lambda scores: softmax(scores) + softmax(scores), exercise) == "twice"
-    assert len(calls) == 1
 
 
 def test_a_mistake_counts_only_if_it_explains_every_case():
@@ -551,15 +445,11 @@ OTHER = Exercise("99.8", "kinds", "easy", 1, other_kinds, lambda generator: [Cas
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"sum": numpy.float32(3.5)}, ""),
+        ({"sum": numpy.float32(3.5), "count": numpy.int64(2), "list": (1, 2)}, ""),
         ({"sum": torch.tensor(3.5)}, ""),
-        ({"count": numpy.int64(2)}, ""),
-        ({"list": (1, 2)}, ""),
         ({"sum": 3.6}, "The entry 'sum' is the wrong number"),
         ({"sum": float("nan")}, "The entry 'sum' is NaN"),
         ({"sum": True}, "The entry 'sum' is the truth value True: expected a number"),
-        ({"sum": "3.5"}, "expected a number"),
-        ({"count": 3}, "wrong number"),
         ({"empty": 0}, "expected True or False"),
         ({"empty": True}, "The entry 'empty' is wrong"),
         ({"name": "ba"}, "expected 'ab'"),
@@ -572,9 +462,6 @@ def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
     message = verdict(lambda x: other_kinds(x) | changed, OTHER)
     assert words in message
     assert bool(message) == bool(words)
-
-
-def test_a_missing_key_is_named():
     assert "lacks the key 'count'" in verdict(lambda x: {"sum": 3.5}, OTHER)
 
 
@@ -642,34 +529,16 @@ def build_with_numbers(module, seed, width, x):
     return built(x)
 
 
-def test_the_seed_of_an_adapter_is_not_shown():
+def test_the_call_that_failed_is_shown_without_the_seed_of_an_adapter():
     def cases(generator):
         return [Case((7, 3, torch.randn(2, 3, generator=generator)), note="two rows")]
 
     exercise = Exercise("99.20", "scale", "easy", 1, Scale, cases, call=build_with_numbers)
+    assert "It was called with (two rows)" in verdict(ScaleFails, exercise)
     for answer in (ScaleTwice, ScaleFails):
         message = verdict(answer, exercise)
         assert "seed" not in message
         assert "    width = 3\n    x = [[" in message
-
-
-def test_a_seed_that_is_the_students_own_argument_is_shown():
-    def draw(seed):
-        return torch.randn(3, generator=torch.Generator().manual_seed(seed))
-
-    exercise = Exercise("99.21", "draw", "easy", 1, draw, lambda generator: [Case((7,))])
-    assert "    seed = 7" in verdict(lambda seed: draw(seed) * 2, exercise)
-
-
-def test_an_error_names_what_is_special_about_the_case():
-    def cases(generator):
-        return [
-            Case((torch.randn(2, 3, generator=generator),)),
-            Case((torch.randn(3, generator=generator),), note="one row"),
-        ]
-
-    exercise = Exercise("99.22", "softmax", "easy", 1, softmax, cases)
-    assert "It was called with (one row)\n    scores = " in verdict(lambda scores: scores.softmax(1), exercise)
 
 
 def test_inputs_of_any_kind_must_stay_as_they_were():
@@ -738,21 +607,17 @@ def test_an_answer_that_fails_only_in_a_property_is_told_how():
     assert "cannot be worked with: it is None" in verdict(nothing_for_large, WITH_PROPERTY)
 
 
-def test_a_bug_in_a_property_is_not_blamed_on_the_answer():
-    def broken(answer, generator):
-        raise KeyError("ours")
-
-    exercise = Exercise("99.14", "p", "easy", 1, softmax, softmax_cases, properties=[broken])
-    with pytest.raises(KeyError, match="ours"):
-        compare(softmax, exercise, torch.Generator())
+def raises_ours(*arguments):
+    raise KeyError("ours")
 
 
-def test_a_bug_in_the_reference_is_not_blamed_on_the_answer():
-    def broken(scores):
-        raise KeyError("ours")
-
-    with pytest.raises(KeyError, match="ours"):
-        compare(softmax, Exercise("99.15", "p", "easy", 1, broken, softmax_cases), torch.Generator())
+@pytest.mark.parametrize(
+    "exercise", [replace(SOFTMAX, reference=raises_ours), replace(SOFTMAX, properties=[raises_ours])]
+)
+def test_a_bug_of_the_course_is_not_blamed_on_the_answer(exercise):
+    for answer in (softmax, lambda scores: Leaves()):
+        with pytest.raises(KeyError, match="ours"):
+            judge(answer, exercise, torch.Generator())
 
 
 def test_masks_of_infinity_and_nan_compare_as_equal():
@@ -760,8 +625,3 @@ def test_masks_of_infinity_and_nan_compare_as_equal():
     assert difference(want.clone(), want) is None
     assert difference(want.flip(0), want) is not None
     assert difference(-want, want) is not None
-
-
-def test_arguments_must_be_a_tuple():
-    with pytest.raises(TypeError, match="write Case"):
-        Case(torch.ones(2))
