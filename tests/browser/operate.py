@@ -119,7 +119,9 @@ def press(control: Locator, key: str):
 def retype(field: Locator, text: str):
     """Replace a line by keys, as a person does: what a script writes there never counts as a change when it is left."""
     press(field, "ControlOrMeta+a")
-    field.page.keyboard.type(text) if text else field.page.keyboard.press("Delete")
+    field.page.keyboard.press("Delete")
+    field.page.keyboard.insert_text(text[:-1])
+    field.page.keyboard.type(text[-1:])
 
 
 def named(control: Locator) -> str:
@@ -188,12 +190,16 @@ class Operated:
         return box.inner_text()
 
 
-def operate(notebook: Notebook, folder: Path | None = None, most_boxes: int | None = None) -> Operated:
-    """Every control of every widget of the page; of quizzes and results the first `most_boxes` of each."""
+def operate(
+    notebook: Notebook, folder: Path | None = None, most: int | None = None, most_boxes: int | None = None
+) -> Operated:
+    """Every control of every widget of the page; at most `most` of a kind, `most_boxes` quizzes and results."""
     done = Operated(notebook, folder)
     for widget in notebook.page.locator(f"{OUTPUTS} .course-widget").all():
         kind = widget.evaluate(KIND)
         done.widgets[kind] = done.widgets.get(kind, 0) + 1
+        if most is not None and done.widgets[kind] > most:
+            continue
         widget.scroll_into_view_if_needed()
         stage_of(widget).wait_for(timeout=WAIT * 1000)
         for part in (sliders, menus, choices, checkboxes, texts, stages, planes, parts, buttons):

@@ -41,7 +41,7 @@ def ran(lab, chromium, tmp_path_factory):
 @pytest.fixture(scope="module")
 def operated(ran):
     assert errors(ran.cells) == []
-    return operate(ran.notebook)
+    return operate(ran.notebook, most=1)
 
 
 def test_every_control_answers_pointer_and_keyboard(ran, operated):
