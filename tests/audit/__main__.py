@@ -41,7 +41,8 @@ def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> b
     print(f"{name} ...", flush=True)
     start = time.perf_counter()
     try:
-        rows = run() or [{"what": f"the part {name} itself", "ok": False, "said": "it tried nothing"}]
+        rows = [{**row, "ok": row["ok"] is True} for row in run()]
+        rows = rows or [{"what": f"the part {name} itself", "ok": False, "said": "it tried nothing"}]
     except Exception as error:
         traceback.print_exc()
         rows = [{"what": f"the part {name} itself", "ok": False, "said": f"{type(error).__name__}: {error}"}]
@@ -50,7 +51,7 @@ def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> b
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(entry, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     print(table(rows), flush=True)
-    wrong = sum(row["ok"] is not True for row in rows)
+    wrong = sum(not row["ok"] for row in rows)
     print(f"{name}: {len(rows) - wrong} of {len(rows)} as they should be, {seconds:.0f} s\n", flush=True)
     return wrong == 0
 
