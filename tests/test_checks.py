@@ -15,17 +15,25 @@ def softmax(scores):
     return torch.softmax(scores, -1)
 
 
-def softmax_cases(generator):
-    return [Case((torch.randn(*shape, generator=generator),)) for shape in ((3,), (2, 5), (2, 3, 4))]
+def drawn(*shapes):
+    """Cases of one random tensor each, or of several where a shape is a list of shapes."""
+
+    def cases(generator):
+        several = [shape if isinstance(shape, list) else [shape] for shape in shapes]
+        return [Case(tuple(torch.randn(*one, generator=generator) for one in each)) for each in several]
+
+    return cases
 
 
-SOFTMAX = Exercise(
-    "99.1",
-    "softmax",
-    "easy",
-    5,
+THREE_SHAPES = drawn((3,), (2, 5), (2, 3, 4))
+
+
+def ask(reference, cases=THREE_SHAPES, mistakes=(), **options):
+    return Exercise("99.1", "something", "easy", 5, reference, cases, list(mistakes), **options)
+
+
+SOFTMAX = ask(
     softmax,
-    softmax_cases,
     mistakes=[
         Mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
         Mistake(lambda scores: scores.exp() / scores.exp().sum(-1), "the sum lost its axis: keepdim=True"),
@@ -40,13 +48,7 @@ def mix(query, keys):
     return weights @ keys, weights
 
 
-def mix_cases(generator):
-    return [
-        Case((torch.randn(d, generator=generator), torch.randn(n, d, generator=generator))) for n, d in ((1, 2), (4, 3))
-    ]
-
-
-MIX = Exercise("99.2", "mix", "easy", 5, mix, mix_cases, gradient=True, output_names=("output", "weights"))
+MIX = ask(mix, drawn([(2,), (1, 2)], [(3,), (4, 3)]), gradient=True, output_names=("output", "weights"))
 
 
 def verdict(answer, exercise=SOFTMAX) -> str:
@@ -89,13 +91,12 @@ def test_results_in_another_dtype_are_refused_unless_the_exercise_takes_any():
     def total(x):
         return {"sums": [x.sum(-1)]}
 
-    def cases(generator):
-        return [Case((torch.randn(3, 4, generator=generator),))]
+    cases = drawn((3, 4))
 
-    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
+    exercise = ask(total, cases)
     assert "From inputs in float32 came float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
     assert verdict(wide, replace(exercise, any_float=True)) == ""
-    table = Exercise("99.4", "table", "easy", 1, lambda length: torch.ones(length), lambda generator: [Case((4,))])
+    table = ask(lambda length: torch.ones(length), lambda generator: [Case((4,))])
     assert "The numbers are in float64" in verdict(lambda length: torch.ones(length).double(), table)
     assert verdict(lambda length: torch.ones(length), table) == ""
 
@@ -107,7 +108,7 @@ def test_sums_in_another_order_pass_at_any_size():
     def cases(generator):
         return [Case((torch.randn(3, 1000, generator=generator) * size,)) for size in (1e-4, 1, 1e4)]
 
-    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
+    exercise = ask(total, cases)
     answers = [
         lambda x: x.flip(-1).cumsum(-1)[:, -1],
         lambda x: x.double().sum(-1).float(),
@@ -125,7 +126,7 @@ def test_a_gradient_that_is_only_rounding_is_not_held_against_an_answer():
     def cases(generator):  # in one dimension the cosine is a sign and its gradient zero
         return [Case((torch.randn(1, generator=generator) / 50, torch.randn(1, generator=generator) * 9))]
 
-    exercise = Exercise("99.4", "cosine", "easy", 1, cosine, cases, gradient=True)
+    exercise = ask(cosine, cases, gradient=True)
     for seed in range(10):
         answer = functools.partial(torch.nn.functional.cosine_similarity, dim=0)
         compare(lambda a, b, f=answer: f(a, b), exercise, torch.Generator().manual_seed(seed))
@@ -291,7 +292,7 @@ def test_the_arguments_asked_for_are_those_that_a_student_has():
     def cases(generator):
         return [Case((torch.randn(3, generator=generator),)), Case((torch.randn(3, generator=generator), 2.0))]
 
-    exercise = Exercise("99.16", "softmax", "easy", 1, reference, cases)
+    exercise = ask(reference, cases)
     assert "with the arguments (scores, temperature=1.0), but takes (scores)" in verdict(softmax, exercise)
 
 
@@ -310,7 +311,7 @@ def test_the_smallest_failing_case_is_shown_with_both_values():
     message = verdict(lambda scores: torch.softmax(2 * scores, -1))
     generator = torch.Generator().manual_seed(7)
     torch.randint(2**31, (), generator=generator)
-    scores = softmax_cases(generator)[0].args[0]
+    scores = SOFTMAX.make_cases(generator)[0].args[0]
     assert f"    scores = {short(scores)}" in message
     assert f"    expected {short(softmax(scores))}" in message
     assert f"    got      {short(softmax(2 * scores))}" in message
@@ -320,7 +321,7 @@ def test_a_large_case_is_described_and_its_worst_place_named():
     def cases(generator):
         return [Case((torch.randn(6, 9, generator=generator),), note="a large table")]
 
-    exercise = Exercise("99.5", "softmax", "easy", 1, softmax, cases)
+    exercise = ask(softmax, cases)
 
     def wrong_in_one_place(scores):
         result = softmax(scores)
@@ -340,21 +341,20 @@ def test_a_mistake_that_raises_is_known_by_its_error():
     def product(a, b):
         return a @ b.T
 
-    def cases(generator):
-        return [Case((torch.randn(2, 3, generator=generator), torch.randn(4, 3, generator=generator)))]
+    cases = drawn([(2, 3), (4, 3)])
 
     mistakes = [
         Mistake(lambda a, b: a * b, "not element by element"),
         Mistake(lambda a, b: a @ b, "the second factor must be transposed"),
     ]
-    exercise = Exercise("99.6", "product", "easy", 1, product, cases, mistakes)
+    exercise = ask(product, cases, mistakes)
     assert verdict(lambda a, b: torch.matmul(a, b), exercise) == "the second factor must be transposed"
     assert verdict(lambda a, b: b * a, exercise) == "not element by element"
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
 
 
 def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
-    exercise = Exercise("99.7", "softmax", "easy", 1, softmax, softmax_cases, [Mistake(softmax, "never")])
+    exercise = ask(softmax, mistakes=[Mistake(softmax, "never")])
     assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
 
 
@@ -368,7 +368,7 @@ def sums_exercise(*mistakes):
         kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
         return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
 
-    return Exercise("99.25", "sums", "easy", 1, sums, cases, list(mistakes))
+    return ask(sums, cases, list(mistakes))
 
 
 def means(x, absolute=False):
@@ -430,7 +430,7 @@ def test_a_constant_is_right_where_no_gradient_would_come_back():
     def cases(generator):  # the share of a single number is 1, whatever it is
         return [Case((torch.randn(shape, generator=generator),)) for shape in ((2, 1), (2, 3))]
 
-    exercise = Exercise("99.18", "softmax", "easy", 1, softmax, cases, gradient=True)
+    exercise = ask(softmax, cases, gradient=True)
     assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
     assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
 
@@ -439,7 +439,7 @@ def other_kinds(x):
     return {"sum": 3.5, "count": 2, "empty": False, "name": "ab", "list": [1, 2]}
 
 
-OTHER = Exercise("99.8", "kinds", "easy", 1, other_kinds, lambda generator: [Case((1,))])
+OTHER = ask(other_kinds, lambda generator: [Case((1,))])
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
 
 
 def test_a_value_can_be_the_answer():
-    exercise = Exercise("99.9", "a number", "easy", 1, torch.tensor([1.0, 2.0]))
+    exercise = ask(torch.tensor([1.0, 2.0]), cases=None)
     assert verdict(torch.tensor([1.0, 2.0]), exercise) == ""
     assert verdict(torch.tensor([1.0, 3.0]), exercise).startswith("The answer has wrong values")
     assert verdict(None, exercise).startswith("The answer is None")
@@ -489,11 +489,7 @@ def build_and_run(module, x):
     return built(x)
 
 
-SCALE = Exercise(
-    "99.10",
-    "scale",
-    "easy",
-    1,
+SCALE = ask(
     Scale,
     lambda generator: [Case((torch.randn(2, 3, generator=generator),))],
     call=build_and_run,
@@ -533,7 +529,7 @@ def test_the_call_that_failed_is_shown_without_the_seed_of_an_adapter():
     def cases(generator):
         return [Case((7, 3, torch.randn(2, 3, generator=generator)), note="two rows")]
 
-    exercise = Exercise("99.20", "scale", "easy", 1, Scale, cases, call=build_with_numbers)
+    exercise = ask(Scale, cases, call=build_with_numbers)
     assert "It was called with (two rows)" in verdict(ScaleFails, exercise)
     for answer in (ScaleTwice, ScaleFails):
         message = verdict(answer, exercise)
@@ -548,7 +544,7 @@ def test_inputs_of_any_kind_must_stay_as_they_were():
     def cases(generator):
         return [Case((["a", "b"], {"x": [1]}), {"table": numpy.zeros(2)})]
 
-    exercise = Exercise("99.11", "count", "easy", 1, count, cases)
+    exercise = ask(count, cases)
 
     def fills(words, seen, **options):
         seen["x"].append(1)
@@ -568,7 +564,7 @@ def test_answers_may_draw_random_numbers_as_the_reference_does():
     def noisy(x):
         return x + torch.randn(x.shape)
 
-    exercise = Exercise("99.12", "noise", "easy", 1, noisy, softmax_cases)
+    exercise = ask(noisy)
     assert verdict(lambda x: torch.randn(x.shape) + x, exercise) == ""
     assert "wrong values" in verdict(lambda x: x + torch.rand(x.shape), exercise)
 
@@ -582,7 +578,7 @@ def rows_sum_to_one(answer, generator):
         raise Wrong("rows do not sum to 1")
 
 
-WITH_PROPERTY = Exercise("99.13", "p", "easy", 1, softmax, softmax_cases, properties=[rows_sum_to_one])
+WITH_PROPERTY = ask(softmax, properties=[rows_sum_to_one])
 
 
 def test_a_property_speaks_before_the_plain_numbers():
