@@ -85,30 +85,22 @@ def test_right_answers_in_another_order_or_dtype_pass(answer):
 
 
 def test_results_in_another_dtype_are_refused_unless_the_exercise_takes_any():
+    exercise = ask(lambda x: {"sums": [x.sum(-1)]}, drawn((3, 4)))
+
     def wide(x):
         return {"sums": [x.double().sum(-1)]}
 
-    def total(x):
-        return {"sums": [x.sum(-1)]}
-
-    cases = drawn((3, 4))
-
-    exercise = ask(total, cases)
     assert "From inputs in float32 came float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
     assert verdict(wide, replace(exercise, any_float=True)) == ""
     table = ask(lambda length: torch.ones(length), lambda generator: [Case((4,))])
     assert "The numbers are in float64" in verdict(lambda length: torch.ones(length).double(), table)
-    assert verdict(lambda length: torch.ones(length), table) == ""
 
 
 def test_sums_in_another_order_pass_at_any_size():
-    def total(x):
-        return x.sum(-1)
-
     def cases(generator):
         return [Case((torch.randn(3, 1000, generator=generator) * size,)) for size in (1e-4, 1, 1e4)]
 
-    exercise = ask(total, cases)
+    exercise = ask(lambda x: x.sum(-1), cases)
     answers = [
         lambda x: x.flip(-1).cumsum(-1)[:, -1],
         lambda x: x.double().sum(-1).float(),
@@ -285,17 +277,6 @@ def test_gradients_are_checked_in_a_notebook_that_switched_them_off():
         assert verdict(softmax) == ""
 
 
-def test_the_arguments_asked_for_are_those_that_a_student_has():
-    def reference(scores, temperature: float = 1.0, dim: int = -1) -> torch.Tensor:
-        return torch.softmax(scores / temperature, dim)
-
-    def cases(generator):
-        return [Case((torch.randn(3, generator=generator),)), Case((torch.randn(3, generator=generator), 2.0))]
-
-    exercise = ask(reference, cases)
-    assert "with the arguments (scores, temperature=1.0), but takes (scores)" in verdict(softmax, exercise)
-
-
 class Leaves:
     def __getattribute__(self, name):
         raise SystemExit
@@ -317,37 +298,15 @@ def test_the_smallest_failing_case_is_shown_with_both_values():
     assert f"    got      {short(softmax(2 * scores))}" in message
 
 
-def test_a_large_case_is_described_and_its_worst_place_named():
-    def cases(generator):
-        return [Case((torch.randn(6, 9, generator=generator),), note="a large table")]
-
-    exercise = ask(softmax, cases)
-
-    def wrong_in_one_place(scores):
-        result = softmax(scores)
-        result[4, 7] += 1
-        return result
-
-    message = verdict(wrong_in_one_place, exercise)
-    assert "(1 of 54) in this case: a large table." in message
-    assert "scores = a tensor of shape (6, 9)" in message
-    assert "largest difference at [4, 7]" in message
-
-
 # Models of mistakes
 
 
 def test_a_mistake_that_raises_is_known_by_its_error():
-    def product(a, b):
-        return a @ b.T
-
-    cases = drawn([(2, 3), (4, 3)])
-
     mistakes = [
         Mistake(lambda a, b: a * b, "not element by element"),
         Mistake(lambda a, b: a @ b, "the second factor must be transposed"),
     ]
-    exercise = ask(product, cases, mistakes)
+    exercise = ask(lambda a, b: a @ b.T, drawn([(2, 3), (4, 3)]), mistakes)
     assert verdict(lambda a, b: torch.matmul(a, b), exercise) == "the second factor must be transposed"
     assert verdict(lambda a, b: b * a, exercise) == "not element by element"
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
@@ -400,12 +359,6 @@ def test_a_mistake_that_would_show_where_the_answer_is_right_is_not_told():
     assert "wrong values" in verdict(means_unless_absolute, sums_exercise(MEANS))
 
 
-def test_a_mistake_counts_only_if_it_explains_every_case():
-    assert verdict(lambda scores: torch.softmax(scores, 0) if scores.ndim == 2 else softmax(scores)).startswith(
-        "The result has wrong values"
-    )
-
-
 # Other kinds of results
 
 
@@ -427,10 +380,7 @@ def test_each_output_and_each_input_must_carry_the_gradient():
 
 
 def test_a_constant_is_right_where_no_gradient_would_come_back():
-    def cases(generator):  # the share of a single number is 1, whatever it is
-        return [Case((torch.randn(shape, generator=generator),)) for shape in ((2, 1), (2, 3))]
-
-    exercise = ask(softmax, cases, gradient=True)
+    exercise = ask(softmax, drawn((2, 1), (2, 3)), gradient=True)  # the softmax of a single number is 1, whatever it is
     assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
     assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
 
@@ -517,24 +467,6 @@ def test_a_class_can_be_the_answer_through_an_adapter():
     assert "AttributeError" in verdict(ScaleFails, SCALE)
     assert "at line" in verdict(ScaleFails, SCALE)
     assert verdict(Nameless, SCALE) == "call the parameter `factor`"
-
-
-def build_with_numbers(module, seed, width, x):
-    built = module()
-    built.factor.data.copy_(torch.randn(3, generator=torch.Generator().manual_seed(seed)))
-    return built(x)
-
-
-def test_the_call_that_failed_is_shown_without_the_seed_of_an_adapter():
-    def cases(generator):
-        return [Case((7, 3, torch.randn(2, 3, generator=generator)), note="two rows")]
-
-    exercise = ask(Scale, cases, call=build_with_numbers)
-    assert "It was called with (two rows)" in verdict(ScaleFails, exercise)
-    for answer in (ScaleTwice, ScaleFails):
-        message = verdict(answer, exercise)
-        assert "seed" not in message
-        assert "    width = 3\n    x = [[" in message
 
 
 def test_inputs_of_any_kind_must_stay_as_they_were():
