@@ -106,9 +106,9 @@ def act(widget: Locator, what: str, action: Callable) -> dict:
     raise WidgetError(f"{what} changed nothing within {WAIT:.0f} s; the state is still {before['state']}")
 
 
-def settle(widget: Locator):
+def settle(widget: Locator, milliseconds: int = 200):
     """Wait until the stage has not changed for a moment."""
-    stage_of(widget).evaluate(REST, 200)
+    stage_of(widget).evaluate(REST, milliseconds)
 
 
 def press(control: Locator, key: str):
@@ -167,7 +167,7 @@ class Operated:
         action()
         if (answer := must()) is not False:
             self.wait(what, lambda: look(widget)["count"] != before, bool(answer))
-        settle(widget)
+        settle(widget, 60)
         if not stage_of(widget).evaluate(SHOWS):
             self.problems.append(f"{what}: the stage is empty, or its picture has no words")
         if self.notebook.page.evaluate(ERROR_OUTPUTS) > errors:
@@ -293,6 +293,7 @@ def planes(done: Operated, widget: Locator, name: str):
     if not square.count():
         return
     done.controls += 1
+    square.evaluate("e => e.scrollIntoView({block: 'center'})")
     mouse, area = widget.page.mouse, square.bounding_box()
     for corner, (across, down) in {"lower left": (-0.1, 1.1), "upper right": (1.1, -0.1)}.items():
 
