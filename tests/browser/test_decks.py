@@ -100,3 +100,5 @@ def test_a_deck_prints_one_sheet_for_each_slide(first_deck):
     sheet = first_deck.page.pdf(prefer_css_page_size=True, print_background=True)
     slides = first_deck.page.evaluate("() => Reveal.getTotalSlides()")
     assert len(re.findall(rb"/Type\s*/Page\b", sheet)) == slides
+    assert first_deck.foreign == []
+    assert first_deck.mistakes == []
