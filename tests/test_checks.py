@@ -15,17 +15,25 @@ def softmax(scores):
     return torch.softmax(scores, -1)
 
 
-def softmax_cases(generator):
-    return [Case((torch.randn(*shape, generator=generator),)) for shape in ((3,), (2, 5), (2, 3, 4))]
+def drawn(*shapes):
+    """Cases of one random tensor each, or of several where a shape is a list of shapes."""
+
+    def cases(generator):
+        several = [shape if isinstance(shape, list) else [shape] for shape in shapes]
+        return [Case(tuple(torch.randn(*one, generator=generator) for one in each)) for each in several]
+
+    return cases
 
 
-SOFTMAX = Exercise(
-    "99.1",
-    "softmax",
-    "easy",
-    5,
+THREE_SHAPES = drawn((3,), (2, 5), (2, 3, 4))
+
+
+def ask(reference, cases=THREE_SHAPES, mistakes=(), **options):
+    return Exercise("99.1", "something", "easy", 5, reference, cases, list(mistakes), **options)
+
+
+SOFTMAX = ask(
     softmax,
-    softmax_cases,
     mistakes=[
         Mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
         Mistake(lambda scores: scores.exp() / scores.exp().sum(-1), "the sum lost its axis: keepdim=True"),
@@ -40,13 +48,7 @@ def mix(query, keys):
     return weights @ keys, weights
 
 
-def mix_cases(generator):
-    return [
-        Case((torch.randn(d, generator=generator), torch.randn(n, d, generator=generator))) for n, d in ((1, 2), (4, 3))
-    ]
-
-
-MIX = Exercise("99.2", "mix", "easy", 5, mix, mix_cases, gradient=True, output_names=("output", "weights"))
+MIX = ask(mix, drawn([(2,), (1, 2)], [(3,), (4, 3)]), gradient=True, output_names=("output", "weights"))
 
 
 def verdict(answer, exercise=SOFTMAX) -> str:
@@ -83,37 +85,28 @@ def test_right_answers_in_another_order_or_dtype_pass(answer):
 
 
 def test_results_in_another_dtype_are_refused_unless_the_exercise_takes_any():
+    exercise = ask(lambda x: {"sums": [x.sum(-1)]}, drawn((3, 4)))
+
     def wide(x):
         return {"sums": [x.double().sum(-1)]}
 
-    def total(x):
-        return {"sums": [x.sum(-1)]}
-
-    def cases(generator):
-        return [Case((torch.randn(3, 4, generator=generator),))]
-
-    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
     assert "From inputs in float32 came float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
     assert verdict(wide, replace(exercise, any_float=True)) == ""
-    table = Exercise("99.4", "table", "easy", 1, lambda length: torch.ones(length), lambda generator: [Case((4,))])
+    table = ask(lambda length: torch.ones(length), lambda generator: [Case((4,))])
     assert "The numbers are in float64" in verdict(lambda length: torch.ones(length).double(), table)
-    assert verdict(lambda length: torch.ones(length), table) == ""
 
 
 def test_sums_in_another_order_pass_at_any_size():
-    def total(x):
-        return x.sum(-1)
-
     def cases(generator):
         return [Case((torch.randn(3, 1000, generator=generator) * size,)) for size in (1e-4, 1, 1e4)]
 
-    exercise = Exercise("99.3", "total", "easy", 1, total, cases)
+    exercise = ask(lambda x: x.sum(-1), cases)
     answers = [
         lambda x: x.flip(-1).cumsum(-1)[:, -1],
         lambda x: x.double().sum(-1).float(),
         lambda x: x @ torch.ones(1000),
     ]
-    for seed in range(20):
+    for seed in range(5):
         for answer in answers:
             compare(answer, exercise, torch.Generator().manual_seed(seed))
 
@@ -125,8 +118,8 @@ def test_a_gradient_that_is_only_rounding_is_not_held_against_an_answer():
     def cases(generator):  # in one dimension the cosine is a sign and its gradient zero
         return [Case((torch.randn(1, generator=generator) / 50, torch.randn(1, generator=generator) * 9))]
 
-    exercise = Exercise("99.4", "cosine", "easy", 1, cosine, cases, gradient=True)
-    for seed in range(30):
+    exercise = ask(cosine, cases, gradient=True)
+    for seed in range(10):
         answer = functools.partial(torch.nn.functional.cosine_similarity, dim=0)
         compare(lambda a, b, f=answer: f(a, b), exercise, torch.Generator().manual_seed(seed))
 
@@ -199,11 +192,6 @@ def cuts_by_numpy(scores):
     return torch.from_numpy(numpy.exp(scores.numpy()) / numpy.exp(scores.numpy()).sum(-1, keepdims=True))
 
 
-def half_done(scores):
-    if scores.ndim < 3:
-        return softmax(scores)
-
-
 def still_raises(scores):
     softmax(scores)
     raise NotImplementedError()
@@ -222,18 +210,12 @@ WRONG = [
     (lambda scores: scores.exp() / scores.exp().sum(-1), "keepdim"),
     (lambda scores: scores.exp().sum(-1), "only the sum"),
     (lambda scores: None, "returned nothing"),
-    (half_done, "returned nothing"),
     (lambda scores: softmax(scores).numpy(), "return a torch tensor"),
-    (lambda scores: softmax(scores).tolist(), "is a list: return a torch tensor of shape (3,)"),
     (lambda scores: (softmax(scores), 1), "return one torch tensor"),
     (lambda scores: 3.0, "Python number 3.000"),
-    (lambda scores: "text", "the string 'text'"),
     (lambda scores: Unfriendly(), "object of type Unfriendly"),
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
-    (lambda scores: softmax(scores).long(), "dtype int64: expected real numbers"),
-    (lambda scores: softmax(scores).to(torch.complex64), "dtype complex64: expected real numbers"),
     (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
-    (lambda scores: softmax(scores).bfloat16(), "dtype bfloat16, which keeps three digits at most"),
     (lambda scores: 10**5000, "return a torch tensor of shape (3,)"),
     (lambda scores: softmax(scores).to_sparse(), "without plain values"),
     (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
@@ -246,7 +228,6 @@ WRONG = [
     (lambda scores: softmax(scores) * float("nan"), "contains NaN"),
     (lambda scores: softmax(scores) / 0, "contains infinite values"),
     (lambda scores: softmax(2 * scores), "has wrong values (3 of 3)"),
-    (lambda scores: softmax(scores) * 1.001, "has wrong values"),
     (in_place, "changed its input `scores` in place"),
     (remembers, "result of an earlier call"),
     (keeps_by_identity, "result of an earlier call"),
@@ -257,8 +238,6 @@ WRONG = [
     (grows, "two different results"),
     (reuses_a_buffer, "later call changed the result of an earlier one"),
     (lambda scores: softmax(scores.detach()), "no gradient flows back"),
-    (lambda scores: torch.tensor(softmax(scores).tolist()), "no gradient flows back"),
-    (lambda scores: softmax(scores.data), "no gradient flows back"),
     (cuts_by_numpy, "NumPy cut it"),
     (lambda scores: by_hand(scores.detach()) * 2 - softmax(scores), "gradient with respect to `scores` is not"),
     (
@@ -266,14 +245,11 @@ WRONG = [
         "gradient with respect to `scores` contains NaN",
     ),
     (lambda scores: 1 / 0, "ZeroDivisionError: division by zero, at line"),
-    (lambda scores: undefined_name, "NameError"),  # noqa: F821
     (calls_itself, "calls itself without end"),
     (lambda scores: exit(3), "not by leaving Python"),
     (still_raises, "remove the line `raise NotImplementedError()`"),
-    (lambda scores: torch.eye(3).bool() @ torch.eye(3).bool(), "not implemented for 'Bool', at line"),
     (lambda: 1, "It must be callable with the arguments (scores), but takes ()"),
     (lambda scores, more: 1, "missing a required argument: 'more'"),
-    (42, "Expected a function, got the Python number 42"),
     (torch.ones(2), "Expected a function, got a torch tensor of shape (2,)"),
 ]
 
@@ -301,17 +277,6 @@ def test_gradients_are_checked_in_a_notebook_that_switched_them_off():
         assert verdict(softmax) == ""
 
 
-def test_the_arguments_asked_for_are_those_that_a_student_has():
-    def reference(scores, temperature: float = 1.0, dim: int = -1) -> torch.Tensor:
-        return torch.softmax(scores / temperature, dim)
-
-    def cases(generator):
-        return [Case((torch.randn(3, generator=generator),)), Case((torch.randn(3, generator=generator), 2.0))]
-
-    exercise = Exercise("99.16", "softmax", "easy", 1, reference, cases)
-    assert "with the arguments (scores, temperature=1.0), but takes (scores)" in verdict(softmax, exercise)
-
-
 class Leaves:
     def __getattribute__(self, name):
         raise SystemExit
@@ -323,97 +288,33 @@ def test_a_result_that_answers_back_is_the_fault_of_the_answer():
     assert "cannot be examined (SystemExit)" in judge(lambda scores: Leaves(), SOFTMAX, torch.Generator())
 
 
-def test_a_bug_of_the_check_is_no_fault_of_the_answer():
-    def broken(scores):
-        raise KeyError("ours")
-
-    with pytest.raises(KeyError, match="ours"):
-        judge(lambda scores: Leaves(), Exercise("99.17", "p", "easy", 1, broken, softmax_cases), torch.Generator())
-
-
 def test_the_smallest_failing_case_is_shown_with_both_values():
     message = verdict(lambda scores: torch.softmax(2 * scores, -1))
     generator = torch.Generator().manual_seed(7)
     torch.randint(2**31, (), generator=generator)
-    scores = softmax_cases(generator)[0].args[0]
+    scores = SOFTMAX.make_cases(generator)[0].args[0]
     assert f"    scores = {short(scores)}" in message
     assert f"    expected {short(softmax(scores))}" in message
     assert f"    got      {short(softmax(2 * scores))}" in message
-
-
-def test_values_that_look_alike_are_shown_with_more_digits():
-    message = verdict(lambda scores: softmax(scores) * 1.0005)
-    expected, got = message.split("\n")[-2:]
-    assert expected.split(" ", 5)[5].strip() != got.split(" ", 5)[5].strip()
-
-
-def test_a_large_case_is_described_and_its_worst_place_named():
-    def cases(generator):
-        return [Case((torch.randn(6, 9, generator=generator),), note="a large table")]
-
-    exercise = Exercise("99.5", "softmax", "easy", 1, softmax, cases)
-
-    def wrong_in_one_place(scores):
-        result = softmax(scores)
-        result[4, 7] += 1
-        return result
-
-    message = verdict(wrong_in_one_place, exercise)
-    assert "(1 of 54) in this case: a large table." in message
-    assert "scores = a tensor of shape (6, 9)" in message
-    assert "largest difference at [4, 7]" in message
 
 
 # Models of mistakes
 
 
 def test_a_mistake_that_raises_is_known_by_its_error():
-    def product(a, b):
-        return a @ b.T
-
-    def cases(generator):
-        return [Case((torch.randn(2, 3, generator=generator), torch.randn(4, 3, generator=generator)))]
-
     mistakes = [
         Mistake(lambda a, b: a * b, "not element by element"),
         Mistake(lambda a, b: a @ b, "the second factor must be transposed"),
     ]
-    exercise = Exercise("99.6", "product", "easy", 1, product, cases, mistakes)
+    exercise = ask(lambda a, b: a @ b.T, drawn([(2, 3), (4, 3)]), mistakes)
     assert verdict(lambda a, b: torch.matmul(a, b), exercise) == "the second factor must be transposed"
     assert verdict(lambda a, b: b * a, exercise) == "not element by element"
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
 
 
-def test_errors_of_one_type_with_other_words_are_not_taken_for_one_another():
-    def size(x):
-        return x.sum()
-
-    def cases(generator):
-        return [Case((torch.randn(2, 3, generator=generator),))]
-
-    mistakes = [
-        Mistake(lambda x: x.summe(), "it is called `sum`"),
-        Mistake(lambda x: x @ x, "element by element"),
-    ]
-    exercise = Exercise("99.19", "sum", "easy", 1, size, cases, mistakes)
-    assert verdict(lambda x: x.summe(), exercise) == "it is called `sum`"
-    assert "no attribute 'total'" in verdict(lambda x: x.total(), exercise)
-    assert verdict(lambda x: torch.matmul(x, x), exercise) == "element by element"
-    assert verdict(lambda x: torch.einsum("ij,jk->ik", x, x), exercise) == "element by element"
-    assert "is invalid for input of size 6" in verdict(lambda x: x.view(7), exercise)
-
-
 def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
-    exercise = Exercise("99.7", "softmax", "easy", 1, softmax, softmax_cases, [Mistake(softmax, "never")])
+    exercise = ask(softmax, mistakes=[Mistake(softmax, "never")])
     assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
-
-
-def test_a_mistake_that_the_cases_do_not_bring_out_is_never_blamed():
-    """Within the tolerance of the answer and of the reference, which are further apart."""
-    nearly = [Mistake(lambda scores: softmax(scores) * (1 + 0.9e-4), "never")]
-    exercise = Exercise("99.24", "softmax", "easy", 1, softmax, softmax_cases, nearly)
-    assert verdict(nearly[0].wrong, exercise) == ""
-    assert "wrong values" in verdict(lambda scores: softmax(scores) * (1 + 1.7e-4), exercise)
 
 
 def sums_exercise(*mistakes):
@@ -426,7 +327,7 @@ def sums_exercise(*mistakes):
         kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
         return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
 
-    return Exercise("99.25", "sums", "easy", 1, sums, cases, list(mistakes))
+    return ask(sums, cases, list(mistakes))
 
 
 def means(x, absolute=False):
@@ -453,63 +354,9 @@ def test_of_two_mistakes_at_once_the_one_that_shows_alone_is_told():
     assert told_mistake(told, ["another"]) == told_mistake("", [MEANS.message]) == ""
 
 
-def test_a_mistake_that_shows_in_few_cases_is_not_told():
-    def means_of_less_than(n):
-        return lambda x, absolute=False: x.mean(-1) if x.size(-1) < n and not absolute else 3 * x.cos().sum(-1)
-
-    for n in (4, 5):
-        assert "wrong values" in verdict(means_of_less_than(n), sums_exercise(MEANS))
-    assert "explains 3 of the 6" in verdict(means_of_less_than(6), sums_exercise(MEANS))
-
-
-def test_of_two_mistakes_that_explain_the_same_cases_none_is_told():
-    assert "wrong values" in verdict(means_of_squares, sums_exercise(MEANS, Mistake(means_unless_absolute, "never")))
-
-
 def test_a_mistake_that_would_show_where_the_answer_is_right_is_not_told():
     assert verdict(means_unless_absolute, sums_exercise(Mistake(means_unless_absolute, "only there"))) == "only there"
     assert "wrong values" in verdict(means_unless_absolute, sums_exercise(MEANS))
-
-
-def test_the_closest_mistake_is_told_and_of_equally_close_ones_the_first():
-    def product(a, b):
-        return a @ b.T
-
-    def cases(generator):  # the shapes of the wrong product do not fit in the first
-        return [
-            Case((torch.randn(2, 3, generator=generator), torch.randn(rows, 3, generator=generator))) for rows in (4, 3)
-        ]
-
-    alike, same, same_too = (
-        Mistake(lambda a, b: torch.einsum("ij,jk->ik", a, b), "an error in other words"),
-        Mistake(lambda a, b: a @ b, "the same error"),
-        Mistake(lambda a, b: torch.matmul(a, b), "the same error, once more"),
-    )
-    for mistakes in ([alike, same, same_too], [same, alike, same_too]):
-        exercise = Exercise("99.25", "product", "easy", 1, product, cases, mistakes)
-        assert verdict(lambda a, b: a.mm(b), exercise) == "the same error"
-    exercise.mistakes = [same_too, same]
-    assert verdict(lambda a, b: a.mm(b), exercise) == "the same error, once more"
-
-
-def test_a_mistake_that_one_case_rules_out_is_not_tried_on_the_others():
-    calls = []
-
-    def counted(answer):
-        return lambda scores: calls.append(scores.shape) or answer(scores)
-
-    ruled_out = Mistake(counted(lambda scores: softmax(scores) * 3), "three times")
-    found = Mistake(lambda scores: softmax(scores) * 2, "twice")
-    after = Mistake(counted(lambda scores: softmax(scores) * 2), "twice, once more")
-    exercise = Exercise("99.26", "softmax", "easy", 1, softmax, softmax_cases, [ruled_out, found, after])
-    assert verdict(lambda scores: softmax(scores) + softmax(scores), exercise) == "twice"
-    assert len(calls) == 1
-
-
-def test_a_mistake_counts_only_if_it_explains_every_case():
-    assert verdict(lambda scores: torch.softmax(scores, 0) if scores.ndim == 2 else softmax(scores)).startswith(
-        "The result has wrong values"
-    )
 
 
 # Other kinds of results
@@ -533,10 +380,7 @@ def test_each_output_and_each_input_must_carry_the_gradient():
 
 
 def test_a_constant_is_right_where_no_gradient_would_come_back():
-    def cases(generator):  # the share of a single number is 1, whatever it is
-        return [Case((torch.randn(shape, generator=generator),)) for shape in ((2, 1), (2, 3))]
-
-    exercise = Exercise("99.18", "softmax", "easy", 1, softmax, cases, gradient=True)
+    exercise = ask(softmax, drawn((2, 1), (2, 3)), gradient=True)  # the softmax of a single number is 1, whatever it is
     assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
     assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
 
@@ -545,21 +389,17 @@ def other_kinds(x):
     return {"sum": 3.5, "count": 2, "empty": False, "name": "ab", "list": [1, 2]}
 
 
-OTHER = Exercise("99.8", "kinds", "easy", 1, other_kinds, lambda generator: [Case((1,))])
+OTHER = ask(other_kinds, lambda generator: [Case((1,))])
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"sum": numpy.float32(3.5)}, ""),
+        ({"sum": numpy.float32(3.5), "count": numpy.int64(2), "list": (1, 2)}, ""),
         ({"sum": torch.tensor(3.5)}, ""),
-        ({"count": numpy.int64(2)}, ""),
-        ({"list": (1, 2)}, ""),
         ({"sum": 3.6}, "The entry 'sum' is the wrong number"),
         ({"sum": float("nan")}, "The entry 'sum' is NaN"),
         ({"sum": True}, "The entry 'sum' is the truth value True: expected a number"),
-        ({"sum": "3.5"}, "expected a number"),
-        ({"count": 3}, "wrong number"),
         ({"empty": 0}, "expected True or False"),
         ({"empty": True}, "The entry 'empty' is wrong"),
         ({"name": "ba"}, "expected 'ab'"),
@@ -572,14 +412,11 @@ def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
     message = verdict(lambda x: other_kinds(x) | changed, OTHER)
     assert words in message
     assert bool(message) == bool(words)
-
-
-def test_a_missing_key_is_named():
     assert "lacks the key 'count'" in verdict(lambda x: {"sum": 3.5}, OTHER)
 
 
 def test_a_value_can_be_the_answer():
-    exercise = Exercise("99.9", "a number", "easy", 1, torch.tensor([1.0, 2.0]))
+    exercise = ask(torch.tensor([1.0, 2.0]), cases=None)
     assert verdict(torch.tensor([1.0, 2.0]), exercise) == ""
     assert verdict(torch.tensor([1.0, 3.0]), exercise).startswith("The answer has wrong values")
     assert verdict(None, exercise).startswith("The answer is None")
@@ -602,11 +439,7 @@ def build_and_run(module, x):
     return built(x)
 
 
-SCALE = Exercise(
-    "99.10",
-    "scale",
-    "easy",
-    1,
+SCALE = ask(
     Scale,
     lambda generator: [Case((torch.randn(2, 3, generator=generator),))],
     call=build_and_run,
@@ -636,42 +469,6 @@ def test_a_class_can_be_the_answer_through_an_adapter():
     assert verdict(Nameless, SCALE) == "call the parameter `factor`"
 
 
-def build_with_numbers(module, seed, width, x):
-    built = module()
-    built.factor.data.copy_(torch.randn(3, generator=torch.Generator().manual_seed(seed)))
-    return built(x)
-
-
-def test_the_seed_of_an_adapter_is_not_shown():
-    def cases(generator):
-        return [Case((7, 3, torch.randn(2, 3, generator=generator)), note="two rows")]
-
-    exercise = Exercise("99.20", "scale", "easy", 1, Scale, cases, call=build_with_numbers)
-    for answer in (ScaleTwice, ScaleFails):
-        message = verdict(answer, exercise)
-        assert "seed" not in message
-        assert "    width = 3\n    x = [[" in message
-
-
-def test_a_seed_that_is_the_students_own_argument_is_shown():
-    def draw(seed):
-        return torch.randn(3, generator=torch.Generator().manual_seed(seed))
-
-    exercise = Exercise("99.21", "draw", "easy", 1, draw, lambda generator: [Case((7,))])
-    assert "    seed = 7" in verdict(lambda seed: draw(seed) * 2, exercise)
-
-
-def test_an_error_names_what_is_special_about_the_case():
-    def cases(generator):
-        return [
-            Case((torch.randn(2, 3, generator=generator),)),
-            Case((torch.randn(3, generator=generator),), note="one row"),
-        ]
-
-    exercise = Exercise("99.22", "softmax", "easy", 1, softmax, cases)
-    assert "It was called with (one row)\n    scores = " in verdict(lambda scores: scores.softmax(1), exercise)
-
-
 def test_inputs_of_any_kind_must_stay_as_they_were():
     def count(words, seen, **options):
         return len(words)
@@ -679,7 +476,7 @@ def test_inputs_of_any_kind_must_stay_as_they_were():
     def cases(generator):
         return [Case((["a", "b"], {"x": [1]}), {"table": numpy.zeros(2)})]
 
-    exercise = Exercise("99.11", "count", "easy", 1, count, cases)
+    exercise = ask(count, cases)
 
     def fills(words, seen, **options):
         seen["x"].append(1)
@@ -699,7 +496,7 @@ def test_answers_may_draw_random_numbers_as_the_reference_does():
     def noisy(x):
         return x + torch.randn(x.shape)
 
-    exercise = Exercise("99.12", "noise", "easy", 1, noisy, softmax_cases)
+    exercise = ask(noisy)
     assert verdict(lambda x: torch.randn(x.shape) + x, exercise) == ""
     assert "wrong values" in verdict(lambda x: x + torch.rand(x.shape), exercise)
 
@@ -713,7 +510,7 @@ def rows_sum_to_one(answer, generator):
         raise Wrong("rows do not sum to 1")
 
 
-WITH_PROPERTY = Exercise("99.13", "p", "easy", 1, softmax, softmax_cases, properties=[rows_sum_to_one])
+WITH_PROPERTY = ask(softmax, properties=[rows_sum_to_one])
 
 
 def test_a_property_speaks_before_the_plain_numbers():
@@ -738,21 +535,17 @@ def test_an_answer_that_fails_only_in_a_property_is_told_how():
     assert "cannot be worked with: it is None" in verdict(nothing_for_large, WITH_PROPERTY)
 
 
-def test_a_bug_in_a_property_is_not_blamed_on_the_answer():
-    def broken(answer, generator):
-        raise KeyError("ours")
-
-    exercise = Exercise("99.14", "p", "easy", 1, softmax, softmax_cases, properties=[broken])
-    with pytest.raises(KeyError, match="ours"):
-        compare(softmax, exercise, torch.Generator())
+def raises_ours(*arguments):
+    raise KeyError("ours")
 
 
-def test_a_bug_in_the_reference_is_not_blamed_on_the_answer():
-    def broken(scores):
-        raise KeyError("ours")
-
-    with pytest.raises(KeyError, match="ours"):
-        compare(softmax, Exercise("99.15", "p", "easy", 1, broken, softmax_cases), torch.Generator())
+@pytest.mark.parametrize(
+    "exercise", [replace(SOFTMAX, reference=raises_ours), replace(SOFTMAX, properties=[raises_ours])]
+)
+def test_a_bug_of_the_course_is_not_blamed_on_the_answer(exercise):
+    for answer in (softmax, lambda scores: Leaves()):
+        with pytest.raises(KeyError, match="ours"):
+            judge(answer, exercise, torch.Generator())
 
 
 def test_masks_of_infinity_and_nan_compare_as_equal():
@@ -760,8 +553,3 @@ def test_masks_of_infinity_and_nan_compare_as_equal():
     assert difference(want.clone(), want) is None
     assert difference(want.flip(0), want) is not None
     assert difference(-want, want) is not None
-
-
-def test_arguments_must_be_a_tuple():
-    with pytest.raises(TypeError, match="write Case"):
-        Case(torch.ones(2))

@@ -1,13 +1,11 @@
 """`exercise(id)` as a notebook and a grader see it."""
 
-import random
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
-import numpy
 import pytest
 import torch
 
@@ -88,19 +86,6 @@ def a_source(tmp_path, monkeypatch):
 
 
     double = exercise("98.1").use(double)
-
-    # %%
-    # Exercise 98.11 · other · easy · 5 min
-    class Other:
-        def given(self):
-            return 1
-
-        def asked(self):
-            ### BEGIN SOLUTION
-            return 2
-            ### END SOLUTION
-
-    Other = exercise("98.11").use(Other)
     '''
     (tmp_path / "98_some_lesson.py").write_text(textwrap.dedent(source), encoding="utf-8")
     monkeypatch.setattr(places, "SOURCES", tmp_path)
@@ -115,29 +100,20 @@ def stub(x):
     raise NotImplementedError()
 
 
-def edited_stub(x):
-    y = 2 * x
-    raise NotImplementedError(y)
-
-
 STUBS = """
 def plain(x): raise NotImplementedError
-def called(x): raise NotImplementedError()
 def documented(x, *rest, y=1, **more):
     "words"
     raise NotImplementedError("write me")
-def method(self): raise NotImplementedError()
 def outer(y):
     def closure(x):
         raise NotImplementedError()
     return closure
 closure = outer(1)
-async def waiting(x): raise NotImplementedError()
 """
 
 NOT_STUBS = """
 def empty(x): pass
-def returns(x): return NotImplementedError()
 def other(x): raise ValueError()
 def before(x):
     x = 1
@@ -148,39 +124,27 @@ def below(x):
 def branch(x):
     if x:
         raise NotImplementedError()
-def formatted(x): raise NotImplementedError(f"{x}")
-def caused(x): raise NotImplementedError() from None
 def generator(x):
     raise NotImplementedError()
     yield
 call = len
+number = 3
 """
 
 
 def test_a_stub_is_known_by_its_code_alone():
-    names = {}
-    exec(STUBS, names)
-    for name in ("plain", "called", "documented", "method", "closure"):
-        assert is_stub(names[name]), name
-    names = {}
-    exec(NOT_STUBS, names)
-    for name in ("empty", "returns", "other", "before", "below", "branch", "formatted", "caused", "generator", "call"):
-        assert not is_stub(names[name]), name
-    assert not is_stub(3)
-    assert is_stub(torch.no_grad()(stub))
-    assert is_stub(staticmethod(stub))
+    stubs, others = {}, {}
+    exec(STUBS, stubs)
+    exec(NOT_STUBS, others)
+    answers = [stubs["plain"], stubs["documented"], stubs["closure"], torch.no_grad()(stub), staticmethod(stub)]
+    assert all(map(is_stub, answers))
+    assert [name for name in others if name != "__builtins__" and is_stub(others[name])] == []
 
 
 def test_the_untouched_stub_is_not_attempted():
     result = grade("98.1", stub)
     assert result.status == "not attempted"
     assert str(result).startswith("Exercise 98.1 · twice <as> much: not attempted yet\nPut your code")
-
-
-def test_an_edited_answer_that_still_raises_has_failed():
-    result = grade("98.1", edited_stub)
-    assert result.status == "failed"
-    assert "remove the line `raise NotImplementedError()`" in result.message
 
 
 def test_an_empty_value_is_not_attempted():
@@ -218,19 +182,6 @@ def test_a_class_is_not_attempted_only_while_all_its_stubs_stand():
     assert grade("98.3", Doubler).status == "passed"
 
 
-def test_the_stubbed_methods_are_read_from_the_source_when_not_named(a_source):
-    class Other:
-        def given(self):
-            return 1
-
-        def asked(self):
-            raise NotImplementedError()
-
-    item = register(Exercise("98.11", "other", "easy", 5, Other))
-    assert exercises.solution_methods("98.11") == ["asked"]
-    assert exercises.attempted(item, Other)[0] == "not attempted"
-
-
 # Judging
 
 
@@ -243,10 +194,7 @@ def test_the_stubbed_methods_are_read_from_the_source_when_not_named(a_source):
         (lambda x: x * x, "failed", "times itself"),
         (lambda x: x.undefined, "failed", "AttributeError"),
         (lambda x: sys.exit(), "failed", "SystemExit"),
-        (lambda x: (2 * x).numpy(), "failed", "NumPy"),
-        (lambda x: x.mul_(2), "failed", "in place"),
         (lambda x: 2 * x.detach(), "failed", "no gradient"),
-        (lambda x: [0] * 10**14, "failed", "MiB of memory"),
         (lambda x: torch.ones(10**13), "failed", "MiB of memory"),
     ],
 )
@@ -258,9 +206,9 @@ def test_an_answer_is_judged(in_process, answer, status, words):
 
 def test_remembered_examples_do_not_help():
     seen = {}
-    for _ in range(50):  # collects what the check asks, as a student might
+    for _ in range(20):  # collects what the check asks, as a student might
         grade("98.1", lambda x: seen.setdefault(tuple(x.flatten().tolist()), 2 * x), in_process=True)
-    assert len(seen) >= 100
+    assert len(seen) >= 40
     known = dict(seen)
     result = grade("98.1", lambda x: known[tuple(x.flatten().tolist())])
     assert result.status == "failed"
@@ -280,26 +228,6 @@ def test_an_endless_answer_is_stopped_within_ten_seconds(monkeypatch):
     assert time.monotonic() - start < 10
     assert result.status == "failed"
     assert "had not ended" in result.message
-
-
-def test_an_answer_that_ends_its_process_has_failed():
-    import os
-
-    result = grade("98.1", lambda x: os._exit(0))
-    assert result.status == "failed"
-    assert "ended the whole process" in result.message
-
-
-@pytest.mark.parametrize("in_process", FORMS)
-def test_the_random_state_is_the_same_after_a_check(in_process):
-    def draws(x):
-        return 2 * x + 0 * (torch.rand(()) + random.random() + numpy.random.rand())
-
-    before = (random.getstate(), numpy.random.get_state()[1].copy(), torch.get_rng_state())
-    assert grade("98.1", draws, in_process=in_process).status == "passed"
-    assert random.getstate() == before[0]
-    assert (numpy.random.get_state()[1] == before[1]).all()
-    assert torch.equal(torch.get_rng_state(), before[2])
 
 
 class WrapsItself:
@@ -340,7 +268,6 @@ def test_what_the_answer_prints_is_shown_and_escaped():
 
     result = grade("98.1", talks)
     assert result.printed.startswith("shape <b> (2,)\n")
-    assert "    shape <b> (2,)" in str(result)
     assert "shape &lt;b&gt; (2,)" in result.to_html()
 
 
@@ -365,6 +292,9 @@ def test_a_bug_of_the_course_is_called_one():
 
 
 def test_an_unknown_id_is_answered_with_the_ids_that_exist():
+    register(Exercise("9.77", "moved", "easy", 1, 1.0))
+    with pytest.raises(LookupError, match="the first edition.s 8.77 is now 9.77"):
+        exercise("8.77")
     with pytest.raises(LookupError, match="no exercise '98.7'.*98.1, 98.2, 98.3, 98.10"):
         exercise("98.7")
     with pytest.raises(LookupError, match="expected an exercise id like '1.2'"):
@@ -374,15 +304,6 @@ def test_an_unknown_id_is_answered_with_the_ids_that_exist():
 # Showing
 
 
-def test_html_and_text_are_the_same_every_time():
-    for answer in (double, stub):
-        first, second = grade("98.1", answer), grade("98.1", answer)
-        assert first.to_html() == second.to_html()
-        assert str(first) == str(second)
-        assert first._repr_mimebundle_() == second._repr_mimebundle_()
-    assert str(grade("98.1", double)).startswith("Exercise 98.1 · twice <as> much: passed\n")
-
-
 def test_the_state_is_told_by_mark_and_word_not_by_colour_alone():
     for answer, words in ((double, "✓"), (stub, "○"), (lambda x: x, "✗")):
         as_html = grade("98.1", answer).to_html()
@@ -390,11 +311,8 @@ def test_the_state_is_told_by_mark_and_word_not_by_colour_alone():
     assert "<code>x</code> times itself" in grade("98.1", lambda x: x * x).to_html()
 
 
-def test_without_a_kernel_there_is_no_widget():
+def test_a_widget_is_shown_only_with_a_kernel(monkeypatch):
     assert set(grade("98.1", stub)._repr_mimebundle_()) == {"text/html", "text/plain"}
-
-
-def test_with_a_kernel_there_are_three_forms(monkeypatch):
     monkeypatch.setattr(exercises, "has_kernel", lambda: True)
     forms = grade("98.1", stub)._repr_mimebundle_()
     assert set(forms) == {"text/html", "text/plain", "application/vnd.jupyter.widget-view+json"}
@@ -416,11 +334,8 @@ def test_buttons_open_hints_and_the_solution_below(a_source):
     assert len(below.children) == 3
     state = progress.read().exercise("98.1")
     assert (state.hints, state.solution) == (3, True)
-
-
-def test_a_passed_exercise_offers_the_solution_only(a_source):
-    box = exercises.result_widget(grade("98.1", double))
-    assert [button.description for button in box.children[2].children] == ["Solution"]
+    passed = exercises.result_widget(grade("98.1", double))
+    assert [button.description for button in passed.children[2].children] == ["Solution"]
 
 
 # The four verbs
@@ -482,13 +397,3 @@ def test_importing_the_package_needs_no_torch():
     code = "import sys, utils.course; print('torch' in sys.modules, callable(utils.course.exercise))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert run.stdout == "False True\n", run.stderr
-
-
-def test_the_names_of_the_package_are_functions_even_after_their_modules_are_imported():
-    code = (
-        "import utils.course.quiz, utils.course.board, utils.course.exercises\n"
-        "from utils.course import board, exercise, grade, quiz\n"
-        "print(all(callable(name) for name in (board, exercise, grade, quiz)))"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert run.stdout == "True\n", run.stderr

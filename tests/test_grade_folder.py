@@ -2,11 +2,8 @@
 
 import csv
 import json
-import os
-import random
 import shutil
 import threading
-from pathlib import Path
 
 import psutil
 import pytest
@@ -17,7 +14,7 @@ from utils.course.exercises import find
 from utils.course.grading import __main__ as command
 from utils.course.grading import child, judge, report, sandbox, wire
 from utils.course.grading.notebook import Notebook
-from utils.course.grading.submissions import Submission, student_of
+from utils.course.grading.submissions import student_of
 from utils.course.places import ROOT
 from utils.training import fingerprint
 
@@ -141,6 +138,13 @@ def test_nothing_is_left_running_and_the_course_is_as_it_was(graded):
     assert graded["after"] == graded["before"]
 
 
+def judge_with(monkeypatch, rows, close=lambda self: None):
+    """A judge without a sandbox: `rows(data)` gives the rows of a file."""
+    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(judge.Judge, "close", close)
+    monkeypatch.setattr(judge.Judge, "rows", lambda self, data: rows(data))
+
+
 def test_a_second_run_keeps_what_is_graded_and_grades_what_is_new(graded, monkeypatch, tmp_path):
     folder, out = tmp_path / "copy", tmp_path / "out"
     folder.mkdir()
@@ -149,11 +153,7 @@ def test_a_second_run_keeps_what_is_graded_and_grades_what_is_new(graded, monkey
     shutil.copytree(graded["out"], out)
     cohort.write(folder, "new_01.ipynb", b"{}")
     asked = []
-    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
-    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
-    monkeypatch.setattr(
-        judge.Judge, "rows", lambda self, data: asked.append(data) or [judge.Row("01", "1.1", "passed", "new")]
-    )
+    judge_with(monkeypatch, lambda data: asked.append(data) or [judge.Row("01", "1.1", "passed", "new")])
     assert command.main([str(folder), "--out", str(out), "--seconds", "4"]) == 0
     assert asked == [b"{}"]
     text = (out / "grades.csv").read_text(encoding="utf-8")
@@ -170,16 +170,14 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
 
     stopped = threading.Event()
 
-    def rows(self, data):
+    def rows(data):
         if data == b"b" and b"b" not in answers:
             raise KeyboardInterrupt
         if data == b"c":
             assert stopped.wait(20)
         return answers[data]
 
-    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
-    monkeypatch.setattr(judge.Judge, "close", lambda self: stopped.set())
-    monkeypatch.setattr(judge.Judge, "rows", rows)
+    judge_with(monkeypatch, rows, close=lambda self: stopped.set())
     with pytest.raises(KeyboardInterrupt):
         command.main([str(folder), "--jobs", "1"])
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
@@ -212,14 +210,12 @@ def test_a_bug_of_the_grader_costs_one_row_and_is_not_kept(monkeypatch, tmp_path
     for name in ("a", "b"):
         cohort.write(tmp_path / "in", f"{name}_01.ipynb", name.encode())
 
-    def rows(self, data):
+    def rows(data):
         if data == b"a":
             raise ZeroDivisionError("in the grader")
         return [judge.Row("01", "1.1", "passed", "fine")]
 
-    monkeypatch.setattr(judge.Judge, "__init__", lambda self, *args: None)
-    monkeypatch.setattr(judge.Judge, "close", lambda self: None)
-    monkeypatch.setattr(judge.Judge, "rows", rows)
+    judge_with(monkeypatch, rows)
     assert command.main([str(tmp_path / "in")]) == 0
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "ZeroDivisionError: in the grader" in text and "b,01,1.1,passed,fine" in text
@@ -264,16 +260,11 @@ def test_other_walls_than_bubblewraps_hold_what_they_promise(present, options, m
     [
         ("alice_01.ipynb", "alice"),
         ("01_alice.ipynb", "alice"),
-        ("alice_01_softmax_attention.ipynb", "alice"),
         ("01_softmax_attention - Åsa Öberg.ipynb", "Åsa Öberg"),
-        ("s1234567-lesson 3.ipynb", "s1234567"),
         ("alice_01 (2).ipynb", "alice"),
-        ("alice_01-Copy1.ipynb", "alice"),
-        ("alice.ipynb", "alice"),
         ("01_softmax_attention.ipynb", "01_softmax_attention"),
         ("alice/01_softmax_attention.ipynb", "alice"),
         ("alice/week 1/final.ipynb", "alice"),
-        ("01/alice.ipynb", "alice"),
         ("02_memory_network/alice/x.ipynb", "alice"),
         ("Ada Lovelace_77_assignsubmission_file_/01.ipynb", "Ada Lovelace_77_assignsubmission_file_"),
         ("two\nlines_01.ipynb", "two\\nlines"),
@@ -332,16 +323,14 @@ def test_an_answer_whose_last_line_was_lost_is_found_by_its_name():
     assert read.cell_of("1.2", "jacobian") is None
 
 
-def values(seed: int):
-    draw = random.Random(seed)
-    tensor = torch.randn(2, 3).to(draw.choice(list(wire.DTYPES.values())))
-    return [None, True, 3, 2**80, 0.1, float("nan"), "é", ..., (1, [2.0]), {"a": tensor, 2: ()}, tensor, tensor.numpy()[0]
-            if tensor.dtype != torch.bfloat16 else 1, {1, 2}, torch.empty(0, 3)]  # fmt: skip
+def values():
+    tensors = [torch.randn(2, 3).to(dtype) for dtype in wire.DTYPES.values()]
+    plain = [None, True, 3, 2**80, 0.1, float("nan"), "é", ..., (1, [2.0]), {"a": tensors[0], 2: ()}, {1, 2}]
+    return [*plain, *tensors, tensors[0].numpy()[0], torch.empty(0, 3)]
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_plain_values_come_back_as_they_were(seed):
-    for value in values(seed):
+def test_plain_values_come_back_as_they_were():
+    for value in values():
         back = wire.decode(json.loads(json.dumps(wire.encode(value))))
         assert type(back) is type(value)
         assert torch.equal(back, value) if isinstance(value, torch.Tensor) else repr(back) == repr(value)
@@ -388,9 +377,3 @@ def test_a_verdict_from_the_sandbox_counts_only_with_the_right_values():
         assert judge.stands(item, 5, sandbox.Reply("value", {"value": forged})) == judge.TAMPERED
     assert judge.stands(item, 6, sandbox.Reply("value", {"value": right})) == judge.TAMPERED
     assert judge.stands(item, 5, sandbox.Reply("timeout")) == judge.TAMPERED
-
-
-def test_a_pipe_in_place_of_a_file_does_not_wait(tmp_path):
-    os.mkfifo(tmp_path / "a.ipynb")
-    with pytest.raises(command.found.Unfit, match="no ordinary file"):
-        Submission(Path(tmp_path / "a.ipynb"), "a.ipynb", "a").read()

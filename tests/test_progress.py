@@ -1,4 +1,4 @@
-"""One small file that survives crashes, company, damage and its own past."""
+"""The progress journal survives crashes, concurrent writers, damage, full disks and older editions of the course."""
 
 import errno
 import json
@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from utils.course import places, progress
+from utils.course.renumbered import from_first_edition
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,13 +29,13 @@ def statuses() -> dict[str, str]:
     return {name: state.status for name, state in progress.read().exercises.items()}
 
 
-def test_an_absent_file_is_an_empty_state(file):
-    assert progress.read() == progress.Progress()
-    assert progress.read().exercise("1.1").status == "not attempted"
-    assert not file.exists()
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_events_make_the_state(file):
+    assert progress.read() == progress.Progress()
+    assert not file.exists()
     assert progress.record_check("1.1", "failed") == ""
     assert progress.record_hint("1.1", 1) == ""
     assert progress.record_hint("1.1", 2) == ""
@@ -43,24 +45,18 @@ def test_events_make_the_state(file):
     state = progress.read()
     assert state.exercise("1.1") == progress.ExerciseState("passed", hints=2, solution=False)
     assert state.exercise("1.2") == progress.ExerciseState("not attempted", hints=0, solution=True)
+    assert state.exercise("1.3").status == "not attempted"
     assert state.quizzes == {"1.a": progress.QuizState(2, False)}
-    assert json.loads(file.read_text(encoding="utf-8").split("\n")[0]) == {"version": 2}
 
 
-def test_what_was_passed_stays_passed(file):
-    progress.record_check("1.1", "passed")
-    for later in ("failed", "not attempted"):
-        progress.record_check("1.1", later)
-    assert statuses() == {"1.1": "passed"}
-
-
-def test_events_that_change_nothing_are_not_written(file):
+def test_a_passed_exercise_stays_passed_and_events_that_change_nothing_are_not_written(file):
     progress.record_check("1.1", "not attempted")
     assert not file.exists()
     progress.record_check("1.1", "passed")
     before = file.read_bytes()
-    for _ in range(5):
-        progress.record_check("1.1", "passed")
+    for later in ("failed", "not attempted", "passed"):
+        progress.record_check("1.1", later)
+    assert statuses() == {"1.1": "passed"}
     assert file.read_bytes() == before
 
 
@@ -68,27 +64,21 @@ def test_events_that_change_nothing_are_not_written(file):
 
 
 @pytest.mark.parametrize(
-    "damage", [b'{"event": "che', b"\xff\x00\x80", b"[1, 2]", b"3", b"null", b'{"event": "dance"}']
+    "damage", [b'{"event": "che', b"\xff\x00\x80", b"[1, 2]", b"null", b'{"event": "dance"}', b'{"event": "quiz"}']
 )
-@pytest.mark.parametrize("place", [1, 2, 3])
+@pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_damaged_line_costs_only_itself(file, damage, place):
-    for name in ("1.1", "1.2", "1.3"):
+    names = ["1.1", "1.2", "8.3"]
+    for name in names:
         progress.record_check(name, "passed")
-    lines = file.read_bytes().split(b"\n")
-    assert len(lines) == 5
-    lines[place] = damage
-    file.write_bytes(b"\n".join(lines))
-    lost = f"1.{place}"
-    assert statuses() == {name: "passed" for name in ("1.1", "1.2", "1.3") if name != lost}
+    written = file.read_bytes().split(b"\n")
+    assert len(written) == 5
+    written[place] = damage
+    file.write_bytes(b"\n".join(written))
+    kept = names[: place - 1] + names[place:] if place else names
+    assert statuses() == dict.fromkeys(kept, "passed")
     assert progress.record_check("1.4", "passed") == ""
-    assert "1.4" in statuses()
-
-
-def test_a_damaged_first_line_costs_nothing(file):
-    progress.record_check("1.1", "passed")
-    file.write_bytes(b"%%%" + file.read_bytes()[3:])
-    progress.record_check("1.2", "failed")
-    assert statuses() == {"1.1": "passed", "1.2": "failed"}
+    assert statuses() == dict.fromkeys([*kept, "1.4"], "passed")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\x00" * 4096, b"{", b"[" * 100_000, os.urandom(1000)])
@@ -105,12 +95,10 @@ def test_a_crash_in_the_middle_of_a_line_loses_only_that_line(file):
     whole = file.read_bytes()
     progress.record_check("1.2", "passed")
     added = file.read_bytes()[len(whole) :]
-    for length in range(len(added)):
+    for length in range(0, len(added) - 1, 7):
         file.write_bytes(whole + added[:length])
-        assert statuses()["1.1"] == "passed"
         progress.record_check("1.3", "passed")
-        assert statuses()["1.3"] == "passed"
-        assert statuses()["1.1"] == "passed"
+        assert statuses() == {"1.1": "passed", "1.3": "passed"}
 
 
 WRITER = """
@@ -128,53 +116,49 @@ def writer(name: str, count: int) -> subprocess.Popen:
 
 
 def test_a_killed_writer_loses_nothing_that_it_had_reported(file):
-    for name in ("1", "2", "3"):
-        process = writer(name, 100_000)
-        for _ in range(20):
-            process.stdout.readline()
-        time.sleep(0.003 * int(name))
-        os.kill(process.pid, signal.SIGKILL)
-        reported = 20 + len(process.stdout.read().split("\n")) - 2
-        process.wait()
-        assert set(statuses()) >= {f"{name}.{number}" for number in range(reported)}
-        assert progress.record_check(f"{name}.after", "passed") == ""
-        assert f"{name}.after" in statuses()
+    process = writer("1", 100_000)
+    for _ in range(20):
+        process.stdout.readline()
+    time.sleep(0.003)
+    os.kill(process.pid, signal.SIGKILL)
+    reported = 20 + len(process.stdout.read().split("\n")) - 2
+    process.wait()
+    assert set(statuses()) >= {f"1.{number}" for number in range(reported)}
+    assert progress.record_check("1.after", "passed") == ""
+    assert "1.after" in statuses()
 
 
-def test_writers_at_the_same_time_lose_nothing(file):
-    writers = [writer(name, 60) for name in ("1", "2", "3")]
+def test_concurrent_writers_lose_nothing(file):
+    writers = [writer(name, 40) for name in ("1", "2")]
     for process in writers:
         process.communicate()
         assert process.returncode == 0
-    assert len(statuses()) == 180
+    assert len(statuses()) == 80
     assert progress.read().damaged == []
 
 
 def test_a_crash_while_the_file_is_replaced_leaves_the_old_one(file, monkeypatch):
     progress.record_check("1.1", "passed")
-    monkeypatch.setattr(progress, "COMPACT_ABOVE", 0)
 
     def crash(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.os, "replace", crash)
-    with pytest.raises(KeyboardInterrupt):
-        progress.record_check("1.2", "passed")
+    with monkeypatch.context() as broken:
+        broken.setattr(progress, "COMPACT_ABOVE", 0)
+        broken.setattr(progress.os, "replace", crash)
+        with pytest.raises(KeyboardInterrupt):
+            progress.record_check("1.2", "passed")
     assert statuses() == {"1.1": "passed"}
-    monkeypatch.undo()
-    monkeypatch.setenv("COURSE_PROGRESS", str(file))
     assert progress.record_check("1.2", "passed") == ""
     assert statuses() == {"1.1": "passed", "1.2": "passed"}
 
 
-# Size and versions
-
-
-def test_a_long_journal_is_made_short_and_damage_is_kept_aside(file):
+def test_a_long_journal_is_compacted_and_damaged_lines_are_kept_beside_it(file):
     progress.record_check("1.1", "passed")
     progress.record_hint("1.1", 2)
     progress.record_quiz("1.a", 1, True)
-    line = json.dumps({"event": "checked", "exercise": "1.2", "status": "failed"}).encode() + b"\n"
+    progress.record_check("8.2", "failed")
+    line = file.read_bytes().splitlines(keepends=True)[-1]
     with file.open("ab") as journal:
         journal.write(b"broken\n" + line * (progress.COMPACT_ABOVE // len(line) + 1))
     before = progress.read()
@@ -187,84 +171,111 @@ def test_a_long_journal_is_made_short_and_damage_is_kept_aside(file):
     assert file.with_name("progress.jsonl.damaged").read_bytes() == b"broken\n"
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-def test_the_first_version_is_taken_over_without_loss(file, indent):
+# Editions
+
+NEW_IDS = {"6.10": "6.10", "7.7": "7.7", "7.8": "8.1", "7.9": "8.2", "7.10": "8.3", "8.1": "9.1", "8.3": "9.3"}
+NEW_QUIZZES = {"7.d": "7.d", "7.e": "8.a", "7.f": "8.b", "7.g": "8.c", "8.a": "9.a", "8.g": "9.g"}
+
+
+def test_every_id_of_the_first_edition_has_one_id_of_its_own_now():
+    assert {old: from_first_edition(old) for old in NEW_IDS | NEW_QUIZZES} == NEW_IDS | NEW_QUIZZES
+    old = [f"{lesson}.{part}" for lesson in range(9) for part in [*range(1, 11), *"abcdefgh"]]
+    assert len({from_first_edition(one) for one in old}) == len(old)
+
+
+@pytest.fixture
+def first_edition(file) -> bytes:
+    """A journal of the first edition, in which everything was passed but 7.10."""
+    events = [{"event": "checked", "exercise": name, "status": "passed"} for name in NEW_IDS]
+    events[4]["status"] = "failed"
+    events += [{"event": "hint", "exercise": "7.8", "number": 2}, {"event": "solution", "exercise": "8.1"}]
+    events += [{"event": "quiz", "quiz": name, "choice": 1, "right": True} for name in NEW_QUIZZES]
+    content = b"".join(json.dumps(event).encode() + b"\n" for event in [{"version": 2}, *events])
     file.parent.mkdir()
-    old = json.dumps({"passed": ["0.1", "1.1", "1.10"]}, indent=indent)
+    file.write_bytes(content)
+    return content
+
+
+def test_a_journal_of_the_first_edition_counts_under_the_new_ids(file, first_edition):
+    expected = dict.fromkeys(NEW_IDS.values(), "passed") | {"8.3": "failed"}
+    for _ in range(2):  # read as it is, then as it was rewritten
+        assert statuses() == expected
+        state = progress.read()
+        assert (state.exercise("8.1").hints, state.exercise("8.1").solution) == (2, False)
+        assert (state.exercise("9.1").hints, state.exercise("9.1").solution) == (0, True)
+        assert set(state.quizzes) == set(NEW_QUIZZES.values())
+        assert progress.record_check("0.1", "passed") == ""
+        expected["0.1"] = "passed"
+    assert file.with_name("progress.jsonl.first_edition").read_bytes() == first_edition
+    head, *events = lines(file)
+    assert head == {"version": 3}
+    assert all(event["edition"] == 2 for event in events)
+
+
+def test_what_this_edition_writes_is_never_translated(file, first_edition):
+    for name in ("8.1", "8.3", "9.3"):
+        progress.record_check(name, "passed")
+    file.write_bytes(file.read_bytes() + first_edition)  # the first edition was used once more
+    progress.record_check("8.2", "passed")
+    assert statuses() == dict.fromkeys(NEW_IDS.values(), "passed")
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_the_single_object_of_version_1_is_taken_over(file, indent):
+    file.parent.mkdir()
+    old = json.dumps({"passed": ["0.1", "1.10", "8.3"]}, indent=indent)
     file.write_text(old, encoding="utf-8")
-    assert statuses() == dict.fromkeys(("0.1", "1.1", "1.10"), "passed")
+    assert statuses() == dict.fromkeys(("0.1", "1.10", "9.3"), "passed")
     assert progress.record_check("1.2", "failed") == ""
-    assert statuses() == {**dict.fromkeys(("0.1", "1.1", "1.10"), "passed"), "1.2": "failed"}
-    assert json.loads(file.read_text(encoding="utf-8").split("\n")[0]) == {"version": 2}
-    assert file.with_name("progress.jsonl.version1").read_text(encoding="utf-8") == old
+    assert statuses() == {**dict.fromkeys(("0.1", "1.10", "9.3"), "passed"), "1.2": "failed"}
+    assert lines(file)[0] == {"version": 3}
+    assert file.with_name("progress.jsonl.first_edition").read_text(encoding="utf-8") == old
 
 
 def test_a_newer_version_is_left_alone(file):
     file.parent.mkdir()
-    content = '{"version": 3}\n{"something": "else"}\n'
+    content = '{"version": 4}\n{"something": "else"}\n'
     file.write_text(content, encoding="utf-8")
     assert "newer version of the course" in progress.read().trouble
     assert "not saved" in progress.record_check("1.1", "passed")
     assert file.read_text(encoding="utf-8") == content
 
 
-# Trouble with the disk
+# Disk errors, each one sentence
 
 
-def test_a_full_disk_is_one_sentence(file, monkeypatch):
-    progress.record_check("1.1", "passed")
-
-    def full(*arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(progress.os, "write", full)
-    message = progress.record_check("1.2", "passed")
-    assert message.startswith("Progress was not saved")
-    assert os.strerror(errno.ENOSPC) in message
-    monkeypatch.undo()
-    monkeypatch.setenv("COURSE_PROGRESS", str(file))
-    assert statuses() == {"1.1": "passed"}
-
-
-def test_a_disk_that_fills_up_in_the_middle_of_a_line_costs_that_line(file, monkeypatch):
+@pytest.mark.parametrize("written", [0, 10])
+def test_a_full_disk_costs_at_most_the_line_being_written(file, monkeypatch, written):
     progress.record_check("1.1", "passed")
     real = os.write
 
-    def half(descriptor, data):
-        if len(data) > 10:
-            return real(descriptor, bytes(data)[:10])
+    def full(descriptor, data):
+        if written and len(data) > written:
+            return real(descriptor, bytes(data)[:written])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(progress.os, "write", half)
-    assert "not saved" in progress.record_check("1.2", "passed")
-    monkeypatch.setattr(progress.os, "write", real)
+    with monkeypatch.context() as broken:
+        broken.setattr(progress.os, "write", full)
+        message = progress.record_check("1.2", "passed")
+    assert message.startswith("Progress was not saved") and "make room" in message
     assert progress.record_check("1.3", "passed") == ""
-    assert statuses()["1.1"] == statuses()["1.3"] == "passed"
+    assert statuses() == {"1.1": "passed", "1.3": "passed"}
 
 
-def test_a_file_that_is_a_folder_is_one_sentence(file):
-    file.mkdir(parents=True)
-    assert "not saved" in progress.record_check("1.1", "passed")
-    assert "could not be read" in progress.read().trouble
-
-
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+def test_a_path_that_cannot_hold_a_file_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "file" / "progress.jsonl"))
-    assert "not saved" in progress.record_check("1.1", "passed")
-    assert "could not be read" in progress.read().trouble
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "file" / "progress.jsonl"):
+        monkeypatch.setenv("COURSE_PROGRESS", str(path))
+        assert "not saved" in progress.record_check("1.1", "passed")
+        assert "could not be read" in progress.read().trouble
 
 
-def test_a_lock_that_is_never_released_is_one_sentence(file, monkeypatch):
-    from filelock import FileLock
-
+def test_a_lock_that_is_never_released_is_reported(file, monkeypatch):
     progress.record_check("1.1", "passed")
     monkeypatch.setattr(progress, "LOCK_SECONDS", 0.1)
     with FileLock(f"{file}.lock"):
         assert "another program" in progress.record_check("1.2", "passed")
-
-
-# Whose notebook it is
 
 
 def test_lecture_notebooks_do_not_count(tmp_path, monkeypatch):
@@ -282,7 +293,6 @@ def test_lecture_notebooks_do_not_count(tmp_path, monkeypatch):
     assert statuses() == {"1.1": "passed"}
     assert (tmp_path / "work" / "progress.jsonl").exists()
     monkeypatch.chdir(lectures)
-    assert progress.read() == progress.Progress()
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "other.jsonl"))
     progress.record_check("1.2", "passed")
     assert statuses() == {"1.2": "passed"}

@@ -124,33 +124,18 @@ def test_a_formula_is_a_drawing_that_stands_on_the_line():
     assert "display-formula" in formula("x", block=True)
 
 
-@pytest.mark.parametrize(
-    "tex",
-    [
-        r"\operatorname{softmax}(z)_i = \frac{\exp z_i}{\sum_{j=1}^n \exp z_j}",
-        r"\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix} \in \mathbb{R}^{2 \times 2}",
-        r"\begin{cases} 1 & \text{if } i = j \\ 0 & \text{otherwise} \end{cases}",
-        r"\begin{aligned} a &= b \\ c &= d \end{aligned}",
-        r"\left\lVert q \right\rVert_2 \le \sqrt{d_k}\, \hat y \approx \bar{x} \odot \mathbf{W} q^\top",
-        r"\arg\max_i z_i, \quad \lim_{T \to 0}, \quad \int_0^1 \mathcal{N}(0, \sigma^2)\, \mathrm{d}x",
-    ],
-)
-def test_the_formulas_of_the_course_can_be_drawn(tex):
-    assert formula(tex).count("<path") >= 1
-
-
-def test_dollars_in_code_are_no_formulas(tmp_path):
-    page = only_slide(tmp_path, markdown("a `$x$` and $y$ and \\$5\n\n```python\nprice = '$z$'\n```", "slide"))
+def test_prose_keeps_dollars_in_code_and_carries_local_pictures(tmp_path):
+    (tmp_path / "a b.png").write_bytes(base64.b64decode(PIXEL))
+    prose = "a `$x$` and $y$ and \\$5\n\n```python\nprice = '$z$'\n```\n\n![a dot](a%20b.png)"
+    page = only_slide(tmp_path, markdown(prose, "slide"))
     assert page.count('class="formula"') == 1
     assert "$x$" in page and "$5" in page and "$z$" in page
+    assert f'src="data:image/png;base64,{PIXEL}"' in page and 'alt="a dot"' in page
 
 
-def test_code_is_shown_without_the_marks_of_the_build():
-    cell = code("def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf(1)")
-    assert shown_code(cell) == "def f(x):\n    return x\n\nf(1)"
-
-
-def test_what_only_draws_is_not_shown_as_code():
+def test_code_that_only_draws_and_marks_of_the_build_are_not_shown():
+    marked = code("def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf(1)")
+    assert shown_code(marked) == "def f(x):\n    return x\n\nf(1)"
     source = "a = 1\n\n\ndef picture(t):\n    return a * t\n\n\nexplore(\n    picture,\n    t=(0, 1),\n)"
     assert shown_code(code(source)) == "a = 1"
     used = source.replace("a = 1", "def other():\n    return picture(2)")
@@ -162,7 +147,9 @@ def test_what_only_draws_is_not_shown_as_code():
 
 def test_code_and_its_output_form_a_pair(tmp_path):
     stream = {"output_type": "stream", "name": "stdout", "text": "1 < 2\x1b[31m!\x1b[0m\n"}
-    page = only_slide(tmp_path, code("print(1)", "slide", [stream]))
+    section = shown({"text/html": "<section>a</section>"})
+    page = only_slide(tmp_path, code("print(1)", "slide", [stream, section]))
+    assert "section" not in page and "<div>a</div>" in page, "an output must not become a slide of its own"
     assert 'class="pair"' in page and "1 &lt; 2!" in page and "\x1b" not in page
     assert 'class="pair"' not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-input"]))
     assert "1 &lt; 2" not in only_slide(tmp_path, code("print(1)", "slide", [stream], ["hide-output"]))
@@ -174,17 +161,6 @@ def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):
     page = only_slide(tmp_path, code("x", "slide", [output]))
     assert 'alt="bars &quot;A&quot; and &quot;B&quot;"' in page and f"data:image/png;base64,{PIXEL}" in page
     assert 'alt="said"' in only_slide(tmp_path, code("x", "slide", [shown(widget)]))
-
-
-def test_a_section_in_an_output_does_not_become_a_slide(tmp_path):
-    page = only_slide(tmp_path, code("x", "slide", [shown({"text/html": "<section>a</section>"})]))
-    assert "section" not in page and "<div>a</div>" in page
-
-
-def test_a_local_picture_goes_into_the_page(tmp_path):
-    (tmp_path / "a b.png").write_bytes(base64.b64decode(PIXEL))
-    page = only_slide(tmp_path, markdown("![a dot](a%20b.png)", "slide"))
-    assert f'src="data:image/png;base64,{PIXEL}"' in page and 'alt="a dot"' in page
 
 
 @pytest.fixture
@@ -207,27 +183,11 @@ def test_a_deck_is_one_file_that_names_no_other(tmp_path, reveal):
     title = markdown("# Title\n\nwhy?", "slide")
     title["metadata"]["course"] = {"notes": ["say this"]}
     page = deck_of(tmp_path, reveal, title)
+    assert page == deck_of(tmp_path, reveal, title), "the same notebook gives the same bytes"
+    assert page.count('<section class="title">') == 1
     loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="([^"]*)"', page)
     assert loaded and all(address.startswith("data:") for address in loaded)
     scripts = [base64.b64decode(text).decode() for text in re.findall(r'"data:text/javascript;base64,([^"]*)"', page)]
     assert len(scripts) == 3 and not any("sourceMappingURL" in text for text in scripts)
     assert not re.search(r"url\(\s*['\"]?(?!data:)", page), "a style sheet loads something"
     assert '<aside class="notes">' in page and "<title>Title" in page
-
-
-def test_a_deck_begins_with_one_title(tmp_path, reveal):
-    own = deck_of(tmp_path, reveal, markdown("# Title", "slide"), markdown("## Next", "slide"))
-    made = deck_of(tmp_path, reveal, markdown("# Title"), markdown("## Next", "slide"))
-    for page, count in ((own, 2), (made, 2)):
-        assert page.count('<section class="title">') == 1 and page.count('<div class="frame">') == count
-        assert page.index("<h1>Title</h1>") < page.index("Next")
-
-
-def test_the_same_notebook_gives_the_same_bytes(tmp_path, reveal):
-    cells = [markdown("# T\n\n$x$", "slide"), code("a = 1", "slide")]
-    assert deck_of(tmp_path, reveal, *cells) == deck_of(tmp_path, reveal, *cells)
-
-
-def test_an_unknown_lesson_is_refused_in_a_sentence(capsys):
-    assert slides.main(["no_such_lesson"]) == 1
-    assert "there is no lecture notebook 'no_such_lesson'" in capsys.readouterr().err

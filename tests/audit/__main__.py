@@ -41,7 +41,8 @@ def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> b
     print(f"{name} ...", flush=True)
     start = time.perf_counter()
     try:
-        rows = checked(run(), name)
+        rows = [{**row, "ok": row["ok"] is True} for row in run()]
+        rows = rows or [{"what": f"the part {name} itself", "ok": False, "said": "it tried nothing"}]
     except Exception as error:
         traceback.print_exc()
         rows = [{"what": f"the part {name} itself", "ok": False, "said": f"{type(error).__name__}: {error}"}]
@@ -53,20 +54,6 @@ def audit(name: str, run: Callable[[], list[dict]], folder: Path = RESULTS) -> b
     wrong = sum(not row["ok"] for row in rows)
     print(f"{name}: {len(rows) - wrong} of {len(rows)} as they should be, {seconds:.0f} s\n", flush=True)
     return wrong == 0
-
-
-def checked(rows: list[dict], name: str) -> list[dict]:
-    """Rows as promised; none at all prove nothing, which is not ok."""
-    if not rows:
-        return [{"what": f"the part {name} itself", "ok": False, "said": "it tried nothing"}]
-    for row in rows:
-        if (
-            not isinstance(row.get("what"), str)
-            or type(row.get("ok")) is not bool
-            or not isinstance(row.get("said"), str)
-        ):
-            raise TypeError(f"expected rows with what (text), ok (True or False) and said (text), got {row}")
-    return rows
 
 
 def table(rows: list[dict], width: int = 118) -> str:

@@ -1,16 +1,10 @@
-"""Every lesson through nbgrader itself: generate, hand in solved and untouched, autograde; full points and none.
+"""Every lesson through nbgrader itself: generate, hand in solved and untouched, autograde; full points and none."""
 
-Where nbgrader is not installed, it is put into an environment of its own beside this one's packages.
-"""
-
-import importlib.util
 import json
 import os
 import subprocess
 import sys
-import sysconfig
 import tempfile
-import venv
 from pathlib import Path
 
 from utils.course.lessons import LESSONS
@@ -22,33 +16,14 @@ SECONDS = 1800  # for one lesson, both students
 def run() -> list[dict]:
     """One row for each lesson."""
     with tempfile.TemporaryDirectory() as base:
-        python = python_with_nbgrader(Path(base))
-        return [one_lesson(python, lesson.name, Path(base) / lesson.number) for lesson in LESSONS]
+        return [one_lesson(lesson.name, Path(base) / lesson.number) for lesson in LESSONS]
 
 
-def python_with_nbgrader(base: Path) -> str:
-    if importlib.util.find_spec("nbgrader") is not None:
-        return sys.executable
-    place = base / "environment"
-    venv.create(place, with_pip=True)
-    python = place / "bin" / "python"
-    (folder,) = place.glob("lib/python*/site-packages")
-    (folder / "course.pth").write_text(sysconfig.get_paths()["purelib"], encoding="utf-8")
-    constraints = ROOT / "constraints.txt"
-    subprocess.run([python, "-m", "pip", "install", "-q", "-c", constraints, "nbgrader"], check=True)
-    return str(python)
-
-
-def one_lesson(python: str, name: str, folder: Path) -> dict:
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "COURSE_PROGRESS": str(folder / "progress.jsonl"),
-    }
-    env["PATH"] = os.pathsep.join([str(Path(python).parent), env["PATH"]])  # nbgrader calls alembic
-    command = [python, "-m", "tests.audit.assignment", name, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=SECONDS)
+def one_lesson(name: str, folder: Path) -> dict:
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COURSE_PROGRESS": str(folder / "progress.jsonl")}
+    own["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # nbgrader calls alembic
+    command = [sys.executable, "-m", "tests.audit.assignment", name, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | own, capture_output=True, text=True, timeout=SECONDS)
     last = done.stdout.strip().split("\n")[-1]
     try:
         scores = json.loads(last)

@@ -26,6 +26,7 @@ from utils.training.fingerprint import digest
 
 SUBMISSIONS = 200
 NUMBERS = [lesson.number for lesson in LESSONS]
+COUNT = len(NUMBERS)
 BORROWED = "import utils.course.exercises as theirs\n{name} = theirs.find({id!r}).reference"
 
 
@@ -96,7 +97,8 @@ def make_cohort(folder: Path, outside: Path) -> dict[str, dict[str, tuple]]:
     honest = SUBMISSIONS - sum(map(len, kinds.values())) - len(odd)
     makers = (cohort.solved, cohort.spoilt, cohort.lesson, lambda number: cohort.spoilt(number, 2))
     kinds["honest"] = [
-        (f"{NUMBERS[i % 9]} {i // 9}", makers[(i + i // 9) % len(makers)](NUMBERS[i % 9])) for i in range(honest)
+        (f"{NUMBERS[i % COUNT]} {i // COUNT}", makers[(i + i // COUNT) % len(makers)](NUMBERS[i % COUNT]))
+        for i in range(honest)
     ]
     everything = [(kind, *one) for kind, many in kinds.items() for one in many]
     random.Random(1).shuffle(everything)
@@ -248,7 +250,7 @@ def alone(base: Path, folder: Path, files: dict, rows: dict) -> dict:
 
 def _as_made(kind: str, lines: dict[str, dict]) -> bool:
     number, turn = kind.split()
-    maker = (NUMBERS.index(number) + 9 * int(turn) + int(turn)) % 4
+    maker = (NUMBERS.index(number) + COUNT * int(turn) + int(turn)) % 4
     statuses = [line["status"] for line in lines.values()]
     every = {1: 1, 3: 2}.get(maker, 10**9)
     if maker == 2:

@@ -6,12 +6,15 @@ from playwright.sync_api import Browser
 
 from tests.browser.lab import foreign_requests
 
-# What a slide shows beyond its frame, with every fragment shown: each as "tag: text".
-OUTSIDE = """() => {
+# Shows a slide with every fragment.
+SHOW = "([h, v]) => { Reveal.slide(h, v); Reveal.slide(h, v, 1000); }"
+# Of the current slide: its first words, what it shows beyond its frame (each as "tag: text"), whether it did not fit even at
+# the smallest size, and its smallest letters in pixels, subscripts not counted.
+EXAMINE = """() => {
     const slide = Reveal.getCurrentSlide();
     const frame = slide.querySelector(".frame");
     const outer = frame.getBoundingClientRect();
-    const found = [];
+    const outside = [];
     for (const part of frame.querySelectorAll("*")) {
         const box = part.getBoundingClientRect();
         if (!box.width || !box.height || part.closest("svg, aside.notes") !== null) continue;
@@ -19,29 +22,25 @@ OUTSIDE = """() => {
             || box.right > outer.right + 1 || box.bottom > outer.bottom + 1;
         const cut = ["PRE", "DIV"].includes(part.tagName)
             && (part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1);
-        if (out || cut) found.push(`${part.tagName}: ${part.textContent.trim().slice(0, 50)}`);
+        if (out || cut) outside.push(`${part.tagName}: ${part.textContent.trim().slice(0, 50)}`);
     }
-    return found;
-}"""
-# The smallest letters of the current slide in pixels of a 1280x720 window, subscripts in formulas not counted.
-SMALLEST = """() => {
-    const frame = Reveal.getCurrentSlide().querySelector(".frame");
     const walker = document.createTreeWalker(frame, NodeFilter.SHOW_TEXT);
-    let smallest = Infinity;
+    let smallest = 1000;
     while (walker.nextNode()) {
         const parent = walker.currentNode.parentElement;
         if (!walker.currentNode.textContent.trim() || parent.closest("svg, sub, sup")) continue;
         smallest = Math.min(smallest, parseFloat(getComputedStyle(parent).fontSize));
     }
-    return smallest;
+    const words = slide.innerText.trim().split("\\n")[0];
+    return {words, outside, smallest, overflows: slide.dataset.overflow === "true"};
 }"""
 
 
 class Deck:
     """A deck at 1280x720; `foreign` fills with requests to other hosts, `mistakes` with errors of its scripts."""
 
-    def __init__(self, running: Browser, path: Path, width: int = 1280, height: int = 720):
-        self.context = running.new_context(viewport={"width": width, "height": height})
+    def __init__(self, running: Browser, path: Path):
+        self.context = running.new_context(viewport={"width": 1280, "height": 720})
         self.foreign = foreign_requests(self.context)
         self.mistakes: list[str] = []
         self.page = self.context.new_page()
@@ -56,22 +55,11 @@ class Deck:
         self.context.close()
 
     def slides(self):
-        """Go through the deck with every fragment shown; gives (number from 1, first words) of each slide."""
+        """Go through the deck with every fragment shown; gives (number from 1, what `EXAMINE` finds) of each slide."""
         places = self.page.evaluate("() => Reveal.getSlides().map((slide) => Reveal.getIndices(slide))")
         for number, place in enumerate(places, 1):
-            show = "([h, v]) => { Reveal.slide(h, v); Reveal.slide(h, v, 1000); }"
-            self.page.evaluate(show, [place["h"], place.get("v") or 0])
-            words = self.page.evaluate("() => Reveal.getCurrentSlide().innerText.trim().split('\\n')[0]")
-            yield number, words
-
-    def outside(self) -> list[str]:
-        return self.page.evaluate(OUTSIDE)
-
-    def overflows(self) -> bool:
-        return self.page.evaluate("() => Reveal.getCurrentSlide().dataset.overflow === 'true'")
-
-    def smallest_letters(self) -> float:
-        return self.page.evaluate(SMALLEST)
+            self.page.evaluate(SHOW, [place["h"], place.get("v") or 0])
+            yield number, self.page.evaluate(EXAMINE)
 
     def screenshot(self, path: Path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -63,6 +63,8 @@ LAB_SETTINGS = {
         "doNotDisturbMode": True,
     },
 }
+# JupyterLab's debugger says this when a notebook is closed soon after its kernel started.
+NOT_OURS = "Could not restore the debugger state"
 LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
 SLOW = (
     180  # seconds for a server, a page or a kernel to start: far more than needed, for machines with other work to do
@@ -121,10 +123,13 @@ def foreign_requests(context: BrowserContext) -> list[str]:
 def page_mistakes(page: Page) -> list[str]:
     """A list that fills up with every error that the scripts of `page` write to the console or do not catch."""
     seen: list[str] = []
+
+    def note(message):
+        if message.type == "error" and not message.text.startswith(NOT_OURS):
+            seen.append(f"{message.text} ({message.location['url']})")
+
     page.on("pageerror", lambda problem: seen.append(f"uncaught: {problem}"))
-    page.on(
-        "console", lambda said: seen.append(f"{said.text} ({said.location['url']})") if said.type == "error" else None
-    )
+    page.on("console", note)
     return seen
 
 
@@ -140,19 +145,13 @@ class Lab:
     `folder` holds everything it writes. Notebooks are copied in by `add`, so the originals are never touched.
     """
 
-    def __init__(self, folder: Path, start_seconds: float = SLOW):
+    def __init__(self, folder: Path):
         self.folder = Path(folder)
         self.files = self.folder / "files"
         self.files.mkdir(parents=True, exist_ok=True)
         self.token = secrets.token_hex(16)
-        self.port = free_port()
-        self.start_seconds = start_seconds
-        self.process: subprocess.Popen | None = None
+        self.address = f"http://127.0.0.1:{free_port()}"
         self.log = self.folder / "server.log"
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def environment(self) -> dict[str, str]:
         own = {
@@ -163,18 +162,11 @@ class Lab:
             "JUPYTERLAB_WORKSPACES_DIR": self.folder / "workspaces",
             "IPYTHONDIR": self.folder / "ipython",
             "COURSE_PROGRESS": self.folder / "progress.jsonl",
+            "COURSE_CACHE": os.environ.get("COURSE_CACHE") or self.folder / "cache",
         }
-        if not os.environ.get("COURSE_CACHE"):
-            own["COURSE_CACHE"] = self.folder / "cache"
         root = str(Path(__file__).resolve().parents[2])
-        paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-        return (
-            os.environ
-            | {name: str(value) for name, value in own.items()}
-            | {
-                "PYTHONPATH": os.pathsep.join(paths),
-            }
-        )
+        paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return os.environ | {name: str(value) for name, value in own.items()} | {"PYTHONPATH": paths}
 
     def __enter__(self):
         for name, values in LAB_SETTINGS.items():
@@ -184,7 +176,7 @@ class Lab:
         command = [
             *(sys.executable, "-m", "utils.course.server", "--no-browser", "--allow-root"),
             "--ServerApp.ip=127.0.0.1",
-            f"--ServerApp.port={self.port}",
+            f"--ServerApp.port={urlsplit(self.address).port}",
             "--ServerApp.port_retries=0",
             f"--ServerApp.root_dir={self.files}",
             f"--IdentityProvider.token={self.token}",
@@ -201,10 +193,8 @@ class Lab:
         return self
 
     def _wait_until_it_answers(self):
-        until = time.monotonic() + self.start_seconds
-        while time.monotonic() < until:
-            if self.process.poll() is not None:
-                break
+        until = time.monotonic() + SLOW
+        while time.monotonic() < until and self.process.poll() is None:
             try:
                 with urllib.request.urlopen(f"{self.address}/api?token={self.token}", timeout=5):
                     return
@@ -212,7 +202,7 @@ class Lab:
                 time.sleep(0.1)
         log = self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
         self.__exit__()
-        raise RuntimeError(f"JupyterLab did not answer within {self.start_seconds:.0f} s; its log ends:\n{log}")
+        raise RuntimeError(f"JupyterLab did not answer within {SLOW} s; its log ends:\n{log}")
 
     def __exit__(self, *_):
         """Stop the server; it ends its kernels itself when it is asked politely."""
@@ -250,30 +240,40 @@ CELL_STATES = f"""() => [...{CURRENT}.content.model.cells].map((cell, index) => 
     type: cell.type,
     source: cell.sharedModel.getSource(),
     count: cell.type === "code" ? cell.executionCount : null,
-    running: cell.type === "code" && cell.executionState === "running",
     outputs: cell.type === "code" ? cell.outputs.toJSON() : [],
 }}))"""
+# A command given before the kernel is connected is lost without a word.
+KERNEL_IS_IDLE = f"""() => {{
+    const kernel = {CURRENT}?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === "connected" && kernel.status === "idle";
+}}"""
 # How far a run has come. Asked many times a second, so it must not carry all pictures of the notebook with it.
-PROGRESS = f"""() => {{
-    const code = [...{CURRENT}.content.model.cells].filter((cell) => cell.type === "code" && cell.sharedModel.getSource().trim());
+PROGRESS = f"""(indexes) => {{
+    const cells = indexes.map((index) => {CURRENT}.content.model.cells.get(index));
     const outputs = (cell) => Array.from({{length: cell.outputs.length}}, (_, index) => cell.outputs.get(index));
     const failed = (output) => output.type === "error"
         || (output.type === "stream" && [output.toJSON().text].flat().join("").includes("Traceback (most recent call last)"));
     return {{
-        waiting: code.filter((cell) => !cell.executionCount || cell.executionState === "running")
+        waiting: cells.filter((cell) => !cell.executionCount || cell.executionState === "running")
             .map((cell) => cell.sharedModel.getSource().trim().split("\\n")[0]),
-        failed: code.some((cell) => outputs(cell).some(failed)),
+        failed: cells.some((cell) => outputs(cell).some(failed)),
         asks: document.querySelector(".jp-Dialog")?.innerText ?? null,
     }};
 }}"""
-COUNT_OF = f"""index => {{
-    const cell = {CURRENT}.content.model.cells.get(index);
-    return cell.executionState === "running" ? null : cell.executionCount;
+RUN = f"""async (indexes) => {{
+    const notebook = {CURRENT}.content;
+    notebook.deselectAll();
+    notebook.activeCellIndex = indexes[0];
+    for (const index of indexes) {{
+        {CURRENT}.content.model.cells.get(index).executionCount = null;
+        notebook.select(notebook.widgets[index]);
+    }}
+    window.jupyterapp.commands.execute("notebook:run-cell");
 }}"""
 
 
 class Notebook:
-    """One notebook open in JupyterLab; `foreign` fills with requests to other hosts, `mistakes` with errors of scripts."""
+    """A notebook open in JupyterLab; `foreign` fills with requests to other hosts, `mistakes` with errors of scripts."""
 
     def __init__(self, page: Page, foreign: list[str], mistakes: list[str]):
         self.page = page
@@ -283,63 +283,61 @@ class Notebook:
 
     def close(self):
         """Shut the kernel down, then close the page; a tab left open would keep both."""
-        shut = (
-            f"async () => {{ const c = {CURRENT}; await c.sessionContext.shutdown(); c.context.model.dirty = false; }}"
-        )
-        self.page.evaluate(shut)
+        self._shut_down()
         self.page.context.close()
 
-    def wait_for_kernel(self, seconds: float = SLOW):
-        """A command given before the kernel is connected is lost without a word: wait for the status bar."""
-        self.page.locator("#jp-main-statusbar", has_text="| Idle").wait_for(timeout=seconds * 1000)
+    def _shut_down(self):
+        """End the kernel of the open notebook and close its tab."""
+        self.page.evaluate(
+            f"""async () => {{
+                const open = {CURRENT};
+                await open.sessionContext.ready;
+                await open.sessionContext.shutdown();
+                open.context.model.dirty = false;
+                open.dispose();
+            }}"""
+        )
 
-    def menu(self, *labels: str):
-        """Click through the menu bar: `menu("Run", "Run All Cells")`."""
-        self.page.locator(".lm-MenuBar-itemLabel", has_text=labels[0]).first.click()
-        for label in labels[1:]:
-            exact = self.page.locator(f'.lm-Menu-itemLabel:text-is("{label}")')
-            exact.last.click()
+    def replace_by(self, path: str):
+        """Close this notebook and open another one in the same page: JupyterLab itself takes seconds to load."""
+        self._shut_down()
+        self.command("docmanager:open", path=path)
+        self.page.wait_for_function(
+            f"path => {CURRENT}?.context?.path === path && {CURRENT}.context.isReady", arg=path, timeout=SLOW * 1000
+        )
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=SLOW * 1000)
+
+    def wait_for_kernel(self, seconds: float = SLOW):
+        self.page.wait_for_function(KERNEL_IS_IDLE, timeout=seconds * 1000)
 
     def command(self, name: str, **arguments):
         """Run a JupyterLab command by its id."""
         self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
 
     def cells(self) -> list[dict]:
-        """Every cell: index, type, source, count, running, outputs (as saved in the file)."""
+        """Every cell: index, type, source, count, outputs (as saved in the file)."""
         return self.page.evaluate(CELL_STATES)
 
     def run_all(self, seconds: float = 600) -> list[dict]:
-        """Run All Cells through the menu; give the cells once the last one has run.
-
-        A lesson that trains needs a minute on a quiet machine and several on a busy one."""
+        """Run every code cell; gives the cells."""
         self.wait_for_kernel()
-        self.menu("Run", "Run All Cells")
+        return self.run([c["index"] for c in self.cells() if c["type"] == "code" and c["source"].strip()], seconds)
+
+    def run(self, indexes: list[int], seconds: float = 600) -> list[dict]:
+        """Select these cells and run them; gives all cells once the last one has run, or one of them has failed."""
+        self.wait_for_kernel()
+        self.page.evaluate(RUN, indexes)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            now = self.page.evaluate(PROGRESS)
+            now = self.page.evaluate(PROGRESS, indexes)
             if now["asks"] is not None:
                 raise RuntimeError(f"JupyterLab asks: {now['asks']}")
-            if not now["waiting"]:
+            if now["failed"] or not now["waiting"]:  # JupyterLab stops at the first error
                 self.wait_for_kernel()
                 self.wait_for_widgets()
                 return self.cells()
-            if now["failed"]:  # JupyterLab stops at the first error: waiting on would only cost time
-                return self.cells()
-            time.sleep(0.15)
+            time.sleep(0.1)
         raise TimeoutError(f"after {seconds:.0f} s these cells had not run: {now['waiting'][:3]}")
-
-    def run_cell(self, index: int, seconds: float = 60) -> list[dict]:
-        """Run one cell and give its outputs."""
-        before = self.page.evaluate(COUNT_OF, index)
-        self.page.evaluate(f"index => {{ {CURRENT}.content.activeCellIndex = index; }}", index)
-        self.command("notebook:run-cell")
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if (count := self.page.evaluate(COUNT_OF, index)) and count != before:
-                return self.cells()[index]["outputs"]
-            time.sleep(0.05)
-        source = self.cells()[index]["source"]
-        raise TimeoutError(f"cell {index} did not end within {seconds:.0f} s: {source[:80]!r}")
 
     def output_area(self, index: int):
         """The outputs of one cell in the page."""
@@ -354,12 +352,8 @@ class Notebook:
 
     def wait_for_widgets(self, seconds: float = 30):
         """Wait until no output still says that its widget is being loaded."""
-        loading = ".jp-OutputArea-output:has-text('Loading widget')"
-        until = time.monotonic() + seconds
-        while self.page.locator(loading).count():
-            if time.monotonic() > until:
-                raise TimeoutError(f"a widget was still loading after {seconds:.0f} s")
-            time.sleep(0.1)
+        loading = "() => ![...document.querySelectorAll('.jp-OutputArea-output')].some((e) => e.innerText.includes('Loading widget'))"
+        self.page.wait_for_function(loading, timeout=seconds * 1000)
 
     def theme(self, name: str):
         """`light` or `dark`."""

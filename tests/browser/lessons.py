@@ -1,32 +1,18 @@
-"""Which notebooks the browser tests open, and what stands in them."""
+"""Which notebooks the browser tests open, and which of their cells make something to operate."""
 
+import inspect
 import json
 import re
+import sys
 from pathlib import Path
 
+from utils import draw
 from utils.course import places
-from utils.course.lessons import LESSONS
+from utils.course.grading.notebook import Notebook
 
-EXISTING = [lesson for lesson in LESSONS if lesson.exists]
-NAMES = [lesson.name for lesson in EXISTING]
+NAMES = sorted(path.stem for path in places.SOURCES.glob("[0-9][0-9]_*.py"))
 USE = re.compile(r'^(\w+) = exercise\("([^"]+)"\)\.use\(\1\)', re.MULTILINE)
 STUB = "    # YOUR CODE HERE\n    raise NotImplementedError()"
-WIDGET_CALLS = {
-    "explore": r"\bexplore\(",
-    "stepper": r"\bstepper\(",
-    "guess": r"\bguess_weights\(",
-    "plane": r"\bplane\(",
-    "attention": r"\battention_view\(",
-    "mask": r"\bmask_board\(",
-    "heads": r"\bheads_view\(",
-    "removal": r"\bremoval_board\(",
-    "translate": r"\btranslate_watch\(",
-    "beamtree": r"\bbeam_tree\(",
-    "fillin": r"(?<![.\w])fill_in\(",
-    "nextword": r"\bnext_word\(",
-    "quiz": r"\bquiz\(",
-    "result": r"\bexercise\([^)]*\)\.use\(",
-}
 
 
 def student(name: str) -> Path:
@@ -42,16 +28,6 @@ def cells_of(path: Path) -> list[dict]:
     return [{**cell, "source": "".join(cell["source"])} for cell in cells]
 
 
-def code_of(path: Path) -> str:
-    return "\n".join(cell["source"] for cell in cells_of(path) if cell["cell_type"] == "code")
-
-
-def called_widgets(path: Path) -> dict[str, int]:
-    """How many widgets of each kind the code of a notebook asks for; later ones may also be made in `utils`."""
-    code = re.sub(r"#.*", "", code_of(path))
-    return {kind: len(re.findall(pattern, code)) for kind, pattern in WIDGET_CALLS.items()}
-
-
 def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
     """The exercises that ask for a function: id to (index of the cell, its source)."""
     found = {}
@@ -60,3 +36,35 @@ def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
         if use and f"def {use[1]}(" in cell["source"]:
             found[use[2]] = (index, cell["source"])
     return found
+
+
+def makes_a_widget(name: str, function) -> bool:
+    """A public function of `utils.draw` that stands beside the class of its widget, and is not its static picture."""
+    beside = vars(sys.modules[function.__module__]).values()
+    return not name.endswith("_picture") and any(
+        isinstance(one, type) and issubclass(one, draw.ThreeForms) and one is not draw.ThreeForms for one in beside
+    )
+
+
+WIDGETS = [name for name, thing in vars(draw).items() if inspect.isfunction(thing) and makes_a_widget(name, thing)]
+
+
+def cells_to_operate(path: Path) -> list[int]:
+    """The cells that make widgets, the first quiz and the first exercise, with all cells that they need, in order.
+
+    The other cells train and draw; nbval runs every cell of both forms."""
+    cells = cells_of(path)
+    places_of_code = [index for index, cell in enumerate(cells) if cell["cell_type"] == "code"]
+    sources = [re.sub(r"(?m)^\s*#.*", "", cells[index]["source"]) for index in places_of_code]
+
+    def calling(pattern: str) -> list[int]:
+        return [index for index, source in enumerate(sources) if re.search(pattern, source)]
+
+    waiting = calling(rf"(?<![.\w])({'|'.join(WIDGETS)})\(") + calling(r"\bquiz\(")[:1] + calling(r"\.use\(")[:1]
+    chosen: set[int] = set()
+    while waiting:
+        index = waiting.pop()
+        if index not in chosen:
+            chosen.add(index)
+            waiting += [needed for needed, _ in Notebook(sources[: index + 1]).needed(index)]
+    return [places_of_code[index] for index in sorted(chosen)]

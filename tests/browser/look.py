@@ -39,10 +39,10 @@ def look_at_deck(notebook: Path, outfolder: Path, temporary: Path) -> int:
     """A picture of every slide, with all its fragments; says which slides do not fit."""
     path = build_deck(notebook, temporary / f"{notebook.stem}.html")
     with browser() as running, Deck(running, path) as deck:
-        for number, words in deck.slides():
+        for number, slide in deck.slides():
             deck.screenshot(outfolder / f"{notebook.stem}_slide_{number:02d}.png")
-            if deck.overflows() or deck.outside():
-                print(f"slide {number} ({words}) does not fit: {deck.outside()}")
+            if slide["overflows"] or slide["outside"]:
+                print(f"slide {number} ({slide['words']}) does not fit: {slide['outside']}")
         for problem in [*deck.foreign, *deck.mistakes]:
             print("problem:", problem)
     print(f"{number} pictures in {outfolder}")
@@ -57,10 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--student", action="store_true", help="the student form")
     parser.add_argument("--saved", action="store_true", help="open without running")
     parser.add_argument("--deck", action="store_true", help="the slides, at 1280x720")
-    parser.add_argument(
-        "--widget",
-        help="explore, plane, attention, heads, mask, removal, translate, beamtree, stepper, guess, quiz or result: the first of them alone",
-    )
+    parser.add_argument("--widget", help="the kind of a widget, such as plane: the first of them alone")
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--height", type=int, default=1500, help="height of a picture")
     chosen = parser.parse_args(arguments)

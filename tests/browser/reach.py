@@ -6,7 +6,7 @@ Names come from the browser's own accessibility tree, which is what a screen rea
 from playwright.sync_api import Locator
 
 from tests.browser.lab import Notebook
-from tests.browser.widgets import BOXES, WidgetError, tab_through
+from tests.browser.operate import BOXES, WidgetError, tab_through
 
 OUTPUTS = "document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')"
 # What Tab should reach in a widget: a group of things with one place for the keyboard counts once.
@@ -53,7 +53,7 @@ def markup(session, node: dict) -> str:
 def unreachable(notebook: Notebook) -> tuple[int, list[str]]:
     """Go through every widget by Tab: how many stops there were, and what is wrong with them."""
     outputs = notebook.page.locator(".jp-OutputArea-output")
-    kinds = [".course-widget", *(selector for selector, _ in BOXES.values())]
+    kinds = [".course-widget", *BOXES.values()]
     stops, problems = 0, []
     for kind in kinds:
         for index, widget in enumerate(outputs.locator(kind).all()):

@@ -16,6 +16,7 @@ import torch
 from utils.course import places, progress
 from utils.course.checks import Case, Mistake, clone, judge_with_kind, pass_on_limits
 from utils.course.isolation import Outcome, error_in_words, run_isolated
+from utils.course.renumbered import from_first_edition
 from utils.course.stubs import blanks, is_stub, stub_methods
 from utils.course.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
 
@@ -86,7 +87,9 @@ def find(exercise_id: str) -> Exercise:
     if exercise_id not in _REGISTER:
         load_all()
         known = ", ".join(sorted(_REGISTER, key=_order)) or "none yet"
-        raise LookupError(f"there is no exercise {exercise_id!r}; the exercises are {known}")
+        now = from_first_edition(exercise_id)
+        moved = f" (the first edition's {exercise_id} is now {now})" if now != exercise_id and now in _REGISTER else ""
+        raise LookupError(f"there is no exercise {exercise_id!r}{moved}; the exercises are {known}")
     return _REGISTER[exercise_id]
 
 

@@ -1,7 +1,9 @@
-"""The student's progress: one small journal that is only ever appended to.
+"""The student's progress: a small append-only journal.
 
-Version 2 is a file of JSON lines, the first of which is `{"version": 2}`. A line that cannot be read costs only
-itself. Version 1 was a single object `{"passed": ["1.1", ...]}` and is taken over on the first write.
+A file of JSON lines, the first of which is `{"version": 3}`. A line that cannot be read costs only itself. Every event
+names the edition of the course whose exercise ids it uses; one that names none was written by the first edition (version
+2, or version 1, a single object `{"passed": ["1.1", ...]}`) and is read with its ids translated. The first write after
+that rewrites the file and keeps the old one beside it.
 No function here raises because of the file: what goes wrong comes back as one sentence.
 """
 
@@ -13,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from utils.course import places
+from utils.course.renumbered import EDITION, from_first_edition
 
-VERSION = 2
+VERSION = 3
 COMPACT_ABOVE = 256 * 1024
 LOCK_SECONDS = 5.0
 
@@ -37,6 +40,7 @@ class Progress:
     exercises: dict[str, ExerciseState] = field(default_factory=dict)
     quizzes: dict[str, QuizState] = field(default_factory=dict)
     damaged: list[bytes] = field(default_factory=list)  # lines that could not be read
+    first_edition: bool = False  # some events were written by the first edition
     trouble: str = ""  # one sentence when the file could not be used
 
     def exercise(self, exercise_id: str) -> ExerciseState:
@@ -92,6 +96,7 @@ def record_quiz(quiz_id: str, choice: int, right: bool) -> str:
 def _record(event: dict) -> str:
     if not recording():
         return ""
+    event["edition"] = EDITION
     from filelock import FileLock, Timeout
 
     path = places.progress_file()
@@ -131,7 +136,7 @@ def _append(path: Path, event: dict) -> None:
     _apply(progress, event)
     if _events(progress) == before:
         return
-    if not content or _is_version_1(content) or len(content) > COMPACT_ABOVE:
+    if not content or progress.first_edition or len(content) > COMPACT_ABOVE:
         _rewrite(path, content, progress)
         return
     start = b"" if content.endswith(b"\n") else b"\n"  # a torn last line stays a line of its own
@@ -140,8 +145,8 @@ def _append(path: Path, event: dict) -> None:
 
 def _rewrite(path: Path, content: bytes, progress: Progress) -> None:
     """Replace the file by a short one in one step; what is dropped is kept beside it first."""
-    if _is_version_1(content):
-        _write_durably(_beside(path, ".version1"), content, os.O_TRUNC)
+    if progress.first_edition:
+        _write_durably(_beside(path, ".first_edition"), content, os.O_APPEND)
     if progress.damaged:
         _write_durably(_beside(path, ".damaged"), b"\n".join(progress.damaged) + b"\n", os.O_APPEND)
     lines = [{"version": VERSION}, *_events(progress)]
@@ -225,26 +230,32 @@ def _apply(progress: Progress, event: dict) -> None:
                 f"{places.progress_file()} was written by a newer version of the course "
                 f"(format {event['version']}, this one knows {VERSION}); update the course, and it will be used again."
             )
+        progress.first_edition |= event["version"] < VERSION
         return
     if "passed" in event and "event" not in event:
         ids = event["passed"]
         if not isinstance(ids, list) or not all(isinstance(name, str) for name in ids):
             raise ValueError("a list of exercises was expected")
+        progress.first_edition = True
         for name in ids:
-            _exercise(progress, name).status = "passed"
+            _exercise(progress, from_first_edition(name)).status = "passed"
         return
     kind = event["event"]
+    if kind not in ("checked", "hint", "solution", "quiz"):
+        raise ValueError(f"unknown event {kind!r}")
+    name = _name(event["quiz" if kind == "quiz" else "exercise"])
+    if "edition" not in event:
+        progress.first_edition = True
+        name = from_first_edition(name)
     if kind == "checked":
-        _apply_check(progress, event["exercise"], event["status"])
+        _apply_check(progress, name, event["status"])
     elif kind == "hint":
-        state, number = _exercise(progress, event["exercise"]), event["number"]
+        state, number = _exercise(progress, name), event["number"]
         state.hints = max(state.hints, int(number))
     elif kind == "solution":
-        _exercise(progress, event["exercise"]).solution = True
-    elif kind == "quiz":
-        progress.quizzes[_name(event["quiz"])] = QuizState(int(event["choice"]), bool(event["right"]))
+        _exercise(progress, name).solution = True
     else:
-        raise ValueError(f"unknown event {kind!r}")
+        progress.quizzes[name] = QuizState(int(event["choice"]), bool(event["right"]))
 
 
 def _apply_check(progress: Progress, exercise_id: str, status: str) -> None:
@@ -258,7 +269,7 @@ def _apply_check(progress: Progress, exercise_id: str, status: str) -> None:
 
 
 def _exercise(progress: Progress, exercise_id: str) -> ExerciseState:
-    return progress.exercises.setdefault(_name(exercise_id), ExerciseState())
+    return progress.exercises.setdefault(exercise_id, ExerciseState())
 
 
 def _name(value) -> str:
@@ -268,7 +279,7 @@ def _name(value) -> str:
 
 
 def _events(progress: Progress) -> list[dict]:
-    """The fewest events that give this state."""
+    """The fewest events that give this state, with the ids of this edition."""
     events: list[dict] = []
     for name, state in sorted(progress.exercises.items()):
         if state.status != "not attempted":
@@ -279,4 +290,4 @@ def _events(progress: Progress) -> list[dict]:
             events.append({"event": "solution", "exercise": name})
     for name, guess in sorted(progress.quizzes.items()):
         events.append({"event": "quiz", "quiz": name, "choice": guess.choice, "right": guess.right})
-    return events
+    return [event | {"edition": EDITION} for event in events]

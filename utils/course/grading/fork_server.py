@@ -85,7 +85,7 @@ def serve(control: socket.socket, course: dict, wanted: list[str]) -> None:
             for pid in [pid for pid, number in children.items() if number == order["kill"]]:
                 os.kill(pid, signal.SIGKILL)
         else:
-            children[_fork(descriptors[0], control, order)] = order["spawn"]
+            children[_fork(descriptors[0], order)] = order["spawn"]
 
 
 @contextlib.contextmanager
@@ -126,7 +126,7 @@ def _collect(children: dict[int, int], control: socket.socket) -> None:
             control.send(json.dumps({"ended": number, "status": status}).encode())
 
 
-def _fork(descriptor: int, control: socket.socket, order: dict) -> int:
+def _fork(descriptor: int, order: dict) -> int:
     pid = os.fork()
     if pid:
         os.close(descriptor)

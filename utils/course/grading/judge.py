@@ -127,7 +127,7 @@ class Judge:
 
     def _verdict(self, item: Exercise, task: dict) -> tuple[str, str]:
         checked = self._ask({**task, "task": "check", "seed": a_seed()}, self._seconds)
-        status, message = self._said(item, checked)
+        status, message = self._said(checked)
         if status != PASSED:
             return status, clean(message)
         seed = a_seed()
@@ -137,7 +137,7 @@ class Judge:
         wrong = stands(item, seed, asked)
         return (FAILED, wrong) if wrong else (PASSED, clean(message))
 
-    def _said(self, item: Exercise, reply: Reply) -> tuple[str, str]:
+    def _said(self, reply: Reply) -> tuple[str, str]:
         """What the check in the sandbox said. It may be a lie, except for one that harms its author."""
         if reply.kind == "value":
             value = reply.value
