@@ -37,6 +37,7 @@ class Doubler(torch.nn.Module):
 @pytest.fixture(autouse=True)
 def a_few_exercises(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.jsonl"))
+    exercises.load_all()  # before: a lesson that is first imported later would be missing from the real register
     monkeypatch.setattr(exercises, "_REGISTER", {})
     monkeypatch.setattr(exercises, "_hints_shown", {})
     register(
