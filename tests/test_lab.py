@@ -105,6 +105,13 @@ def test_student_notebooks_are_copied_once_and_never_overwritten(folders):
     assert (work / "02_lesson.ipynb").read_text(encoding="utf-8") == "new lesson"
 
 
+def test_notebooks_of_the_first_edition_stay_and_their_new_place_is_named(folders):
+    students, work = folders
+    (work / "08_cost_and_scale.ipynb").write_text("my own work", encoding="utf-8")
+    (news,) = lab.copy_once(students, work)
+    assert "lesson 09" in news and (work / "08_cost_and_scale.ipynb").read_text(encoding="utf-8") == "my own work"
+
+
 def test_a_damaged_record_of_copies_costs_nothing(folders):
     students, work = folders
     (work / ".copied.json").write_text("{half a fi", encoding="utf-8")

@@ -1023,7 +1023,7 @@ assert min(right[one] for one in ("read", "encoder", "cross")) > right["nothing"
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 recurrent = stored("ladder")
 rungs = [*recurrent.result, *closing.result]
-origin = f"{recurrent.label} The Transformer: {closing.origin}"
+origin = f"{recurrent.label} The Transformer: {closing.date}, {closing.machine}."
 head = ("model", "exact match, %", "BLEU", "alignment error, %")
 
 

@@ -28,7 +28,7 @@
 # - train with several processes and get the loss of one;
 # - load a published language model into the blocks you built, and let it write.
 #
-# **You need** lessons 05 to 07. Section 6 uses a published model of 98 MB, which `make downloads` fetches once. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 05 to 07. Section 6 uses a published model of 93 MB, which `make downloads` fetches once. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 import time

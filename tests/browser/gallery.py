@@ -154,7 +154,7 @@ BEGINNING = """
 import torch
 from tests.browser import gallery
 from utils.course import exercise, quiz
-from utils.draw import beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board, next_word
+from utils.draw import attention_view, beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board, next_word
 from utils.draw import plane, removal_board, stepper, translate_watch, weights_bars
 from utils.models.attention import attention, softmax
 """
@@ -196,6 +196,10 @@ MASK_TWELVE = """
 twelve = gallery.MANY[:12]
 mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
 """
+ATTENTION = """
+stack = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)
+attention_view(stack, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"), focus=2)
+"""
 HEADS_VIEW = """
 heads_view(gallery.attention_stack(gallery.TOKENS, causal=True), gallery.TOKENS, title="Three layers of four heads", focus=2)
 """
@@ -235,7 +239,20 @@ def softmax_jacobian(p):
 
 softmax_jacobian = exercise("1.2").use(softmax_jacobian)
 """
-CELLS = [BEGINNING, EXPLORE, STEPPER, PLANE, MASK, MASK_TWELVE, HEADS_VIEW, HEADS_CROSS, HEADS_MANY, REMOVAL, TRANSLATE]
+CELLS = [
+    BEGINNING,
+    EXPLORE,
+    STEPPER,
+    PLANE,
+    MASK,
+    MASK_TWELVE,
+    ATTENTION,
+    HEADS_VIEW,
+    HEADS_CROSS,
+    HEADS_MANY,
+    REMOVAL,
+    TRANSLATE,
+]
 CELLS += [BEAM, FILL_IN, NEXT_WORD, GUESS, QUIZ, RESULT]
 
 

@@ -17,6 +17,12 @@ SETTINGS = Path(__file__).with_name("lab_settings")
 # Saved pictures have their alt text.
 EXTENSIONS = Path(__file__).with_name("lab_extension")
 
+# Notebooks of the first edition, whose exercises have other numbers now.
+MOVED = {
+    "07_pretrain_and_fine_tune.ipynb": "its exercises are in lessons 07 and 08 now, and what you solved still counts",
+    "08_cost_and_scale.ipynb": "this is lesson 09 now, and what you solved still counts",
+}
+
 
 def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
     """Copy student notebooks that `work` lacks; never overwrite one. Returns sentences worth telling."""
@@ -34,6 +40,9 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
             news.append(
                 f"{notebook.name} has a newer version; yours is left as it is. To start again, rename work/{mine.name}."
             )
+    news += [
+        f"work/{name} is of the first edition: {where}." for name, where in MOVED.items() if (work / name).exists()
+    ]
     record.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     return news
 
