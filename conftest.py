@@ -15,7 +15,7 @@ from utils.course.places import has_home
 from utils.course.source import exercise_of
 
 # In this order, so that no worker is left alone with a long file. Lectures train what the exercises then find cached.
-LONG_FILES = ("notebooks/0", "tests/test_zoo.py", "tests/browser/", "notebooks/exercises/")
+LONG_FILES = ("notebooks/0", "tests/test_bank.py", "tests/browser/", "notebooks/exercises/")
 
 _folder = None
 

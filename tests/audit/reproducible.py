@@ -23,7 +23,7 @@ TIMED = {
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
     "05": ("costs = trials.head_costs()",),
-    "08": (
+    "09": (
         "basic = [costs.RECURRENCE, costs.BY_HAND, costs.FUSED]",
         "cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",
     ),

@@ -174,7 +174,7 @@ class Lab:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(values), encoding="utf-8")
         command = [
-            *(sys.executable, "-m", "utils.course.server", "--no-browser", "--allow-root"),
+            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
             "--ServerApp.ip=127.0.0.1",
             f"--ServerApp.port={urlsplit(self.address).port}",
             "--ServerApp.port_retries=0",

@@ -9,6 +9,7 @@ from pathlib import Path
 from utils import draw
 from utils.course import places
 from utils.course.grading.notebook import Notebook
+from utils.draw.forms import ThreeForms
 
 NAMES = sorted(path.stem for path in places.SOURCES.glob("[0-9][0-9]_*.py"))
 USE = re.compile(r'^(\w+) = exercise\("([^"]+)"\)\.use\(\1\)', re.MULTILINE)
@@ -42,7 +43,7 @@ def makes_a_widget(name: str, function) -> bool:
     """A public function of `utils.draw` that stands beside the class of its widget, and is not its static picture."""
     beside = vars(sys.modules[function.__module__]).values()
     return not name.endswith("_picture") and any(
-        isinstance(one, type) and issubclass(one, draw.ThreeForms) and one is not draw.ThreeForms for one in beside
+        isinstance(one, type) and issubclass(one, ThreeForms) and one is not ThreeForms for one in beside
     )
 
 
@@ -50,7 +51,7 @@ WIDGETS = [name for name, thing in vars(draw).items() if inspect.isfunction(thin
 
 
 def cells_to_operate(path: Path) -> list[int]:
-    """The cells that make widgets, the first quiz and the first exercise, with all cells that they need, in order.
+    """The cells that make widgets, the first quiz and the first exercise on a function, with all cells that they need.
 
     The other cells train and draw; nbval runs every cell of both forms."""
     cells = cells_of(path)
@@ -60,7 +61,9 @@ def cells_to_operate(path: Path) -> list[int]:
     def calling(pattern: str) -> list[int]:
         return [index for index, source in enumerate(sources) if re.search(pattern, source)]
 
-    waiting = calling(rf"(?<![.\w])({'|'.join(WIDGETS)})\(") + calling(r"\bquiz\(")[:1] + calling(r"\.use\(")[:1]
+    first_exercise, _ = next(iter(function_exercises(path).values()))
+    waiting = calling(rf"(?<![.\w])({'|'.join(WIDGETS)})\(") + calling(r"\bquiz\(")[:1]
+    waiting.append(places_of_code.index(first_exercise))
     chosen: set[int] = set()
     while waiting:
         index = waiting.pop()

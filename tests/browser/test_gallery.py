@@ -47,7 +47,16 @@ def operated(ran):
 def test_every_control_answers_pointer_and_keyboard(ran, operated):
     assert operated.problems == []
     assert errors(ran.notebook.cells()) == []
-    widgets = {"explore": 1, "stepper": 1, "plane": 1, "mask": 2, "heads": 3, "removal": 1, "translate": 1}
+    widgets = {
+        "explore": 1,
+        "stepper": 1,
+        "plane": 1,
+        "mask": 2,
+        "attention": 1,
+        "heads": 3,
+        "removal": 1,
+        "translate": 1,
+    }
     assert operated.widgets == widgets | {"beamtree": 1, "fillin": 1, "nextword": 1, "guess": 1, "quiz": 1, "result": 1}
 
 
