@@ -25,14 +25,6 @@ ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 # --- no locale --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", ['open("x")', 'open("x", "w")', 'Path("x").read_text()', 'Path("x").write_text("é")'])
-def test_make_lint_refuses_to_open_a_text_without_its_encoding(code):
-    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", str(ROOT / "utils/new.py"), "-"]
-    code = f"from pathlib import Path\n\nprint({code}, Path)\n"
-    done = subprocess.run(command, input=code, capture_output=True, text=True, encoding="utf-8", cwd=ROOT)
-    assert done.returncode == 1 and "without explicit `encoding`" in done.stdout, done.stdout + done.stderr
-
-
 def test_progress_is_kept_in_the_locale_c(tmp_path):
     code = (
         "from utils.course import progress\n"
@@ -140,13 +132,9 @@ def test_a_checkout_that_cannot_be_written_is_one_sentence_before_anything_is_ma
 # --- the audit itself -------------------------------------------------------------------------------------------
 
 
-def test_every_part_of_the_audit_can_be_run_and_an_unknown_one_is_refused(capsys):
+def test_every_part_of_the_audit_can_be_run():
     for name in audit.PARTS:
-        part = importlib.import_module(f"tests.audit.{name}")
-        assert callable(part.run) and part.__doc__
-    with pytest.raises(SystemExit):
-        audit.main(["nonsense"])
-    assert f"expected a part among {', '.join(audit.PARTS)}, got nonsense" in capsys.readouterr().err
+        assert callable(importlib.import_module(f"tests.audit.{name}").run)
 
 
 @pytest.mark.parametrize(
