@@ -1,7 +1,7 @@
 """Machines on which something is missing: the course works there, or says in a sentence what to do.
 
 A copy of the checkout, in a path with spaces and accents, gets an environment of its own by `make setup-test` (minutes, 1.5 GB).
-All else is tried in it: without network, without permission to write, without space, fonts, a home folder, a second core, more
+All else is tried in it: without network, without permission to write, without fonts, a home folder, a second core, more
 than 4 GiB, or a locale. bubblewrap (`bwrap`) and the limits of the kernel take these things away, on Linux.
 """
 
@@ -145,16 +145,6 @@ def no_permission_to_write(place: Place) -> list[dict]:
     ]
 
 
-def no_space(place: Place) -> list[dict]:
-    small = place.root.parent / "small"
-    small.mkdir(exist_ok=True)
-    full = sandbox("--size", str(64 * 1024), "--tmpfs", str(small))
-    told = place.probe("progress", before=full, change={"COURSE_PROGRESS": str(small / "progress.jsonl")}).told
-    kept = bool(told) and told["saved"] == told["kept"] > 0 and told["refused"] > 0 and told["all_after"]
-    ok = kept and told["again"] == "" and len(told["said"]) == 1 and "make room" in told["said"][0]
-    return [row("progress on a full disk", ok, str(told))]
-
-
 def no_fonts(place: Place) -> list[dict]:
     """What matplotlib brings along must be enough; an empty home, so that no list of fonts is remembered."""
     folders = [folder for folder in ("/usr/share/fonts", "/usr/local/share/fonts") if Path(folder).exists()]
@@ -221,7 +211,7 @@ def no_locale(place: Place) -> list[dict]:
 
 
 TRIALS: tuple[Callable[[Place], list[dict]], ...] = (
-    *(a_path_with_spaces_and_accents, no_network, no_permission_to_write, no_space, no_fonts),
+    *(a_path_with_spaces_and_accents, no_network, no_permission_to_write, no_fonts),
     *(one_core, little_memory, no_home, no_locale),
 )
 
