@@ -11,40 +11,15 @@ from hypothesis import strategies as st
 from utils.data.babi import BabiError, Question, parse, read_babi, real_file, words
 from utils.data.story_tensors import MEMORY, UnknownWord, Vocabulary, as_tensors
 
-# Stories in the form of the published files: facts in any order, questions between statements, answers of several words.
-STORIES = {
-    1: "1 Tom went to the attic.\n2 Where is Tom? \tattic\t1",
-    3: "1 Tom went to the shed.\n2 Tom got the lamp there.\n3 Tom went back to the attic.\n"
-    "4 Where was the lamp before the attic? \tshed\t2 3 1",
-    8: "1 Tom took the lamp there.\n2 What is Tom carrying? \tlamp\t1\n3 Tom got the rope.\n"
-    "4 What is Tom carrying? \tlamp,rope\t1 3\n5 Tom discarded the lamp.\n6 Tom left the rope.\n"
-    "7 What is Tom carrying? \tnothing\t1 5 3 6",
-    15: "1 Owls are afraid of foxes.\n2 Ida is a owl.\n3 What is ida afraid of?\tfox\t2 1",
-    19: "1 The attic is west of the shed.\n2 The cellar is north of the attic.\n"
-    "3 How do you go from the shed to the cellar?\tw,n\t1 2",
-}  # fmt: skip
+STORY = "1 Tom took the lamp.\n2 Tom got the rope.\n3 What is Tom carrying? \tlamp,rope\t2 1\n4 Tom left the rope."
 
 
 # The format
 
 
-@pytest.mark.parametrize("task", STORIES)
-def test_stories_are_read_with_their_questions_answers_and_facts(task):
-    lines = STORIES[task].split("\n")
-    found = parse(STORIES[task])
-    asked = [line for line in lines if "\t" in line]
-    assert len(found) == len(asked)
-    for one, line in zip(found, asked, strict=True):
-        content, answer, support = line.split("\t")
-        assert one.question == content.split(" ", 1)[1].strip() and one.answer == answer
-        supporting = [lines[int(number) - 1] for number in support.split()]
-        assert [one.story[place] for place in one.facts] == [line.split(" ", 1)[1] for line in supporting]
-
-
 def test_line_ends_and_spaces_do_not_matter():
     for old, new in (("\n", "\r\n"), ("\n", "\r"), ("\n", "\n\n"), ("\n", " \n"), ("? \t", "?\t"), ("\t", " \t ")):
-        for task in (3, 8, 19):
-            assert parse(STORIES[task].replace(old, new) + "\n\n  \n") == parse(STORIES[task])
+        assert parse(STORY.replace(old, new) + "\n\n  \n") == parse(STORY)
 
 
 def test_words_keep_apostrophes_and_lose_marks_and_capitals():
@@ -89,8 +64,8 @@ def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
     path.write_bytes(b"1 A b.\n2 C \xff.\n")
     with pytest.raises(BabiError, match=re.escape(f"{path}:2: not a text file in UTF-8")):
         read_babi(path)
-    path.write_bytes(STORIES[8].replace("\n", "\r\n").encode("utf-8-sig"))
-    assert read_babi(path) == read_babi(str(path)) == parse(STORIES[8])
+    path.write_bytes(STORY.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert read_babi(path) == read_babi(str(path)) == parse(STORY)
 
 
 def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_path):
@@ -149,7 +124,7 @@ def test_whatever_is_written_in_the_format_is_read_back(entries):
         else:
             told.append((number, f"{sentence}."))
             lines.append(f"{number} {sentence}.")
-    assert parse("\n".join(lines)) == expected
+    assert parse("\n".join(lines + lines)) == expected + expected, "each story counts from 1"
 
 
 # Tensors

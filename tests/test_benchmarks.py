@@ -79,14 +79,3 @@ def test_the_quick_run_leaves_stored_results_alone_and_prints_both(tmp_path, mon
 def test_the_settings_of_the_quick_run_are_arguments_of_the_measurement():
     for benchmark in bench.BENCHMARKS.values():
         inspect.signature(benchmark.measure).bind(**benchmark.quick)
-
-
-def test_tables_are_written_again_without_measuring(tmp_path, regression):
-    bench.main(["regression"], tmp_path)
-    date = stored("regression", tmp_path).date
-    entry = read_entry(tmp_path / "regression.json")
-    store("regression", 7, tmp_path, **{name: entry[name] for name in ("lesson", "title", "rows", "seconds")})
-    bench.main(["--show", "regression"], tmp_path)
-    again = read_entry(tmp_path / "regression.json")
-    assert again["rows"][0] == ["ours", "7"] and again["seconds"] == entry["seconds"]
-    assert again["date"] == date and list(again)[-1] == "result"
