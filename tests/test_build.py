@@ -306,13 +306,8 @@ def built(tmp_path_factory) -> Shop:
     (folder / "utils" / "__init__.py").write_text('STATIC = "static"\n', encoding="utf-8")
     (folder / "utils" / "sums.py").write_text('"""Sums."""\nONE = 1\n', encoding="utf-8")
     (folder / "utils" / "static" / "view.js").write_text("1", encoding="utf-8")
-    code = (
-        ENGINE
-        + SOLVED
-        + "\n# %%\nif False:\n    from utils.sums import ONE\n"
-        + '\n# %% tags=["nbval-check-output"]\n3\n'
-    )
-    shop = shop_with(folder, code)
+    more = '\n# %%\nif False:\n    from utils.sums import ONE\n\n# %% tags=["nbval-check-output"]\n3\n'
+    shop = shop_with(folder, ENGINE + SOLVED + more)
     lines = []
     assert build("01_sums", shop=shop, say=lines.append)
     assert "never measured" in lines[0] and "measured" in lines[1] and "executed" in lines[2]
@@ -534,11 +529,8 @@ def code_cell(source: str, tags=(), data=None, text=None):
 
 def test_a_good_lesson_has_nothing_to_answer_for(tmp_path):
     cells = [code_cell("import torch")] + [code_cell("1", [lint.COMPARED], text="1") for _ in range(5)]
-    picture = {"image/png": "aa", "text/plain": "Two lines that cross."}
-    cells += [
-        nbformat.v4.new_markdown_cell("![two lines](a.png) see https://pytorch.org/tmp/x"),
-        code_cell("1", data=picture),
-    ]
+    cells.append(nbformat.v4.new_markdown_cell("![two lines](a.png) see https://pytorch.org/tmp/x"))
+    cells.append(code_cell("1", data={"image/png": "aa", "text/plain": "Two lines that cross."}))
     nbformat.write(notebook_of(*cells), tmp_path / "a.ipynb")
     assert lint.lint_lecture(tmp_path / "a.ipynb") == []
 

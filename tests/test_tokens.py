@@ -65,18 +65,14 @@ def test_splitting_loses_nothing_but_spaces_and_case(text, language):
 # Vocabulary
 
 
-def test_frequent_words_come_first_equals_by_alphabet_and_unknown_ones_are_listed_once():
+def test_frequent_words_come_first_and_tokens_end_at_the_end_without_padding_and_start():
     words = TokenVocabulary.of([("b", "a", "c"), ("c", "d")])
     assert words.words[4:] == ("c", "a", "b", "d")
     assert words.words[:4] == SPECIAL and words.numbers(["c", "x"]) == [4, UNKNOWN]
     assert words.unknown(["x", "c", "y", "x"]) == ["x", "y"]
-
-
-def test_tokens_end_at_the_end_and_leave_out_padding_and_start():
-    words = TokenVocabulary(["a", "b"])
-    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["a", "<unknown>", "b"]
-    with pytest.raises(ValueError, match="expected numbers from 0 to 5, got 6"):
-        words.tokens([6])
+    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["c", "<unknown>", "a"]
+    with pytest.raises(ValueError, match="expected numbers from 0 to 7, got 8"):
+        words.tokens([8])
 
 
 # Batches
