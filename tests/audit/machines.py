@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from utils.course import downloads
 from utils.course.places import ROOT
 from utils.course.timing import read_timings
 
-TOOLS = ("bwrap", "taskset", "git", "make")
+TOOLS = ("bwrap", "taskset", "prlimit", "git", "make")
 FOLDER_NAME = "mon cours é à"
 MEBIBYTES = 4096
 PATIENCE = 1200  # seconds for one trial: far more than needed
@@ -162,28 +162,10 @@ def one_core(place: Place) -> list[dict]:
 
 
 def little_memory(place: Place) -> list[dict]:
+    """A limit of each process."""
     heaviest = max(read_timings().items(), key=lambda item: item[1]["mebibytes"])[0]
-    with at_most(MEBIBYTES) as before:
-        tried = place.probe("lesson", heaviest[:2], before=before)
+    tried = place.probe("lesson", heaviest[:2], before=["prlimit", f"--data={MEBIBYTES * 2**20}"])
     return [lesson_row(f"lesson {heaviest[:2]}, the heaviest, with {MEBIBYTES} MiB", tried)]
-
-
-@contextlib.contextmanager
-def at_most(mebibytes: int) -> Iterator[list[str]]:
-    """What stands before a command that gets so much memory: a control group, or a limit of each process."""
-    group = Path("/sys/fs/cgroup") / f"course-audit-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "memory.max").write_text(str(mebibytes * 2**20), encoding="utf-8")
-    except OSError:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        yield ["prlimit", f"--data={mebibytes * 2**20}"]
-        return
-    try:
-        yield ["sh", "-c", f'echo $$ > {group / "cgroup.procs"} && exec "$@"', "sh"]
-    finally:
-        group.rmdir()
 
 
 def no_home(place: Place) -> list[dict]:
