@@ -14,23 +14,13 @@ from pathlib import Path
 import pytest
 
 from tests.audit import __main__ as audit
-from tests.audit import probe
 from utils.course import bootstrap, lab, places, progress
-from utils.course.build import HERE, lecture_of, read_lesson
 from utils.course.places import ROOT
 from utils.training import keep
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 # --- no locale --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", ['open("x")', 'open("x", "w")', 'Path("x").read_text()', 'Path("x").write_text("é")'])
-def test_make_lint_refuses_to_open_a_text_without_its_encoding(code):
-    command = [sys.executable, "-m", "ruff", "check", "--stdin-filename", str(ROOT / "utils/new.py"), "-"]
-    code = f"from pathlib import Path\n\nprint({code}, Path)\n"
-    done = subprocess.run(command, input=code, capture_output=True, text=True, encoding="utf-8", cwd=ROOT)
-    assert done.returncode == 1 and "without explicit `encoding`" in done.stdout, done.stdout + done.stderr
 
 
 def test_progress_is_kept_in_the_locale_c(tmp_path):
@@ -59,28 +49,21 @@ def test_a_path_that_the_machine_cannot_write_is_named_before_torch_fails_on_it(
 # --- no home ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("home", ["nowhere", "file/inside"])
-def test_without_a_home_folder_the_lab_gets_one_in_work(tmp_path, monkeypatch, home):
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("HOME", str(tmp_path / home))
-    assert not places.has_home()
-    assert lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
-    assert (tmp_path / ".home").is_dir()
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
-
-
-def test_a_user_that_the_machine_does_not_know_has_no_home_and_a_number_for_a_name(monkeypatch):
+def test_without_a_home_folder_the_lab_gets_one_in_work_and_an_unknown_user_a_number_for_a_name(tmp_path, monkeypatch):
     def unknown(*arguments):
         raise KeyError("getpwuid(): uid not found: 4242")
 
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
+    monkeypatch.setenv("HOME", f"{os.devnull}/nowhere")
+    assert not places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
+    assert (tmp_path / ".home").is_dir()
     monkeypatch.setattr(keep.getpass, "getuser", unknown)
     monkeypatch.setattr(Path, "home", homeless)
-    assert not places.has_home()
-    assert keep._user() == str(os.getuid())
+    assert not places.has_home() and keep._user() == str(os.getuid())
 
 
 # --- no space, no permission to write ---------------------------------------------------------------------------
@@ -140,13 +123,9 @@ def test_a_checkout_that_cannot_be_written_is_one_sentence_before_anything_is_ma
 # --- the audit itself -------------------------------------------------------------------------------------------
 
 
-def test_every_part_of_the_audit_can_be_run_and_an_unknown_one_is_refused(capsys):
+def test_every_part_of_the_audit_can_be_run():
     for name in audit.PARTS:
-        part = importlib.import_module(f"tests.audit.{name}")
-        assert callable(part.run) and part.__doc__
-    with pytest.raises(SystemExit):
-        audit.main(["nonsense"])
-    assert f"expected a part among {', '.join(audit.PARTS)}, got nonsense" in capsys.readouterr().err
+        assert callable(importlib.import_module(f"tests.audit.{name}").run)
 
 
 @pytest.mark.parametrize(
@@ -154,27 +133,13 @@ def test_every_part_of_the_audit_can_be_run_and_an_unknown_one_is_refused(capsys
     [
         ([{"what": "a thing", "ok": True, "said": "it works", "seconds": 3}], True),
         ([{"what": "a thing", "ok": True, "said": ""}, {"what": "another", "ok": False, "said": "it broke"}], False),
-        ([], False),
-        (ValueError("it broke off"), False),
         ([{"what": "a thing", "ok": 1, "said": "no truth value"}], False),
+        ([], False),
+        (None, False),  # it broke off
     ],
 )
-def test_a_part_is_fine_if_it_tried_something_and_all_of_it_is_ok(tmp_path, capsys, rows, fine):
-    def run():
-        if isinstance(rows, Exception):
-            raise rows
-        return rows
-
-    assert audit.audit("some", run, tmp_path) is fine
+def test_a_part_of_the_audit_is_fine_if_it_tried_something_and_all_of_it_is_ok(tmp_path, capsys, rows, fine):
+    assert audit.audit("some", lambda: rows, tmp_path) is fine
     stored = json.loads((tmp_path / "some.json").read_text(encoding="utf-8"))
     assert all(row["ok"] for row in stored["rows"]) is fine and stored["rows"]
     assert ("NOT" in capsys.readouterr().out) is not fine
-
-
-def test_the_number_of_threads_is_changed_in_the_one_line_that_sets_it():
-    for name in HERE.names():
-        assert HERE.source(name).read_text(encoding="utf-8").count("\ntorch.set_num_threads(1)\n") == 1, name
-    notebook = lecture_of(read_lesson(HERE.names()[0]))
-    probe.with_threads(notebook, 2)
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    assert "torch.set_num_threads(2)" in code and "torch.set_num_threads(1)" not in code

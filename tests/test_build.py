@@ -93,7 +93,7 @@ def test_the_lecture_is_solved_without_markers_and_the_student_form_has_a_stub_w
     )
 
 
-def test_methods_are_cut_one_by_one_with_their_indentation(tmp_path):
+def test_methods_and_assignments_are_cut_one_by_one(tmp_path):
     code = """
 # %%
 # Exercise 1.1 · sum · easy · 5 min
@@ -115,18 +115,6 @@ class Sum:
         return 3
 
 
-Sum = exercise("1.1").use(Sum)
-"""
-    cut = student_of(source_of(tmp_path, code)).cells[0].source
-    assert cut.count("        # YOUR CODE HERE\n        raise NotImplementedError()") == 2
-    assert "return 3" in cut and "2 * self.start" not in cut
-    ast.parse(cut)
-
-
-def test_assignments_are_opened(tmp_path):
-    code = """
-# %%
-# Exercise 1.1 · sum · easy · 5 min
 ### BEGIN SOLUTION
 # because
 first = (
@@ -136,26 +124,22 @@ first = (
 second: list[int] = [3]
 ### END SOLUTION
 
-answer = exercise("1.1").use((first, second))
+Sum = exercise("1.1").use(Sum)
 """
     cut = student_of(source_of(tmp_path, code)).cells[0].source
-    assert "first = ...  # YOUR CODE HERE\nsecond: list[int] = ...  # YOUR CODE HERE\n\nanswer" in cut
-    assert "because" not in cut
+    assert cut.count("        # YOUR CODE HERE\n        raise NotImplementedError()") == 2
+    assert "first = ...  # YOUR CODE HERE\nsecond: list[int] = ...  # YOUR CODE HERE\n\nSum" in cut
+    assert "return 3" in cut and "2 * self.start" not in cut and "because" not in cut
+    ast.parse(cut)
 
 
-def test_tagged_cells_appear_in_one_form_only(tmp_path):
-    code = '# %% tags=["lecture-only"]\n1\n\n# %% tags=["student-only"]\n2\n\n# %%\n3\n'
+def test_tagged_cells_appear_in_one_form_only_and_checks_are_collapsed_in_the_lecture(tmp_path):
+    code = '# %% tags=["lecture-only"]\n1\n\n# %% tags=["student-only"]\n2\n\n# %%\n3\n\n# %% tags=["checks"]\n4\n'
     source = source_of(tmp_path, code)
-    assert [cell.source for cell in lecture_of(source).cells] == ["1", "3"]
+    taught = lecture_of(source).cells
+    assert [cell.source for cell in taught] == ["1", "3", "4"]
+    assert [cell.metadata.get("jupyter") for cell in taught] == [None, None, {"source_hidden": True}]
     assert [cell.source for cell in student_of(source).cells] == ["2", "3"]
-
-
-def test_a_checks_cell_is_collapsed_in_the_lecture_and_absent_from_the_student_form(tmp_path):
-    code = '# %%\n1\n\n# %% tags=["checks"]\nassert 0.9 < score < 1\n'
-    source = source_of(tmp_path, code)
-    taught, checks = lecture_of(source).cells
-    assert checks.metadata["jupyter"] == {"source_hidden": True} and "jupyter" not in taught.metadata
-    assert [cell.source for cell in student_of(source).cells] == ["1"]
 
 
 def test_links_out_of_the_folder_go_up_once_more_in_the_student_form(tmp_path):
@@ -209,28 +193,22 @@ RIGHT = "    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"
         (cell_with("    return x\n    ### END SOLUTION\n"), 8, "without ### BEGIN SOLUTION"),
         (cell_with("    ### BEGIN SOLUTION\n" + RIGHT + "    ### END SOLUTION\n"), 8, "inside the solution that began at line 7"),
         (cell_with("    ## BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"), 7, "comment line of its own"),
+        ("# %% [markdown]\n# Text\n# ### BEGIN SOLUTION\n", 3, "belong into code cells"),
         (cell_with('    return """\n    ### BEGIN SOLUTION\n    """\n'), 8, "comment line of its own"),
         (cell_with("    y = x\n    ### BEGIN SOLUTION\n    return y\n    ### END SOLUTION\n"), 8, "whole body of `f`"),
         (cell_with("    ### BEGIN SOLUTION\n    ### END SOLUTION\n    return x\n"), 7, "no statement"),
-        (cell_with("### BEGIN SOLUTION\n    return x\n### END SOLUTION\n"), 7, "indented like the code"),
         ("# %%\n### BEGIN SOLUTION\nprint(1)\n### END SOLUTION\nexercise('1.1').use(1)\n", 3, "only assignments"),
         ("# %%\nclass A:\n    ### BEGIN SOLUTION\n    a = 1\n    ### END SOLUTION\nexercise('1.1').use(A)\n", 3, "not a part of a class"),
         ("# %%\nclass A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n\n    def g(self):\n        return 2\n        ### END SOLUTION\nexercise('1.1').use(A)\n", 7, "takes another one with it"),
-        ("# %%\n### BEGIN SOLUTION\na = 1\nb = (\n### END SOLUTION\n2)\nexercise('1.1').use(a)\n", 4, "ends inside a statement"),
-        ("# %% [markdown]\n# Text\n# ### BEGIN SOLUTION\n", 3, "belong into code cells"),
         (cell_with(RIGHT, call="f"), 7, "without exercise("),
         (cell_with("    return x\n"), 4, "nothing to cut"),
         (cell_with(RIGHT, header="# Exercise 1.1: sum"), 5, "expected `# Exercise 1.1 · title · level · N min`"),
         (cell_with(RIGHT, header="# Exercise 1.2 · sum · easy · 5 min"), 5, "the header says exercise 1.2"),
-        (cell_with(RIGHT, call="exercise(name).use(f)"), 11, "write the id out"),
         (cell_with(RIGHT) + "\n# %%\n# Exercise 1.1 · b · easy · 5 min\ndef f(x):\n" + RIGHT + 'exercise("1.1").use(f)\n', 19, "more than once (lines 11, 19)"),
         (cell_with(RIGHT).replace("1.1", "2.1"), 1, "does not belong to lesson 01"),
         ("# %% [markdown]\n# Text\n\n# %%\na = 1\nb = (\n", 6, "is not Python"),
         ('# %% tags=["nbval-check"]\n1\n', 1, "unknown tag nbval-check"),
-        ('# %% slideshow={"slide_type": "slides"}\n1\n', 1, "unknown slide type 'slides'"),
-        ('# %% editable=false\n1\n', 1, "not editable"),
         ('# %% tags=["lecture-only", "student-only"]\n1\n', 1, "cannot be both"),
-        ('# %% tags=["checks", "student-only"]\n1\n', 1, "cannot be both"),
         ('# %% [markdown] tags=["checks"]\n# Text\n', 1, "is for code cells"),
         (cell_with(RIGHT).replace("# %%\n", '# %% tags=["nbval-skip"]\n'), 4, "runs in both forms"),
         ("import os\n\n# %%\n1\n", 3, "every cell must start with its own mark"),
@@ -261,24 +239,10 @@ def run(folder: Path, code: str, **options):
     return execute(lecture_of(read_source(shop.source("01_sums"))), "01_sums", shop, **options)
 
 
-CALLBACK = """
-# %%
-import ipywidgets
-
-out = ipywidgets.Output()
-slider = ipywidgets.IntSlider()
-slider.observe(out.capture()(lambda change: 1 / 0), "value")
-slider.value = 3
-"""
-
-
 @pytest.mark.parametrize(
     ("code", "words", "limit"),
     [
         ("# %%\n1\n\n# %%\n1 / 0\n", "notebooks/src/01_sums.py, cell 2 failed with ZeroDivisionError", 60),
-        # nbclient answers an Output widget on the channel on which it waits for the cell's end, and so misses that end once in
-        # forty times, until its time is over; then it looks again. No lesson has such a widget.
-        (CALLBACK, "cell 1: a widget callback failed with ZeroDivisionError", 10),
         ("# %%\nimport os\nos._exit(1)\n", "cell 1 killed its kernel", 60),
         ("# %%\nimport time\ntime.sleep(60)\n", "cell 1 did not end within 2 s", 2),
     ],
@@ -289,7 +253,9 @@ def test_a_failing_cell_stops_the_build_with_its_place(tmp_path, code, words, li
     assert words in str(caught.value)
 
 
-def test_an_execution_saves_what_lasts_and_nothing_else(tmp_path):
+def test_an_execution_starts_from_nothing_and_saves_what_lasts(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", "mine")
+    monkeypatch.setenv("COURSE_ROOT", str(ROOT))
     code = """
 # %%
 import os
@@ -308,6 +274,12 @@ print("a")
 print("b", file=sys.stderr)
 print("c")
 block = bytearray(200 * 2**20)
+sys.path.append(os.environ["COURSE_ROOT"])
+from utils.course.live import show_live
+
+show_live("trained in 21 s")
+print([os.path.exists(os.environ[name]) for name in ("COURSE_CACHE", "COURSE_PROGRESS")])
+print(os.environ["COURSE_PROGRESS"] == "mine")
 [os.environ["OMP_NUM_THREADS"], os.environ["PYTHONHASHSEED"], os.path.basename(os.getcwd())]
 """
     result = run(tmp_path, code)
@@ -315,32 +287,12 @@ block = bytearray(200 * 2**20)
     assert "widgets" not in result.notebook.metadata
     kinds = [(output.output_type, output.get("name")) for output in cell.outputs]
     assert kinds == [("stream", "stdout"), ("stream", "stderr"), ("display_data", None), ("execute_result", None)]
-    assert cell.outputs[0].text == "<object object at 0x...>\na\nc\n"
+    assert cell.outputs[0].text == "<object object at 0x...>\na\nc\n[False, False]\nFalse\n"
     assert cell.outputs[1].text.startswith("<cell>:9: UserWarning: careful")
     assert cell.outputs[2].data == {"text/html": "<b>3</b>", "text/plain": "three"}
     assert cell.outputs[3].data["text/plain"] == "['1', '0', 'notebooks']"
     assert 0 < result.seconds < 60
     assert 220 < result.mebibytes < 500
-
-
-def test_a_kernel_has_an_empty_cache_no_progress_and_no_live_outputs(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_PROGRESS", "mine")
-    monkeypatch.setenv("COURSE_ROOT", str(ROOT))
-    code = """
-# %%
-import os
-import sys
-
-sys.path.append(os.environ["COURSE_ROOT"])
-from utils.course.live import show_live
-
-show_live("trained in 21 s")
-print([os.path.exists(os.environ[name]) for name in ("COURSE_CACHE", "COURSE_PROGRESS")])
-print(os.environ["COURSE_PROGRESS"] == "mine")
-"""
-    (cell,) = run(tmp_path, code).notebook.cells
-    (output,) = cell.outputs
-    assert output.text == "[False, False]\nFalse\n"
 
 
 # --- building ---------------------------------------------------------------------------------------------------
@@ -354,13 +306,8 @@ def built(tmp_path_factory) -> Shop:
     (folder / "utils" / "__init__.py").write_text('STATIC = "static"\n', encoding="utf-8")
     (folder / "utils" / "sums.py").write_text('"""Sums."""\nONE = 1\n', encoding="utf-8")
     (folder / "utils" / "static" / "view.js").write_text("1", encoding="utf-8")
-    code = (
-        ENGINE
-        + SOLVED
-        + "\n# %%\nif False:\n    from utils.sums import ONE\n"
-        + '\n# %% tags=["nbval-check-output"]\n3\n'
-    )
-    shop = shop_with(folder, code)
+    more = '\n# %%\nif False:\n    from utils.sums import ONE\n\n# %% tags=["nbval-check-output"]\n3\n'
+    shop = shop_with(folder, ENGINE + SOLVED + more)
     lines = []
     assert build("01_sums", shop=shop, say=lines.append)
     assert "never measured" in lines[0] and "measured" in lines[1] and "executed" in lines[2]
@@ -374,18 +321,15 @@ def copy_of(shop: Shop, folder: Path) -> Shop:
     return Shop(folder / "copy")
 
 
-def test_an_unchanged_lesson_is_not_executed_again(built, monkeypatch):
-    monkeypatch.setattr(building, "execute", lambda *_: pytest.fail("executed"))
-    before = built.lecture("01_sums").stat().st_mtime_ns
-    assert not build("01_sums", shop=built, say=lambda _: None)
-    assert built.lecture("01_sums").stat().st_mtime_ns == before
-
-
-def test_a_forced_execution_gives_the_same_bytes(built, tmp_path):
+def test_a_lesson_is_executed_again_only_if_forced_and_gives_the_same_bytes(built, tmp_path, monkeypatch):
     shop = copy_of(built, tmp_path)
     before = {path: path.read_bytes() for path in (shop.lecture("01_sums"), shop.student("01_sums"))}
     assert build("01_sums", force=True, shop=shop, say=lambda _: None)
     assert {path: path.read_bytes() for path in before} == before
+    monkeypatch.setattr(building, "execute", lambda *_: pytest.fail("executed"))
+    written = shop.lecture("01_sums").stat().st_mtime_ns
+    assert not build("01_sums", shop=shop, say=lambda _: None)
+    assert shop.lecture("01_sums").stat().st_mtime_ns == written
 
 
 def _edit_definitions(shop, text="# new"):
@@ -427,13 +371,22 @@ def test_a_comment_counts_in_definitions_which_a_lesson_may_show_but_not_in_the_
     assert len(keys) == 2
 
 
-def test_the_data_files_that_a_lesson_names_count(tmp_path):
-    header = '# ---\n# jupyter:\n#   course:\n#     reads: ["data/facts.txt"]\n# ---\n\n'
-    shop = shop_with(tmp_path, header + "# %%\n1\n")
-    (tmp_path / "data").mkdir()
+@pytest.mark.parametrize(
+    ("code", "file"),
+    [
+        ('# ---\n# jupyter:\n#   course:\n#     reads: ["data/facts.txt"]\n# ---\n\n# %%\n1\n', "data/facts.txt"),
+        (
+            '# %%\nfrom utils.course.results import stored\nstored("speeds")\n',
+            "tests/benchmarks/results/speeds.json",
+        ),
+    ],
+)
+def test_the_data_and_stored_results_that_a_lesson_names_count(tmp_path, code, file):
+    shop = shop_with(tmp_path, code)
+    (tmp_path / file).parent.mkdir(parents=True)
     keys = set()
-    for facts in ("one", "two"):
-        (tmp_path / "data" / "facts.txt").write_text(facts, encoding="utf-8")
+    for facts in ("1", "2"):
+        (tmp_path / file).write_text(facts, encoding="utf-8")
         keys.add(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
     assert len(keys) == 2
 
@@ -481,24 +434,16 @@ def test_lessons_are_found_by_number_name_and_path_and_an_unknown_one_is_a_sente
     assert "no lesson 99_nothing: expected notebooks/src/99_nothing.py; lessons are: 00" in capsys.readouterr().err
 
 
-# --- the card and the timing file -------------------------------------------------------------------------------
+# --- the card -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("seconds", "mebibytes", "words"),
-    [(2, 90, "5 s and 0.1 GiB"), (16.4, 614, "15 s and 0.6 GiB"), (88, 1023, "90 s and 1.0 GiB"), (200, 4000, "3 min and 3.9 GiB")],
-)  # fmt: skip
-def test_costs_are_rounded_in_words(seconds, mebibytes, words):
-    entry = {"seconds": seconds, "mebibytes": mebibytes, "machine": "2 cores, Python 3.11, torch 2.13"}
-    assert timing.in_words(entry) == f"about {words} on two CPU cores"
-
-
-def test_a_card_says_what_the_lesson_is_and_what_it_costs():
-    lesson, entry = LESSONS[1], {"seconds": 14, "mebibytes": 614, "machine": "2 cores, Python 3.11, torch 2.13"}
+def test_a_card_says_what_the_lesson_is_and_what_it_costs_in_rounded_words():
+    lesson, entry = LESSONS[1], {"seconds": 16.4, "mebibytes": 614, "machine": "2 cores, Python 3.11, torch 2.13"}
     bundle = Card(lesson, entry)._repr_mimebundle_()
     for text in (bundle["text/plain"], bundle["text/html"]):
         for part in (lesson.number, lesson.title, lesson.question, lesson.builds, "about 15 s and 0.6 GiB"):
             assert part in text
+    assert "about 3 min and 3.9 GiB" in timing.in_words({**entry, "seconds": 200, "mebibytes": 4000})
     assert "not measured yet" in repr(Card(lesson, None))
 
 
@@ -507,16 +452,15 @@ def test_a_card_says_what_the_lesson_is_and_what_it_costs():
 SETTINGS = """
 import os
 assert os.environ["MPLBACKEND"].startswith("module:") and os.environ["COURSE_LIVE"] == "no"
-assert os.path.basename(os.getcwd()) == "notebooks"
+assert os.path.basename(os.getcwd()) in ("notebooks", "exercises")
 assert not os.path.exists(os.environ["COURSE_PROGRESS"])
 os.makedirs(os.path.dirname(os.environ["COURSE_PROGRESS"]), exist_ok=True)
 open(os.environ["COURSE_PROGRESS"], "w").close()
 """
 NBVAL = {  # notebook: (code, saved output of a compared cell) of its cells
     "notebooks/01_first": [(SETTINGS, None), ("print(object())", "<object object at 0x...>\n"), ("print(4)", "3\n")],
-    "notebooks/02_second": [(SETTINGS, None)],
     "notebooks/exercises/01_states": [
-        ('print("Exercise 1.1 · sum: not attempted yet\\nmore")', None),
+        (SETTINGS + 'print("Exercise 1.1 · sum: not attempted yet\\nmore")', None),
         ('print("Exercise 1.1 · sum: passed")', None),
         ('print("Exercise 1.10 · sum: not attempted yet")', None),
     ],
@@ -559,8 +503,7 @@ def test_nbval_compares_tagged_cells_and_student_notebooks_must_be_untouched(tmp
         "notebooks.01_first.ipynb Cell 0": "passed",
         "notebooks.01_first.ipynb Cell 1": "passed",  # an address beside a compared one
         "notebooks.01_first.ipynb Cell 2": "Cell outputs differ",
-        "notebooks.02_second.ipynb Cell 0": "passed",  # no progress of another notebook
-        "notebooks.exercises.01_states.ipynb Cell 0": "passed",
+        "notebooks.exercises.01_states.ipynb Cell 0": "passed",  # no progress of another notebook
         "notebooks.exercises.01_states.ipynb Cell 1": "expected 'not attempted yet', got: Exercise 1.1 · sum: passed",
         "notebooks.exercises.01_states.ipynb Cell 2": "exercise 1.1 showed no result",
     }.items():
@@ -586,11 +529,8 @@ def code_cell(source: str, tags=(), data=None, text=None):
 
 def test_a_good_lesson_has_nothing_to_answer_for(tmp_path):
     cells = [code_cell("import torch")] + [code_cell("1", [lint.COMPARED], text="1") for _ in range(5)]
-    picture = {"image/png": "aa", "text/plain": "Two lines that cross."}
-    cells += [
-        nbformat.v4.new_markdown_cell("![two lines](a.png) see https://pytorch.org/tmp/x"),
-        code_cell("1", data=picture),
-    ]
+    cells.append(nbformat.v4.new_markdown_cell("![two lines](a.png) see https://pytorch.org/tmp/x"))
+    cells.append(code_cell("1", data={"image/png": "aa", "text/plain": "Two lines that cross."}))
     nbformat.write(notebook_of(*cells), tmp_path / "a.ipynb")
     assert lint.lint_lecture(tmp_path / "a.ipynb") == []
 
@@ -602,18 +542,14 @@ def test_a_good_lesson_has_nothing_to_answer_for(tmp_path):
         (lint.too_little_compared, code_cell("1", [lint.COMPARED], text="1"), "1 cells have compared outputs"),
         (lint.too_little_compared, code_cell("1", [lint.COMPARED]), "no text output"),
         (lint.machine_paths, code_cell("1", text="in /home/ada/course/x.py"), "/home/ada/course/x.py"),
-        (lint.machine_paths, nbformat.v4.new_markdown_cell("look into `/tmp/x`"), "/tmp/x"),
         (lint.images_without_words, nbformat.v4.new_markdown_cell("![](a.png)"), "an image has no alt text"),
-        (lint.images_without_words, nbformat.v4.new_markdown_cell('<img src="a.png">'), "<img> has no alt text"),
         (lint.images_without_words, code_cell("1", data={"text/html": '<img alt="" src="a">'}), "<img> has no alt text"),
         (lint.images_without_words, code_cell("1", data={"image/png": "aa", "text/plain": "<Figure size 1x1>"}), "no alt"),
         (lint.imports_not_in_one_cell, code_cell("x = 1"), "found 0"),
-        (lint.imports_not_in_one_cell, code_cell("def f():\n    import os"), None),
     ],
 )  # fmt: skip
 def test_each_rule_finds_its_fault(rule, cell, words):
-    found = rule(notebook_of(cell))
-    assert (found == []) if words is None else any(words in sentence for sentence in found)
+    assert any(words in sentence for sentence in rule(notebook_of(cell)))
 
 
 def test_error_outputs_and_large_files_are_found(tmp_path):

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from functools import cache
 
 import pytest
 import yaml
@@ -36,49 +35,28 @@ def python_files(*folders):
     return files
 
 
-@cache
-def imported_modules(file):
+def imported_distributions(files):
+    """Names on the package index of everything that these files import from outside."""
     modules = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         if isinstance(node, ast.Import):
             modules |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             modules.add(node.module.partition(".")[0])
-    return modules
-
-
-def imported_distributions(files):
-    """Names on the package index of everything that these files import from outside."""
-    modules = set().union(*map(imported_modules, files))
     outside = modules - OWN - set(sys.stdlib_module_names)
     known = importlib.metadata.packages_distributions()
     return {normal(known[module][0]) for module in outside}
 
 
-def test_what_the_course_imports_is_declared():
-    declared = {normal(requirement.name) for requirement in RUNTIME}
+BUILD_ONLY = {"assignment", "build", "lint", "slides", "source"}  # run where tests run, never by a student
+
+
+def test_what_is_imported_is_declared_where_it_is_needed_and_nothing_else_is():
+    runtime, testing = ({normal(requirement.name) for requirement in part} for part in (RUNTIME, TESTING))
     at_run_time = [file for file in python_files("utils", "notebooks/src") if file.stem not in BUILD_ONLY]
-    assert imported_distributions(at_run_time) <= declared
-
-
-# Modules that make notebooks and decks: a maintainer's, so their packages come with the test environment.
-BUILD_ONLY = {"assignment", "build", "lint", "slides", "source"}
-
-
-def test_what_tests_and_builds_import_is_declared():
-    declared = {normal(requirement.name) for requirement in RUNTIME + TESTING}
-    assert imported_distributions(python_files("utils", "notebooks/src", "tests") + [ROOT / "conftest.py"]) <= declared
-
-
-def test_what_is_declared_is_imported_or_a_named_tool():
+    assert imported_distributions(at_run_time) <= runtime
     imported = imported_distributions(python_files("utils", "notebooks/src", "tests") + [ROOT / "conftest.py"])
-    declared = {normal(requirement.name) for requirement in RUNTIME + TESTING}
-    assert declared - imported - TOOLS == set()
-    assert declared >= TOOLS
-
-
-def test_nothing_is_declared_for_tests_that_the_course_needs_already():
-    assert not {normal(r.name) for r in RUNTIME} & {normal(r.name) for r in TESTING}
+    assert imported | TOOLS == runtime | testing and not runtime & testing
 
 
 def test_conda_and_pip_ask_for_the_same_things():
@@ -101,15 +79,12 @@ def test_the_workflow_runs_the_readmes_test_command_on_every_supported_python():
     assert re.search(r"^make test\b", README.read_text(encoding="utf-8"), re.M)
 
 
-@pytest.mark.parametrize("document", [README, LECTURERS], ids=lambda path: path.name)
-def test_tables_in_documents_say_what_was_measured(document):
-    assert filled_in(document.read_text(encoding="utf-8")) == document.read_text(encoding="utf-8"), "run `make results`"
-
-
-def test_a_document_with_an_unknown_or_open_block_is_refused():
-    for text in ("no block", "<!-- begin: nonsense -->\n<!-- end: nonsense -->", "<!-- begin: lessons -->\n"):
-        with pytest.raises(ValueError):
-            filled_in(text)
+def test_tables_and_claims_in_documents_say_what_was_measured():
+    for document in (README, LECTURERS):
+        text = document.read_text(encoding="utf-8")
+        assert filled_in(text) == text, "run `make results`"
+    with pytest.raises(ValueError):
+        filled_in("<!-- begin: nonsense -->\n<!-- end: nonsense -->")
 
 
 def test_every_link_in_the_documents_leads_somewhere():

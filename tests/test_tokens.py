@@ -44,7 +44,6 @@ def test_joining_undoes_splitting_on_the_corpus(language):
         ("french", "Aujourd’hui, c’est l’été !", "aujourd'hui , c' est l' été !"),
         ("french", "Qu'est-ce qu’elle a dit ?", "qu' est-ce qu' elle a dit ?"),
         ("french", "e\u0301te\u0301", "été"),  # accents that came as characters of their own
-        ("french", "« Oui », dit-il…", "« oui » , dit-il …"),
         ("english", "I don’t know: the king's well-known.", "i don't know : the king's well-known ."),
         ("english", 'He said "1,000.5" (or more)', 'he said " 1,000.5 " ( or more )'),
         ("english", "", ""),
@@ -66,25 +65,14 @@ def test_splitting_loses_nothing_but_spaces_and_case(text, language):
 # Vocabulary
 
 
-def test_frequent_words_come_first_and_equals_by_alphabet():
+def test_frequent_words_come_first_and_tokens_end_at_the_end_without_padding_and_start():
     words = TokenVocabulary.of([("b", "a", "c"), ("c", "d")])
     assert words.words[4:] == ("c", "a", "b", "d")
     assert words.words[:4] == SPECIAL and words.numbers(["c", "x"]) == [4, UNKNOWN]
-
-
-def test_tokens_end_at_the_end_and_leave_out_padding_and_start():
-    words = TokenVocabulary(["a", "b"])
-    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["a", "<unknown>", "b"]
-    with pytest.raises(ValueError, match="expected numbers from 0 to 5, got 6"):
-        words.tokens([6])
-
-
-def test_unknown_words_are_listed_once_in_order():
-    english, _ = vocabularies()
-    sentence = split("The zebra sees the yeti and the zebra", "english")
-    assert english.unknown(sentence) == ["zebra", "yeti"]
-    assert english.numbers(sentence).count(UNKNOWN) == 3
-    assert english.unknown(["the", "dog"]) == []
+    assert words.unknown(["x", "c", "y", "x"]) == ["x", "y"]
+    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["c", "<unknown>", "a"]
+    with pytest.raises(ValueError, match="expected numbers from 0 to 7, got 8"):
+        words.tokens([8])
 
 
 # Batches
@@ -103,41 +91,26 @@ def test_a_batch_holds_the_pairs_with_start_end_and_masks():
     assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
 
 
-@pytest.mark.parametrize("size", [1, 64, 5000])
-def test_every_pair_is_in_exactly_one_batch(size):
+def test_every_pair_is_in_one_batch_and_target_out_is_target_in_one_step_on():
     english, french = vocabularies()
     pairs = small().train[:1001]
-    made = batches(pairs, english, french, size, torch.Generator().manual_seed(0))
-    assert len(made) == -(-len(pairs) // size)
-    found = [
-        (tuple(english.tokens(source)), tuple(french.tokens(target)))
-        for batch in made
-        for source, target in zip(batch.source, batch.target_out, strict=True)
-    ]
-    assert sorted(found) == sorted((pair.english, pair.french) for pair in pairs)
-
-
-def test_padding_and_mask_say_the_same_and_target_out_is_target_in_one_step_on():
-    english, french = vocabularies()
-    for batch in batches(small().train, english, french, 64, torch.Generator().manual_seed(1)):
+    made = batches(pairs, english, french, 64, torch.Generator().manual_seed(1))
+    found = []
+    for batch in made:
         assert torch.equal(batch.source_mask, batch.source != PAD)
         assert torch.equal(batch.target_mask, batch.target_in != PAD)
         assert torch.equal(batch.target_mask, batch.target_out != PAD)
         assert (batch.target_in[:, 0] == START).all()
-        assert torch.equal(
-            batch.target_in[:, 1:], batch.target_out[:, :-1].masked_fill(batch.target_out[:, :-1] == END, PAD)
-        )
+        before_end = batch.target_out[:, :-1]
+        assert torch.equal(batch.target_in[:, 1:], before_end.masked_fill(before_end == END, PAD))
         for numbers, mask in ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask)):
             assert torch.equal((numbers == END).sum(1), torch.ones(len(numbers), dtype=torch.long))
             assert (numbers.gather(1, mask.sum(1, keepdim=True) - 1) == END).all()
-
-
-def test_pairs_of_like_length_share_a_batch():
-    """Hardly any of the source is padding; in the order of the corpus more than a third would be."""
-    english, french = vocabularies()
-    pairs = small().train
-    made = batches(pairs, english, french, 64, torch.Generator().manual_seed(2))
-    padding = 1 - sum(int(one.source_mask.sum()) for one in made) / sum(one.source_mask.numel() for one in made)
+        for source, target in zip(batch.source, batch.target_out, strict=True):
+            found.append((tuple(english.tokens(source)), tuple(french.tokens(target))))
+    assert len(made) == 16 and sorted(found) == sorted((pair.english, pair.french) for pair in pairs)
+    # Pairs of like length share a batch: in the order of the corpus more than a third would be padding.
+    padding = 1 - sum(int(batch.source_mask.sum()) for batch in made) / sum(batch.source.numel() for batch in made)
     unsorted = as_batch(pairs[:64], english, french).source_mask
     assert padding < 0.05 < 0.3 < 1 - unsorted.float().mean()
 
@@ -153,13 +126,6 @@ def test_pairs_are_read_with_further_columns_blank_lines_and_windows_line_ends()
     ]
 
 
-def test_a_folder_is_read_in_the_order_of_its_files(tmp_path):
-    (tmp_path / "b.txt").write_text("two\tdeux\n", encoding="utf-8")
-    (tmp_path / "a.tsv").write_text("one\tun\n", encoding="utf-8")
-    (tmp_path / "about.md").write_text("no pairs", encoding="utf-8")
-    assert [pair.english for pair in read_pairs(tmp_path)] == [("one",), ("two",)]
-
-
 def test_long_pairs_can_be_left_out():
     text = "a b c\tun deux\na\tun deux trois\na\tun\n"
     assert len(parse_pairs(text, longest=2)) == 1
@@ -173,9 +139,7 @@ def test_long_pairs_can_be_left_out():
     [
         ("go\tva\nstop\n", r"text:2: expected `english<TAB>french`, got no tab in 'stop'; separate"),
         ("go\tva\n\tva\n", r"text:2: expected `english<TAB>french`, got nothing for english in '\\tva'; fill it in"),
-        ("\n\ngo\t \n", r"text:3: expected `english<TAB>french`, got nothing for french"),
         ("", r"text: expected lines `english<TAB>french`, got an empty text"),
-        ("x" * 500, r"text:1: .*got no tab in 'x{97}\.\.\.'"),
     ],
 )
 def test_a_line_that_is_no_pair_is_named(text, message):
@@ -183,11 +147,14 @@ def test_a_line_that_is_no_pair_is_named(text, message):
         parse_pairs(text)
 
 
-def test_files_that_cannot_be_read_are_explained(tmp_path):
+def test_a_folder_is_read_in_the_order_of_its_files_and_what_cannot_be_read_is_explained(tmp_path):
     with pytest.raises(TranslationError, match=r"none\.tsv: expected a file of pairs, but there is none"):
         read_pairs(tmp_path / "none.tsv")
     with pytest.raises(TranslationError, match=r"expected files ending in \.tsv or \.txt, got none"):
         read_pairs(tmp_path)
+    for name, pair in {"b.txt": "two\tdeux", "a.tsv": "one\tun", "about.md": "no pairs"}.items():
+        (tmp_path / name).write_text(pair, encoding="utf-8")
+    assert [pair.english for pair in read_pairs(tmp_path)] == [("one",), ("two",)]
     (tmp_path / "latin.txt").write_bytes("go\tva\nsummer\tété\n".encode("latin-1"))
     with pytest.raises(TranslationError, match=r"latin\.txt:2: expected text in UTF-8, got .*; save it as UTF-8"):
         read_pairs(tmp_path / "latin.txt")

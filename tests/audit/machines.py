@@ -1,7 +1,7 @@
 """Machines on which something is missing: the course works there, or says in a sentence what to do.
 
 A copy of the checkout, in a path with spaces and accents, gets an environment of its own by `make setup-test` (minutes, 1.5 GB).
-All else is tried in it: without network, without permission to write, without space, fonts, a home folder, a second core, more
+All else is tried in it: without network, without permission to write, without fonts, a home folder, a second core, more
 than 4 GiB, or a locale. bubblewrap (`bwrap`) and the limits of the kernel take these things away, on Linux.
 """
 
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from utils.course import downloads
 from utils.course.places import ROOT
 from utils.course.timing import read_timings
 
-TOOLS = ("bwrap", "taskset", "git", "make")
+TOOLS = ("bwrap", "taskset", "prlimit", "git", "make")
 FOLDER_NAME = "mon cours é à"
 MEBIBYTES = 4096
 PATIENCE = 1200  # seconds for one trial: far more than needed
@@ -145,16 +145,6 @@ def no_permission_to_write(place: Place) -> list[dict]:
     ]
 
 
-def no_space(place: Place) -> list[dict]:
-    small = place.root.parent / "small"
-    small.mkdir(exist_ok=True)
-    full = sandbox("--size", str(64 * 1024), "--tmpfs", str(small))
-    told = place.probe("progress", before=full, change={"COURSE_PROGRESS": str(small / "progress.jsonl")}).told
-    kept = bool(told) and told["saved"] == told["kept"] > 0 and told["refused"] > 0 and told["all_after"]
-    ok = kept and told["again"] == "" and len(told["said"]) == 1 and "make room" in told["said"][0]
-    return [row("progress on a full disk", ok, str(told))]
-
-
 def no_fonts(place: Place) -> list[dict]:
     """What matplotlib brings along must be enough; an empty home, so that no list of fonts is remembered."""
     folders = [folder for folder in ("/usr/share/fonts", "/usr/local/share/fonts") if Path(folder).exists()]
@@ -172,28 +162,10 @@ def one_core(place: Place) -> list[dict]:
 
 
 def little_memory(place: Place) -> list[dict]:
+    """A limit of each process."""
     heaviest = max(read_timings().items(), key=lambda item: item[1]["mebibytes"])[0]
-    with at_most(MEBIBYTES) as before:
-        tried = place.probe("lesson", heaviest[:2], before=before)
+    tried = place.probe("lesson", heaviest[:2], before=["prlimit", f"--data={MEBIBYTES * 2**20}"])
     return [lesson_row(f"lesson {heaviest[:2]}, the heaviest, with {MEBIBYTES} MiB", tried)]
-
-
-@contextlib.contextmanager
-def at_most(mebibytes: int) -> Iterator[list[str]]:
-    """What stands before a command that gets so much memory: a control group, or a limit of each process."""
-    group = Path("/sys/fs/cgroup") / f"course-audit-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "memory.max").write_text(str(mebibytes * 2**20), encoding="utf-8")
-    except OSError:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        yield ["prlimit", f"--data={mebibytes * 2**20}"]
-        return
-    try:
-        yield ["sh", "-c", f'echo $$ > {group / "cgroup.procs"} && exec "$@"', "sh"]
-    finally:
-        group.rmdir()
 
 
 def no_home(place: Place) -> list[dict]:
@@ -221,7 +193,7 @@ def no_locale(place: Place) -> list[dict]:
 
 
 TRIALS: tuple[Callable[[Place], list[dict]], ...] = (
-    *(a_path_with_spaces_and_accents, no_network, no_permission_to_write, no_space, no_fonts),
+    *(a_path_with_spaces_and_accents, no_network, no_permission_to_write, no_fonts),
     *(one_core, little_memory, no_home, no_locale),
 )
 

@@ -1,4 +1,4 @@
-"""What is tried on a broken machine, in a process of its own: `python -m tests.audit.probe lesson 01`, `... lab`, `... progress`.
+"""What is tried on a broken machine, in a process of its own: `python -m tests.audit.probe lesson 01`, `... lab`.
 
 The last line that it prints is JSON.
 """
@@ -104,9 +104,8 @@ def lab(port: str = "18970") -> dict:
             answered = _answers(port, server)
             kernel = answered and _start_kernel(port)
         finally:
-            with contextlib.suppress(
-                ProcessLookupError
-            ):  # as an interrupt from a terminal: it reaches all that was started
+            # As an interrupt from a terminal: it reaches all that was started.
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGTERM)
             server.wait(PATIENCE)
         log.seek(0)
@@ -147,34 +146,6 @@ def _start_kernel(port: str) -> bool:
     return True
 
 
-# --- progress ---------------------------------------------------------------------------------------------------
-
-
-def progress() -> dict:
-    """Save progress until the disk is full, then make room: what was said, and what is left of what was saved."""
-    from utils.course import progress as journal
-
-    filler = places.progress_file().with_name("filler")
-    saved, troubles = [], []
-    for number in range(400):
-        if number == 5:
-            _fill(filler)
-        trouble = journal.record_check(f"1.{number}", "passed")
-        (troubles if trouble else saved).append(trouble or f"1.{number}")
-    kept = [name for name in saved if journal.read().exercise(name).status == "passed"]
-    filler.unlink()
-    again, after = journal.record_check("2.1", "passed"), journal.read()
-    all_after = all(after.exercise(name).status == "passed" for name in [*saved, "2.1"])
-    counts = {"saved": len(saved), "kept": len(kept), "refused": len(troubles)}
-    return {**counts, "said": sorted(set(troubles)), "again": again, "all_after": all_after}
-
-
-def _fill(filler: Path) -> None:
-    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"x" * 512):
-            continue
-
-
 if __name__ == "__main__":
     what, *arguments = sys.argv[1:]
-    print(json.dumps({"lesson": lesson, "answers": answers, "lab": lab, "progress": progress}[what](*arguments)))
+    print(json.dumps({"lesson": lesson, "answers": answers, "lab": lab}[what](*arguments)))
