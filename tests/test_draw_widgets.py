@@ -335,59 +335,58 @@ def fails_second(function):
     return call
 
 
-# A widget over `fails_second`, what moves it to somewhere new, and from there to somewhere else.
+# A widget over a function that breaks at its second call, and what leads it to places 1 and 2.
 FAILING = {
     "explore": (
         lambda: draw.explore(fails_second(bars_at), "Bars.", temperature=(0.1, 5.0, 0.1, 1.0)),
-        *(lambda widget, value=value: widget.set(temperature=value) for value in (2.0, 3.0)),
+        lambda widget, place: widget.set(temperature=place + 1.0),
     ),
     "plane": (
         lambda: draw.plane(fails_second(respond), KEYS, VALUES),
-        *(lambda widget, x=x: setattr(widget, "query", [x, 0.0]) for x in (-1.0, 1.0)),
+        lambda widget, place: setattr(widget, "query", [-place, 0.0]),
     ),
     "stepper": (
         lambda: draw.stepper(fails_second(lambda index: bars_at(index + 1.0)), 3, "Bars."),
-        *(lambda widget, index=index: setattr(widget, "index", index) for index in (1, 2)),
+        lambda widget, place: setattr(widget, "index", place),
     ),
     "beam tree": (
         lambda: draw.beam_tree(fails_second(test_draw_beam_tree.respond), test_draw_beam_tree.SENTENCES),
-        *(lambda widget, width=width: setattr(widget, "width", width) for width in (2, 1)),
+        lambda widget, place: setattr(widget, "width", place),
     ),
     "mask": (
         lambda: draw.mask_board(TOKENS, fails_second(test_draw_mask_board.layer(3))),
-        *(lambda widget, may=may: setattr(widget, "mask", [[True, True, may]] * 3) for may in (False, True)),
+        lambda widget, place: setattr(widget, "mask", [[True, True, place == 2]] * 3),
     ),
     "removal": (
         lambda: draw.removal_board(
             fails_second(test_draw_removal_board.respond), 3, 2, effect=np.zeros((3, 2)), chance=0
         ),
-        *(lambda widget, on=on: setattr(widget, "on", [[on, True]] * 3) for on in (False, True)),
+        lambda widget, place: setattr(widget, "on", [[place == 2, True]] * 3),
     ),
     "fill in": (
         lambda: draw.fill_in(fails_second(test_draw_fill_in.respond), "return [MASK]"),
-        *(lambda widget, text=text: widget.ask(text) for text in ("a [MASK]", "new [MASK]")),
+        lambda widget, place: widget.ask("a " * place + "[MASK]"),
     ),
     "translate": (
         lambda: draw.translate_watch(fails_second(test_draw_translate_watch.respond), "the cat"),
-        *(lambda widget, text=text: widget.translate(text) for text in ("cat", "the")),
+        lambda widget, place: widget.translate("cat " * place),
     ),
     "next word": (
         lambda: draw.next_word(fails_second(test_draw_next_word.respond), test_draw_next_word.PIECES, "the cat"),
-        lambda widget: widget.write(),
-        lambda widget: widget.begin("a"),
+        lambda widget, place: widget.begin("a " * place),
     ),
 }
 
 
 @pytest.mark.parametrize("name", FAILING)
 def test_a_failure_is_shown_and_raised_and_the_last_picture_stays(name):
-    make, to_somewhere_new, elsewhere = FAILING[name]
+    make, go = FAILING[name]
     widget = make()
     stage, before = getattr(widget, "_stage", widget), widget.static()[0]["image/png"]
     with pytest.raises(RuntimeError, match="memory"):
-        to_somewhere_new(widget)
+        go(widget, 1)
     assert stage.error.endswith(": RuntimeError: no memory")
     if name != "plane":  # where the query moves at once
         assert widget.static()[0]["image/png"] == before
-    elsewhere(widget)
+    go(widget, 2)
     assert stage.error == ""
