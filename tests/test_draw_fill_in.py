@@ -2,8 +2,6 @@
 
 import sys
 
-import pytest
-
 import utils.draw as draw
 
 # The package exports a function with the name of this module.
@@ -29,17 +27,9 @@ def widget(start="return a new [MASK]", **options):
 # Blanks
 
 
-@pytest.mark.parametrize(
-    ("text", "asked"),
-    [
-        ("return a [MASK]", "return a [MASK]"),
-        ("return a [mask] of [Mask]", "return a [MASK] of [MASK]"),
-        ("return a __ of ______", "return a [MASK] of [MASK]"),
-        ("a_b __", "a_b [MASK]"),
-    ],
-)
-def test_blanks_are_read_in_either_case_and_as_lines(text, asked):
-    assert module.with_blanks(text) == asked
+def test_blanks_are_read_in_either_case_and_as_lines():
+    assert module.with_blanks("return a [mask] of [Mask] [MASK]") == "return a [MASK] of [MASK] [MASK]"
+    assert module.with_blanks("a_b __ of ______") == "a_b [MASK] of [MASK]"
 
 
 def test_the_words_say_the_sentence_and_what_may_be_in_the_blank():
@@ -64,37 +54,3 @@ def test_a_new_sentence_has_its_own_picture_and_is_asked_once():
     assert shown.static() != first and shown._stage.state == {"sentence": "a new __ of [MASK]"}
     shown.ask("return [MASK]")
     assert shown.static() == first
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a green [MASK]", "The model never saw green."),
-        ("return a list", "There is no blank in this sentence: write [MASK] or __ where the model shall guess."),
-        ("[MASK] " * 5, "The sentence has 5 blanks, and there is room for 4: fill some in yourself."),
-        ("  ", "The sentence is empty: write some words and press Enter."),
-        ("[MASK] " * 60, "The sentence has 420 letters, more than 400: write a shorter one."),
-    ],
-)
-def test_a_sentence_that_cannot_be_read_is_answered_with_a_sentence_and_loses_nothing(text, said):
-    shown = widget()
-    before = shown.static(), shown.answer
-    shown._text.value = text
-    assert shown._stage.error == said and shown._text.value == text
-    assert (shown.static(), shown.answer) == before
-    shown._text.value = "return a new [MASK]"
-    assert shown._stage.error == ""
-
-
-def test_a_failure_of_the_model_itself_is_shown_and_raised():
-    def breaks(text):
-        if text == "a [MASK]":
-            raise RuntimeError("no memory")
-        return respond(text)
-
-    shown = draw.fill_in(breaks, "return [MASK]")
-    before = shown.static()
-    with pytest.raises(RuntimeError, match="no memory"):
-        shown.ask("a [MASK]")
-    assert shown._stage.error == "This picture could not be drawn: RuntimeError: no memory"
-    assert shown.static() == before

@@ -33,79 +33,30 @@ def board(n=3, **options):
     return draw.mask_board(tokens, layer(n), **options)
 
 
-def masks(n):
-    """Every mask of n tokens."""
-    for bits in itertools.product([False, True], repeat=n * n):
-        yield np.array(bits).reshape(n, n)
-
-
-def texts(figure):
-    return [text.get_text() for text in figure.axes[0].texts]
-
-
 # State to answer
 
 
 def test_every_mask_of_three_tokens_has_an_answer_and_only_rows_with_a_closed_look_change():
     respond = layer(3)
-    for mask in masks(3):
+    for bits in itertools.product([False, True], repeat=9):  # every mask of three tokens
+        mask = np.array(bits).reshape(3, 3)
         answer = board_module.answer_of(respond, mask.tolist())
         json.dumps(answer, allow_nan=False)
         assert answer["mask"] == mask.tolist() and answer["measured"]
         assert [one > 0 for one in answer["changed"]] == (~mask.all(1)).tolist()
-        weights = np.array(answer["weights"])
+        weights, expected = np.array(answer["weights"]), respond(torch.tensor(mask))
         assert (weights[~mask] == 0).all() and np.allclose(weights.sum(1), mask.any(1))
-
-
-def test_respond_gets_a_bool_tensor_of_its_own():
-    seen = []
-
-    def respond(mask):
-        seen.append(mask.clone())
-        answer = layer(3)(mask)
-        mask.fill_(False)
-        return answer
-
-    widget = draw.mask_board(TOKENS, respond, start="causal")
-    assert seen[0].dtype is torch.bool and torch.equal(seen[0], torch.ones(3, 3).tril().bool())
-    assert widget.mask == seen[0].tolist()
-
-
-def test_the_answer_follows_the_mask():
-    widget = board()
-    assert widget.answer["changed"] == [0, 0, 0] and widget.answer["count"] == 1
-    mask = torch.ones(3, 3).bool()
-    mask[1, 2] = False
-    widget.mask = mask.tolist()  # as the page sends it
-    expected = layer(3)(mask)
-    assert widget.answer["count"] == 2 and widget.answer["mask"] == mask.tolist()
-    assert widget.answer["changed"] == pytest.approx(expected["changed"].tolist(), abs=1e-6)
-    assert np.allclose(widget.answer["weights"], expected["weights"])
-    assert widget.answer["text"] == (
-        "8 of 9 looks are allowed. Compared with every look allowed, 1 of 3 outputs change: cat."
-    )
+        assert answer["changed"] == pytest.approx(expected["changed"].tolist(), abs=1e-6)
+        assert np.allclose(weights, expected["weights"])
 
 
 def test_a_row_that_may_look_nowhere_is_said():
     widget = board()
-    widget.mask = [[True] * 3, [False] * 3, [True] * 3]
+    widget.mask = [[True] * 3, [False] * 3, [True] * 3]  # as the page sends it
+    assert widget.answer["count"] == 2 and widget.answer["mask"] == widget.mask
     assert widget.answer["weights"][1] == [0, 0, 0] and widget.answer["changed"][1] > 0
     assert widget.alt_text().endswith("1 of 3 outputs change: cat. Looks nowhere, all weights 0: cat.")
     assert "cat looks at nobody" in widget.alt_text()
-    now = widget.answer
-    figure = draw.mask_picture(TOKENS, now["mask"], now["weights"], now["changed"])
-    assert texts(figure).count("looks nowhere") == 1
-
-
-def test_changes_given_as_bools_have_no_numbers():
-    weights = np.eye(3)
-    for changed in ([True, False, False], np.array([True, False, False]), torch.tensor([True, False, False])):
-        widget = draw.mask_board(
-            TOKENS, lambda mask, c=changed: {"changed": c, "weights": weights}, start="only itself"
-        )
-        assert widget.answer["changed"] == [1, 0, 0] and not widget.answer["measured"]
-        figure = draw.mask_picture(TOKENS, widget.mask, weights, changed)
-        assert texts(figure).count("◆ changed") == 1 and texts(figure).count("= same") == 2
 
 
 def test_rounding_is_not_a_change_and_a_small_change_is_not_called_zero():
@@ -123,25 +74,6 @@ def test_a_dollar_sign_is_no_formula_and_blanks_can_be_seen():
     assert widget.labels == ["$x", "y$", "␣a", "b↵", "(empty)"]
     assert widget.static()[0]["image/png"] and "$x y$ ␣a b↵ (empty)" in widget.alt_text()
     assert board_module.visible("  ") == "␣␣" and board_module.visible(" a b ") == "␣a b␣"
-
-
-# The widget
-
-
-def test_an_exception_in_respond_is_shown_and_raised_and_the_last_answer_stays():
-    def breaks(mask):
-        if not mask[0, 0]:
-            raise ValueError("row 0 is\nblind")
-        return layer(3)(mask)
-
-    widget = draw.mask_board(TOKENS, breaks)
-    before = widget.static()
-    with pytest.raises(ValueError, match="blind"):
-        widget.mask = [[False] * 3] * 3
-    assert widget.error == "This picture could not be drawn: ValueError: row 0 is blind"
-    assert widget.answer["count"] == 2 and widget.static() == before
-    widget.mask = [[True] * 3] * 3
-    assert widget.error == "" and widget.answer["count"] == 3
 
 
 # Presets

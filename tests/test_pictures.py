@@ -39,26 +39,16 @@ def pictures_of(name):
 
 
 @pytest.mark.parametrize("name", lessons.NAMES)
-def test_every_picture_of_a_lecture_has_alt_text_also_in_its_file(name):
+def test_every_picture_of_a_lecture_has_alt_text_also_in_its_file_and_keeps_the_rules(name):
     """The file's own text is what a screen reader gets in JupyterLab, the output's is for decks and other pages."""
     found = list(pictures_of(name))
     assert found, f"{name} has no picture"
     for place, alt, picture in found:
         assert FEWEST_WORDS <= len(alt.split()) <= MOST_WORDS, f"{place}: {alt!r}"
         assert picture.text["Description"] == alt
-
-
-@pytest.mark.parametrize("name", lessons.NAMES)
-def test_no_picture_of_a_lecture_is_blank_or_out_of_size(name):
-    for place, _, picture in pictures_of(name):
         assert 400 <= picture.width <= 1250 and 100 <= picture.height <= 900, (place, picture.size)
         pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
         assert (pixels != pixels[0]).any(1).mean() > 0.005, f"{place} is blank"
-
-
-@pytest.mark.parametrize("name", lessons.NAMES)
-def test_every_picture_of_a_lecture_keeps_the_rules(name):
-    for place, alt, picture in pictures_of(name):
         assert KEY in picture.text, f"{place} carries no facts: run `make notebooks`"
         assert rules_broken_by(json.loads(picture.text[KEY])) == [], f"{place}: {alt}"
 

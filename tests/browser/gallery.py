@@ -150,15 +150,14 @@ def small_language():
     return fill, [f"▁{word}" for word in words], go_on
 
 
-BEGINNING = """
+CELLS = """
 import torch
 from tests.browser import gallery
 from utils.course import exercise, quiz
 from utils.draw import attention_view, beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board, next_word
 from utils.draw import plane, removal_board, stepper, translate_watch, weights_bars
 from utils.models.attention import attention, softmax
-"""
-EXPLORE = """
+# %%
 words = ["the", "cat", "sat"]
 scores = {"rising": [1.0, 2.0, 3.0], "one peak": [0.0, 4.0, 0.0], "level": [1.0, 1.0, 1.0]}
 
@@ -171,14 +170,12 @@ roles = {"query": "query", "key": "key", "value": "value", "output": "output", "
 controls = dict(shift=(-2.0, 2.0, 0.1, 0.0), temperature=log_range(0.1, 10, 1), which=list(scores), colour=roles,
                 hard=False, title="Three words")
 explore(picture, "Weights of three words.", labels={"which": "scores"}, **controls)
-"""
-STEPPER = """
+# %%
 def share(index):
     return weights_bars(["the", "cat", "sat"], softmax(torch.tensor([0.0, 1.0, 2.0]) * index), f"sharpness {index}")
 
 stepper(share, ["all alike", "leaning", "sharper", "almost one"], "Three weights grow sharper.")
-"""
-PLANE = """
+# %%
 keys = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
 values = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (0.5, -1.5)}
 
@@ -188,77 +185,51 @@ def look(x, y, temperature):
     return {"weights": weights[0], "output": output[0], "text": f"the query is {(x**2 + y**2) ** 0.5:.2f} long"}
 
 plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
-"""
-MASK = """
+# %%
 mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Who may look at whom")
-"""
-MASK_TWELVE = """
+# %%
 twelve = gallery.MANY[:12]
 mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
-"""
-ATTENTION = """
+# %%
 stack = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)
 attention_view(stack, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"), focus=2)
-"""
-HEADS_VIEW = """
+# %%
 heads_view(gallery.attention_stack(gallery.TOKENS, causal=True), gallery.TOKENS, title="Three layers of four heads", focus=2)
-"""
-HEADS_CROSS = """
+# %%
 found = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)
 heads_view(found, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"))
-"""
-HEADS_MANY = """
+# %%
 many = torch.cat([gallery.attention_stack(gallery.MANY, causal=True)] * 2).repeat(1, 3, 1, 1)
 heads_view(many, gallery.MANY, title="Six layers of twelve heads")
-"""
-REMOVAL = """
+# %%
 respond, effect = gallery.removable_heads()
 removal_board(respond, *effect.shape, effect=effect, chance=1 / 16, title="What is each head worth?")
-"""
-TRANSLATE = """
+# %%
 translate, search = gallery.small_translator()
 translate_watch(translate, "the black cat sleeps", title="An untrained translator")
-"""
-BEAM = """
+# %%
 beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Beginnings that compete")
-"""
-FILL_IN = """
+# %%
 fill, pieces, go_on = gallery.small_language()
 fill_in(fill, "the old __ sleeps", title="An untrained model fills in")
-"""
-NEXT_WORD = """
+# %%
 next_word(go_on, pieces, "the old cat", top_k=5, top_p=0.9, title="An untrained model goes on")
-"""
-GUESS = """
+# %%
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
-"""
-QUIZ = 'quiz("1.a")'
-RESULT = """
+# %%
+quiz("1.a")
+# %%
 def softmax_jacobian(p):
     raise NotImplementedError()
 
 softmax_jacobian = exercise("1.2").use(softmax_jacobian)
 """
-CELLS = [
-    BEGINNING,
-    EXPLORE,
-    STEPPER,
-    PLANE,
-    MASK,
-    MASK_TWELVE,
-    ATTENTION,
-    HEADS_VIEW,
-    HEADS_CROSS,
-    HEADS_MANY,
-    REMOVAL,
-    TRANSLATE,
-]
-CELLS += [BEAM, FILL_IN, NEXT_WORD, GUESS, QUIZ, RESULT]
 
 
 def write(path: Path) -> Path:
     """Write the gallery to `path`, not yet run."""
-    cells = [nbformat.v4.new_code_cell(source.strip(), id=f"gallery{index}") for index, source in enumerate(CELLS)]
+    sources = enumerate(CELLS.split("# %%"))
+    cells = [nbformat.v4.new_code_cell(source.strip(), id=f"gallery{index}") for index, source in sources]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), path)

@@ -66,9 +66,7 @@ LAB_SETTINGS = {
 # JupyterLab's debugger says this when a notebook is closed soon after its kernel started.
 NOT_OURS = "Could not restore the debugger state"
 LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
-SLOW = (
-    180  # seconds for a server, a page or a kernel to start: far more than needed, for machines with other work to do
-)
+SLOW = 180  # seconds for a server, a page or a kernel to start: far more than needed, for busy machines
 
 
 class NoBrowser(RuntimeError):
@@ -311,8 +309,9 @@ class Notebook:
         self.page.wait_for_function(KERNEL_IS_IDLE, timeout=seconds * 1000)
 
     def command(self, name: str, **arguments):
-        """Run a JupyterLab command by its id."""
-        self.page.evaluate("([name, args]) => window.jupyterapp.commands.execute(name, args)", [name, arguments])
+        """Run a JupyterLab command by its id; what it gives back is an object of the page and stays there."""
+        run = "async ([name, args]) => { await window.jupyterapp.commands.execute(name, args); }"
+        self.page.evaluate(run, [name, arguments])
 
     def cells(self) -> list[dict]:
         """Every cell: index, type, source, count, outputs (as saved in the file)."""
@@ -358,9 +357,10 @@ class Notebook:
     def theme(self, name: str):
         """`light` or `dark`."""
         full = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[name]
-        self.command("apputils:change-theme", theme=full)
-        self.page.wait_for_selector(f"body[data-jp-theme-name='{full}']", state="attached")
-        self.page.wait_for_timeout(300)
+        if self.page.locator("body").get_attribute("data-jp-theme-name") != full:
+            self.command("apputils:change-theme", theme=full)
+            self.page.wait_for_selector(f"body[data-jp-theme-name='{full}']", state="attached")
+            self.page.wait_for_timeout(300)
 
     def hide_side_bar(self):
         if self.page.locator("#jp-left-stack:visible").count():

@@ -137,11 +137,15 @@ class Operated:
 
     notebook: Notebook
     folder: Path | None = None  # where to leave a picture after each change
+    brief: bool = False
     widgets: dict[str, int] = field(default_factory=dict)
     controls: int = 0
     changes: list[tuple[str, float]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     pictures: list[tuple[str, Path]] = field(default_factory=list)
+
+    def some(self, controls: Locator) -> list[Locator]:
+        return controls.all()[: 1 if self.brief else None]
 
     def picture(self, area: Locator, what: str):
         if self.folder:
@@ -190,11 +194,11 @@ class Operated:
         return box.inner_text()
 
 
-def operate(
-    notebook: Notebook, folder: Path | None = None, most: int | None = None, most_boxes: int | None = None
-) -> Operated:
-    """Every control of every widget of the page; at most `most` of a kind, `most_boxes` quizzes and results."""
-    done = Operated(notebook, folder)
+def operate(notebook: Notebook, folder: Path | None = None, most: int | None = None, brief: bool = False) -> Operated:
+    """Every control of every widget of the page, at most `most` widgets of a kind.
+
+    `brief`: of each widget its text field, or else the first control that it has; one quiz and one result."""
+    done = Operated(notebook, folder, brief)
     for widget in notebook.page.locator(f"{OUTPUTS} .course-widget").all():
         kind = widget.evaluate(KIND)
         done.widgets[kind] = done.widgets.get(kind, 0) + 1
@@ -202,15 +206,19 @@ def operate(
             continue
         widget.scroll_into_view_if_needed()
         stage_of(widget).wait_for(timeout=WAIT * 1000)
-        for part in (sliders, menus, choices, checkboxes, texts, stages, planes, parts, buttons):
-            part(done, widget, f"{kind} {done.widgets[kind]}")
+        before = done.controls
+        for part in (texts, sliders, menus, choices, checkboxes, stages, planes, parts, buttons):
+            if not brief or done.controls == before:
+                part(done, widget, f"{kind} {done.widgets[kind]}")
+        if done.controls == before:
+            done.problems.append(f"{kind} {done.widgets[kind]}: there is nothing to operate")
     for kind, drive in {"quiz": quiz_box, "result": result_box}.items():
         # The words of the buttons change while a box is operated, so it is marked to be found again.
         mark = (
             "(all, kind) => { all.forEach((e, i) => e.setAttribute('data-box', `${kind}-${i}`)); return all.length; }"
         )
         done.widgets[kind] = notebook.page.locator(f"{OUTPUTS} {BOXES[kind]}").evaluate_all(mark, kind)
-        for index in range(done.widgets[kind])[:most_boxes]:
+        for index in range(done.widgets[kind])[: 1 if brief else None]:
             box = notebook.page.locator(f"[data-box={kind}-{index}]")
             box.scroll_into_view_if_needed()
             drive(done, box, f"{kind} {index + 1}")
@@ -218,7 +226,7 @@ def operate(
 
 
 def sliders(done: Operated, widget: Locator, name: str):
-    for slider in widget.locator(".noUi-handle:visible, input[type=range]:visible").all():
+    for slider in done.some(widget.locator(".noUi-handle:visible, input[type=range]:visible")):
         done.controls += 1
         seen = set()
         for key in ("Home", "End"):
@@ -235,7 +243,7 @@ def sliders(done: Operated, widget: Locator, name: str):
 
 
 def menus(done: Operated, widget: Locator, name: str):
-    for menu in widget.locator("select:visible").all():
+    for menu in done.some(widget.locator("select:visible")):
         done.controls += 1
         options = menu.evaluate("e => [...e.options].map((one) => one.text)")
         for index in (len(options) - 1, 0):
@@ -249,7 +257,7 @@ def menus(done: Operated, widget: Locator, name: str):
 
 
 def choices(done: Operated, widget: Locator, name: str):
-    for group in widget.locator(".widget-toggle-buttons").all():
+    for group in done.some(widget.locator(".widget-toggle-buttons")):
         done.controls += 1
         for button in (group.locator("button").last, group.locator("button").first):
             active = "mod-active" in button.get_attribute("class")
@@ -257,7 +265,7 @@ def choices(done: Operated, widget: Locator, name: str):
 
 
 def checkboxes(done: Operated, widget: Locator, name: str):
-    for box in widget.locator("input[type=checkbox]:visible").all():
+    for box in done.some(widget.locator("input[type=checkbox]:visible")):
         done.controls += 1
         for _ in range(2):
             what = f"{name}: {named(box)} {'off' if box.is_checked() else 'on'}"
@@ -266,7 +274,7 @@ def checkboxes(done: Operated, widget: Locator, name: str):
 
 def texts(done: Operated, widget: Locator, name: str):
     """Nothing at all, far too much, and what stood there first. The first two may be refused, in words for a person."""
-    for line in widget.locator("input[type=text]:visible, textarea:visible").all():
+    for line in done.some(widget.locator("input[type=text]:visible, textarea:visible")):
         done.controls += 1
         name, first = f"{name}: {named(line)}", line.input_value()
         key = "Enter" if line.evaluate("e => e.tagName") == "INPUT" else "Tab"

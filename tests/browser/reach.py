@@ -71,7 +71,7 @@ def wrong_stops(widget: Locator) -> tuple[list[str], int]:
         met = tab_through(widget, most=len(expected) + 5)
     except WidgetError as problem:
         return [str(problem)], 0
-    wrong = [f"Tab stops at a {stop['kind']} without a name" for stop in met if not stop["name"]]
+    wrong = [f"stop {number} of Tab has no name" for number, stop in enumerate(met, 1) if not stop["name"]]
     wrong += [f"Tab stops at {stop['name']!r}, which cannot be seen" for stop in met if not stop["visible"]]
     wrong += [f"at {stop['name']!r} nobody sees where the keyboard is" for stop in met if not stop["marked"]]
     if len(met) != len(expected):

@@ -47,17 +47,8 @@ def operated(ran):
 def test_every_control_answers_pointer_and_keyboard(ran, operated):
     assert operated.problems == []
     assert errors(ran.notebook.cells()) == []
-    widgets = {
-        "explore": 1,
-        "stepper": 1,
-        "plane": 1,
-        "mask": 2,
-        "attention": 1,
-        "heads": 3,
-        "removal": 1,
-        "translate": 1,
-    }
-    assert operated.widgets == widgets | {"beamtree": 1, "fillin": 1, "nextword": 1, "guess": 1, "quiz": 1, "result": 1}
+    kinds = "explore stepper plane mask attention heads removal translate beamtree fillin nextword guess quiz result"
+    assert operated.widgets == dict.fromkeys(kinds.split(), 1) | {"mask": 2, "heads": 3}
 
 
 def test_from_control_to_new_picture_in_time(operated):
@@ -96,11 +87,8 @@ def test_a_stepper_goes_by_button_slider_and_key_and_stops_at_its_ends(ran):
     settle(widget)
     pictures = [picture_of(widget)]
     assert back.is_disabled()
-    ways = (
-        on.click,
-        lambda: press(widget.locator(".noUi-handle"), "ArrowRight"),
-        lambda: press(stage_of(widget), "End"),
-    )
+    slider, stage = widget.locator(".noUi-handle"), stage_of(widget)
+    ways = (on.click, lambda: press(slider, "ArrowRight"), lambda: press(stage, "End"))
     for step, action in enumerate(ways, 1):
         assert json.loads(act(widget, f"step {step}", action)["state"])["step"] == step
         settle(widget)
@@ -110,13 +98,6 @@ def test_a_stepper_goes_by_button_slider_and_key_and_stops_at_its_ends(ran):
         assert json.loads(act(widget, f"back to {step}", action)["state"])["step"] == step
     settle(widget)
     assert len(set(pictures)) == 4 and picture_of(widget) == pictures[1]
-
-
-def test_a_guess_is_committed_and_can_be_tried_again(ran):
-    widget = ran.widget("guess")
-    assert json.loads(act(widget, "Commit", widget.get_by_role("button", name="Commit").click)["state"])["committed"]
-    again = act(widget, "Try again", widget.get_by_role("button", name="Try again").click)
-    assert not json.loads(again["state"])["committed"]
 
 
 # The mask board
@@ -152,17 +133,7 @@ def expect_mask(board, mask):
     assert texts(board, ".course-mask-output > span") == changed
 
 
-def test_clicking_a_cell_changes_the_output_of_its_row_alone(ran):
-    board = ran.widget("mask")
-    preset(board, "everything")
-    act(board, "a click", cell_of(board, 3, 5).click)
-    mask = torch.ones(7, 7, dtype=torch.bool)
-    mask[3, 5] = False
-    expect_mask(board, mask)
-    assert [words != "= same" for words in texts(board, ".course-mask-output > span")] == [row == 3 for row in range(7)]
-
-
-def test_a_row_that_is_painted_empty_attends_nowhere(ran):
+def test_a_row_painted_empty_attends_nowhere_and_a_click_changes_one_row_alone(ran):
     board = ran.widget("mask")
     preset(board, "causal")
     cell_of(board, 2, 0).scroll_into_view_if_needed()
@@ -179,6 +150,11 @@ def test_a_row_that_is_painted_empty_attends_nowhere(ran):
     mask[2] = False
     expect_mask(board, mask)
     assert [bool(words) for words in texts(board, ".course-mask-output > small")] == [row == 2 for row in range(7)]
+    preset(board, "everything")
+    act(board, "a click", cell_of(board, 3, 5).click)
+    settle(board)
+    changed = [words != "= same" for words in texts(board, ".course-mask-output > span")]
+    assert changed == [row == 3 for row in range(7)]
 
 
 def test_a_mask_is_drawn_by_keyboard_alone(ran):
@@ -208,49 +184,39 @@ def test_a_mask_is_drawn_by_keyboard_alone(ran):
 # All heads, and heads removed
 
 
-def heads_state(view) -> dict:
-    return json.loads(look(view)["state"])
-
-
-@pytest.mark.parametrize("token", [0, 6])
-def test_every_map_says_where_its_head_attends_most_from_the_followed_token(ran, token):
-    weights = gallery.attention_stack(gallery.TOKENS, causal=True).flatten(0, 1)[:, token]
+def test_the_maps_say_where_every_head_attends_most_and_the_enlarged_one_has_every_weight(ran):
     view = ran.widget("heads")
-    view.locator(f".course-heads-word[data-index='{token}']").hover()
-    until(lambda: heads_state(view)["token"], lambda now: now == token, "pointing at a token does not follow it")
-    captions = zip(texts(view, ".course-heads-token"), texts(view, ".course-heads-number"), strict=True)
-    for row, (word, number) in zip(weights, captions, strict=True):
-        if word == "evenly":
-            assert number == "" and row.max() <= 1.5 / (row > 0).sum()
-        else:
-            assert (word, number) == (gallery.TOKENS[row.argmax()], said(row.max().item()))
-
-
-def test_an_enlarged_map_has_every_weight_of_its_head(ran):
-    weights = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)[2, 1]
+    stack = gallery.attention_stack(gallery.TOKENS, causal=True)
+    for token in (0, 6):
+        view.locator(f".course-heads-word[data-index='{token}']").hover()
+        until(
+            lambda: json.loads(look(view)["state"])["token"], lambda now, t=token: now == t, "pointing follows nothing"
+        )
+        captions = zip(texts(view, ".course-heads-token"), texts(view, ".course-heads-number"), strict=True)
+        for row, (word, number) in zip(stack.flatten(0, 1)[:, token], captions, strict=True):
+            if word == "evenly":
+                assert number == "" and row.max() <= 1.5 / (row > 0).sum()
+            else:
+                assert (word, number) == (gallery.TOKENS[row.argmax()], said(row.max().item()))
     view = ran.widget("heads", 1)
-    chosen = view.locator(".course-heads-map[data-layer='2'][data-head='1']")
-    if (heads_state(view)["layer"], heads_state(view)["head"]) != (2, 1):
-        act(view, "a map", chosen.click)
-    numbers = [said(weight) for weight in weights.flatten().tolist()]
-    assert texts(view, ".course-heads-panel svg text") == [*gallery.SOURCE, *gallery.TARGET, *numbers]
+    act(view, "a map", view.locator(".course-heads-map[data-layer='2'][data-head='1']").click)
+    weights = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)[2, 1].flatten().tolist()
+    assert texts(view, ".course-heads-panel svg text") == [*gallery.SOURCE, *gallery.TARGET, *map(said, weights)]
     act(view, "close", view.get_by_role("button", name="close").click)
-    assert heads_state(view)["layer"] is None and view.locator(".course-heads-map:focus").count() == 1
+    assert view.locator(".course-heads-map:focus").count() == 1
 
 
 def test_a_removed_head_leaves_the_accuracy_that_python_gives_without_it(ran):
-    respond, effect = gallery.removable_heads()
+    respond, _ = gallery.removable_heads()
     board = ran.widget("removal")
-    tile = board.locator(".course-removal-tile[data-layer='1'][data-head='2']")
     if "0" in "".join(json.loads(look(board)["state"])["on"]):
         act(board, "all on", board.get_by_role("button", name="all on", exact=True).click)
-    act(board, "a click", tile.click)
+    act(board, "a click", board.locator(".course-removal-tile[data-layer='1'][data-head='2']").click)
     settle(board)
     on = torch.ones(3, 4, dtype=torch.bool)
     on[1, 2] = False
     answer = respond(on)
-    accuracy = json.loads(look(board)["state"])["accuracy"]
-    assert accuracy == pytest.approx(answer["accuracy"].item(), abs=1e-6) == pytest.approx(1 + effect[1, 2].item())
+    assert json.loads(look(board)["state"])["accuracy"] == pytest.approx(answer["accuracy"].item(), abs=1e-6)
     assert texts(board, ".course-removal-percent")[0] == f"{100 * answer['accuracy']:.1f} %"
     rows = [f"{'✓' if ok else '✗'}{label}{text}" for label, text, ok in answer["detail"]]
     assert texts(board, ".course-removal-detail li") == rows
@@ -277,25 +243,6 @@ def test_the_beam_tree_has_the_nodes_and_the_scores_that_the_search_gave(ran):
     assert kinds[1:] == [not node.kept for node in drawn]
 
 
-def test_a_refused_sentence_is_explained_and_the_picture_stays(ran):
-    for kind, refused, words in (
-        ("translate", "the green cat", "never saw 'green'"),
-        ("fillin", "no blank at all", "no blank"),
-        ("nextword", " ", "empty"),
-    ):
-        widget = ran.widget(kind)
-        field = widget.locator("input[type=text]")
-        settle(widget)
-        before, first = picture_of(widget), field.input_value()
-        retype(field, refused)
-        press(field, "Enter")
-        until(lambda widget=widget: look(widget), lambda now, words=words: words in now["error"], f"{kind} is silent")
-        assert picture_of(widget) == before and field.input_value() == refused
-        retype(field, first)
-        press(field, "Enter")
-        until(lambda widget=widget: look(widget)["status"], lambda now: now == "ok", f"{kind} does not recover")
-
-
 def test_the_texts_are_what_the_models_predict(ran):
     fill, pieces, _ = gallery.small_language()
     widget = ran.widget("fillin")
@@ -316,25 +263,21 @@ def test_the_texts_are_what_the_models_predict(ran):
 # How it looks
 
 
-@pytest.mark.parametrize(("kind", "index"), [("mask", 1), ("heads", 2)])
-def test_the_largest_widgets_stay_inside_the_page_in_letters_that_can_be_read(ran, kind, index):
+@pytest.mark.parametrize(("kind", "index", "pointed"), [("mask", 1, "cell"), ("heads", 2, "heads-word")])
+def test_the_largest_widgets_stay_inside_the_page_in_letters_that_can_be_read_and_do_not_move(
+    ran, kind, index, pointed
+):
     widget = ran.widget(kind, index)
     for part in widget.locator(f".course-{kind}-scroll, .course-{kind}-root").all():
         full, seen = part.evaluate("e => [e.scrollWidth, e.clientWidth]")
         assert full <= seen + 1, f"{kind} must be scrolled sideways: {full} of {seen} pixels"
     sizes = "all => all.map((t) => parseFloat(getComputedStyle(t).fontSize))"
     assert min(widget.locator("span, small, text, button, p").evaluate_all(sizes)) >= SMALLEST_LETTERS
-
-
-@pytest.mark.parametrize(("kind", "part"), [("mask", ".course-cell"), ("heads", ".course-heads-word")])
-def test_nothing_on_the_page_moves_while_a_drawing_is_pointed_at(ran, kind, part):
-    """Or a click on what stands below would miss it."""
-    widget = ran.widget(kind)
-    heights = set()
-    for place in (widget.locator(part).first, widget.locator(part).last, ran.page.locator("#jp-main-statusbar")):
+    heights, parts = set(), widget.locator(f".course-{pointed}")
+    for place in (parts.first, parts.last, ran.page.locator("#jp-main-statusbar")):
         place.hover()
         heights.add(widget.evaluate("e => e.getBoundingClientRect().height"))
-    assert len(heights) == 1
+    assert len(heights) == 1, "a click on what stands below would miss it"
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])

@@ -18,14 +18,23 @@ TRUSTED = """() => [...window.jupyterapp.shell.currentWidget.content.model.cells
 EXCUSES = ("Loading widget", "Error displaying widget", "Error rendering")
 
 
+@pytest.fixture(scope="module")
+def page(lab, chromium):
+    """One page for all lessons: JupyterLab takes many seconds to load."""
+    opened = lab.open(chromium, lab.add(lessons.lecture(lessons.NAMES[0]), "first.ipynb"))
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(scope="module", params=lessons.NAMES)
-def lesson(request, lab, chromium):
-    """One page of JupyterLab for each lesson, at the lecture first."""
-    name = request.param
-    page = lab.open(chromium, lab.add(lessons.lecture(name), f"lectures/{name}.ipynb"))
-    page.name, page.student = name, lab.add(lessons.student(name), f"students/{name}.ipynb")
+def lesson(request, lab, page):
+    """The page with one lesson, at the lecture first."""
+    name = page.name = request.param
+    page.student = lab.add(lessons.student(name), f"students/{name}.ipynb")
+    page.replace_by(lab.add(lessons.lecture(name), f"lectures/{name}.ipynb"))
     yield page
-    page.close()
+    page.foreign.clear()
+    page.mistakes.clear()
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +44,9 @@ def cells(lesson):
     return lesson.run(lessons.cells_to_operate(lessons.student(lesson.name)))
 
 
-def unreadable_in_both_themes(page, pictures, form) -> list[str]:
+def unreadable_in(themes, page, pictures, form) -> list[str]:
     found = []
-    for theme in ("dark", "light"):
+    for theme in themes:
         page.theme(theme)
         if pictures:
             page.screenshots(pictures / page.name, f"{form}_{theme}_")
@@ -59,13 +68,13 @@ def test_a_saved_lecture_shows_its_pictures_without_being_run(lesson):
 
 
 def test_the_saved_outputs_can_be_read_in_either_theme(lesson, pictures):
-    assert unreadable_in_both_themes(lesson, pictures, "lecture") == []
+    assert unreadable_in(("light", "dark"), lesson, pictures, "lecture") == []
 
 
-def test_every_control_of_a_students_notebook_answers_without_an_error(lesson, cells):
+def test_every_widget_of_a_students_notebook_answers_without_an_error(lesson, cells):
     assert errors(cells) == []
     made = sum("application/vnd.jupyter.widget-view+json" in out.get("data", {}) for c in cells for out in c["outputs"])
-    done = operate(lesson, most_boxes=1)
+    done = operate(lesson, brief=True)
     assert done.problems == []
     assert sum(done.widgets.values()) == made, f"{made} widgets were made, and the page has {done.widgets}"
     assert errors(lesson.cells()) == []
@@ -91,7 +100,7 @@ def test_a_wrong_answer_gets_a_message_and_a_right_one_passes(lesson, cells):
 
 
 def test_the_live_outputs_can_be_read_in_either_theme(lesson, cells, pictures):
-    assert unreadable_in_both_themes(lesson, pictures, "student") == []
+    assert unreadable_in(("dark", "light"), lesson, pictures, "student") == []
 
 
 # Last in the file, so that it has seen everything above.
