@@ -61,13 +61,6 @@ def test_the_pieces_are_those_of_the_library(real, their_tokenizer):
             assert pieces == their_tokenizer.convert_ids_to_tokens(row)[: len(pieces)]
 
 
-def test_every_hidden_state_is_that_of_the_library(real, theirs):
-    """Each number of each layer to 1e-5, of itself where it is above one; in single precision the two add up in other orders."""
-    for layer, (ours, others) in enumerate(hidden_states(real.bert, theirs, real.splitter)):
-        assert ours.shape == others.shape and ours.isfinite().all() and ours.std() > 0.1
-        assert torch.allclose(ours, others, rtol=1e-5, atol=1e-5), f"layer {layer}"
-
-
 def test_in_double_precision_they_agree_to_the_last_digits(real, theirs):
     both = hidden_states(copy.deepcopy(real.bert).double(), copy.deepcopy(theirs).double(), real.splitter)
     assert len(both) == 7

@@ -34,7 +34,7 @@ from utils.models.llama import (
     write,
 )
 from utils.models.multi_head import MultiHeadAttention
-from utils.models.sampling import generate, next_distribution
+from utils.models.sampling import generate
 from utils.models.self_attention import causal_mask
 
 PROMPTS = (
@@ -234,10 +234,6 @@ def test_writing_ends_before_a_stop_and_draws_by_the_dials():
     assert list(write(model, [1, 2], 20, temperature=0, stop={free[3], 999})) == free[:place]
     logits = torch.tensor([1.0, 3.0, 2.0, -torch.inf])
     assert draw(logits, 0) == 1 == draw(logits, 1.0, top_k=1) == draw(logits, 1.0, top_p=0.1)
-    drawn = torch.bincount(
-        torch.tensor([draw(logits, generator=torch.Generator().manual_seed(s)) for s in range(2000)]), minlength=4
-    )
-    assert (drawn / 2000 - next_distribution(logits)).abs().max() < 0.04 and drawn[3] == 0
 
 
 def test_reading_keeps_what_two_texts_share():
@@ -305,16 +301,6 @@ def test_a_damaged_or_missing_file_is_named(folder, tmp_path):
 # --- the real one -----------------------------------------------------------------------------------------------
 
 
-def test_every_tensor_is_what_the_package_makes_of_it(file, published):
-    assert set(file) == set(published)
-    assert all(torch.equal(file[name], tensor) for name, tensor in published.items())
-
-
-def test_paris_is_the_likeliest_piece_by_far(real):
-    (first, chance), (_, second), *_ = real.next_pieces("The capital of France is")
-    assert first == " Paris" and 0.75 < chance < 0.80 and second < 0.1
-
-
 @torch.no_grad()
 def test_the_logits_are_those_of_the_library(real, theirs):
     lengths = set()
@@ -327,11 +313,6 @@ def test_the_logits_are_those_of_the_library(real, theirs):
         assert torch.equal(ours.argmax(-1), want.argmax(-1))
         lengths.add(numbers.size(1))
     assert min(lengths) == 1 and max(lengths) > 150
-
-
-def test_it_answers_a_question_and_stops(real):
-    text = "".join(real.stream(chat_text("What is the capital of Italy? One word."), 30, temperature=0))
-    assert "Rome" in text and "<|im_end|>" not in text and len(real.splitter.encode(text)) < 30
 
 
 def test_a_letter_of_several_pieces_comes_out_whole(real, monkeypatch):

@@ -18,7 +18,6 @@ from utils.training.scaling import (
     power_law_fit,
     rates_for,
     scaling_run,
-    short_sweep,
     the_text,
     train_on,
 )
@@ -145,12 +144,6 @@ def test_a_run_learns_and_says_what_it_took(run):
     assert run["text"] == len(text.train)
 
 
-def test_a_run_is_a_function_of_its_seed(run):
-    again = scaling_run.__wrapped__(TINY[1], 1, read=30_000, **SMALL)
-    other = scaling_run(TINY[1], 2, read=30_000, **SMALL)
-    assert again["held_out"] == run["held_out"] != other["held_out"]
-
-
 # Sweeps, with a stand-in for the training whose losses are known
 
 
@@ -171,9 +164,3 @@ def test_all_points_of_a_curved_law_are_touched_and_worse_ones_are_not():
     law = [{"x": x, "loss": torch.tensor([3 + 60 * x**-0.4])} for x in (1e3, 1e4, 1e5, 1e6)]
     worse = [{"x": one["x"] * 1.5, "loss": one["loss"]} for one in law] + [{"x": 1e4, "loss": torch.tensor([9.0])}]
     assert frontier([*worse, *law]) == law
-
-
-def test_the_short_sweep_leaves_the_larger_model_out_of_the_sweep():
-    sweep = short_sweep(TINY, Size(1, 24), 2, 1000, texts=150)
-    assert sweep["loss"].shape == (2, 2) and sweep["larger"].shape == (2,)
-    assert sweep["larger_x"] not in sweep["x"]

@@ -1,6 +1,5 @@
 """Facts about the generated stories: every answer confirmed by a solver that shares nothing with the generator."""
 
-import os
 import re
 import subprocess
 import sys
@@ -13,20 +12,15 @@ from statistics import mean
 import pytest
 
 from utils.data import story_solver
-from utils.data.babi import Question, parse, words
+from utils.data.babi import Question, parse
 from utils.data.stories import SAMPLES, TASKS, stories, story_text
 from utils.data.story_solver import solve
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = (0, 1, 2)
-MOVE = re.compile(r"(\w+) (went to|went back to|journeyed to|travelled to|moved to) the (\w+)\.")
-TAKE = re.compile(r"(\w+) (got|grabbed|took|picked up) the (\w+)( there)?\.")
-LEAVE = re.compile(r"(\w+) (dropped|left|discarded|put down) the (\w+)( there)?\.")
 KIND, COLOUR = re.compile(r"(\w+) is a (\w+)\."), re.compile(r"(\w+) is (\w+)\.")
-FEAR = re.compile(r"(\w+) are afraid of (\w+)\.")
 
 each_task = pytest.mark.parametrize("task", TASKS)
-with_things = pytest.mark.parametrize("task", [2, 3])
 
 
 @cache
@@ -46,10 +40,6 @@ def shares(found) -> dict:
     """In percent."""
     counts = Counter(found)
     return {key: 100 * count / counts.total() for key, count in counts.items()}
-
-
-def matches(task: int, pattern: re.Pattern) -> list[re.Match]:
-    return [match for story in told(task) for sentence in story if (match := pattern.fullmatch(sentence))]
 
 
 # Right answers
@@ -78,58 +68,13 @@ def test_all_answers_occur_about_equally_often(task):
     assert max(found.values()) < 1.35 * min(found.values())
 
 
-# The format
-
-
-@pytest.mark.parametrize("task, count", [(1, 5), (2, 5), (3, 5), (15, 4), (16, 1)])
-def test_stories_have_their_number_of_questions_and_end_with_one(task, count):
-    for draft in islice(stories(task, 3), 300):
-        assert sum("\t" in line for line in draft.lines) == draft.questions == count
-        assert "\t" in draft.lines[-1]
-
-
-# Seeds
-
-
-@each_task
-def test_the_same_seed_gives_the_same_text_and_another_seed_another(task):
-    assert story_text(task, 50, 1) == story_text(task, 50, 1)
-    assert len({story_text(task, 50, seed) for seed in range(20)}) == 20
-
-
-def test_a_new_process_with_other_hashes_writes_the_same_text():
-    code = "from utils.data.stories import TASKS, story_text; print(*(story_text(t, 20, 9) for t in TASKS), sep='', end='')"
-    here = "".join(story_text(task, 20, 9) for task in TASKS)
-    environment = os.environ | {"PYTHONHASHSEED": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert run.stdout == here
-
-
 # The measured proportions
-
-
-@pytest.mark.parametrize("task, count", [(1, 19), (2, 33), (3, 34), (15, 17), (16, 17)])
-def test_each_task_uses_its_number_of_words(task, count):
-    asked = questions(task, 0)
-    found = {word for one in asked for sentence in (*one.story, one.question) for word in words(sentence)}
-    assert len(found | {one.answer for one in asked}) == count
 
 
 def test_supporting_facts_of_task_1_lie_as_far_back_as_measured():
     found = shares(len(one.story) - 1 - one.facts[0] for seed in SEEDS for one in questions(1, seed))
     assert sorted(found) == [0, 1, 2, 3, 4]
     assert [found[age] for age in range(5)] == pytest.approx([45, 29, 13, 9, 4], abs=2.5)
-
-
-@with_things
-def test_moves_takings_and_leavings_have_the_measured_shares(task):
-    found = [len(matches(task, pattern)) for pattern in (MOVE, TAKE, LEAVE)]
-    assert sum(found) == sum(map(len, told(task)))
-    # Task 3 was not measured; its stories are longer, so more things are being carried and can be left.
-    expected = {2: [65, 20, 15], 3: [62, 20, 18]}[task]
-    assert [100 * count / sum(found) for count in found] == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize("task, average, shortest, longest", [(1, 10, 10, 10), (2, 22, 10, 68), (3, 74, 20, 224)])
@@ -141,68 +86,12 @@ def test_stories_are_as_long_as_measured(task, average, shortest, longest):
     assert min(lengths) <= 1.5 * shortest and longest / 1.5 <= max(lengths)
 
 
-@pytest.mark.parametrize("task, pattern, share", [(2, TAKE, 100), (2, LEAVE, 20), (3, TAKE, 20), (3, LEAVE, 20)])
-def test_takings_of_task_2_all_say_there_and_one_in_five_of_the_other_sentences(task, pattern, share):
-    assert 100 * mean(bool(match[4]) for match in matches(task, pattern)) == pytest.approx(share, abs=3)
-
-
-@with_things
-def test_questions_follow_two_statements_at_the_earliest_and_their_first_fact_by_at_most_four(task):
-    for seed in SEEDS:
-        ages = {len(one.story) - 1 - one.facts[0] for one in questions(task, seed)}
-        assert ages == {0, 1, 2, 3, 4}
-    for draft in islice(stories(task, 3), 300):
-        marks = ["\t" in line for line in draft.lines]
-        gaps = [len(run) for run in "".join("?" if mark else "." for mark in marks).split("?")]
-        assert all(gap % 2 == 0 and gap >= 2 for gap in gaps[:-1]), draft.lines
-
-
-@pytest.mark.parametrize(
-    "task, pattern, verbs",
-    [(1, MOVE, 5), (2, MOVE, 5), (3, MOVE, 5)] + [(task, pattern, 4) for task in (2, 3) for pattern in (TAKE, LEAVE)],
-)
-def test_verbs_are_used_evenly(task, pattern, verbs):
-    found = shares(match[2] for match in matches(task, pattern))
-    assert len(found) == verbs
-    assert list(found.values()) == pytest.approx([100 / verbs] * verbs, abs=2.5)
-
-
-@pytest.mark.parametrize("task", [1, 2, 3])
-def test_people_and_rooms_are_used_evenly(task):
-    for group, count in ((1, 4), (3, 6)):
-        found = shares(match[group] for match in matches(task, MOVE))
-        assert list(found.values()) == pytest.approx([100 / count] * count, abs=2)
-
-
-def test_task_15_has_four_animals_and_four_fears_in_any_order():
-    orders = set()
-    for story in told(15):
-        animals, fears = ([m for m in map(pattern.fullmatch, story) if m] for pattern in (KIND, FEAR))
-        assert sorted(match[1] for match in animals) == ["Emily", "Gertrude", "Jessica", "Winona"]
-        assert sorted(match[1] for match in fears) == ["Cats", "Mice", "Sheep", "Wolves"]
-        assert all(match[1].lower() != match[2] for match in fears)
-        orders.add(tuple(" is a " in sentence for sentence in story))
-    assert len(orders) == 70  # every way to mix four of one with four of the other
-
-
 def test_task_16_has_five_kinds_and_four_colours_told_and_asks_about_the_fifth():
     for one in questions(16, 0):
         kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, one.story))}
         colours = {match[1]: match[2] for match in filter(None, map(COLOUR.fullmatch, one.story))}
         assert len(one.story) == 9 and len(kinds) == 5 and len(colours) == 4
         assert set(kinds) - set(colours) == {one.question.split()[-1].strip("?")}
-
-
-def test_a_third_of_task_16_gives_one_species_two_colours():
-    assert 100 * mean(map(two_colours, told(16))) == pytest.approx(34, abs=3)
-
-
-def two_colours(story: list[str]) -> bool:
-    kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, story))}
-    seen: dict[str, set] = {}
-    for match in filter(None, map(COLOUR.fullmatch, story)):
-        seen.setdefault(kinds[match[1]], set()).add(match[2])
-    return any(len(colours) > 1 for colours in seen.values())
 
 
 # The samples
