@@ -73,23 +73,6 @@ def test_each_greedy_word_is_the_likeliest_after_those_before_it(case, cached):
         assert decoded.log_probability[row].item() == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
-@given(cases)
-def test_a_batch_is_translated_as_its_sentences_one_by_one(case):
-    model, source, real, tokens = draw(**case)
-    greedy = greedy_decode(model, source, real, **tokens)
-    beams = beam_search(model, source, real, **tokens, width=3)
-    for row in range(case["b"]):
-        length = int(real[row].sum())
-        alone = source[row : row + 1, :length], None
-        one = greedy_decode(model, *alone, **tokens)
-        assert without_padding(one.words[0]) == without_padding(greedy.words[row])
-        several = beam_search(model, *alone, **tokens, width=3)
-        torch.testing.assert_close(several.score[0], beams.score[row])
-        for place in range(3):
-            assert without_padding(several.words[0, place]) == without_padding(beams.words[row, place])
-
-
 def test_what_each_step_saw_comes_out_on_request():
     model, source, real, tokens = draw(b=3, limit=6, words=6, seed=44)
     plain = greedy_decode(model, source, real, **tokens)

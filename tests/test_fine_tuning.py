@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from utils.data.docstrings import TASKS, few
+from utils.data.docstrings import few
 from utils.data.subwords import END, PAD, SPECIAL, START
 from utils.models.language import LowRank
 from utils.training.fine_tuning import (
@@ -181,9 +181,3 @@ def test_adapters_that_are_taken_off_leave_the_model_as_it_was(given, some):
 
 
 # Several tasks
-
-
-def test_pairs_of_sentences_are_read_with_an_end_between_them(given):
-    task = TASKS["continuation"]()
-    texts = as_texts(task, task.train[:20], given.subwords, 40)
-    assert ((texts.numbers == END).sum(1) == 2).all()
