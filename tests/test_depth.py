@@ -4,19 +4,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.benchmarks.heads import depth_table, norm_table
 from utils.training.depth import (
     STACKS,
     SpiralNet,
     _fresh_encoder,
     gradient_by_depth,
     gradient_by_layer,
-    loss_surface,
     random_direction,
     spirals,
     surface,
     train_identity,
-    train_norms,
     valleys,
 )
 
@@ -102,32 +99,3 @@ def test_spirals_are_balanced_and_the_test_points_are_others():
     points, arms = spirals(240)
     assert points.shape == (240, 2) and arms.bincount().tolist() == [80, 80, 80]
     assert torch.equal(spirals(240)[0], points) and not torch.isin(points[:, 0], spirals(240, 1)[0][:, 0]).any()
-
-
-def test_both_nets_reach_the_bottom_and_only_the_plain_one_lies_among_valleys():
-    plain, residual = (loss_surface(kind, 2, points=25) for kind in (False, True))
-    for found in (plain, residual):
-        assert found["grid"].shape == (2, 25, 25) and torch.equal(found["loss"], found["grid"][:, 12, 12])
-        assert found["loss"].max() < 0.3 and found["accuracy"].min() > 0.85
-        assert torch.allclose(found["curve"][-1], found["loss"], atol=0.05)
-    assert sum(residual["valleys"]) < sum(plain["valleys"])
-
-
-# Norms
-
-
-def test_two_layers_learn_in_both_orders_and_six_only_with_the_norm_inside():
-    small = {"steps": 70, "rate": 0.01, "count": 1000, "tested": 60}
-    shallow, deep = ({norm: train_norms(norm, layers, 1, **small) for norm in ("pre", "post")} for layers in (2, 6))
-    last = {norm: [one[norm]["loss"][-10:].mean().item() for one in (shallow, deep)] for norm in ("pre", "post")}
-    assert abs(last["pre"][0] - last["post"][0]) < 0.5
-    assert last["pre"][1] < 3 and last["post"][1] > last["pre"][1] + 1
-    assert shallow["pre"]["loss"].shape == (70, 1) and 0.3 < shallow["pre"]["usual"] < 0.7
-
-
-def test_the_tables_can_be_measured_small():
-    rows = norm_table(1, ((1, 1e-3, 0), (1, 1e-3, 2)), steps=2, count=500, tested=40)
-    assert [(row["norm"], row["warmup"]) for row in rows] == [("pre", 0), ("post", 0), ("pre", 2), ("post", 2)]
-    found = depth_table(1, (1, 2), points=5, steps=2, depth=2, identity_steps=2)
-    assert len(found["gradient"]["plain"]) == 2 and len(found["valleys"]["plain"]) == 2
-    assert len(found["identity_error"]["residual"]) == len(found["identity_depths"])

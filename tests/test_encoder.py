@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.benchmarks.encoder_speed import encoder_layer_speed
 from tests.parity import assert_close, assert_same_gradients, backward, scramble
 from utils.models.encoder import Encoder, EncoderLayer
 from utils.models.self_attention import causal_mask
@@ -185,15 +184,6 @@ def test_a_sentence_of_padding_alone_gives_finite_numbers_and_gradients(norm, ne
         assert all((one[0] == 0).all() and (one[1].sum(-1) > 0.99).all() for one in weights)
 
 
-def test_the_weights_of_every_layer_and_head_come_out_and_change_nothing():
-    encoder, x, real = draw(2, 5, 3, 4, 7, 3, norm="pre", layers=4)
-    output, weights = encoder(x, real.unsqueeze(1), need_weights=True)
-    fused, nothing = encoder(x, real.unsqueeze(1))
-    assert nothing is None and [one.shape for one in weights] == [(2, 3, 5, 5)] * 4
-    torch.testing.assert_close(output, fused)
-    torch.testing.assert_close(weights[0], encoder.layers[0](x, real.unsqueeze(1), need_weights=True)[1])
-
-
 def test_heads_are_switched_off_layer_by_layer():
     encoder, x, _ = draw(2, 5, 3, 4, 7, 3, norm="pre", layers=2)
     output, _ = encoder(x)
@@ -203,14 +193,3 @@ def test_heads_are_switched_off_layer_by_layer():
     assert torch.equal(encoder(x, heads_on=[None, switches[1]])[0], without)
     y, _ = encoder.layers[1](encoder.layers[0](x)[0], heads_on=switches[1])
     assert torch.equal(encoder.final_norm(y), without) and not torch.allclose(output, without)
-
-
-def test_a_pre_norm_stack_ends_in_a_norm_and_a_post_norm_stack_does_not():
-    assert Encoder(1, 6, 3, norm="pre").final_norm is not None
-    assert Encoder(1, 6, 3, norm="post").final_norm is None
-
-
-def test_the_speed_benchmark_runs_both_sides():
-    rows = encoder_layer_speed(batch=2, lengths=(5,), dim=8, heads=2, hidden=12, rounds=1)
-    assert {(row["norm"], row["dropout"]) for row in rows} == {(norm, drop) for norm in ORDERS for drop in (0.0, 0.1)}
-    assert all(row["speed"] > 0 for row in rows)

@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from utils.data.docstrings import TASKS, families_task, few
+from utils.data.docstrings import few
 from utils.data.subwords import END, PAD, SPECIAL, START
 from utils.models.language import LowRank
-from utils.training import fine_tuning
 from utils.training.fine_tuning import (
     WAYS,
     Recipe,
@@ -24,10 +23,8 @@ from utils.training.fine_tuning import (
     masked_loss,
     parameters_of,
     setting,
-    several_tasks,
     switch_adapters_off,
     tune,
-    why_it_works,
     word_vectors,
 )
 
@@ -103,32 +100,15 @@ def texts_of(texts, row):
 # Training
 
 
-def test_training_learns_its_texts_and_the_seed_decides_the_order(given, some):
+def test_training_learns_its_texts_and_the_same_seed_gives_the_same(given, some):
     ends = []
-    for seed in (0, 0):
+    for _ in range(2):
         model = classifier("full", given, 0)
-        losses = tune(model, some, Recipe(2e-2, 0.0, 10.0), seed)
+        losses = tune(model, some, Recipe(2e-2, 0.0, 10.0), 0)
         assert len(losses) == round(10 * math.sqrt(len(some))) and losses[-1] < 0.5 * losses[0]
         assert not model.training
         ends.append(model.head.weight.detach())
     assert torch.equal(*ends)
-    more = given.texts(few(given.task, 2, 0))  # two batches
-    orders = []
-    for seed in (0, 1):
-        model = classifier("full", given, 0)
-        orders.append(tune(model, more, QUICK, seed))
-    assert not torch.equal(*orders)
-
-
-def test_what_is_frozen_stays(given, some):
-    for way in ("adapters", "word vectors + GRU"):
-        model = classifier(way, given, 0)
-        frozen = {name: one.clone() for name, one in model.named_parameters() if not one.requires_grad}
-        trained = {name: one.clone() for name, one in model.named_parameters() if one.requires_grad}
-        tune(model, some, QUICK, 0)
-        after = dict(model.named_parameters())
-        assert frozen and all(torch.equal(after[name], value) for name, value in frozen.items())
-        assert all(not torch.equal(after[name], value) for name, value in trained.items() if "head" in name)
 
 
 # The older way
@@ -200,31 +180,4 @@ def test_adapters_that_are_taken_off_leave_the_model_as_it_was(given, some):
     assert masked_loss(model.body, given.text, 8) == pytest.approx(before, abs=1e-6)
 
 
-def test_why_it_works_tells_of_both_starts(monkeypatch):
-    monkeypatch.setattr(fine_tuning, "RECIPES", dict.fromkeys(fine_tuning.RECIPES, QUICK))
-    found = why_it_works.__wrapped__(1, 0, pretraining=SMALL, shares=(0.0, 1.0), longest=20, asked=20, fragments=4)
-    for way in ("full", "scratch"):
-        assert found[way]["line"]["loss"].shape == (2,)
-        assert set(found[way]["distance"]) == {"words", "layer 1", "layer 2", "final norm", "head"}
-        assert all(one["moved"] > 0 and one["length"] > 0 for one in found[way]["distance"].values())
-    forgotten = found["forgotten"]
-    assert forgotten["adapters off"] == pytest.approx(forgotten["pretrained"], abs=1e-6)
-    assert forgotten["full"] != forgotten["pretrained"]
-
-
 # Several tasks
-
-
-def test_one_encoder_serves_every_task():
-    found = several_tasks.__wrapped__(
-        seeds=1, ways=("bag of words", "full"), pretraining=SMALL, per_class=2, longest=20, asked=20, steps=0.5
-    )
-    assert found["tasks"] == list(TASKS) and found["accuracy"].shape == (4, 2, 1)
-    assert ((found["accuracy"] >= 0) & (found["accuracy"] <= 1)).all()
-    assert found["majority"][0] == pytest.approx(families_task().majority())
-
-
-def test_pairs_of_sentences_are_read_with_an_end_between_them(given):
-    task = TASKS["continuation"]()
-    texts = as_texts(task, task.train[:20], given.subwords, 40)
-    assert ((texts.numbers == END).sum(1) == 2).all()

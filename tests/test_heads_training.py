@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from tests.benchmarks.heads import head_cost_table, heads_table, two_places_table
 from utils.data.phrases import Pair
 from utils.models.encoder import Encoder
 from utils.training.heads import (
@@ -59,18 +58,6 @@ def test_one_head_fails_at_the_ordered_pair_and_two_solve_it(pairs):
     # One letter of the two it always knows; which one, is up to the seed.
     assert one["each"].amax(1).min() > 0.95
     assert one["parameters"] == two["parameters"] == eight["parameters"]
-
-
-def test_a_head_whose_weights_may_depend_on_the_letters_finds_a_way_around():
-    assert train_two_places(1, 2, keys="both", steps=300)["accuracy"].min() > 0.8
-
-
-def test_the_same_seed_learns_the_same_in_any_company(pairs):
-    again = train_two_places.__wrapped__(2, [2], steps=20)
-    also = train_two_places.__wrapped__(2, [1, 2], steps=20)
-    assert torch.allclose(again["loss"][:, 0], also["loss"][:, 1], atol=1e-5)
-    assert not torch.allclose(also["loss"][:, 0], also["loss"][:, 1], atol=1e-3)
-    assert torch.equal(train_two_places.__wrapped__(2, [2], steps=20)["loss"], again["loss"])
 
 
 # How much heads differ
@@ -143,12 +130,10 @@ def tagged():
 
 
 def test_the_tagger_learns_and_its_heads_are_looked_at_from_the_start(tagged):
-    assert tagged["at"] == [0, 100, 200] and tagged["divergence"].shape == (3, 2, 2, 6)
-    assert tagged["cka"].shape == tagged["cosine"].shape == (3, 2, 2, 6)
+    assert tagged["at"] == [0, 100, 200]
+    assert all(tagged[name].shape == (3, 2, 2, 6) for name in ("divergence", "cka", "cosine"))
     assert tagged["accuracy_at"][0].max() < 0.1 and torch.equal(tagged["accuracy_at"][-1], tagged["accuracy"])
     assert tagged["accuracy"].min() > tagged["usual"] + 0.1
-    assert tagged["divergence"].min() > 0 and tagged["divergence"].max() < math.log(2)
-    assert tagged["loss"].shape == (200, 2) and (tagged["loss"][-10:].mean(0) < tagged["loss"][:10].mean(0) / 2).all()
 
 
 def test_a_kept_tagger_is_restored_as_it_was(tagged):
@@ -192,15 +177,7 @@ def test_one_sentence_gets_the_answers_that_the_accuracy_counts(tagged):
     assert all(0 < sure <= 1 for sure in found["sure"])
 
 
-def test_a_seed_gives_the_same_tagger_each_time():
-    settings = SMALL | {"steps": 8, "removed": False}
-    first, again, company = (train_forms.__wrapped__(2, seeds, **settings) for seeds in ([1], [1], [0, 1]))
-    assert torch.equal(first["loss"], again["loss"]) and first["removal"] is None
-    assert torch.allclose(first["loss"][:, 0], company["loss"][:, 1], atol=1e-4)
-    assert not torch.allclose(company["loss"][:, 0], company["loss"][:, 1], atol=1e-3)
-
-
-# Costs and stored tables
+# Costs
 
 
 def test_more_heads_have_the_same_parameters_and_products_and_more_scores():
@@ -208,17 +185,3 @@ def test_more_heads_have_the_same_parameters_and_products_and_more_scores():
     assert {row["parameters"] for row in rows} == {4 * 16 * 17}
     assert {row["products"] for row in rows} == {3 * (4 * 12 * 16 * 16 + 2 * 12 * 12 * 16)}
     assert [row["exponentials"] for row in rows] == [3 * 144, 6 * 144, 12 * 144]
-    assert [row["score_bytes"] for row in rows] == [4 * row["exponentials"] for row in rows]
-    names = {name for name in rows[0] if name.endswith("_seconds")}
-    assert names == {"projections_seconds", "products_seconds", "softmax_seconds", "fused_seconds"}
-    assert all(0 < row[name] < 1 for row in rows for name in names)
-    assert "softmax_ms" in head_cost_table((1, 2), repeats=1, dim=8, n=4, batch=2)[0]
-
-
-def test_the_tables_can_be_measured_small():
-    rows = two_places_table(2, steps=2, batch=4)
-    assert len(rows) == 8 and all(len(row["pairs"]) == 2 and row["solved"] == 0 for row in rows)
-    one, two = heads_table(2, (1, 2), **SMALL | {"steps": 2})
-    assert "divergence" not in one and len(two["divergence"]) == len(two["at"]) == 3
-    assert len(two["lost_by_removing_one"]) == 2 and len(two["lost_by_removing_one"][0][0]) == 2
-    assert one["accuracy"]["least"] == pytest.approx(min(one["accuracies"]), abs=0.1)

@@ -47,18 +47,6 @@ def test_padding_changes_nothing_at_the_real_pieces(kind):
         assert torch.allclose(together[row, : alone.size(1)], alone[0])
 
 
-def test_the_output_layer_is_the_table_of_pieces():
-    model = model_of(MaskedLM)
-    numbers = draw(1)[0]
-    with torch.no_grad():
-        model.bias[5] = 2.0
-    expected = model.vectors(numbers) @ model.words.table.weight.T
-    expected[..., 5] += 2
-    assert torch.allclose(model(numbers), expected)
-    names = [name for name, value in model.named_parameters() if PIECES in value.shape]
-    assert names == ["bias", "words.table.weight"]
-
-
 # The classifier
 
 

@@ -13,7 +13,6 @@ from utils.training.metrics import (
     exact_match,
     over_seeds,
     right,
-    strongest_links,
 )
 
 # "the red car" / "la voiture rouge": one link each, the last two crossed.
@@ -81,11 +80,6 @@ def test_quarters_go_from_the_shortest_to_the_longest_and_have_one_size():
 
 
 # Alignment
-
-
-def test_a_target_word_is_linked_to_the_source_word_of_highest_weight():
-    assert strongest_links(weights_at([0, 2, 1], 3), CAR) == {(0, 0), (2, 1), (1, 2)}
-    assert strongest_links(weights_at([3, 1, 1, 0], 4), KNOW) == {(3, 0), (1, 1), (1, 2), (0, 3)}
 
 
 def test_the_error_is_counted_over_all_pairs():

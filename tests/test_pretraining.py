@@ -62,12 +62,7 @@ def test_of_the_chosen_80_10_10_and_the_rest_stays():
     assert (same & chosen).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
     assert (chosen & ~hidden & ~same).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
     assert same[~chosen].all()
-
-
-def test_targets_are_what_stood_there_and_nothing_is_asked_elsewhere():
-    numbers, _, _, targets, chosen = masked()
-    assert torch.equal(targets[chosen], numbers[chosen])
-    assert (targets[~chosen] == NOT_ASKED).all()
+    assert torch.equal(targets[chosen], numbers[chosen]) and (targets[~chosen] == NOT_ASKED).all()
 
 
 def test_neither_padding_nor_special_pieces_are_chosen_and_none_is_put_in_at_random():
@@ -192,13 +187,6 @@ def test_even_a_short_training_learns_and_the_restored_model_is_the_trained_one(
     loss, unigram = held_out_losses(restored.model, text, asked, counts)
     assert loss == pytest.approx(result["held_out"], abs=1e-6) and unigram == pytest.approx(result["unigram"])
     assert restored.subwords.encode("return a list") == text.subwords.encode("return a list")
-
-
-def test_the_same_seed_gives_the_same_model_and_another_seed_another(trained):
-    again = pretrain.__wrapped__("masked", 0, **SMALL)
-    assert again["held_out"] == trained["masked"]["held_out"]
-    other = pretrain.__wrapped__("masked", 1, **{**SMALL, "steps": 2})
-    assert not torch.equal(other["loss"], again["loss"][:2])
 
 
 def test_a_blank_is_filled_with_pieces_of_text_likeliest_first(trained):

@@ -1,24 +1,19 @@
 """Facts about power laws and their errors, and about the family of models that they are fitted to."""
 
-import math
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from utils.data.subwords import START
 from utils.models.self_attention import causal_mask
-from utils.training import scaling
 from utils.training.scaling import (
     FAMILY,
     LARGER,
     Size,
     frontier,
-    parameter_sweep,
     power_law_fit,
     rates_for,
     scaling_run,
-    short_sweep,
     the_text,
     train_on,
 )
@@ -145,35 +140,10 @@ def test_a_run_learns_and_says_what_it_took(run):
     assert run["text"] == len(text.train)
 
 
-def test_a_run_is_a_function_of_its_seed(run):
-    again = scaling_run.__wrapped__(TINY[1], 1, read=30_000, **SMALL)
-    other = scaling_run(TINY[1], 2, read=30_000, **SMALL)
-    assert again["held_out"] == run["held_out"] != other["held_out"]
-
-
-# Sweeps, with a stand-in for the training whose losses are known
-
-
-def pretend(size, seed=0, *, read=scaling.READ, text=None, factor=1.0):
-    passes = read / text if text else 1
-    loss = 3 + 60 * size.parameters**-0.4 + 30 * (text or read) ** -0.4 + 0.1 * math.log(passes / 8) ** 2 + 0.001 * seed
-    return {"held_out": loss, "choosing": loss, "train": loss - 0.2, "computing": size.computing(read)}
-
-
-def test_a_sweep_over_sizes_has_a_row_for_each_and_a_column_for_each_seed():
-    sweep = parameter_sweep(FAMILY, 3, 10**5, pretend)
-    assert sweep["loss"].shape == (len(FAMILY), 3)
-    assert sweep["x"] == [size.parameters for size in FAMILY]
-    assert power_law_fit(sweep["x"], sweep["loss"].mean(1), True).exponent == pytest.approx(0.4, abs=0.01)
+# Sweeps
 
 
 def test_all_points_of_a_curved_law_are_touched_and_worse_ones_are_not():
     law = [{"x": x, "loss": torch.tensor([3 + 60 * x**-0.4])} for x in (1e3, 1e4, 1e5, 1e6)]
     worse = [{"x": one["x"] * 1.5, "loss": one["loss"]} for one in law] + [{"x": 1e4, "loss": torch.tensor([9.0])}]
     assert frontier([*worse, *law]) == law
-
-
-def test_the_short_sweep_leaves_the_larger_model_out_of_the_sweep():
-    sweep = short_sweep(TINY, Size(1, 24), 2, 1000, texts=150)
-    assert sweep["loss"].shape == (2, 2) and sweep["larger"].shape == (2,)
-    assert sweep["larger_x"] not in sweep["x"]

@@ -11,7 +11,6 @@ from utils.models.attention import attention
 from utils.models.positions import (
     LearnedPositions,
     frequencies,
-    periods,
     rotate,
     sinusoidal_positions,
 )
@@ -125,12 +124,6 @@ def test_sines_stand_in_even_and_cosines_in_odd_components():
             assert positions[place, 2 * pair].item() == pytest.approx(math.sin(angle), abs=1e-6)
             assert positions[place, 2 * pair + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
     torch.testing.assert_close(sinusoidal_positions(3, 6, start=4), positions[4:])
-
-
-def test_the_longest_period_is_about_63000_positions():
-    found = periods(512)
-    assert found[0] == pytest.approx(2 * math.pi) and (found.diff() > 0).all()
-    assert 60_000 < found[-1] < 63_000 and periods(4096)[-1] == pytest.approx(2 * math.pi * 10_000, rel=0.01)
 
 
 def test_an_odd_width_is_refused_with_the_next_even_one():

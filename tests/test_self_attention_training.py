@@ -59,14 +59,9 @@ def test_without_the_root_scores_grow_and_the_softmax_freezes_and_with_it_nothin
     raw, scaled = found["raw"], found["scaled"]
     assert (raw["variance"] / torch.tensor([4.0, 64, 1024])).tolist() == pytest.approx([1, 1, 1], rel=0.1)
     assert scaled["variance"].tolist() == pytest.approx([1, 1, 1], rel=0.1)
-    assert (raw["entropy_share"].diff() < -0.1).all() and raw["entropy_share"][-1] < 0.05
-    assert (raw["largest"].diff() > 0.1).all() and raw["largest"][-1] > 0.9
-    assert raw["stuck"][0] < 0.01 and raw["stuck"][-1] > 0.5 and raw["median_slope"][-1] < 1e-3
+    assert raw["stuck"][0] < 0.01 and raw["stuck"][-1] > 0.5 and scaled["stuck"].max() == 0
     for name in ("entropy_share", "largest", "slope", "free"):
         assert scaled[name].max() - scaled[name].min() < 0.03
-    assert scaled["stuck"].max() == 0 and scaled["entropy_share"].min() > 0.85
-    # Not the whole truth: at small widths the unscaled softmax is the steeper one.
-    assert raw["slope"][0] > scaled["slope"][0] and raw["slope"][-1] < 0.5 * scaled["slope"][-1]
 
 
 # The order task
@@ -114,35 +109,13 @@ def test_the_stacked_models_are_the_plain_ones():
         assert torch.allclose(found[place], SequenceClassifier(8, 2, 8, 12, "causal", 6)(tokens, real)[0], atol=1e-6)
 
 
-SHORT = {"length": 8, "steps": 120, "batch": 32, "lengths": (8, 24), "shifts": (0, 100)}
-
-
-@pytest.fixture(scope="module")
-def order():
-    return {kind: train_order(kind, 2, **SHORT) for kind in ("none", "sinusoidal", "learned", "rotary", "causal")}
-
-
-def test_order_is_out_of_reach_without_positions_and_learned_with_each_kind(order):
-    assert (order["none"]["accuracy"] - 0.5).abs().max() < 0.01
-    assert order["none"]["loss"][-20:].mean() > 0.67  # log 2 is 0.69
+def test_order_is_out_of_reach_without_positions_and_learned_with_each_kind():
+    short = {"length": 8, "steps": 120, "batch": 32, "lengths": (8,), "shifts": (0,)}
+    without = train_order("none", 2, **short)
+    assert (without["accuracy"] - 0.5).abs().max() < 0.01
+    assert without["loss"][-20:].mean() > 0.67  # log 2 is 0.69
     for kind in ("sinusoidal", "learned", "rotary", "causal"):
-        assert order[kind]["accuracy"].min() > 0.9, kind
-
-
-def test_positions_moved_by_100_are_nothing_to_rotary_ones_and_are_refused_by_learned_ones(order):
-    for kind in ("rotary", "causal", "none"):
-        unmoved, moved = order[kind]["by_shift"]
-        assert torch.allclose(moved, unmoved, atol=0.01), kind
-    assert order["learned"]["by_shift"].isnan().all(1).tolist() == [False, True]
-
-
-def test_past_the_training_length_only_learned_positions_refuse(order):
-    assert order["learned"]["by_length"].isnan().any(1).tolist() == [False, True]
-    assert "learned positions end where their table ends" in order["learned"]["refusal"]
-    for kind in ("sinusoidal", "rotary", "causal"):
-        by_length = order[kind]["by_length"]
-        assert by_length.isfinite().all() and order[kind]["refusal"] == ""
-        assert (by_length[0] >= by_length[1]).all()
+        assert train_order(kind, 2, **short)["accuracy"].min() > 0.9, kind
 
 
 # Non-linearity
@@ -204,15 +177,6 @@ def test_counted_losses_are_what_a_dictionary_gives():
 @pytest.fixture(scope="module")
 def language():
     return train_language_model(0, steps=60, dim=32, blocks=1, context=24, batch=16)
-
-
-def test_a_minute_old_model_knows_more_than_letter_frequencies_and_less_than_it_will(language):
-    assert language["held_out"] < language["counts"][1]
-    assert language["counts"][3] < language["counts"][2] < language["counts"][1]
-    assert language["perplexity"] == pytest.approx(math.exp(language["held_out"]))
-    assert language["by_position"].shape == (24,)
-    assert language["by_position"].mean().item() == pytest.approx(language["held_out"], rel=1e-5)
-    assert language["loss"][-10:].mean() < language["loss"][:10].mean() - 0.5
 
 
 def test_the_restored_model_has_the_loss_it_was_reported_with(language):

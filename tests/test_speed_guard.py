@@ -12,11 +12,9 @@ import torch
 from torch import nn
 
 from tests.benchmarks import transformer_speed
-from tests.benchmarks.encoder_speed import training_step
 from tests.benchmarks.memory import seed_runs
 from tests.benchmarks.timing import cost_ratio
 from utils.models.decoding import greedy_decode
-from utils.models.encoder import EncoderLayer
 from utils.models.torch_weights import to_torch
 from utils.models.transformer import Transformer
 from utils.training.costs import BY_HAND, FUSED, LOCAL, a_run, without_gradients
@@ -47,20 +45,6 @@ def test_the_clock_of_a_guard_sees_a_factor_and_no_waiting():
 
     assert 2 < ratio(lambda: work(3), work) < 4.5
     assert ratio(waits, work) < 1.5
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_training_step_of_the_encoder_layer_is_not_slower_than_torchs(norm):
-    ours = EncoderLayer(DIM, HEADS, HIDDEN, norm=norm)
-    theirs = nn.TransformerEncoderLayer(DIM, HEADS, HIDDEN, 0.0, batch_first=True, norm_first=norm == "pre")
-    to_torch(ours, theirs)
-    x = torch.randn(BATCH, LENGTH, DIM)
-    real = torch.arange(LENGTH) < torch.randint(LENGTH // 2, LENGTH + 1, (BATCH, 1))
-    found = ratio(
-        training_step(ours, lambda: ours(x, real.unsqueeze(1))[0]),
-        training_step(theirs, lambda: theirs(x, src_key_padding_mask=~real)),
-    )
-    assert found < 1.3
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")

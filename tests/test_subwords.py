@@ -67,13 +67,6 @@ def test_words_keep_their_space_and_nothing_but_case_and_line_breaks_is_lost():
     assert words(" \n ") == []
 
 
-def test_words_are_counted_over_all_texts_and_one_text_is_refused():
-    counts = word_counts(["The list.", "the list of the lists"])
-    assert counts == {f"{SPACE}the": 3, f"{SPACE}list": 2, ".": 1, f"{SPACE}of": 1, f"{SPACE}lists": 1}
-    with pytest.raises(TypeError, match="put it into a list"):
-        word_counts("the list")
-
-
 @pytest.mark.parametrize("letters", ["ab", "abc", "abcdefgh"])
 def test_merges_equal_the_library_to_the_last_one_ties_included(letters):
     for seed in range(8):

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.benchmarks.transformer_speed import training_speed
 from tests.parity import assert_close, backward, scramble
 from utils.models.positions import sinusoidal_positions
 from utils.models.self_attention import causal_mask
@@ -130,19 +129,6 @@ def test_the_two_stacks_equal_nn_transformer_forward_and_backward(size, norm, ac
 
 
 # The whole model
-
-
-def test_the_model_is_its_parts_one_after_the_other():
-    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
-    memory = model.encode(source, real)
-    logits = model.decode(target, memory, real)
-    assert memory.shape == (2, 5, 12) and logits.shape == (2, 4, 13)
-    vectors = model.source_vectors.table(source) * 12**0.5 + sinusoidal_positions(5, 12)
-    torch.testing.assert_close(memory, model.encoder(vectors, real.unsqueeze(1))[0])
-    x = model.target_vectors.table(target) * 12**0.5 + sinusoidal_positions(4, 12)
-    x, _, _ = model.decoder(x, memory, causal_mask(4), real.unsqueeze(1))
-    torch.testing.assert_close(logits, x @ model.output.weight.T)
-    assert torch.equal(model(source, real, target)[0], logits)
 
 
 @settings(max_examples=20, deadline=None)
@@ -269,35 +255,3 @@ def test_steps_with_the_cache_equal_one_pass_over_all_words(size, norm, hidden):
             torch.testing.assert_close(got, logits[:, place], rtol=1e-10, atol=1e-10)
             for one, all_at_once in zip(cross, looks.cross, strict=True):
                 torch.testing.assert_close(one, all_at_once[:, :, place])
-
-
-def test_the_cache_says_when_it_is_full():
-    model, (source, real, target) = model_of(), draw_words(2, 5, 4)
-    with torch.no_grad():
-        cache = model.remember(model.encode(source, real), real, room=4)
-        for word in target.unbind(1):
-            model.step(word, cache)
-        with pytest.raises(ValueError, match="expected at most 4 words, got 5; make the cache with more room"):
-            model.step(target[:, 0], cache)
-
-
-def test_a_row_of_the_cache_goes_on_from_another():
-    model, (source, real, _) = model_of(), draw_words(1, 5, 4)
-    source, real = source.repeat(3, 1), real.repeat(3, 1)  # three translations of one sentence
-    begun, rows, last = torch.tensor([[1, 4], [1, 5], [1, 6]]), torch.tensor([2, 0, 0]), torch.tensor([7, 8, 9])
-    with torch.no_grad():
-        memory = model.encode(source, real)
-        cache = model.remember(memory, real, room=3)
-        for word in begun.unbind(1):
-            model.step(word, cache)
-        for layer in cache:
-            layer.continue_from(rows)
-        got, _ = model.step(last, cache)
-        want = model.decode(torch.cat([begun[rows], last[:, None]], 1), memory, real)[:, -1]
-    torch.testing.assert_close(got, want)
-
-
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-def test_the_speed_benchmark_trains_both_sides():
-    rows = training_speed(shapes=((2, 5), (3, 4)), dim=8, heads=2, hidden=12, layers=1, rounds=1)
-    assert len(rows) == 8 and all(row["speed"] > 0 for row in rows)

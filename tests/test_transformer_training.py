@@ -18,7 +18,6 @@ from utils.training.transformer import (
     alignment_errors,
     confidence,
     endless_words,
-    first_losses,
     greedy_and_beam,
     groups_of_words,
     paper_rate,
@@ -101,11 +100,6 @@ def test_batches_have_room_for_their_words_and_show_every_pair_once(words):
 # A result
 
 
-def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
-    assert same_results(small, train_transformer.__wrapped__(**SMALL))
-    assert not torch.equal(small["loss"], train_transformer.__wrapped__(1, **SMALL)["loss"])
-
-
 def test_the_alignment_is_chosen_on_validation_pairs(small, words, monkeypatch):
     seen = []
 
@@ -121,14 +115,6 @@ def test_the_alignment_is_chosen_on_validation_pairs(small, words, monkeypatch):
     assert restore_transformer(result).shown == (1, 1)
     weights = restore_transformer(result).weights(words[0].test[:12])
     assert result["alignment_error"] == alignment_error(weights, words[0].test[:12])
-
-
-def test_a_short_training_differs_in_its_warm_up_alone():
-    sizes = {"dim": 12, "heads": 3, "hidden": 16, "words": 60, "pairs": PAIRS, "steps": 8}
-    without, with_it, again = (first_losses.__wrapped__(warmup, **sizes) for warmup in (0.0, 0.5, 0.5))
-    assert without.shape == (8,) and torch.equal(with_it, again)
-    assert without[0] == with_it[0] and not torch.equal(without, with_it)
-    assert not torch.equal(first_losses.__wrapped__(0.5, norm="pre", **sizes), with_it)
 
 
 # A trained model

@@ -5,16 +5,13 @@ import torch
 
 from tests.parity import same_results
 from utils.data.tokens import END, PAD, START, as_batch
-from utils.models.seq2seq import Seq2Seq
 from utils.training import translation
 from utils.training.translation import (
-    Trained,
     endless,
     pairs_and_words,
     rate_at,
     restore,
     scores,
-    train,
     train_translation,
 )
 
@@ -41,25 +38,6 @@ def test_the_rate_rises_then_falls_to_nothing():
     assert max(rates) == pytest.approx(0.004) and 0 < top < 20 and rates[0] > 0
     assert all(a < b for a, b in zip(rates[:top], rates[1:top], strict=False))
     assert all(a >= b for a, b in zip(rates[top:], rates[top + 1 :], strict=False)) and rates[-1] < 1e-6
-
-
-@pytest.mark.parametrize("kind", ["none", "additive"])
-def test_every_kind_learns_a_few_pairs_by_heart(kind, words):
-    data, english, french = words
-    few = sorted(data.train, key=lambda pair: len(pair.english))[:6]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(2)
-        model = Seq2Seq(len(english), len(french), None if kind == "none" else kind, 64)
-    losses = train(model, endless(few, english, french, 6, 0), 150, rate=1e-2)
-    assert losses[-1] < losses[0] / 20
-    trained = Trained(model, english, french)
-    assert trained.translate([pair.english for pair in few]) == [list(pair.french) for pair in few]
-
-
-def test_training_gives_the_same_numbers_twice_and_others_with_another_seed(small):
-    assert same_results(small, train_translation.__wrapped__("multiplicative", **SMALL))
-    other = train_translation.__wrapped__("multiplicative", 1, **SMALL)
-    assert not torch.equal(small["loss"], other["loss"])
 
 
 def test_all_kinds_see_the_same_batches_in_the_same_order(words, monkeypatch):

@@ -26,32 +26,14 @@ def real():
     return load_minilm(fetch(MINILM))
 
 
-@pytest.fixture(scope="module")
-def watch(real):
-    return sense_layers(real, *WATCH)
-
-
-def test_at_the_last_layer_a_thing_is_nearer_to_a_thing_than_to_a_verb(watch):
-    last = watch[-1]
-    assert last.margin >= 0.3
-    assert last.first.least > last.mixed.most  # not only on average
-
-
-def test_before_the_first_layer_the_senses_cannot_be_told_apart(watch):
-    """There is the word and its place, and no context yet."""
-    first = watch[0]
-    assert first.layer == 0 and abs(first.margin) < 0.02 and first.mixed.least > 0.95
-
-
-def test_the_margin_grows_with_every_layer(watch):
+def test_the_senses_part_layer_by_layer(real):
+    watch, spring = sense_layers(real, *WATCH), sense_layers(real, *SPRING)
     margins = [layer.margin for layer in watch]
     assert len(margins) == 7 and margins == sorted(margins)
-
-
-def test_spring_parts_as_well_by_less(real, watch):
-    spring = sense_layers(real, *SPRING)
-    assert 0.1 < spring[-1].margin < watch[-1].margin
-    assert spring[-1].apart and not spring[0].apart
+    # Before the first layer there is the word and its place, and no context yet.
+    assert watch[0].layer == 0 and abs(margins[0]) < 0.02 and watch[0].mixed.least > 0.95
+    assert margins[-1] >= 0.3 and watch[-1].first.least > watch[-1].mixed.most  # not only on average
+    assert 0.1 < spring[-1].margin < margins[-1] and spring[-1].apart and not spring[0].apart
 
 
 # --- pronouns ---------------------------------------------------------------------------------------------------
