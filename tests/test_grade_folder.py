@@ -168,6 +168,7 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     [
         ([""], "make grade FOLDER="),
         (["nowhere"], "There is no folder nowhere"),
+        (["empty"], "There is no notebook in"),
         (["in"], "bwrap"),  # without a sandbox nothing runs
         ([".", "--jobs", "0"], "--jobs is at least 1"),
         ([".", "--out", "./inside"], "among the submissions"),
@@ -177,6 +178,7 @@ def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, t
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     cohort.write(tmp_path / "in", "a_01.ipynb", b"{}")
+    (tmp_path / "empty").mkdir()
     assert command.main(arguments) == 2
     said = capsys.readouterr().err
     assert says in said and len(said.strip().split("\n")) == 1
