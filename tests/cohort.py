@@ -97,42 +97,37 @@ def softmax(logits, temperature=1.0):
 """
 
 # Each stands in the cell of exercise 1.1. None may pass, and 1.2 to 1.7 of the same notebook must pass all the same.
+# One that defines no answer is followed by a wrong one.
 ATTACKS = {
     # forging the verdict
-    "replaces the judge": f"""
+    "replaces the judge": """
 import utils.course.checks, utils.course.exercises, utils.course.grading.child as child
 utils.course.checks.judge_with_kind = utils.course.exercises.judge_with_kind = lambda *a: ("", "")
-utils.course.exercises._verdict = child._verdict = lambda *a: ("passed", "fine")
-{WRONG}""",
-    "replaces the tasks": f"""
+utils.course.exercises._verdict = child._verdict = lambda *a: ("passed", "fine")""",
+    "replaces the tasks": """
 import sys
 child = sys.modules["utils.course.grading.child"]
 child.list = lambda *a: ["passed", "fine"]
 child.said = lambda *a: dict(calls=[dict(value=None, states=[])])
-child.wire.encode = lambda *a: None
-{WRONG}""",
-    "replaces the comparison": f"""
+child.wire.encode = lambda *a: None""",
+    "replaces the comparison": """
 import utils.course.checks as checks
 checks.departure = checks.difference = lambda *a, **k: None
 checks._close = lambda got, want, tolerance: torch.ones_like(got, dtype=torch.bool)
-checks.Library.require_intact = lambda self: None
-{WRONG}""",
-    "patches torch": f"""
+checks.Library.require_intact = lambda self: None""",
+    "patches torch": """
 torch.equal = torch.allclose = lambda *a, **k: True
-torch.Tensor.__eq__ = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
-{WRONG}""",
-    "patches the builtins": f"""
+torch.Tensor.__eq__ = lambda self, other: torch.ones(self.shape, dtype=torch.bool)""",
+    "patches the builtins": """
 import builtins
 builtins.all = builtins.isinstance = lambda *a: True
-builtins.any = lambda *a: False
-{WRONG}""",
-    "says passed in the channel": f"""
+builtins.any = lambda *a: False""",
+    "says passed in the channel": """
 import json, os
 head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
 os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head)
-os._exit(0)
-{WRONG}""",
-    "says passed with values": f"""
+os._exit(0)""",
+    "says passed with values": """
 import json, os
 for descriptor in range(3, 64):
     try:
@@ -140,24 +135,22 @@ for descriptor in range(3, 64):
         os.write(descriptor, len(head).to_bytes(8, "little") + bytes(8) + head)
     except OSError:
         continue
-os._exit(0)
-{WRONG}""",
-    "floods the channel": f"""
+os._exit(0)""",
+    "floods the channel": """
 import os
 while True:
-    os.write(3, b"\\xff" * 65536)
-{WRONG}""",
-    "writes when it leaves": f"""
+    os.write(3, b"\\xff" * 65536)""",
+    "writes when it leaves": """
 import atexit, json, os
 head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
 atexit.register(lambda: os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head))
-raise SystemExit(0)
-{WRONG}""",
-    "leaves with code 0": f"import os\nos._exit(0)\n{WRONG}",
-    "closes every descriptor": f"import os\nos.closerange(0, 100)\n{WRONG}",
-    "makes itself the reference": f"""
+raise SystemExit(0)""",
+    "leaves with code 0": "import os\nos._exit(0)",
+    "closes every descriptor": "import os\nos.closerange(0, 100)",
+    "makes itself the reference": """
 import utils.course.exercises as exercises
-{WRONG}
+def softmax(logits, temperature=1.0):
+    return logits * 0 + 0.25
 exercises._REGISTER["1.1"].reference = softmax
 exercises._REGISTER["1.1"].mistakes = []""",
     "draws no cases": """
@@ -238,7 +231,7 @@ space = {"torch": torch}
 exec(them.solution_code("1.1"), space)
 softmax = space["softmax"]""",
     # harm
-    "never ends": f"while True:\n    pass\n{WRONG}",
+    "never ends": "while True:\n    pass",
     "never ends and catches all": """
 def softmax(logits, temperature=1.0):
     while True:
@@ -247,46 +240,41 @@ def softmax(logits, temperature=1.0):
                 pass
         except BaseException:
             pass""",
-    "ignores signals and sleeps": f"""
+    "ignores signals and sleeps": """
 import signal, time
 for number in range(1, 64):
     try:
         signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError):
         continue
-time.sleep(10_000)
-{WRONG}""",
-    "forks without end": f"""
+time.sleep(10_000)""",
+    "forks without end": """
 import os
 while True:
     try:
         os.fork()
     except OSError:
-        raise
-{WRONG}""",
-    "starts programs": f"""
+        raise""",
+    "starts programs": """
 import subprocess
-subprocess.run(["sleep", "1000"])
-{WRONG}
+subprocess.run(["sleep", "1000"])""",
+    "starts programs in the background": """
 import os
 os.system("sleep 1000 &")
 softmax = None""",
-    "starts threads without end": f"""
+    "starts threads without end": """
 import threading, time
 while True:
-    threading.Thread(target=time.sleep, args=(10_000,), daemon=True).start()
-{WRONG}""",
-    "fills the memory": f"""
+    threading.Thread(target=time.sleep, args=(10_000,), daemon=True).start()""",
+    "fills the memory": """
 hoard = []
 while True:
-    hoard.append(torch.ones(10_000_000))
-{WRONG}""",
-    "fills the memory past the limit of one process": f"""
+    hoard.append(torch.ones(10_000_000))""",
+    "fills the memory past the limit of one process": """
 import mmap, resource
 resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
-hoard = [mmap.mmap(-1, 2**30) for _ in range(64)]
-{WRONG}""",
-    "fills the disk": f"""
+hoard = [mmap.mmap(-1, 2**30) for _ in range(64)]""",
+    "fills the disk": """
 import os
 done = []
 for folder in ("/tmp", "/dev/shm", "/var/tmp", ".", "/", os.path.expanduser("~")):
@@ -296,34 +284,28 @@ for folder in ("/tmp", "/dev/shm", "/var/tmp", ".", "/", os.path.expanduser("~")
                 file.write(bytes(2**20))
     except OSError as error:
         done.append(error)
-raise done[0]
-{WRONG}""",
-    "prints without end": f"""
+raise done[0]""",
+    "prints without end": """
 while True:
-    print("x" * 100_000)
-{WRONG}""",
-    "kills its parent": f"""
+    print("x" * 100_000)""",
+    "kills its parent": """
 import os, signal
 for pid in (os.getppid(), 1, -1, 0, 2, 3):
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
         continue
-os.killpg(0, signal.SIGKILL)
-{WRONG}""",
-    "stops its parent": f"""
+os.killpg(0, signal.SIGKILL)""",
+    "stops its parent": """
 import os, signal
-os.kill(os.getppid(), signal.SIGSTOP)
-{WRONG}""",
-    "kills itself": f"import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n{WRONG}",
-    "talks to the network": f"""
+os.kill(os.getppid(), signal.SIGSTOP)""",
+    "kills itself": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "talks to the network": """
 import socket
-socket.create_connection(("192.0.2.1", 80), timeout=2)
-{WRONG}""",
-    "listens for others": f"""
+socket.create_connection(("192.0.2.1", 80), timeout=2)""",
+    "listens for others": """
 import socket
-socket.socket(socket.AF_UNIX).bind("\\0meeting")
-{WRONG}""",
+socket.socket(socket.AF_UNIX).bind("\\0meeting")""",
     "reads other submissions": """
 import os
 names = [place + "/" + name for place, _, files in os.walk("/") for name in files
@@ -344,19 +326,18 @@ import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.ptrace(16, os.getppid(), 0, 0) != 0, "READ"
 raise RuntimeError("no tracing")""",
-    "reads a null pointer": f"import ctypes\nctypes.string_at(0)\n{WRONG}",
-    "overflows the stack": f"""
+    "reads a null pointer": "import ctypes\nctypes.string_at(0)",
+    "overflows the stack": """
 import sys
 sys.setrecursionlimit(10**9)
 def fall():
     return fall()
-fall()
-{WRONG}""",
+fall()""",
     "recurses": "def softmax(logits, temperature=1.0):\n    return softmax(logits, temperature)",
-    "waits for the keyboard": f"input('name?')\n{WRONG}".replace("def softmax", "def other") + "\nsoftmax = other",
+    "waits for the keyboard": "input('name?')",
     "exits": "def softmax(logits, temperature=1.0):\n    raise SystemExit(0)",
     "interrupts": "def softmax(logits, temperature=1.0):\n    raise KeyboardInterrupt",
-    "counts only in double": f"torch.set_default_dtype(torch.float64)\ntorch.set_default_device('meta')\n{WRONG}",
+    "counts only in double": "torch.set_default_dtype(torch.float64)\ntorch.set_default_device('meta')",
     "is no Python": "def softmax(logits temperature:\n    return",
     "is nested beyond measure": "softmax = " + "(" * 5000 + "1" + ")" * 5000,
     "is a chain beyond measure": "softmax = 1" + "+1" * 30_000,
@@ -369,13 +350,13 @@ class Passed(Exception):
 Passed.__name__ = "passed"
 def softmax(logits, temperature=1.0):
     raise Passed("passed")""",
-    "uses a side door of the kernel": f"""
+    "uses a side door of the kernel": """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 for number in (425, 319, 435, 57, 56, 101, 272, 165, 323):
-    libc.syscall(number, 0, 0, 0, 0, 0, 0)
-{WRONG}""",
+    libc.syscall(number, 0, 0, 0, 0, 0, 0)""",
 }  # fmt: skip
+ATTACKS = {name: code if "softmax" in code else code + WRONG for name, code in ATTACKS.items()}
 
 
 @dataclass
@@ -449,19 +430,9 @@ def odd_places(folder: Path, outside: Path) -> dict[str, str]:
 
 def fake_course(folder: Path) -> None:
     """A `utils` of the student's own beside the notebook, in which everything passes."""
-    for name in (
-        "utils/__init__.py",
-        "utils/course/__init__.py",
-        "utils/course/checks.py",
-        "torch.py",
-        "sitecustomize.py",
-    ):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n",
-            encoding="utf-8",
-        )
+    code = "def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n"
+    for name in ("utils/__init__", "utils/course/__init__", "utils/course/checks", "torch", "sitecustomize"):
+        write(folder, f"{name}.py", code.encode())
 
 
 def short(notebook: dict, *exercise_ids: str) -> dict:

@@ -33,14 +33,10 @@ def assignments():
     return {name: assignment.assignment_of(name) for name in (NAME, "05_multi_head_attention")}
 
 
-def test_a_lesson_fits_nbgraders_format(assignments):
-    for notebook in assignments.values():
+def test_every_exercise_has_one_answer_cell_and_a_locked_check_worth_points(assignments):
+    for name, notebook in assignments.items():
         nbformat.validate(notebook)
         MetadataValidator().validate_nb(notebook)
-
-
-def test_every_exercise_has_an_answer_and_a_locked_check_worth_points(assignments):
-    for name, notebook in assignments.items():
         items = exercises_of(name[:2])
         answers, checks = marked(notebook, solution=True), marked(notebook, grade=True)
         assert [cell.metadata.nbgrader.grade_id for cell in answers] == [
@@ -51,10 +47,6 @@ def test_every_exercise_has_an_answer_and_a_locked_check_worth_points(assignment
             assert check.metadata.nbgrader.locked and not answer.metadata.nbgrader.locked
             assert "### BEGIN SOLUTION" in answer.source and ".use(" not in answer.source
             assert check.source.index(f'grade("{item.id}"') < check.source.index(".use(") < check.source.index("assert")
-
-
-def test_solutions_stand_nowhere_else_in_the_assignment(assignments):
-    for notebook in assignments.values():
         others = [cell for cell in notebook.cells if "nbgrader" not in cell.metadata]
         assert not any("BEGIN SOLUTION" in cell.source or exercise_of(cell) for cell in others)
 

@@ -36,8 +36,7 @@ SOFTMAX = ask(
     softmax,
     mistakes=[
         Mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
-        Mistake(lambda scores: scores.exp() / scores.exp().sum(-1), "the sum lost its axis: keepdim=True"),
-        Mistake(lambda scores: scores.exp().sum(-1), "only the sum came back"),
+        Mistake(softmax, "a model that does not differ from the reference is never blamed"),
     ],
     gradient=True,
 )
@@ -63,23 +62,16 @@ def verdict(answer, exercise=SOFTMAX) -> str:
 # Right answers
 
 
-def by_hand(scores):
-    powers = (scores - scores.amax(-1, keepdim=True)).exp()
-    return powers / powers.sum(-1, keepdim=True)
-
-
-RIGHT = [
-    softmax,
-    by_hand,
-    lambda scores: torch.softmax(scores.double(), -1).float(),
-    lambda scores: torch.exp(torch.log_softmax(scores, -1)),
-    lambda scores: by_hand(scores.flip(-1)).flip(-1),
-    lambda scores, extra=None: softmax(scores),
-    functools.partial(torch.softmax, dim=-1),
-]
-
-
-@pytest.mark.parametrize("answer", RIGHT)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda scores: torch.softmax(scores.double(), -1).float(),
+        lambda scores: torch.exp(torch.log_softmax(scores, -1)),
+        lambda scores: softmax(scores.flip(-1)).flip(-1),
+        lambda scores, extra=None: softmax(scores),
+        functools.partial(torch.softmax, dim=-1),
+    ],
+)
 def test_right_answers_in_another_order_or_dtype_pass(answer):
     assert verdict(answer) == ""
 
@@ -133,33 +125,20 @@ def in_place(scores):
     return result
 
 
-def remembers(scores, kept=[]):  # noqa: B006 (this is what is tested)
-    if not kept:
-        kept.append(softmax(scores))
-    return kept[0] if scores.ndim == 1 else softmax(scores)
-
-
-def grows(scores, calls=[]):  # noqa: B006
+def grows(scores, calls=[]):  # noqa: B006 (this is what is tested)
     calls.append(0)
     return softmax(scores) + (len(calls) > 6)
 
 
-BUFFERS = {}
-
-
-def reuses_a_buffer(scores):
-    buffer = BUFFERS.setdefault(scores.shape, torch.zeros(scores.shape))
+def reuses_a_buffer(scores, buffers={}):  # noqa: B006
+    buffer = buffers.setdefault(scores.shape, torch.zeros(scores.shape))
     with torch.no_grad():
         return buffer.copy_(softmax(scores))
 
 
-KEPT = {}
-
-
-def keeps_by_identity(scores):
-    if id(scores) not in KEPT:
-        KEPT[id(scores)] = scores, softmax(scores)  # the tensor is kept too, so that its id stays taken
-    return KEPT[id(scores)][1]
+def keeps_by_identity(scores, kept={}):  # noqa: B006
+    # the tensor is kept too, so that its id stays taken
+    return kept.setdefault(id(scores), (scores, softmax(scores)))[1]
 
 
 def switches_gradients_off(scores):
@@ -192,11 +171,6 @@ def cuts_by_numpy(scores):
     return torch.from_numpy(numpy.exp(scores.numpy()) / numpy.exp(scores.numpy()).sum(-1, keepdims=True))
 
 
-def still_raises(scores):
-    softmax(scores)
-    raise NotImplementedError()
-
-
 class Unfriendly:
     def __eq__(self, other):
         raise ValueError("no")
@@ -207,8 +181,6 @@ class Unfriendly:
 
 WRONG = [
     (lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
-    (lambda scores: scores.exp() / scores.exp().sum(-1), "keepdim"),
-    (lambda scores: scores.exp().sum(-1), "only the sum"),
     (lambda scores: None, "returned nothing"),
     (lambda scores: softmax(scores).numpy(), "return a torch tensor"),
     (lambda scores: (softmax(scores), 1), "return one torch tensor"),
@@ -216,7 +188,6 @@ WRONG = [
     (lambda scores: Unfriendly(), "object of type Unfriendly"),
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
     (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
-    (lambda scores: 10**5000, "return a torch tensor of shape (3,)"),
     (lambda scores: softmax(scores).to_sparse(), "without plain values"),
     (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
     (lambda scores: softmax(scores)[None], "Axis 0 is one too many"),
@@ -229,7 +200,6 @@ WRONG = [
     (lambda scores: softmax(scores) / 0, "contains infinite values"),
     (lambda scores: softmax(2 * scores), "has wrong values (3 of 3)"),
     (in_place, "changed its input `scores` in place"),
-    (remembers, "result of an earlier call"),
     (keeps_by_identity, "result of an earlier call"),
     (replaces_a_function, "It replaced `torch.softmax` for everybody"),
     (replaces_a_method, "It replaced `Tensor.softmax` for everybody"),
@@ -239,7 +209,7 @@ WRONG = [
     (reuses_a_buffer, "later call changed the result of an earlier one"),
     (lambda scores: softmax(scores.detach()), "no gradient flows back"),
     (cuts_by_numpy, "NumPy cut it"),
-    (lambda scores: by_hand(scores.detach()) * 2 - softmax(scores), "gradient with respect to `scores` is not"),
+    (lambda scores: softmax(scores.detach()) * 2 - softmax(scores), "gradient with respect to `scores` is not"),
     (
         lambda scores: softmax(scores) + 0 * (scores - scores).sqrt().sum(),
         "gradient with respect to `scores` contains NaN",
@@ -247,45 +217,23 @@ WRONG = [
     (lambda scores: 1 / 0, "ZeroDivisionError: division by zero, at line"),
     (calls_itself, "calls itself without end"),
     (lambda scores: exit(3), "not by leaving Python"),
-    (still_raises, "remove the line `raise NotImplementedError()`"),
     (lambda: 1, "It must be callable with the arguments (scores), but takes ()"),
     (lambda scores, more: 1, "missing a required argument: 'more'"),
     (torch.ones(2), "Expected a function, got a torch tensor of shape (2,)"),
 ]
 
 
+def settings_of_torch():
+    return torch.softmax, torch.Tensor.softmax, torch.is_grad_enabled(), torch.get_default_dtype()
+
+
 @pytest.mark.parametrize(("answer", "words"), WRONG)
-def test_a_wrong_answer_hears_what_is_wrong(answer, words):
+def test_a_wrong_answer_hears_what_is_wrong_and_torch_is_the_same_afterwards(answer, words):
+    before = settings_of_torch()
     message = verdict(answer)
     assert words in message
     assert "checks.py" not in message
-
-
-@pytest.mark.parametrize("answer", [replaces_a_function, replaces_a_method, switches_gradients_off])
-def test_torch_is_the_same_after_a_check(answer):
-    def settings():
-        return torch.softmax, torch.Tensor.softmax, torch.is_grad_enabled(), torch.get_default_dtype()
-
-    before = settings()
-    assert verdict(answer)
-    assert settings() == before
-
-
-def test_gradients_are_checked_in_a_notebook_that_switched_them_off():
-    with torch.no_grad():
-        assert "no gradient flows back" in verdict(lambda scores: softmax(scores.detach()))
-        assert verdict(softmax) == ""
-
-
-class Leaves:
-    def __getattribute__(self, name):
-        raise SystemExit
-
-
-def test_a_result_that_answers_back_is_the_fault_of_the_answer():
-    for result in (Unfriendly(), Leaves()):
-        assert judge(lambda scores, it=result: it, SOFTMAX, torch.Generator())
-    assert "cannot be examined (SystemExit)" in judge(lambda scores: Leaves(), SOFTMAX, torch.Generator())
+    assert settings_of_torch() == before
 
 
 def test_the_smallest_failing_case_is_shown_with_both_values():
@@ -293,9 +241,17 @@ def test_the_smallest_failing_case_is_shown_with_both_values():
     generator = torch.Generator().manual_seed(7)
     torch.randint(2**31, (), generator=generator)
     scores = SOFTMAX.make_cases(generator)[0].args[0]
-    assert f"    scores = {short(scores)}" in message
-    assert f"    expected {short(softmax(scores))}" in message
-    assert f"    got      {short(softmax(2 * scores))}" in message
+    for line in (
+        f"scores = {short(scores)}",
+        f"expected {short(softmax(scores))}",
+        f"got      {short(softmax(2 * scores))}",
+    ):
+        assert f"    {line}" in message
+
+
+class Leaves:
+    def __getattribute__(self, name):
+        raise SystemExit
 
 
 # Models of mistakes
@@ -312,22 +268,8 @@ def test_a_mistake_that_raises_is_known_by_its_error():
     assert "KeyError" in verdict(lambda a, b: {}["a"], exercise)
 
 
-def test_a_model_that_does_not_differ_from_the_reference_is_never_blamed():
-    exercise = ask(softmax, mistakes=[Mistake(softmax, "never")])
-    assert "wrong values" in verdict(lambda scores: softmax(scores) * 2, exercise)
-
-
-def sums_exercise(*mistakes):
-    """Sums of rows of 3, 4 and 5 numbers, and of their absolute values."""
-
-    def sums(x, absolute=False):
-        return (x.abs() if absolute else x).sum(-1)
-
-    def cases(generator):
-        kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
-        return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
-
-    return ask(sums, cases, list(mistakes))
+def sums(x, absolute=False):
+    return (x.abs() if absolute else x).sum(-1)
 
 
 def means(x, absolute=False):
@@ -338,51 +280,48 @@ def means_unless_absolute(x, absolute=False):
     return x.abs().sum(-1) if absolute else x.mean(-1)
 
 
-def means_of_squares(x, absolute=False):
-    return (x.square() if absolute else x).mean(-1)
+def test_of_several_mistakes_the_one_that_shows_alone_is_told_and_none_that_would_show_where_the_answer_is_right():
+    def cases(generator):
+        kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
+        return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
 
-
-MEANS = Mistake(means, "the sum, not the mean")
-
-
-def test_of_two_mistakes_at_once_the_one_that_shows_alone_is_told():
-    told = verdict(means_of_squares, sums_exercise(MEANS))
-    assert told == "the sum, not the mean (This explains 3 of the 6 cases that went wrong: there is more to mend.)"
-    assert (
-        told_mistake(told, ["another", MEANS.message]) == told_mistake(MEANS.message, [MEANS.message]) == MEANS.message
-    )
-    assert told_mistake(told, ["another"]) == told_mistake("", [MEANS.message]) == ""
-
-
-def test_a_mistake_that_would_show_where_the_answer_is_right_is_not_told():
-    assert verdict(means_unless_absolute, sums_exercise(Mistake(means_unless_absolute, "only there"))) == "only there"
-    assert "wrong values" in verdict(means_unless_absolute, sums_exercise(MEANS))
+    message = "the sum, not the mean"
+    exercise = ask(sums, cases, [Mistake(means, message)])
+    told = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
+    assert told == f"{message} (This explains 3 of the 6 cases that went wrong: there is more to mend.)"
+    assert told_mistake(told, ["another", message]) == told_mistake(message, [message]) == message
+    assert told_mistake(told, ["another"]) == told_mistake("", [message]) == ""
+    assert "wrong values" in verdict(means_unless_absolute, exercise)
+    exercise.mistakes = [Mistake(means_unless_absolute, "only there")]
+    assert verdict(means_unless_absolute, exercise) == "only there"
 
 
 # Other kinds of results
 
 
-def test_parts_of_a_tuple_are_called_by_name():
-    assert verdict(mix, MIX) == ""
-    assert verdict(lambda query, keys: list(mix(query, keys)), MIX) == ""
-    assert "tuple of 2 (output, weights)" in verdict(lambda query, keys: mix(query, keys)[0], MIX)
-    assert "has 3 parts: expected a tuple of 2" in verdict(lambda query, keys: (*mix(query, keys), 1), MIX)
-    assert verdict(lambda query, keys: (mix(query, keys)[0], None), MIX).startswith("`weights` is None")
-    assert verdict(lambda query, keys: mix(query, keys)[::-1], MIX).startswith("`output` has shape")
-    assert verdict(lambda query, keys: (mix(query, keys)[0], mix(query, keys)[1] * 2), MIX).startswith(
-        "`weights` has wrong values"
-    )
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda output, weights: [output, weights], ""),
+        (lambda output, weights: output, "tuple of 2 (output, weights)"),
+        (lambda output, weights: (output, weights, 1), "has 3 parts: expected a tuple of 2"),
+        (lambda output, weights: (output, None), "`weights` is None"),
+        (lambda output, weights: (weights, output), "`output` has shape"),
+        (lambda output, weights: (output, weights * 2), "`weights` has wrong values"),
+        (lambda output, weights: (output, weights.detach()), "from `weights`"),
+    ],
+)
+def test_parts_of_a_tuple_are_called_by_name(change, words):
+    message = verdict(lambda query, keys: change(*mix(query, keys)), MIX)
+    assert words in message and bool(message) == bool(words)
 
 
-def test_each_output_and_each_input_must_carry_the_gradient():
-    assert "from `weights`" in verdict(lambda query, keys: (mix(query, keys)[0], mix(query, keys)[1].detach()), MIX)
-    assert "reaches `query`" in verdict(lambda query, keys: mix(query.detach(), keys), MIX)
-
-
-def test_a_constant_is_right_where_no_gradient_would_come_back():
+def test_each_input_must_carry_the_gradient_where_there_is_one_even_if_the_notebook_switched_gradients_off():
     exercise = ask(softmax, drawn((2, 1), (2, 3)), gradient=True)  # the softmax of a single number is 1, whatever it is
-    assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
-    assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
+    with torch.no_grad():
+        assert "reaches `query`" in verdict(lambda query, keys: mix(query.detach(), keys), MIX)
+        assert "no gradient" in verdict(lambda scores: softmax(scores.detach()), exercise)
+        assert verdict(lambda scores: torch.ones(2, 1) if scores.shape == (2, 1) else softmax(scores), exercise) == ""
 
 
 def other_kinds(x):
@@ -415,81 +354,26 @@ def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
     assert "lacks the key 'count'" in verdict(lambda x: {"sum": 3.5}, OTHER)
 
 
-def test_a_value_can_be_the_answer():
-    exercise = ask(torch.tensor([1.0, 2.0]), cases=None)
-    assert verdict(torch.tensor([1.0, 2.0]), exercise) == ""
-    assert verdict(torch.tensor([1.0, 3.0]), exercise).startswith("The answer has wrong values")
-    assert verdict(None, exercise).startswith("The answer is None")
-    assert "The answer is a list" in verdict([1.0, 2.0], exercise)
-
-
-class Scale(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.factor = torch.nn.Parameter(torch.randn(3))
-
-    def forward(self, x):
-        return x * self.factor
-
-
-def build_and_run(module, x):
-    built = module()
-    if not hasattr(built, "factor"):
-        raise Wrong("call the parameter `factor`")
-    return built(x)
-
-
-SCALE = ask(
-    Scale,
-    lambda generator: [Case((torch.randn(2, 3, generator=generator),))],
-    call=build_and_run,
-    gradient=True,
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda words, seen, table: words.clear(), "words"),
+        (lambda words, seen, table: seen["x"].append(1), "seen"),
+        (lambda words, seen, table: table.fill(1), "table"),
+        (lambda words, seen, table: None, ""),
+    ],
 )
+def test_inputs_of_any_kind_must_stay_as_they_were(change, name):
+    def answer(words, seen, table):
+        change(words, seen, table)
+        return 2
 
-
-class ScaleTwice(Scale):
-    def forward(self, x):
-        return super().forward(x) * 2
-
-
-class ScaleFails(Scale):
-    def forward(self, x):
-        return x * self.missing
-
-
-class Nameless(torch.nn.Module):
-    pass
-
-
-def test_a_class_can_be_the_answer_through_an_adapter():
-    assert verdict(Scale, SCALE) == ""
-    assert "wrong values" in verdict(ScaleTwice, SCALE)
-    assert "AttributeError" in verdict(ScaleFails, SCALE)
-    assert "at line" in verdict(ScaleFails, SCALE)
-    assert verdict(Nameless, SCALE) == "call the parameter `factor`"
-
-
-def test_inputs_of_any_kind_must_stay_as_they_were():
-    def count(words, seen, **options):
-        return len(words)
-
-    def cases(generator):
-        return [Case((["a", "b"], {"x": [1]}), {"table": numpy.zeros(2)})]
-
-    exercise = ask(count, cases)
-
-    def fills(words, seen, **options):
-        seen["x"].append(1)
-        return len(words)
-
-    def writes(words, seen, **options):
-        options["table"][0] = 1
-        return len(words)
-
-    assert verdict(count, exercise) == ""
-    assert "`seen`" in verdict(fills, exercise)
-    assert "`table`" in verdict(writes, exercise)
-    assert "`words`" in verdict(lambda words, seen, **options: [len(words), words.clear()][0], exercise)
+    exercise = ask(
+        lambda words, seen, table: 2,
+        lambda generator: [Case((["a", "b"], {"x": [1]}), {"table": numpy.zeros(2)})],
+    )
+    message = verdict(answer, exercise)
+    assert f"input `{name}` in place" in message if name else message == ""
 
 
 def test_answers_may_draw_random_numbers_as_the_reference_does():
@@ -504,35 +388,24 @@ def test_answers_may_draw_random_numbers_as_the_reference_does():
 # Properties
 
 
-def rows_sum_to_one(answer, generator):
-    weights = answer(torch.randn(4, 6, generator=generator))
-    if not torch.allclose(weights.sum(-1), torch.ones(4), atol=1e-5):
-        raise Wrong("rows do not sum to 1")
+def test_a_property_speaks_before_the_plain_numbers_and_names_errors_of_the_answer():
+    def rows_sum_to_one(answer, generator):
+        weights = answer(torch.randn(4, 6, generator=generator))
+        if not torch.allclose(weights.sum(-1), torch.ones(4), atol=1e-5):
+            raise Wrong("rows do not sum to 1")
 
+    def only_small(scores):
+        return softmax(scores) if scores.shape != (4, 6) else {}["large"]
 
-WITH_PROPERTY = ask(softmax, properties=[rows_sum_to_one])
+    def nothing_for_large(scores):
+        return softmax(scores) if scores.shape != (4, 6) else None
 
-
-def test_a_property_speaks_before_the_plain_numbers():
-    assert verdict(softmax, WITH_PROPERTY) == ""
-    assert verdict(lambda scores: softmax(scores) * 2, WITH_PROPERTY) == "rows do not sum to 1"
-    assert "wrong values" in verdict(lambda scores: softmax(2 * scores), WITH_PROPERTY)
-
-
-def only_small(scores):
-    if scores.shape == (4, 6):
-        raise KeyError("large")
-    return softmax(scores)
-
-
-def nothing_for_large(scores):
-    return softmax(scores) if scores.shape != (4, 6) else None
-
-
-def test_an_answer_that_fails_only_in_a_property_is_told_how():
-    assert "KeyError: 'large', at line" in verdict(only_small, WITH_PROPERTY)
-    assert "a tensor of shape" not in verdict(nothing_for_large, WITH_PROPERTY).split("\n")[0]
-    assert "cannot be worked with: it is None" in verdict(nothing_for_large, WITH_PROPERTY)
+    exercise = ask(softmax, properties=[rows_sum_to_one])
+    assert verdict(softmax, exercise) == ""
+    assert verdict(lambda scores: softmax(scores) * 2, exercise) == "rows do not sum to 1"
+    assert "wrong values" in verdict(lambda scores: softmax(2 * scores), exercise)
+    assert "KeyError: 'large', at line" in verdict(only_small, exercise)
+    assert "cannot be worked with: it is None" in verdict(nothing_for_large, exercise)
 
 
 def raises_ours(*arguments):
@@ -542,7 +415,8 @@ def raises_ours(*arguments):
 @pytest.mark.parametrize(
     "exercise", [replace(SOFTMAX, reference=raises_ours), replace(SOFTMAX, properties=[raises_ours])]
 )
-def test_a_bug_of_the_course_is_not_blamed_on_the_answer(exercise):
+def test_a_bug_of_the_course_is_not_blamed_on_the_answer_but_a_result_that_answers_back_is(exercise):
+    assert "cannot be examined (SystemExit)" in judge(lambda scores: Leaves(), SOFTMAX, torch.Generator())
     for answer in (softmax, lambda scores: Leaves()):
         with pytest.raises(KeyError, match="ours"):
             judge(answer, exercise, torch.Generator())

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shutil
 import threading
 
 import psutil
@@ -39,13 +38,15 @@ def small(code: str) -> dict:
     return cohort.short(cohort.with_answer(code), "1.1", "1.2")
 
 
-def tree_hash() -> str:
-    return fingerprint.digest(*(path.read_bytes() for path in sorted((ROOT / "utils").rglob("*.py"))))
+def machine() -> tuple:
+    """What a submission must leave as it was: no process more, and the course untouched."""
+    code = fingerprint.digest(*(path.read_bytes() for path in sorted((ROOT / "utils").rglob("*.py"))))
+    return set(psutil.Process().children(recursive=True)), code
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """One cohort, graded once: its rows by file, the folder of tables, and what was there before and after."""
+    """One cohort, graded once: its rows by file and exercise, the folder of tables, and what the odd files must be told."""
     base = tmp_path_factory.mktemp("cohort")
     folder, outside = base / "handed in", base / "outside"
     folder.mkdir()
@@ -61,81 +62,69 @@ def graded(tmp_path_factory):
     cohort.write(folder, "fake/01.ipynb", small(cohort.RIGHT))
     cohort.fake_course(folder / "fake")
     odd = cohort.odd_places(folder, outside)
-    before = set(psutil.Process().children(recursive=True)), tree_hash()
+    odd |= {f"broken{number}_01.ipynb": files[name].says for number, name in enumerate(BROKEN)}
+    before = machine()
     assert command.main([str(folder), "--seconds", "4"]) == 0
-    after = set(psutil.Process().children(recursive=True)), tree_hash()
+    assert machine() == before
     out = base / "handed in-grades"
-    rows: dict[str, list[dict]] = {}
+    return rows_of(out, "file"), out, odd
+
+
+def rows_of(out, key: str) -> dict[str, dict[str, dict]]:
+    rows: dict[str, dict[str, dict]] = {}
     with open(out / "grades.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            rows.setdefault(row["file"], []).append(row)
-    return {"rows": rows, "out": out, "folder": folder, "before": before, "after": after, "odd": odd}
-
-
-def of(graded, name: str) -> dict[str, dict]:
-    return {row["exercise"]: row for row in graded["rows"][name]}
+            rows.setdefault(row[key], {})[row["exercise"]] = row
+    return rows
 
 
 @pytest.mark.parametrize("number", range(len(TRIED)), ids=TRIED)
 def test_an_attack_does_not_pass_and_leaves_the_next_exercise_alone(graded, number):
-    rows = of(graded, f"attack{number}/01_softmax_attention.ipynb")
+    rows = graded[0][f"attack{number}/01_softmax_attention.ipynb"]
     assert rows["1.1"]["status"] == "failed"
     assert rows["1.1"]["message"]
     assert rows["1.2"]["status"] == "passed"
 
 
 def test_a_forged_verdict_and_a_borrowed_solution_are_named(graded):
-    said = {name: of(graded, f"attack{number}/01_softmax_attention.ipynb")["1.1"] for number, name in enumerate(TRIED)}
-    for name in ("replaces the judge", "says passed in the channel", "makes itself the reference"):
-        assert said[name]["message"] == judge.TAMPERED
-    assert said["asks the register"]["message"] == judge.COPIED
+    for name in ("replaces the judge", "says passed in the channel", "makes itself the reference", "asks the register"):
+        row = graded[0][f"attack{TRIED.index(name)}/01_softmax_attention.ipynb"]["1.1"]
+        assert row["message"] == (judge.COPIED if name == "asks the register" else judge.TAMPERED)
 
 
-@pytest.mark.parametrize("number", range(len(BROKEN)), ids=BROKEN)
-def test_a_broken_file_gets_a_row_that_says_what_to_do(graded, number):
-    (row,) = graded["rows"][f"broken{number}_01.ipynb"]
-    assert (row["student"], row["status"]) == (f"broken{number}", "unreadable")
-    assert cohort.broken_files()[BROKEN[number]].says in row["message"]
-
-
-def test_what_only_looks_like_a_notebook_gets_a_row(graded):
-    for name, says in graded["odd"].items():
-        (row,) = graded["rows"][name]
+def test_a_broken_file_and_what_only_looks_like_a_notebook_get_a_row_that_says_what_to_do(graded):
+    rows, _, odd = graded
+    for name, says in odd.items():
+        (row,) = rows[name].values()
+        assert row["status"] == "unreadable", name
         assert says in row["message"], name
-    assert not any("inner" in name or "secret" in name for name in graded["rows"])
+    assert not any("inner" in name or "secret" in name for name in rows)
 
 
 def test_right_wrong_and_untouched_answers_get_what_a_notebook_would_say(graded):
-    assert of(graded, "right_01.ipynb")["1.1"]["status"] == "passed"
-    naive = of(graded, "naive_01.ipynb")["1.1"]
+    for name in ("right_01.ipynb", "fake/01.ipynb"):  # a course of the student's own is never loaded
+        assert graded[0][name]["1.1"]["status"] == "passed"
+    naive = graded[0]["naive_01.ipynb"]["1.1"]
     assert naive["status"] == "failed"
     assert naive["message"].startswith("Large logits overflow")
-    untouched = of(graded, "two\\nlines_01.ipynb")
+    untouched = graded[0]["two\\nlines_01.ipynb"]
     assert {row["status"] for row in untouched.values()} == {"not attempted", "missing"}
     assert "fresh student notebook" in untouched["1.3"]["message"]
 
 
-def test_a_course_of_the_students_own_is_never_loaded(graded):
-    assert of(graded, "fake/01.ipynb")["1.1"]["status"] == "passed"
-
-
 def test_misconceptions_are_counted_by_students_not_by_files(graded):
-    with open(graded["out"] / "misconceptions.csv", encoding="utf-8", newline="") as file:
+    with open(graded[1] / "misconceptions.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if "overflow" in row["misconception"]]
     assert [(row["exercise"], row["students"], row["who"]) for row in rows] == [("1.1", "2", "naive, naïve copy")]
-    page = (graded["out"] / "grades.md").read_text(encoding="utf-8")
+    page = (graded[1] / "grades.md").read_text(encoding="utf-8")
     assert "naïve copy has 2 files for one lesson" in page
 
 
 def test_the_tables_are_safe_to_open(graded):
-    everything = "".join(path.read_text(encoding="utf-8") for path in graded["out"].glob("*.md"))
+    everything = "".join(path.read_text(encoding="utf-8") for path in graded[1].glob("*.md"))
     assert "&lt;script&gt;" in everything
     assert "<script" not in everything and "\x1b" not in everything and "\u202e" not in everything
     assert report.as_csv(("a",), [("=1+1",), ("@x",), ("fine",)]).split() == ["a", "'=1+1", "'@x", "fine"]
-
-
-def test_nothing_is_left_running_and_the_course_is_as_it_was(graded):
-    assert graded["after"] == graded["before"]
 
 
 def judge_with(monkeypatch, rows, close=lambda self: None):
@@ -145,29 +134,11 @@ def judge_with(monkeypatch, rows, close=lambda self: None):
     monkeypatch.setattr(judge.Judge, "rows", lambda self, data: rows(data))
 
 
-def test_a_second_run_keeps_what_is_graded_and_grades_what_is_new(graded, monkeypatch, tmp_path):
-    folder, out = tmp_path / "copy", tmp_path / "out"
-    folder.mkdir()
-    for name in ("right_01.ipynb", "naive_01.ipynb"):
-        shutil.copy(graded["folder"] / name, folder)
-    shutil.copytree(graded["out"], out)
-    cohort.write(folder, "new_01.ipynb", b"{}")
-    asked = []
-    judge_with(monkeypatch, lambda data: asked.append(data) or [judge.Row("01", "1.1", "passed", "new")])
-    assert command.main([str(folder), "--out", str(out), "--seconds", "4"]) == 0
-    assert asked == [b"{}"]
-    text = (out / "grades.csv").read_text(encoding="utf-8")
-    assert "Large logits overflow" in text and "new_01.ipynb" in text
-    assert command.main([str(folder), "--out", str(out), "--seconds", "4", "--again"]) == 0
-    assert len(asked) == 4
-
-
 def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tmp_path):
     folder = tmp_path / "in"
     for name in ("a", "b", "c"):
         cohort.write(folder, f"{name}_01.ipynb", name.encode())
     answers = {b"a": [judge.Row("01", "1.1", "passed", "fine")], b"c": [judge.Row("01", "1.1", "failed", "late")]}
-
     stopped = threading.Event()
 
     def rows(data):
@@ -187,6 +158,9 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     assert command.main([str(folder), "--jobs", "1"]) == 0
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "a,01,1.1,passed,fine" in text and "passed,now" in text and "failed,late" in text
+    answers[b"a"] = [judge.Row("01", "1.1", "failed", "anew")]
+    assert command.main([str(folder), "--jobs", "1", "--again"]) == 0
+    assert "a,01,1.1,failed,anew" in (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -194,13 +168,17 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     [
         ([""], "make grade FOLDER="),
         (["nowhere"], "There is no folder nowhere"),
-        (["."], "There is no notebook in"),
+        (["empty"], "There is no notebook in"),
+        (["in"], "bwrap"),  # without a sandbox nothing runs
         ([".", "--jobs", "0"], "--jobs is at least 1"),
         ([".", "--out", "./inside"], "among the submissions"),
     ],
 )
 def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
+    cohort.write(tmp_path / "in", "a_01.ipynb", b"{}")
+    (tmp_path / "empty").mkdir()
     assert command.main(arguments) == 2
     said = capsys.readouterr().err
     assert says in said and len(said.strip().split("\n")) == 1
@@ -222,14 +200,6 @@ def test_a_bug_of_the_grader_costs_one_row_and_is_not_kept(monkeypatch, tmp_path
     assert len(list((tmp_path / "in-grades" / "kept").iterdir())) == 1
 
 
-def test_without_a_sandbox_nothing_runs(monkeypatch, tmp_path, capsys):
-    cohort.write(tmp_path / "in", "a_01.ipynb", b"{}")
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    assert command.main([str(tmp_path / "in")]) == 2
-    said = capsys.readouterr().err
-    assert "bwrap" in said and "--unsafe" in said and len(said.strip().split("\n")) == 1
-
-
 @pytest.mark.parametrize(
     ("present", "options"), [({"unshare"}, []), (set(), ["--unsafe"])], ids=["namespaces", "unsafe"]
 )
@@ -242,17 +212,16 @@ def test_other_walls_than_bubblewraps_hold_what_they_promise(present, options, m
         cohort.write(tmp_path / "in", f"attack{number}_01.ipynb", small(cohort.ATTACKS[name]))
     for name, code in (("right", cohort.RIGHT), ("naive", cohort.NAIVE)):
         cohort.write(tmp_path / "in", f"{name}_01.ipynb", small(code))
-    before = set(psutil.Process().children(recursive=True)), tree_hash()
+    before = machine()
     assert command.main([str(tmp_path / "in"), "--seconds", "4", *options]) == 0
-    assert (set(psutil.Process().children(recursive=True)), tree_hash()) == before
-    with open(tmp_path / "in-grades" / "grades.csv", encoding="utf-8", newline="") as file:
-        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
-    for number in range(len(attacks)):
-        assert rows[f"attack{number}", "1.1"]["status"] == "failed", attacks[number]
-        assert "READ" not in rows[f"attack{number}", "1.1"]["message"], attacks[number]
-        assert rows[f"attack{number}", "1.2"]["status"] == "passed", attacks[number]
-    assert rows["right", "1.1"]["status"] == "passed"
-    assert rows["naive", "1.1"]["message"].startswith("Large logits overflow")
+    assert machine() == before
+    rows = rows_of(tmp_path / "in-grades", "student")
+    for number, name in enumerate(attacks):
+        row = rows[f"attack{number}"]
+        assert row["1.1"]["status"] == "failed" and "READ" not in row["1.1"]["message"], name
+        assert row["1.2"]["status"] == "passed", name
+    assert rows["right"]["1.1"]["status"] == "passed"
+    assert rows["naive"]["1.1"]["message"].startswith("Large logits overflow")
 
 
 @pytest.mark.parametrize(
@@ -323,17 +292,15 @@ def test_an_answer_whose_last_line_was_lost_is_found_by_its_name():
     assert read.cell_of("1.2", "jacobian") is None
 
 
-def values():
+def test_plain_values_come_back_as_they_were_and_others_as_a_name_only():
     tensors = [torch.randn(2, 3).to(dtype) for dtype in wire.DTYPES.values()]
     plain = [None, True, 3, 2**80, 0.1, float("nan"), "é", ..., (1, [2.0]), {"a": tensors[0], 2: ()}, {1, 2}]
-    return [*plain, *tensors, tensors[0].numpy()[0], torch.empty(0, 3)]
-
-
-def test_plain_values_come_back_as_they_were():
-    for value in values():
+    for value in [*plain, *tensors, tensors[0].numpy()[0], torch.empty(0, 3)]:
         back = wire.decode(json.loads(json.dumps(wire.encode(value))))
         assert type(back) is type(value)
         assert torch.equal(back, value) if isinstance(value, torch.Tensor) else repr(back) == repr(value)
+    assert repr(wire.decode(wire.encode(object()))) == "(of type object)"
+    assert repr(wire.decode(wire.encode(torch.eye(2).to_sparse()))) == "(of type a tensor without plain values)"
 
 
 @pytest.mark.parametrize(
@@ -358,20 +325,13 @@ def test_a_malformed_value_is_refused(coded):
         wire.decode(coded)
 
 
-def test_what_is_no_plain_value_comes_back_as_a_name_only():
-    assert repr(wire.decode(wire.encode(object()))) == "(of type object)"
-    assert repr(wire.decode(wire.encode(torch.eye(2).to_sparse()))) == "(of type a tensor without plain values)"
-
-
 def test_a_verdict_from_the_sandbox_counts_only_with_the_right_values():
     item = find("1.1")
     cases, seed = child.draw(item, 5)
     told = [child.said(item, item.reference, case, seed) for case in cases]
-    right = json.loads(json.dumps(told))
+    right, off, cut = (json.loads(json.dumps(told)) for _ in range(3))
     assert judge.stands(item, 5, sandbox.Reply("value", {"value": right})) == ""
-    off = json.loads(json.dumps(told))
     off[3]["calls"][0]["value"] = wire.encode(torch.zeros(4, 4))
-    cut = json.loads(json.dumps(told))
     cut[0]["flow"] = cut[0]["double"] = None
     for forged in (off, cut, right[:-1], [], [None] * len(right), [{}] * len(right), "passed", None):
         assert judge.stands(item, 5, sandbox.Reply("value", {"value": forged})) == judge.TAMPERED

@@ -1,28 +1,13 @@
-"""From the cells of a notebook to the slides of a deck."""
+"""From the cells of a notebook to the slides of a deck; tests/browser opens whole decks."""
 
 import base64
-import json
 import re
 
 import pytest
 
-from utils.course import slides
-from utils.course.slides import (
-    SlideError,
-    build_deck,
-    drawing_lines,
-    formula,
-    read_slides,
-    shown_code,
-    with_running_heads,
-)
+from utils.course.slides import SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
 
-PIXEL = base64.b64encode(
-    bytes.fromhex(
-        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-        "1f15c4890000000d49444154789c6360000002000001e221bc330000000049454e44ae426082"
-    )
-).decode()
+PIXEL = "iVBORw0KGgo="
 
 
 def markdown(source, slide_type=None):
@@ -31,13 +16,9 @@ def markdown(source, slide_type=None):
 
 
 def code(source, slide_type=None, outputs=(), tags=()):
-    metadata = {"slideshow": {"slide_type": slide_type}} if slide_type else {}
-    return {
-        "cell_type": "code",
-        "metadata": {**metadata, "tags": list(tags)},
-        "source": source,
-        "outputs": list(outputs),
-    }
+    cell = {**markdown(source, slide_type), "cell_type": "code", "outputs": list(outputs)}
+    cell["metadata"]["tags"] = list(tags)
+    return cell
 
 
 def shown(data, **metadata):
@@ -161,33 +142,3 @@ def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):
     page = only_slide(tmp_path, code("x", "slide", [output]))
     assert 'alt="bars &quot;A&quot; and &quot;B&quot;"' in page and f"data:image/png;base64,{PIXEL}" in page
     assert 'alt="said"' in only_slide(tmp_path, code("x", "slide", [shown(widget)]))
-
-
-@pytest.fixture
-def reveal(tmp_path):
-    """Stand-ins for the files of reveal.js: what is around them does not depend on what they say."""
-    folder = tmp_path / "reveal"
-    for path in slides.REVEAL.files:
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(f"/* {path} */\n//# sourceMappingURL=x.map\n", encoding="utf-8")
-    return folder
-
-
-def deck_of(tmp_path, reveal, *cells):
-    path = tmp_path / "talk.ipynb"
-    path.write_text(json.dumps({"cells": list(cells)}), encoding="utf-8")
-    return build_deck(path, tmp_path / "slides" / "talk.html", reveal).read_text(encoding="utf-8")
-
-
-def test_a_deck_is_one_file_that_names_no_other(tmp_path, reveal):
-    title = markdown("# Title\n\nwhy?", "slide")
-    title["metadata"]["course"] = {"notes": ["say this"]}
-    page = deck_of(tmp_path, reveal, title)
-    assert page == deck_of(tmp_path, reveal, title), "the same notebook gives the same bytes"
-    assert page.count('<section class="title">') == 1
-    loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="([^"]*)"', page)
-    assert loaded and all(address.startswith("data:") for address in loaded)
-    scripts = [base64.b64decode(text).decode() for text in re.findall(r'"data:text/javascript;base64,([^"]*)"', page)]
-    assert len(scripts) == 3 and not any("sourceMappingURL" in text for text in scripts)
-    assert not re.search(r"url\(\s*['\"]?(?!data:)", page), "a style sheet loads something"
-    assert '<aside class="notes">' in page and "<title>Title" in page

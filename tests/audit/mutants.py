@@ -6,7 +6,7 @@ listed as equivalent turns out to differ.
 """
 
 from tests.mutants.equivalent import EQUIVALENT
-from tests.mutants.judging import difference_from_a_right_answer, judged, mutants_of, said_of
+from tests.mutants.judging import PATIENCE, difference_from_a_right_answer, judged, mutants_of, said_of
 from tests.mutants.styles import styles_of
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
@@ -28,7 +28,7 @@ def attack(exercise_id: str) -> dict:
     accepted = [mutant.what for mutant, said in zip(others, judged(others), strict=True) if not said]
     styles = styles_of(exercise_id)
     refused = [f"{style.what}: {said}" for style, said in zip(styles, judged(styles, said_of), strict=True) if said]
-    found = judged(equivalent, difference_from_a_right_answer)
+    found = judged(equivalent, difference_from_a_right_answer, 5 * PATIENCE)
     differing = [f"{mutant.what}: {said}" for mutant, said in zip(equivalent, found, strict=True) if said]
     caught = len(others) - len(accepted)
     return {

@@ -1,21 +1,14 @@
-"""Judge many mutants fast: one process for all mutants of an exercise, another for what one of them broke."""
+"""Judge many mutants, each in a process of its own."""
 
-import contextlib
 import copy
 import functools
-import json
-import os
-import resource
-import select
-import signal
-import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from tests.mutants.solutions import Solution, solution_of
+from tests.mutants.solutions import solution_of
 from tests.mutants.syntax import syntax_mutants
 from tests.mutants.wrappers import wrapper_mutants
 from utils.course.checks import (
@@ -31,7 +24,7 @@ from utils.course.checks import (
     watched,
 )
 from utils.course.exercises import find
-from utils.course.isolation import Stopped
+from utils.course.isolation import run_isolated
 
 PATIENCE = 4.0  # seconds for one mutant; none that ends takes a tenth of it
 MEBIBYTES = 1024
@@ -48,17 +41,15 @@ class Mutant:
 def mutants_of(exercise_id: str) -> list[Mutant]:
     """All mutants, always in the same order and under the same names."""
     solution = solution_of(exercise_id)
-    found = [Mutant(exercise_id, what, _builder(solution, tree)) for what, tree in syntax_mutants(solution)]
+    found = [
+        Mutant(exercise_id, what, functools.partial(solution.build, tree)) for what, tree in syntax_mutants(solution)
+    ]
     found += [Mutant(exercise_id, what, make) for what, make in wrapper_mutants(solution)]
     names = [mutant.what for mutant in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"two mutants of exercise {exercise_id} are both called {twice[0]!r}")
     return found
-
-
-def _builder(solution: Solution, tree) -> Callable[[], object]:
-    return lambda: solution.build(tree)
 
 
 def said_of(mutant: Mutant) -> str:
@@ -73,76 +64,10 @@ def said_of(mutant: Mutant) -> str:
     return judge(answer, item, torch.Generator().manual_seed(number))
 
 
-def judged(mutants: list, judge_one: Callable[..., str] = said_of, patience: float | None = None) -> list[str]:
-    """What `judge_one` says of each, in a child process; one that hangs or ends the process is caught as well."""
-    said: list[str] = []
-    while len(said) < len(mutants):
-        said += _in_child(mutants[len(said) :], judge_one, patience or PATIENCE)
-    return said
-
-
-def _in_child(mutants: list, judge_one: Callable, patience: float) -> list[str]:
-    """The answers up to the first mutant that hung or died, with a last one for that."""
-    receive, send = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _be_the_child(mutants, judge_one, send, patience)
-    os.close(send)
-    said, rest = [], b""
-    try:
-        while len(said) < len(mutants):
-            ready, _, _ = select.select([receive], [], [], 2 * patience)
-            data = os.read(receive, 65536) if ready else b""
-            if not data:
-                return [*said, "It ended the process." if ready else "It did not end."]
-            *lines, rest = (rest + data).split(b"\n")
-            said += [json.loads(line) for line in lines]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        os.close(receive)
-    return said
-
-
-def _be_the_child(mutants: list, judge_one: Callable, send: int, patience: float) -> None:
-    try:
-        torch.set_num_threads(1)
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            os.dup2(nowhere.fileno(), 1)
-            os.dup2(nowhere.fileno(), 2)
-        resource.setrlimit(resource.RLIMIT_AS, (_size() + MEBIBYTES * 2**20, resource.RLIM_INFINITY))
-        signal.signal(signal.SIGALRM, _stop)
-        for mutant in mutants:
-            os.write(send, json.dumps(_within_time(mutant, judge_one, patience)).encode() + b"\n")
-    finally:
-        os._exit(0)
-
-
-def _size() -> int:
-    with open("/proc/self/statm", encoding="utf-8") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
-
-
-def _stop(number, frame):
-    raise Stopped
-
-
-def _within_time(mutant, judge_one: Callable, patience: float) -> str:
-    """A mutant may catch the request to stop, which is therefore repeated; late is late, whatever it then returns."""
-    end = time.monotonic() + patience
-    signal.setitimer(signal.ITIMER_REAL, patience, 0.5)
-    try:
-        said = judge_one(mutant)
-    except Stopped:
-        said = "It did not end."
-    except MemoryError:
-        said = "It asked for too much memory."
-    except BaseException as error:  # no verdict: the check of the exercise has a bug of its own
-        said = f"The check broke: {type(error).__name__}: {error}"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return said if time.monotonic() < end else "It did not end."
+def judged(mutants: list, judge_one: Callable[..., str] = said_of, patience: float = PATIENCE) -> list[str]:
+    """What `judge_one` says of each, or how it ended where it hung, grew or ended its process."""
+    outcomes = [run_isolated(functools.partial(judge_one, mutant), patience, MEBIBYTES) for mutant in mutants]
+    return [outcome.value if outcome.ok else outcome.in_words() for outcome in outcomes]
 
 
 # Equivalent or not

@@ -7,7 +7,7 @@ import torch
 
 from tests.mutants.judging import Mutant
 from tests.mutants.solutions import is_class, solution_of
-from tests.mutants.wrappers import REAL, TRUTH, WHOLE, over, wrapped
+from tests.mutants.wrappers import REAL, TENSORS, over, then, wrapped
 from utils.course.exercises import find
 
 
@@ -26,21 +26,17 @@ def styles_of(exercise_id: str) -> list[Mutant]:
 
 def _styles(exercise_id: str) -> Iterator[tuple[str, Callable]]:
     item = find(exercise_id)
-    yield "results that are not contiguous", _with_results(lambda x: over(x, scattered, REAL, WHOLE, TRUTH))
-    yield "a list in place of a tuple", _with_results(lambda x: list(x) if isinstance(x, tuple) else x)
+    yield "results that are not contiguous", then(lambda x: over(x, scattered, *TENSORS))
+    yield "a list in place of a tuple", then(lambda x: list(x) if isinstance(x, tuple) else x)
     if not is_class(exercise_id) and not takes_a_function(item):  # modules, and the lesson's functions, are in float32
         yield "float64 inside", _in_double
     if not item.gradient and not is_class(exercise_id):
-        yield "through NumPy and back", _with_results(lambda x: over(x, through_numpy, REAL, WHOLE, TRUTH))
+        yield "through NumPy and back", then(lambda x: over(x, through_numpy, *TENSORS))
         yield "without a history", _without_gradients
 
 
 def takes_a_function(item) -> bool:
     return any(callable(arg) for case in item.make_cases(torch.Generator()) for arg in case.args)
-
-
-def _with_results(change: Callable) -> Callable:
-    return lambda inner: lambda *args, **kwargs: change(inner(*args, **kwargs))
 
 
 def scattered(x: torch.Tensor) -> torch.Tensor:

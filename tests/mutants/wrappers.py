@@ -1,6 +1,7 @@
 """Mutants around a solution: its arguments or its results are changed, or it remembers what it should not."""
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import torch
@@ -10,6 +11,9 @@ from utils.course.checks import argument_names, attempt, caller, snapshot
 from utils.course.exercises import find
 
 REAL, WHOLE, TRUTH, OTHER = "real numbers", "whole numbers", "truth values", "other things"
+NUMBERS = REAL, WHOLE
+TENSORS = REAL, WHOLE, TRUTH
+PLAIN = "Python int", "Python float"
 
 
 def wrapper_mutants(solution: Solution) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -110,7 +114,7 @@ def kinds_in(value) -> set[str]:
 
 def spoiled(value):
     """Something wrong of the same shape and type."""
-    value = over(value, lambda x: x + 1, REAL, WHOLE, "Python int", "Python float")
+    value = over(value, lambda x: x + 1, *NUMBERS, *PLAIN)
     value = over(value, torch.logical_not, TRUTH)
     return value[::-1] + value[:1] if isinstance(value, list) and OTHER in kinds_in(value) else value
 
@@ -126,10 +130,9 @@ def transposed_if_square(x):
 
 # Results
 
-NUMBERS = REAL, WHOLE
 RESULTS = [
-    ("the result is zeros", torch.zeros_like, (REAL, WHOLE, TRUTH)),
-    ("the result is ones", torch.ones_like, (REAL, WHOLE, TRUTH)),
+    ("the result is zeros", torch.zeros_like, TENSORS),
+    ("the result is ones", torch.ones_like, TENSORS),
     ("the result is its own mean", lambda x: x.mean().expand_as(x), (REAL,)),
     ("the result has the wrong sign", torch.neg, NUMBERS),
     ("the result is a hundredth too large", lambda x: 1.01 * x, (REAL,)),
@@ -142,18 +145,18 @@ RESULTS = [
     ("the result as whole numbers", lambda x: x.long(), (TRUTH,)),
     ("the result turned round", torch.logical_not, (TRUTH,)),
     ("the result is one too large", lambda x: x + 1, (WHOLE,)),
-    ("the result shifted along the first axis", along(0, lambda x: x.roll(1, 0)), (REAL, WHOLE, TRUTH)),
-    ("the result shifted along the last axis", along(0, lambda x: x.roll(1, -1)), (REAL, WHOLE, TRUTH)),
-    ("the result shifted along the axis before", along(-2, lambda x: x.roll(1, -2)), (REAL, WHOLE, TRUTH)),
-    ("the result turned round along the first axis", along(0, lambda x: x.flip(0)), (REAL, WHOLE, TRUTH)),
-    ("the first of the batch for all", along(-2, lambda x: x[:1].expand_as(x)), (REAL, WHOLE, TRUTH)),
-    ("the result transposed if square", transposed_if_square, (REAL, WHOLE, TRUTH)),
-    ("the result with an axis too many", lambda x: x.unsqueeze(0), (REAL, WHOLE, TRUTH)),
-    ("the result with a last axis too many", lambda x: x.unsqueeze(-1), (REAL, WHOLE, TRUTH)),
-    ("the result flat", along(-2, lambda x: x.flatten()), (REAL, WHOLE, TRUTH)),
-    ("the result without its axes of size 1", lambda x: x.squeeze(), (REAL, WHOLE, TRUTH)),
-    ("the result as nested lists", lambda x: x.tolist(), (REAL, WHOLE, TRUTH)),
-    ("the result as a NumPy array", lambda x: x.detach().numpy(), (REAL, WHOLE, TRUTH)),
+    ("the result shifted along the first axis", along(0, lambda x: x.roll(1, 0)), TENSORS),
+    ("the result shifted along the last axis", along(0, lambda x: x.roll(1, -1)), TENSORS),
+    ("the result shifted along the axis before", along(-2, lambda x: x.roll(1, -2)), TENSORS),
+    ("the result turned round along the first axis", along(0, lambda x: x.flip(0)), TENSORS),
+    ("the first of the batch for all", along(-2, lambda x: x[:1].expand_as(x)), TENSORS),
+    ("the result transposed if square", transposed_if_square, TENSORS),
+    ("the result with an axis too many", lambda x: x.unsqueeze(0), TENSORS),
+    ("the result with a last axis too many", lambda x: x.unsqueeze(-1), TENSORS),
+    ("the result flat", along(-2, lambda x: x.flatten()), TENSORS),
+    ("the result without its axes of size 1", lambda x: x.squeeze(), TENSORS),
+    ("the result as nested lists", lambda x: x.tolist(), TENSORS),
+    ("the result as a NumPy array", lambda x: x.detach().numpy(), TENSORS),
     ("the result is one more", lambda x: x + 1, ("Python int",)),
     ("the result is one less", lambda x: x - 1, ("Python int",)),
     ("the result is a hundredth too large", lambda x: 1.01 * x + 1e-3, ("Python float",)),
@@ -170,58 +173,51 @@ def _of_results(returned: list, gradient: bool) -> Iterator[tuple[str, Callable]
     kinds = set().union(*map(kinds_in, returned))
     for what, change, of in RESULTS:
         if kinds & set(of) and any(_has_effect(change, of, value) for value in returned):
-            yield what, _then(functools.partial(_changed_result, change, of))
-    yield "nothing is returned", _then(lambda result: None)
-    yield "the result in a tuple of its own", _then(lambda result: (result,))
+            yield what, then(lambda result, change=change, of=of: over(result, change, *of))
+    yield "nothing is returned", then(lambda result: None)
+    yield "the result in a tuple of its own", then(lambda result: (result,))
     if any(isinstance(value, tuple) for value in returned):
         parts = max(len(value) for value in returned if isinstance(value, tuple))
-        yield "the parts of the result turned round", _then(lambda result: result[::-1])
-        yield "the first part only", _then(lambda result: result[0])
-        yield "the last part is left out", _then(lambda result: result[:-1])
+        yield "the parts of the result turned round", then(lambda result: result[::-1])
+        yield "the first part only", then(lambda result: result[0])
+        yield "the last part is left out", then(lambda result: result[:-1])
         for part in range(parts):
-            yield f"part {part + 1} is spoiled", _then(functools.partial(_spoiled_part, part))
+            yield f"part {part + 1} is spoiled", then(functools.partial(_with_part, part, spoiled))
             if gradient and REAL in kind_of(returned[0][part]):
-                yield f"part {part + 1} is detached", _then(functools.partial(_detached_part, part))
+                yield f"part {part + 1} is detached", then(functools.partial(_with_part, part, torch.Tensor.detach))
     if gradient:
-        yield "the result is detached", _then(lambda result: over(result, torch.Tensor.detach, REAL))
+        yield "the result is detached", then(lambda result: over(result, torch.Tensor.detach, REAL))
 
 
 def _has_effect(change: Callable, of: tuple, value) -> bool:
     """To shift one row changes nothing: there is no such mutant of this solution."""
     value = over(value, torch.Tensor.detach, REAL)
-    return repr(_changed_result(change, of, value)) != repr(value)
+    return repr(over(value, change, *of)) != repr(value)
 
 
-def _changed_result(change: Callable, of: tuple, result):
-    return over(result, change, *of)
+def _with_part(part: int, change: Callable, result):
+    return tuple(change(value) if place == part else value for place, value in enumerate(result))
 
 
-def _spoiled_part(part: int, result):
-    return tuple(spoiled(value) if place == part else value for place, value in enumerate(result))
-
-
-def _detached_part(part: int, result):
-    return tuple(value.detach() if place == part else value for place, value in enumerate(result))
-
-
-def _then(change: Callable) -> Callable:
+def then(change: Callable) -> Callable:
+    """The result is changed."""
     return lambda inner: lambda *args, **kwargs: change(inner(*args, **kwargs))
 
 
 # Arguments
 
 ARGUMENTS = [
-    ("is taken for zeros", torch.zeros_like, (REAL, WHOLE, TRUTH)),
-    ("is taken for ones", torch.ones_like, (REAL, WHOLE, TRUTH)),
+    ("is taken for zeros", torch.zeros_like, TENSORS),
+    ("is taken for ones", torch.ones_like, TENSORS),
     ("has the wrong sign", torch.neg, (REAL,)),
     ("is turned round", torch.logical_not, (TRUTH,)),
-    ("is shifted along the last axis", along(0, lambda x: x.roll(1, -1)), (REAL, WHOLE, TRUTH)),
-    ("is shifted along the first axis", along(0, lambda x: x.roll(1, 0)), (REAL, WHOLE, TRUTH)),
-    ("is transposed if square", transposed_if_square, (REAL, WHOLE, TRUTH)),
-    ("is the first of the batch for all", along(-2, lambda x: x[:1].expand_as(x)), (REAL, WHOLE, TRUTH)),
-    ("is one too large", lambda x: x + 1, ("Python int", "Python float")),
-    ("is one too small", lambda x: x - 1, ("Python int", "Python float")),
-    ("is taken for 1", lambda x: type(x)(1), ("Python int", "Python float")),
+    ("is shifted along the last axis", along(0, lambda x: x.roll(1, -1)), TENSORS),
+    ("is shifted along the first axis", along(0, lambda x: x.roll(1, 0)), TENSORS),
+    ("is transposed if square", transposed_if_square, TENSORS),
+    ("is the first of the batch for all", along(-2, lambda x: x[:1].expand_as(x)), TENSORS),
+    ("is one too large", lambda x: x + 1, PLAIN),
+    ("is one too small", lambda x: x - 1, PLAIN),
+    ("is taken for 1", lambda x: type(x)(1), PLAIN),
     ("is turned round", lambda x: x[::-1], ("list",)),
     ("lacks its last part", lambda x: x[:-1], ("list",)),
     ("lacks its last key", lambda x: dict(list(x.items())[:-1]), ("dict",)),
@@ -256,30 +252,38 @@ def _of_arguments(
 def _first(names: list[str], name: str, change: Callable) -> Callable:
     """One argument is changed before the call."""
 
-    def wrap(inner):
-        def answer(*args, **kwargs):
-            given = dict(zip(names, args, strict=False)) | kwargs
-            if given.get(name) is not None:
-                given[name] = change(given[name])
-            positional = [given.pop(each) for each in list(given)[: len(args)]]
-            return inner(*positional, **given)
+    def before(given: dict) -> None:
+        if given.get(name) is not None:
+            given[name] = change(given[name])
 
-        return answer
-
-    return wrap
+    return _around(names, before)
 
 
 def _afterwards(names: list[str], name: str, of: tuple, change: Callable) -> Callable:
     """One argument is changed after the call."""
 
+    def after(given: dict, result):
+        result = over(result, torch.clone, *TENSORS)
+        if kind_of(given.get(name)) in of:
+            with torch.no_grad():
+                change(given[name])
+        return result
+
+    return _around(names, after=after)
+
+
+def _around(names: list[str], before=lambda given: None, after=lambda given, result: result) -> Callable:
+    """A wrapper that sees the arguments by their names: it may change them, and then what is returned."""
+
     def wrap(inner):
         def answer(*args, **kwargs):
-            result = over(inner(*args, **kwargs), torch.clone, REAL, WHOLE, TRUTH)
-            value = (dict(zip(names, args, strict=False)) | kwargs).get(name)
-            if kind_of(value) in of:
-                with torch.no_grad():
-                    change(value)
-            return result
+            given = dict(zip(names, args, strict=False)) | kwargs
+            before(given)
+            positional = list(given)[: len(args)]
+            result = inner(
+                *(given[name] for name in positional), **{k: v for k, v in given.items() if k not in positional}
+            )
+            return after(given, result)
 
         return answer
 
@@ -292,29 +296,28 @@ def _afterwards(names: list[str], name: str, of: tuple, change: Callable) -> Cal
 def _of_memory(taken: dict[str, set[str]], returned: list) -> Iterator[tuple[str, Callable]]:
     yield "the first result for ever", _remembering(lambda args, kwargs: 0)
     yield "wrong from the third call on", _drifting
-    if {REAL, WHOLE, TRUTH} & set().union(*taken.values()):  # to keep what plain numbers give is no mistake
+    if set(TENSORS) & set().union(*taken.values()):  # to keep what plain numbers give is no mistake
         yield "the first result for these shapes", _remembering(_shapes)
-        yield "the first result for this very tensor", _remembering(lambda args, kwargs: id(_all(args)[0]))
-        if {REAL, WHOLE, TRUTH} & set().union(*map(kinds_in, returned)):
+        yield "the first result for this very tensor", _remembering(lambda args, kwargs: id(_tensors(args)[0]))
+        if set(TENSORS) & set().union(*map(kinds_in, returned)):
             yield "every result in the same tensor", _in_one_tensor
 
 
-def _shapes(args: tuple, kwargs: dict):
-    sizes = []
-    over((args, kwargs), lambda x: sizes.append(tuple(x.shape)) or x, REAL, WHOLE, TRUTH)
-    return sizes, [value for value in args if isinstance(value, int | float | str | None)]
+def _tensors(values) -> list[torch.Tensor]:
+    found = []
+    over(values, lambda x: found.append(x) or x, *TENSORS)
+    return found
 
 
 def _remembering(key_of: Callable) -> Callable:
     def wrap(inner):
-        kept, alive = {}, []
+        kept = {}
 
         def answer(*args, **kwargs):
             key = repr(key_of(args, kwargs))
             if key not in kept:
-                kept[key] = inner(*args, **kwargs)
-                alive.append(args)
-            return kept[key]
+                kept[key] = inner(*args, **kwargs), args  # the arguments are kept too, so that their ids stay taken
+            return kept[key][0]
 
         return answer
 
@@ -322,14 +325,8 @@ def _remembering(key_of: Callable) -> Callable:
 
 
 def _drifting(inner):
-    calls = []
-
-    def answer(*args, **kwargs):
-        result = inner(*args, **kwargs)
-        calls.append(1)
-        return result if len(calls) < 3 else spoiled(result)
-
-    return answer
+    calls = itertools.count(1)
+    return then(lambda result: result if next(calls) < 3 else spoiled(result))(inner)
 
 
 def _in_one_tensor(inner):
@@ -339,68 +336,42 @@ def _in_one_tensor(inner):
         place = kept.setdefault((tuple(x.shape), x.dtype), torch.empty_like(x.detach()))
         return place.copy_(x.detach())
 
-    return lambda *args, **kwargs: over(inner(*args, **kwargs), in_kept, REAL, WHOLE, TRUTH)
+    return then(lambda result: over(result, in_kept, *TENSORS))(inner)
+
+
+def _shapes(args: tuple, kwargs: dict):
+    return [tuple(x.shape) for x in _tensors((args, kwargs))], [
+        value for value in args if isinstance(value, int | float | str | None)
+    ]
 
 
 # Right by luck: wrong for some inputs only
 
 
 def _of_luck(taken: dict[str, set[str]]) -> Iterator[tuple[str, Callable]]:
-    if REAL in set().union(*taken.values()):
-        yield "right for whole numbers only, as in the examples", _wrong_where(lambda args: not _all_whole(args))
-        yield (
-            "wrong where a number is below 0",
-            _wrong_where(lambda args: any(bool((x < 0).any()) for x in _reals(args))),
-        )
-    if {REAL, WHOLE, TRUTH} & set().union(*taken.values()):
-        yield "right for small inputs only", _wrong_where(lambda args: _numbers(args) > 12)
-        yield (
-            "wrong where the first axis is of size 1",
-            _wrong_where(lambda args: any(x.shape[:1] == (1,) for x in _all(args))),
-        )
+    kinds_taken = set().union(*taken.values())
+    conditions = []
+    if REAL in kinds_taken:
+        conditions += [
+            (
+                "right for whole numbers only, as in the examples",
+                lambda x: x.is_floating_point() and (x != x.round()).any(),
+            ),
+            ("wrong where a number is below 0", lambda x: x.is_floating_point() and (x < 0).any()),
+        ]
+    if set(TENSORS) & kinds_taken:
+        conditions += [
+            ("right for small inputs only", lambda x: x.numel() > 12),
+            ("wrong where the first axis is of size 1", lambda x: x.shape[:1] == (1,)),
+        ]
     names = list(taken)
+    for what, condition in conditions:
+        yield what, _wrong_where(names, lambda given, condition=condition: any(map(condition, _tensors(given))))
     for name, kinds in taken.items():
         if OTHER in kinds and len(kinds) > 1:
-            yield f"wrong without `{name}`", _wrong_by(names, name, lambda x: x is None)
-            yield f"wrong with `{name}`", _wrong_by(names, name, lambda x: x is not None)
+            yield f"wrong without `{name}`", _wrong_where(names, lambda given, name=name: given.get(name) is None)
+            yield f"wrong with `{name}`", _wrong_where(names, lambda given, name=name: given.get(name) is not None)
 
 
-def _all(args) -> list[torch.Tensor]:
-    found = []
-    over(args, lambda x: found.append(x) or x, REAL, WHOLE, TRUTH)
-    return found
-
-
-def _reals(args) -> list[torch.Tensor]:
-    return [x for x in _all(args) if x.is_floating_point()]
-
-
-def _numbers(args) -> int:
-    return max((x.numel() for x in _all(args)), default=0)
-
-
-def _all_whole(args) -> bool:
-    return all(bool((x == x.round()).all()) for x in _reals(args))
-
-
-def _wrong_where(condition: Callable) -> Callable:
-    def wrap(inner):
-        def answer(*args, **kwargs):
-            result = inner(*args, **kwargs)
-            return spoiled(result) if condition([*args, *kwargs.values()]) else result
-
-        return answer
-
-    return wrap
-
-
-def _wrong_by(names: list[str], name: str, condition: Callable) -> Callable:
-    def wrap(inner):
-        def answer(*args, **kwargs):
-            result = inner(*args, **kwargs)
-            given = dict(zip(names, args, strict=False)) | kwargs
-            return spoiled(result) if condition(given.get(name)) else result
-
-        return answer
-
-    return wrap
+def _wrong_where(names: list[str], condition: Callable) -> Callable:
+    return _around(names, after=lambda given, result: spoiled(result) if condition(given) else result)
