@@ -11,7 +11,7 @@
 #
 # **How does this course work?**
 #
-# In eight lessons you build a Transformer from a softmax, on this machine, offline. Every claim is measured where it is
+# In nine lessons you build a Transformer from a softmax, on this machine, offline. Every claim is measured where it is
 # made. This page takes five minutes: the map, a check of your machine, and one exercise to try the tools on.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

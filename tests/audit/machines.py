@@ -122,7 +122,7 @@ def no_network(place: Place) -> list[dict]:
     alone = sandbox("--unshare-net")
     nothing = {name: str(place.root.parent / "nothing") for name in ("COURSE_DOWNLOADS", "HF_HUB_CACHE")}
     rows = [lab_row("make lab without network", place.probe("lab", before=alone))]
-    for number in ("07", "08"):
+    for number in ("08", "09"):
         what = f"lesson {number} without network"
         rows.append(lesson_row(f"{what}, after `make downloads`", place.probe("lesson", number, before=alone)))
         tried = place.probe("lesson", number, before=alone, change=nothing)
@@ -157,8 +157,8 @@ def no_fonts(place: Place) -> list[dict]:
 
 def one_core(place: Place) -> list[dict]:
     core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
-    what = "lesson 08, which starts several processes, on one core"
-    return [lesson_row(what, place.probe("lesson", "08", before=core))]
+    what = "lesson 09, which starts several processes, on one core"
+    return [lesson_row(what, place.probe("lesson", "09", before=core))]
 
 
 def little_memory(place: Place) -> list[dict]:

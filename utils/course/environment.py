@@ -97,7 +97,7 @@ def work_finding(folder=WORK) -> Finding:
 
 
 def offline_finding() -> Finding:
-    return Finding("network", "needed once more, for the published models of lessons 07 and 08 (`make downloads`)")
+    return Finding("network", "needed once more, for the published models of lessons 08 and 09 (`make downloads`)")
 
 
 def check_all() -> list[Finding]:
