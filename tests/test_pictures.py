@@ -89,7 +89,7 @@ def test_contrast_is_that_of_the_published_rule():
 def test_facts_travel_in_the_file_while_a_lesson_is_built_and_the_bytes_are_the_same_twice(monkeypatch):
     plain = figure_png(course_map(), "the map")
     assert KEY not in Image.open(io.BytesIO(plain)).text
-    monkeypatch.setenv("COURSE_PICTURE_FACTS", "1")
+    monkeypatch.setenv("COURSE_BUILD", "1")
     first, second = (figure_png(course_map(), "the map") for _ in range(2))
     assert first == second
     assert json.loads(Image.open(io.BytesIO(first)).text[KEY]) == layout_facts(course_map())

@@ -230,7 +230,7 @@ def _quiet_environment() -> Iterator[dict[str, str]]:
             **KERNEL_SETTINGS,
             "COURSE_PROGRESS": str(Path(folder) / "progress.jsonl"),
             "COURSE_CACHE": str(Path(folder) / "kept"),
-            "COURSE_PICTURE_FACTS": "1",  # pictures carry what the picture rules judge, see utils/draw/layout.py
+            "COURSE_BUILD": "1",  # pictures carry what the picture rules judge, widgets the state that the website needs
             "IPYTHONDIR": str(Path(folder) / "ipython"),  # no start-up files of this machine
             **({} if places.has_home() else {"HOME": folder}),
         }

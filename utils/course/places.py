@@ -1,6 +1,7 @@
 """Where things stand in the checkout."""
 
 import os
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -9,6 +10,7 @@ SOURCES = LECTURES / "src"
 STUDENTS = LECTURES / "exercises"
 WORK = ROOT / "work"
 SLIDES = ROOT / "slides"
+SITE = ROOT / "site"
 
 
 def has_home() -> bool:
@@ -23,3 +25,9 @@ def has_home() -> bool:
 def progress_file() -> Path:
     """The student's progress; `COURSE_PROGRESS` names another file (tests and builds do)."""
     return Path(os.environ.get("COURSE_PROGRESS") or WORK / "progress.jsonl")
+
+
+def site_url() -> str:
+    """Where the website is published, `SITE_URL` in pyproject.toml; empty while it is not."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return settings["tool"]["course"]["SITE_URL"].rstrip("/")

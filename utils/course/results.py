@@ -160,8 +160,11 @@ Scores are on held-out data. A cell such as 61.9 (61.9 to 64.1) is the median ov
 that the course's code takes 1/1.4 of the time of the code it is compared with; the two run alternately in one process."""
 
 
-def results_page(folder: Path = RESULTS) -> str:
-    """docs/results.md: targets first, then one section per lesson, tables by the name of their file."""
+def results_page(folder: Path = RESULTS, plot: Callable[[str, dict], str | None] = lambda name, entry: None) -> str:
+    """docs/results.md: targets first, then one section per lesson, tables by the name of their file.
+
+    plot(name, entry) may give something to stand above a table, as on the website.
+    """
     entries = {file.stem: read_entry(file) for file in sorted(folder.glob("*.json"))}
     usual = Counter(entry["machine"] for entry in entries.values()).most_common(1)[0][0]
     recorded = [entry for entry in entries.values() if "processor" in entry]  # files of 2026-11-16 lack both facts
@@ -174,6 +177,7 @@ def results_page(folder: Path = RESULTS) -> str:
         for name, entry in entries.items():
             if entry["lesson"] == lesson:
                 parts += [f"### {entry['title']}", f"{entry['caption']} {_origin(name, entry, usual)}"]
+                parts += [drawn] if (drawn := plot(name, entry)) else []
                 parts.append(Table(entry["columns"], entry["rows"]).markdown())
     return "\n\n".join(parts) + "\n"
 

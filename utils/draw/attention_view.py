@@ -6,7 +6,7 @@ import numpy as np
 import traitlets
 
 from utils.draw.figures import attention_lines, checked_weights, heat_map, row_inches
-from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.stage import STATIC, script
 from utils.draw.style import WEIGHTS_MAP, as_array, figure_png
 from utils.draw.text import shortened
@@ -91,6 +91,9 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
     def matrix(self):
         """The (targets, sources) weights on view."""
         return chosen(self.weights, self.layer, self.head)
+
+    def page_view(self):
+        return page_state(self, "attention")
 
     def static(self):
         args = (self.weights, self.target_tokens, self.source_tokens, self.layer, self.head)

@@ -1,12 +1,14 @@
 """The tree of a beam search: what was kept at each step, what was dropped, and the way to the best sentence."""
 
+import json
+
 import anywidget
 import traitlets
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path as Curve
 
 from utils.draw.figures import TITLE, signed, title_lines, write_title
-from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, canvas, figure_png
 from utils.draw.text import inches, shortened
@@ -59,6 +61,18 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
     def alt_text(self):
         now = self.answer
         return beam_words(self.tree(), self.sentences[now["sentence"]], now["width"], self.title, now["note"])
+
+    def page_view(self):
+        """Every sentence with every width, searched beforehand."""
+        changes = {
+            json.dumps([place, width], separators=(",", ":")): {
+                "answer": {**self._answer(words, place, width), "count": 1},
+                "chosen": -1,
+            }
+            for place, words in enumerate(self.sentences)
+            for width in self.widths
+        }
+        return page_state(self, "beam", {"traits": ["sentence", "width"], "changes": changes})
 
     def static(self):
         alt = self.alt_text()

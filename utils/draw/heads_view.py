@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from utils.draw.attention_view import colour_steps, four_axes, spoken
 from utils.draw.figures import TITLE, title_lines, weight_text, write_title
-from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.mask_board import visible
 from utils.draw.stage import STATIC, script
 from utils.draw.style import COLORS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
@@ -73,6 +73,9 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
 
     def alt_text(self):
         return heads_words(self.weights, self.tokens, self.source_tokens, self.focus, self.chosen, self.title)
+
+    def page_view(self):
+        return page_state(self, "heads")
 
     def static(self):
         alt = self.alt_text()

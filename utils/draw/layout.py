@@ -1,6 +1,6 @@
 """What can be measured of a drawn figure: its size, its smallest letters, and texts that are cut off, covered or faint.
 
-With COURSE_PICTURE_FACTS set, as it is while lessons are built, every picture carries these facts in its PNG file, so a
+With COURSE_BUILD set, as it is while lessons are built, every picture carries these facts in its PNG file, so a
 test can judge the very figures that lessons show without drawing them again.
 """
 
@@ -17,8 +17,8 @@ KEY = "Layout"  # of the text in the PNG file
 
 
 def picture_facts(figure):
-    """{KEY: facts as JSON} for the metadata of a PNG file; empty unless COURSE_PICTURE_FACTS is set."""
-    return {KEY: json.dumps(layout_facts(figure))} if os.environ.get("COURSE_PICTURE_FACTS") else {}
+    """{KEY: facts as JSON} for the metadata of a PNG file; empty unless COURSE_BUILD is set."""
+    return {KEY: json.dumps(layout_facts(figure))} if os.environ.get("COURSE_BUILD") else {}
 
 
 def layout_facts(figure):

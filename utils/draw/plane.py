@@ -7,7 +7,7 @@ from matplotlib.patheffects import withStroke
 
 from utils.draw.explore import LogRange, decimals_of, said
 from utils.draw.figures import text_inches, title_lines, write_title
-from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import COLORS, FONT, GREY, PALE, SERIES, SMALL, as_array, canvas, figure_png
 
@@ -64,6 +64,26 @@ class Plane(ThreeForms, anywidget.AnyWidget):
         self.add_class("course-widget")
         self.add_class("course-plane")
         self.observe(self._follow, names=["query", "settings"])
+
+    def page_view(self):
+        return page_state(self, "plane") if self._is_attention() else None
+
+    def _is_attention(self):
+        """Whether `respond` is softmax attention with a temperature, which a page can compute by itself."""
+        if self.answer["text"] or {one["name"] for one in self.sliders if not one["log"]} != {"temperature"}:
+            return False
+        (slider,) = self.sliders
+        keys = np.array([point["key"] for point in self.points])
+        values = np.array([point["value"] or point["key"] for point in self.points])
+        queries = np.random.default_rng(0).uniform(-self.extent, self.extent, (20, 2))
+        for query, temperature in zip(queries, np.linspace(slider["low"], slider["high"], 20), strict=True):
+            answer = answer_of(self._respond, query.tolist(), {"temperature": temperature}, len(keys))
+            exponentials = np.exp(keys @ query / temperature)
+            weights = exponentials / exponentials.sum()
+            expected = np.concatenate([weights, weights @ values])
+            if not np.allclose([*(answer["weights"] or []), *(answer["output"] or [])], expected, atol=1e-5):
+                return False
+        return True
 
     def static(self):
         alt = plane_words(self.points, self.query, self.settings, self.answer, self.title)

@@ -1,5 +1,8 @@
 """Switch heads off, one by one or many at once, and see what is left of the accuracy."""
 
+import itertools
+import json
+
 import anywidget
 import numpy as np
 import traitlets
@@ -7,13 +10,14 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from utils.draw.figures import TITLE, signed, title_lines, write_title
-from utils.draw.forms import ThreeForms, picture_bundle
+from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.mask_board import ended, tensor_of
 from utils.draw.stage import STATIC, script, sentence_of
 from utils.draw.style import COLORS, FONT, GREY, PALE, SMALL, as_array, canvas, figure_png, is_dark
 from utils.draw.text import inches
 
 NAMED = 8  # removed heads named in a sentence; more are counted
+STORED_UP_TO = 8  # heads: a page stores the answer to each of the 2^8 ways to switch them
 LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
 # Blue where accuracy rises without the head, white where nothing changes, red where it falls.
 EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
@@ -74,6 +78,16 @@ class RemovalBoard(ThreeForms, anywidget.AnyWidget):
         state = (now["on"], now["accuracy"], self.full, self.chance, self.effect)
         return removal_words(*state, self.what, self.title, self.chance_name)
 
+    def page_view(self):
+        layers, heads = np.shape(self.on)
+        if layers * heads > STORED_UP_TO:
+            return None
+        changes = {}
+        for switches in itertools.product([True, False], repeat=layers * heads):
+            on = np.reshape(switches, (layers, heads)).tolist()
+            changes[json.dumps([on], separators=(",", ":"))] = {"answer": {**self._answer(on), "count": 1}}
+        return page_state(self, "removal", {"traits": ["on"], "changes": changes})
+
     def static(self):
         now, alt = self.answer, self.alt_text()
         state = (now["on"], now["accuracy"], self.full, self.chance, self.effect)
@@ -83,7 +97,7 @@ class RemovalBoard(ThreeForms, anywidget.AnyWidget):
     def _follow(self, _):
         count = self.answer["count"] + 1
         try:
-            answer = answer_of(self._respond, self.on)
+            answer = self._answer(self.on)
         except Exception as error:
             with self.hold_sync():
                 self.error = sentence_of(error).replace(
@@ -91,10 +105,14 @@ class RemovalBoard(ThreeForms, anywidget.AnyWidget):
                 )
                 self.answer = {**self.answer, "count": count}
             raise
-        text = what_is_left(self.on, answer["accuracy"], self.full, self.chance, self.what, self.chance_name)
         with self.hold_sync():
             self.error = ""
-            self.answer = {**answer, "text": text, "count": count}
+            self.answer = {**answer, "count": count}
+
+    def _answer(self, on):
+        answer = answer_of(self._respond, on)
+        text = what_is_left(on, answer["accuracy"], self.full, self.chance, self.what, self.chance_name)
+        return {**answer, "text": text}
 
 
 def answer_of(respond, on):

@@ -3,7 +3,7 @@
 import ipywidgets
 import numpy as np
 
-from utils.draw.attention_view import spoken
+from utils.draw.attention_view import AttentionView, spoken
 from utils.draw.forms import ThreeForms, close
 from utils.draw.lesson03 import decoding_step
 from utils.draw.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
@@ -61,6 +61,15 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         super().__init__(children=[first, row, *second, self._stage])
         self.add_class("course-widget")
         self.add_class("course-translate")
+
+    def page_view(self):
+        """The attention of the translation on view, in every layer and head; another sentence needs the model."""
+        answer, place = self.answer, (max(self._layer.value, 0), self._head.value)  # the view has no mean of layers
+        title = f"{self.shown} → {answer['sentence']}"
+        names = ("generated", "source")
+        return AttentionView(
+            answer["weights"], answer["target"], answer["source"], *place, self.index, title, names
+        ).page_view()
 
     def translate(self, text):
         """Show the translation of another sentence, from its first word on."""

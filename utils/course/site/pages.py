@@ -1,0 +1,84 @@
+"""Pages that the site has and the repository has not: the landing page, the slides, the results with plots."""
+
+import html
+
+from utils.course.exercises import exercises_of
+from utils.course.lessons import LESSONS
+from utils.course.readme import MEASURED
+from utils.course.results import results_page
+from utils.course.site.lesson_page import on_site
+
+TREES = {
+    "Lessons": [f"{lesson.number} {lesson.title} <{lesson.name}>" for lesson in LESSONS],
+    "Reference": ["Notation and glossary <notation>", "Results <results>", "References <references>"],
+    "Take part": [
+        "Install and work <students>",
+        "Slides and notebooks <slides>",
+        "For lecturers <lecturers>",
+        "Data <data>",
+        "Contribute <contributing>",
+    ],
+}
+
+
+def landing_page(widget: str) -> str:
+    """What the course is, in five lines, beside a widget to move at once; then the lessons."""
+    exercises = sum(len(exercises_of(lesson.number)) for lesson in LESSONS)
+    trees = "\n\n".join(
+        f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```"
+        for caption, pages in TREES.items()
+    )
+    cards = "".join(lesson_card(lesson) for lesson in LESSONS)
+    return f"""---
+html_theme.sidebar_secondary.remove: true
+---
+# Attention and the Transformer
+
+<div class="landing"><div class="landing-words">
+<p class="lead">Build the Transformer yourself, from a softmax to a pretrained language model, and measure every claim.</p>
+<ul><li>{len(LESSONS) - 1} lessons as Jupyter notebooks: short text, formulas, code, figures.</li>
+<li>{exercises} exercises whose checks name the misconception.</li>
+<li>Every figure on held-out data, over several seeds, also what did not work.</li>
+<li>On a laptop: two CPU cores, no GPU, offline.</li></ul>
+<p class="buttons"><a class="first" href="{LESSONS[1].name}.html">Read lesson 01</a> <a href="students.html">Run it</a> <a href="slides.html">Slides</a></p>
+</div><div class="landing-widget">{widget}<p class="landing-caption">Drag the query (blue arrow). Each key gets a share of the
+attention, softmax of its dot product with the query, and the output is the average of the keys with these weights.</p></div></div>
+
+{trees}
+
+## Lessons
+
+<div class="lesson-cards">{cards}</div>
+"""
+
+
+def lesson_card(lesson) -> str:
+    count = len(exercises_of(lesson.number))
+    return (
+        f'<a class="lesson-card" href="{lesson.name}.html"><b>{lesson.number}</b><span><strong>{html.escape(lesson.title)}</strong>'
+        f"<em>{html.escape(lesson.question)}</em><small>You measure {html.escape(MEASURED[lesson.name].replace('`', ''))}. "
+        f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}.</small></span></a>"
+    )
+
+
+def slides_page() -> str:
+    rows = "".join(
+        f"<tr><td>{lesson.number}</td><td>{html.escape(lesson.title)}</td>"
+        f'<td><a href="slides/{lesson.name}.html">slides</a></td>'
+        f'<td><a href="notebooks/exercises/{lesson.name}.ipynb" download>student</a></td>'
+        f'<td><a href="notebooks/{lesson.name}.ipynb" download>lecture</a></td></tr>'
+        for lesson in LESSONS
+    )
+    return f"""# Slides and notebooks
+
+Each deck is one HTML file that needs no network: save it and project it. <kbd>S</kbd> opens the speaker's notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> all keys.
+
+Student notebooks have stubs in the place of the solutions. Their checks, data and figures come from the course's library, so they run
+inside a copy of the course: see [Install and work](students.md).
+
+<table class="table slides-table"><thead><tr><th></th><th>lesson</th><th>slides</th><th colspan="2">notebooks</th></tr></thead><tbody>{rows}</tbody></table>
+"""
+
+
+def results_on_site() -> str:
+    return on_site(results_page(), "docs")
