@@ -105,6 +105,13 @@ def test_a_formula_is_a_drawing_that_stands_on_the_line():
     assert "display-formula" in formula("x", block=True)
 
 
+def test_a_relative_link_is_only_its_text_because_a_deck_stands_alone(tmp_path):
+    text = "([Xu, *2015*](../docs/references.md#xu2015)) [paper](https://arxiv.org/abs/1502.03044) [next](02.ipynb)"
+    page = only_slide(tmp_path, markdown(text, "slide"))
+    assert "(Xu, <em>2015</em>)" in page and ">paper</a> next" in page
+    assert re.findall(r'href="(.*?)"', page) == ["https://arxiv.org/abs/1502.03044"]
+
+
 def test_prose_keeps_dollars_in_code_and_carries_local_pictures(tmp_path):
     (tmp_path / "a b.png").write_bytes(base64.b64decode(PIXEL))
     prose = "a `$x$` and $y$ and \\$5\n\n```python\nprice = '$z$'\n```\n\n![a dot](a%20b.png)"

@@ -324,7 +324,8 @@ close = torch.allclose(hard.mean(0), soft, atol=0.03)
 print("mean of 10,000 hard outputs is within 0.03 of the soft one:", close)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Hard attention can be trained all the same, by trial and reward $r$ (Williams, 1992):
+# Hard attention can be trained all the same, by trial and reward $r$
+# ([Williams, 1992](../docs/references.md#williams1992)):
 #
 # $$\nabla\, \mathbb{E}[r] = \mathbb{E}[\, r\, \nabla \log p_{\text{draw}}]$$
 #
@@ -347,8 +348,9 @@ for name, baseline in (("plain", 0.0), ("less the mean reward", p @ reward)):
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The historic case is vision: a network that sees a picture through a sequence of small *glimpses* and learns by reward
-# where to look next (Mnih et al., 2014). Xu et al. (2015) trained both kinds for captions. Soft attention looks
-# everywhere at once, which costs more per look, and its gradient needs no draws.
+# where to look next ([Mnih et al., 2014](../docs/references.md#mnih2014)).
+# [Xu et al. (2015)](../docs/references.md#xu2015) trained both kinds for captions. Soft attention looks everywhere at
+# once, which costs more per look, and its gradient needs no draws.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 picture = little_house()  # (24, 24)
@@ -589,9 +591,10 @@ plane(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · `attend` and `attention`: many queries at once
 #
-# Two functions carry the rest of the course, from attention for translation (Bahdanau et al., 2015) to the Transformer
-# (Vaswani et al., 2017). The first turns any table of scores, one row for each query and one column
-# for each key, into weights and a weighted sum:
+# Two functions carry the rest of the course, from attention for translation
+# ([Bahdanau et al., 2015](../docs/references.md#bahdanau2015)) to the Transformer
+# ([Vaswani et al., 2017](../docs/references.md#vaswani2017)). The first turns any table of scores, one row for each
+# query and one column for each key, into weights and a weighted sum:
 #
 # $$W = \operatorname{softmax}(S), \qquad O = W V$$
 #
@@ -743,8 +746,9 @@ print("twice the queries:", same(look(2 * query, key, value), 2 * output))
 #
 # $$\hat y(x) = \sum_i p_i\, y_i, \qquad p = \operatorname{softmax}_i\!\left(-\frac{(x - x_i)^2}{2 h^2}\right)$$
 #
-# Query $x$, keys $x_i$, values $y_i$: attention, with minus the squared distance as the score. Nadaraya and Watson
-# published it in 1964. The *bandwidth* $h$ says how far to look. Write it with `attend`, and pass the mask on.
+# Query $x$, keys $x_i$, values $y_i$: attention, with minus the squared distance as the score.
+# [Nadaraya](../docs/references.md#nadaraya1964) and [Watson](../docs/references.md#watson1964) published it in 1964. The
+# *bandwidth* $h$ says how far to look. Write it with `attend`, and pass the mask on.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -935,9 +939,12 @@ board()
 # %% [markdown]
 # ### References
 #
-# - E. A. Nadaraya, *On estimating regression*, 1964; G. S. Watson, *Smooth regression analysis*, 1964.
-# - R. J. Williams, *Simple statistical gradient-following algorithms*, 1992: the trial-and-reward estimate of section 3.
-# - V. Mnih et al., *Recurrent models of visual attention*, 2014: glimpses.
-# - D. Bahdanau, K. Cho, Y. Bengio, *Neural machine translation by jointly learning to align and translate*, 2015.
-# - K. Xu et al., *Show, attend and tell*, 2015: hard and soft attention side by side.
-# - A. Vaswani et al., *Attention is all you need*, 2017.
+# - E. A. Nadaraya, [*On estimating regression*](../docs/references.md#nadaraya1964), 1964; G. S. Watson,
+#   [*Smooth regression analysis*](../docs/references.md#watson1964), 1964.
+# - R. J. Williams, [*Simple statistical gradient-following algorithms*](../docs/references.md#williams1992), 1992: the
+#   trial-and-reward estimate of section 3.
+# - V. Mnih et al., [*Recurrent models of visual attention*](../docs/references.md#mnih2014), 2014: glimpses.
+# - D. Bahdanau, K. Cho, Y. Bengio,
+#   [*Neural machine translation by jointly learning to align and translate*](../docs/references.md#bahdanau2015), 2015.
+# - K. Xu et al., [*Show, attend and tell*](../docs/references.md#xu2015), 2015: hard and soft attention side by side.
+# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017.

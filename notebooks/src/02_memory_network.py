@@ -189,9 +189,10 @@ print("right:", wrong.answer, "| said:", three_looks(wrong.story, wrong.question
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · The stories
 #
-# bAbI (Weston et al., 2015) is a set of twenty tasks in a small text format. Lines are numbered from 1 in each story; a
-# question line has its answer and the numbers of the supporting facts behind it. The course has a generator of its own for
-# five of the tasks, made to the same measures. Its reader takes the published files unchanged, if you have them.
+# bAbI ([Weston et al., 2015a](../docs/references.md#weston2015a)) is a set of twenty tasks in a small text format. Lines are
+# numbered from 1 in each story; a question line has its answer and the numbers of the supporting facts behind it. The course has a
+# generator of its own for five of the tasks, made to the same measures. Its reader takes the published files unchanged, if you have
+# them.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 text = story_text(2, questions=1, seed=1)
@@ -224,7 +225,7 @@ quiz("2.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # *Position weights* let each place count differently in each component. For word $j$ of $J$ and component $i$ of $d$
-# (Sukhbaatar et al., 2015, in the form of their code):
+# ([Sukhbaatar et al., 2015](../docs/references.md#sukhbaatar2015), in the form of their code):
 #
 # $$l_{ji} = 1 + \frac{4}{d J} \left(i - \frac{d + 1}{2}\right) \left(j - \frac{J + 1}{2}\right)$$
 #
@@ -795,8 +796,12 @@ board()
 # %% [markdown]
 # ### References
 #
-# - S. Sukhbaatar, A. Szlam, J. Weston, R. Fergus, *End-to-end memory networks*, 2015: the network, the tricks and the published table.
-# - J. Weston et al., *Towards AI-complete question answering: a set of prerequisite toy tasks*, 2015: bAbI.
-# - J. Weston, S. Chopra, A. Bordes, *Memory networks*, 2015: the first of the kind, trained with the supporting facts.
+# - S. Sukhbaatar, A. Szlam, J. Weston, R. Fergus, [*End-to-end memory networks*](../docs/references.md#sukhbaatar2015), 2015: the
+#   network, the tricks and the published table.
+# - J. Weston et al.,
+#   [*Towards AI-complete question answering: a set of prerequisite toy tasks*](../docs/references.md#weston2015a), 2015: bAbI.
+# - J. Weston, S. Chopra, A. Bordes, [*Memory networks*](../docs/references.md#weston2015b), 2015: the first of the kind, trained
+#   with the supporting facts.
 # - vinhkhuc/MemN2N-babi-python: a re-run of the original recipe, quoted in section 7.
-# - S. Jain, B. Wallace, *Attention is not explanation*, 2019, and S. Wiegreffe, Y. Pinter, *Attention is not not explanation*, 2019.
+# - S. Jain, B. Wallace, [*Attention is not explanation*](../docs/references.md#jain2019), 2019, and S. Wiegreffe, Y. Pinter,
+#   [*Attention is not not explanation*](../docs/references.md#wiegreffe2019), 2019.

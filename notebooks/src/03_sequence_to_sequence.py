@@ -103,8 +103,9 @@ print(len(data.train), "pairs;", len(english), "English and", len(french), "Fren
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Characters, words, subwords
 #
-# The smaller the unit, the fewer there are and the longer the sentence. Subwords lie between: frequent pieces, learned from the
-# text (here by byte-pair encoding from the library `tokenizers`; lesson 07 builds it by hand).
+# The smaller the unit, the fewer there are and the longer the sentence. Subwords lie between: frequent pieces, learned from the text
+# (here by byte-pair encoding, [Sennrich et al., 2016](../docs/references.md#sennrich2016), from the library `tokenizers`; lesson 07
+# builds it by hand).
 
 # %% slideshow={"slide_type": "-"}
 subwords = Tokenizer(models.BPE(unk_token="<unknown>"))
@@ -162,7 +163,8 @@ print(mask.int())
 # ### Vectors
 #
 # A number says nothing about meaning. Each word gets a vector, a row of a learned table, `nn.Embedding`. What do such vectors learn? A
-# *skip-gram* model predicts the neighbours of each word (Mikolov et al., 2013). Words with the same neighbours end up close.
+# *skip-gram* model predicts the neighbours of each word ([Mikolov et al., 2013](../docs/references.md#mikolov2013)). Words with the same
+# neighbours end up close.
 
 # %% slideshow={"slide_type": "-"}
 vectors = train_skipgram()
@@ -248,11 +250,12 @@ print("the last state is the last of all states:", torch.equal(states[:, -1], la
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far back does it reach?
 #
-# Measure it: take the last state, and use the gradient to ask how much it depends on each earlier word. A plain cell multiplies by $B$
-# at every step, and what is multiplied again and again vanishes (or explodes). A GRU (*gated recurrent unit*, Cho et al., 2014) and an
-# LSTM (*long short-term memory*, Hochreiter and Schmidhuber, 1997) have *gates*: numbers between 0 and 1 that decide how much of the old
-# state stays. The state of an LSTM is two vectors: one that others see, and a *store* that is only scaled and added to. "LSTM, keeping"
-# starts with its gate nearly open: 2 is added to the gate's bias.
+# Measure it: take the last state, and use the gradient to ask how much it depends on each earlier word. A plain cell multiplies by $B$ at
+# every step, and what is multiplied again and again vanishes (or explodes). A GRU (*gated recurrent unit*,
+# [Cho et al., 2014](../docs/references.md#cho2014)) and an LSTM (*long short-term memory*,
+# [Hochreiter and Schmidhuber, 1997](../docs/references.md#hochreiter1997)) have *gates*: numbers between 0 and 1 that decide how much of
+# the old state stays. The state of an LSTM is two vectors: one that others see, and a *store* that is only scaled and added to. "LSTM,
+# keeping" starts with its gate nearly open: 2 is added to the gate's bias.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 curves = {
@@ -277,12 +280,14 @@ for name, values in curves.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Encoder, bridge, decoder
 #
-# An *encoder* reads the English sentence. Its last state is the bridge. Everything the decoder learns about the sentence must pass
-# through it, and it has the same size for every sentence: the *bottleneck*. A *decoder* starts from the bridge, reads the start token, says
-# the most likely French word, reads that word, says the next, until it says the end token (Sutskever et al., 2014; Cho et al., 2014).
+# An *encoder* reads the English sentence. Its last state is the bridge. Everything the decoder learns about the sentence must pass through
+# it, and it has the same size for every sentence: the *bottleneck*. A *decoder* starts from the bridge, reads the start token, says the
+# most likely French word, reads that word, says the next, until it says the end token
+# ([Sutskever et al., 2014](../docs/references.md#sutskever2014); [Cho et al., 2014](../docs/references.md#cho2014)).
 #
-# A *bidirectional* encoder is two: one reads forwards, one backwards, and their states are put side by side. Its last state is what each
-# half has at the end of *its* reading: after the last word, and after the first.
+# A *bidirectional* encoder ([Schuster and Paliwal, 1997](../docs/references.md#schuster1997)) is two: one reads forwards, one backwards,
+# and their states are put side by side. Its last state is what each half has at the end of *its* reading: after the last word, and after
+# the first.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("3.a")
@@ -290,9 +295,10 @@ quiz("3.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
 #
-# 20,000 pairs, one LSTM layer on each side, teacher forcing: in training the decoder reads the right words, whatever it would have said
-# itself. It starts in the encoder's last state, and gets that state once more, side by side with its own, for every word it says. Scored
-# on 500 new sentences; a translation counts only if every word is right.
+# 20,000 pairs, one LSTM layer on each side, teacher forcing ([Williams and Zipser, 1989](../docs/references.md#williams1989)): in
+# training the decoder reads the right words, whatever it would have said itself. It starts in the encoder's last state, and gets that
+# state once more, side by side with its own, for every word it says. Scored on 500 new sentences; a translation counts only if every word
+# is right.
 
 # %% slideshow={"slide_type": "-"}
 no_attention = train_translation("none", **LESSON)
@@ -420,7 +426,8 @@ assert no_attention["quarters"][3]["exact"] < 0.4
 # ## 6 · Attention for translation
 #
 # The encoder made a state for *every* word, and only the last was used. Keep them all as a memory. Before it says a word, the decoder
-# looks at all of them (Bahdanau et al., 2015; Luong et al., 2015):
+# looks at all of them ([Bahdanau et al., 2015](../docs/references.md#bahdanau2015);
+# [Luong et al., 2015](../docs/references.md#luong2015)):
 #
 # 1. the decoder reads the word before (at first the start token), and its cell makes the new state $s$;
 # 2. a *score* compares $s$ with each memory $h_j$;
@@ -490,8 +497,9 @@ quiz("3.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The decoder
 #
-# One step, in the order of the list above. The context goes into the output and not into the next state (Luong et al., 2015). That
-# keeps training fast: with the right words given, all states come from one call.
+# One step, in the order of the list above. The context goes into the output and not into the next state
+# ([Luong et al., 2015](../docs/references.md#luong2015)). That keeps training fast: with the right words given, all states come from one
+# call.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -562,8 +570,9 @@ for kind, result in results.items():
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *BLEU* (Papineni et al., 2002) counts how many runs of one to four words agree with the right translation, from 0 to 100. It forgives a
-# wrong word; exact match does not. One seed each: the order of the three scores may be chance; section 9 has three seeds.
+# *BLEU* ([Papineni et al., 2002](../docs/references.md#papineni2002)) counts how many runs of one to four words agree with the right
+# translation, from 0 to 100. It forgives a wrong word; exact match does not. One seed each: the order of the three scores may be chance;
+# section 9 has three seeds.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -656,8 +665,9 @@ print(join(said, "french"))
 # ### Score it
 #
 # The corpus knows the right links, called *gold* links, $S$. Take for each French word the English word of largest weight: that gives links $A$. The
-# *alignment error rate* compares the two (Och and Ney, 2003, who also allow links that are only possible; ours are all sure). For
-# many pairs the links of all of them are counted first. The decoder is given the right translation, so that all models name the same words.
+# *alignment error rate* compares the two ([Och and Ney, 2003](../docs/references.md#och2003), who also allow links that are only possible; ours are
+# all sure). For many pairs the links of all of them are counted first. The decoder is given the right translation, so that all models name the same
+# words.
 #
 # $$\text{AER} = 1 - \frac{2\,|A \cap S|}{|A| + |S|}$$
 
@@ -860,12 +870,18 @@ board()
 # %% [markdown]
 # ### References
 #
-# - S. Hochreiter, J. Schmidhuber, *Long short-term memory*, 1997.
-# - F. J. Och, H. Ney, *A systematic comparison of various statistical alignment models*, 2003: the alignment error rate.
-# - K. Papineni et al., *BLEU*, 2002; M. Post, *A call for clarity in reporting BLEU scores*, 2018: sacrebleu.
-# - T. Mikolov et al., *Efficient estimation of word representations in vector space*, 2013: skip-gram.
-# - K. Cho et al., *Learning phrase representations using RNN encoder-decoder*, 2014: encoder-decoder and the GRU.
-# - I. Sutskever, O. Vinyals, Q. V. Le, *Sequence to sequence learning with neural networks*, 2014.
-# - D. Bahdanau, K. Cho, Y. Bengio, *Neural machine translation by jointly learning to align and translate*, 2015: the additive score, and
-#   the phrase *the european economic area*.
-# - M.-T. Luong, H. Pham, C. D. Manning, *Effective approaches to attention-based neural machine translation*, 2015: dot and general score.
+# - S. Hochreiter, J. Schmidhuber, [*Long short-term memory*](../docs/references.md#hochreiter1997), 1997.
+# - F. J. Och, H. Ney, [*A systematic comparison of various statistical alignment models*](../docs/references.md#och2003), 2003: the
+#   alignment error rate.
+# - K. Papineni et al., [*BLEU*](../docs/references.md#papineni2002), 2002; M. Post,
+#   [*A call for clarity in reporting BLEU scores*](../docs/references.md#post2018), 2018: sacrebleu.
+# - T. Mikolov et al., [*Efficient estimation of word representations in vector space*](../docs/references.md#mikolov2013), 2013:
+#   skip-gram.
+# - K. Cho et al., [*Learning phrase representations using RNN encoder-decoder*](../docs/references.md#cho2014), 2014: encoder-decoder and
+#   the GRU.
+# - I. Sutskever, O. Vinyals, Q. V. Le, [*Sequence to sequence learning with neural networks*](../docs/references.md#sutskever2014), 2014.
+# - D. Bahdanau, K. Cho, Y. Bengio,
+#   [*Neural machine translation by jointly learning to align and translate*](../docs/references.md#bahdanau2015), 2015: the additive
+#   score, and the phrase *the european economic area*.
+# - M.-T. Luong, H. Pham, C. D. Manning,
+#   [*Effective approaches to attention-based neural machine translation*](../docs/references.md#luong2015), 2015: dot and general score.

@@ -251,14 +251,14 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The causal mask of section 5 alone gives order away: B can find A only if A stands before it (Haviv et al., 2022, saw it in language
-# models).
+# The causal mask of section 5 alone gives order away: B can find A only if A stands before it
+# ([Haviv et al., 2022](../docs/references.md#haviv2022), saw it in language models).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### First way: sinusoids
 #
 # Give each position $p$ a vector of waves, and add it to the token's vector. Components come in pairs, one pair per frequency
-# (Vaswani et al., 2017):
+# ([Vaswani et al., 2017](../docs/references.md#vaswani2017)):
 #
 # $$P_{p, 2i} = \sin(p\, \omega_i), \qquad P_{p, 2i+1} = \cos(p\, \omega_i), \qquad \omega_i = 10000^{-2i/d}$$
 
@@ -364,8 +364,9 @@ except ValueError as problem:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Third way: rotary positions
 #
-# Or leave the tokens alone and put the offset into the scores, an idea of Shaw et al. (2018). Rotary positions (Su et al., 2021) turn query
-# $i$ and key $j$, each pair of components by an angle that grows with the position. Only the difference of the two turns is left:
+# Or leave the tokens alone and put the offset into the scores, an idea of [Shaw et al. (2018)](../docs/references.md#shaw2018). Rotary
+# positions ([Su et al., 2021](../docs/references.md#su2021)) turn query $i$ and key $j$, each pair of components by an angle that grows with
+# the position. Only the difference of the two turns is left:
 #
 # $$(q R_i)\,(k R_j)^\top = q\, R_{i-j}\, k^\top$$
 #
@@ -830,7 +831,8 @@ Table(
 # ### Fast weights
 #
 # A convolution or a dense layer mixes tokens with weights that are fixed after training. Those of attention are computed on the fly, from the
-# data. Such weights are called *fast* (Hinton and Plaut, 1987; Schmidhuber, 1992), those that training changes *slow*.
+# data. Such weights are called *fast* ([Hinton and Plaut, 1987](../docs/references.md#hinton1987);
+# [Schmidhuber, 1992](../docs/references.md#schmidhuber1992)), those that training changes *slow*.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 for sentence in ("one", "another"):
@@ -863,9 +865,11 @@ board()
 # %% [markdown]
 # ### References
 #
-# - G. Hinton, D. Plaut, *Using fast weights to deblur old memories*, 1987.
-# - J. Schmidhuber, *Learning to control fast-weight memories*, 1992.
-# - A. Vaswani et al., *Attention is all you need*, 2017: the layer, the root, the sinusoids, the table of section 7.
-# - P. Shaw, J. Uszkoreit, A. Vaswani, *Self-attention with relative position representations*, 2018.
-# - J. Su et al., *RoFormer: enhanced Transformer with rotary position embedding*, 2021.
-# - A. Haviv et al., *Transformer language models without positional encodings still learn positional information*, 2022.
+# - G. Hinton, D. Plaut, [*Using fast weights to deblur old memories*](../docs/references.md#hinton1987), 1987.
+# - J. Schmidhuber, [*Learning to control fast-weight memories*](../docs/references.md#schmidhuber1992), 1992.
+# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: the layer, the root, the sinusoids, the table of
+#   section 7.
+# - P. Shaw, J. Uszkoreit, A. Vaswani, [*Self-attention with relative position representations*](../docs/references.md#shaw2018), 2018.
+# - J. Su et al., [*RoFormer: enhanced Transformer with rotary position embedding*](../docs/references.md#su2021), 2021.
+# - A. Haviv et al.,
+#   [*Transformer language models without positional encodings still learn positional information*](../docs/references.md#haviv2022), 2022.

@@ -117,8 +117,8 @@ assert two_places[1]["accuracy"].max() < 0.5 and two_places[2]["accuracy"].min()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Several heads
 #
-# Each head has three narrow maps of its own, $d$ to $d_k = d / h$. It attends in its small space; what all heads found is laid side by
-# side, and one more matrix $W_O$ follows:
+# Each head has three narrow maps of its own, $d$ to $d_k = d / h$. It attends in its small space; what all heads found is laid side by side, and one more
+# matrix $W_O$ follows ([Vaswani et al., 2017](../docs/references.md#vaswani2017)):
 #
 # $$\operatorname{head}_i = \operatorname{attention}(X W_Q^i, X W_K^i, X W_V^i), \qquad
 # O = [\operatorname{head}_1, \ldots, \operatorname{head}_h]\, W_O$$
@@ -334,8 +334,8 @@ print(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far apart do two heads look?
 #
-# Two rows of weights are two distributions $p$ and $q$. The *Jensen-Shannon divergence* compares each with their middle
-# $m = (p + q) / 2$:
+# Two rows of weights are two distributions $p$ and $q$. The *Jensen-Shannon divergence* ([Lin, 1991](../docs/references.md#lin1991)) compares each with their
+# middle $m = (p + q) / 2$:
 #
 # $$\operatorname{JS}(p, q) = \tfrac12 \sum_i p_i \log \frac{p_i}{m_i} + \tfrac12 \sum_i q_i \log \frac{q_i}{m_i},
 # \qquad 0 \log 0 = 0$$
@@ -390,7 +390,7 @@ show(
 # ### Do they find the same?
 #
 # *CKA* compares what two heads found over many tokens: 1 if one is a turned and scaled copy of the other, near 0 if they are unrelated
-# (Kornblith et al., 2019).
+# ([Kornblith et al., 2019](../docs/references.md#kornblith2019)).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
@@ -471,8 +471,9 @@ two_layers.table(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **So, do heads differ?** On this task: yes, from the start, and training drives those of the first layer further apart. In one layer more heads help a
-# little; in two layers the number hardly matters. The more heads, the less a single one is missed: others stand in. That is one task
-# and one size; larger models were found to lose most of their heads without harm (Voita et al., 2019; Michel et al., 2019).
+# little; in two layers the number hardly matters. The more heads, the less a single one is missed: others stand in. That is one task and one size; larger
+# models were found to lose most of their heads without harm ([Voita et al., 2019](../docs/references.md#voita2019);
+# [Michel et al., 2019](../docs/references.md#michel2019)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where every head looks
@@ -559,15 +560,15 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sums open the way, norms keep it at one loudness. (Part of the fall is the small start that torch gives `nn.Linear`. And it is not the whole story: He et
-# al., 2016, had norms in their nets, and deep plain ones still did worse.)
+# Sums open the way, norms keep it at one loudness. (Part of the fall is the small start that torch gives `nn.Linear`. And it is not the whole story:
+# [He et al., 2016](../docs/references.md#he2016), had norms in their nets, and deep plain ones still did worse.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loss around a solution
 #
 # Two nets of eight layers with norms learn to tell the arms of a spiral apart, one with sums and one without. Then walk away from where they ended, along two
-# random directions, each as long as the weights row by row, and write down the loss (after Li et al., 2018). A *valley* is a point of the grid that is lower than
-# its eight neighbours.
+# random directions, each as long as the weights row by row, and write down the loss (after [Li et al., 2018](../docs/references.md#li2018)). A *valley* is a
+# point of the grid that is lower than its eight neighbours.
 
 # %% slideshow={"slide_type": "-"}
 surfaces = {
@@ -599,7 +600,7 @@ quiz("5.g")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Layer normalisation
 #
-# For each token $x$, over its $d$ features:
+# For each token $x$, over its $d$ features ([Ba et al., 2016](../docs/references.md#ba2016)):
 #
 # $$\mu = \frac1d \sum_i x_i, \qquad \sigma^2 = \frac1d \sum_i (x_i - \mu)^2, \qquad
 # y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot \text{gain} + \text{shift}$$
@@ -763,8 +764,8 @@ for kind in ("residual, post-norm", "residual, pre-norm"):
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At this rate the first steps of a deep post-norm stack are too long for it (Xiong et al., 2020). Its tokens also grow alike sooner, and what is
-# alike is hard to tell apart.
+# At this rate the first steps of a deep post-norm stack are too long for it ([Xiong et al., 2020](../docs/references.md#xiong2020)). Its tokens also grow
+# alike sooner, and what is alike is hard to tell apart.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 norms = stored("norms")
@@ -825,12 +826,12 @@ board()
 # %% [markdown]
 # ### References
 #
-# - K. He et al., *Deep residual learning for image recognition*, 2016.
-# - J. L. Ba, J. R. Kiros, G. E. Hinton, *Layer normalization*, 2016.
-# - A. Vaswani et al., *Attention is all you need*, 2017: multi-head attention, the block.
-# - H. Li et al., *Visualizing the loss landscape of neural nets*, 2018.
-# - E. Voita et al., *Analyzing multi-head self-attention*, 2019; P. Michel, O. Levy, G. Neubig, *Are sixteen heads really better than one?*, 2019:
-#   most heads can be removed after training.
-# - S. Kornblith et al., *Similarity of neural network representations revisited*, 2019: CKA.
-# - S. Abnar, W. Zuidema, *Quantifying attention flow in transformers*, 2020.
-# - R. Xiong et al., *On layer normalization in the Transformer architecture*, 2020: pre-norm and post-norm.
+# - K. He et al., [*Deep residual learning for image recognition*](../docs/references.md#he2016), 2016.
+# - J. L. Ba, J. R. Kiros, G. E. Hinton, [*Layer normalization*](../docs/references.md#ba2016), 2016.
+# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: multi-head attention, the block.
+# - H. Li et al., [*Visualizing the loss landscape of neural nets*](../docs/references.md#li2018), 2018.
+# - E. Voita et al., [*Analyzing multi-head self-attention*](../docs/references.md#voita2019), 2019; P. Michel, O. Levy, G. Neubig,
+#   [*Are sixteen heads really better than one?*](../docs/references.md#michel2019), 2019: most heads can be removed after training.
+# - S. Kornblith et al., [*Similarity of neural network representations revisited*](../docs/references.md#kornblith2019), 2019: CKA.
+# - S. Abnar, W. Zuidema, [*Quantifying attention flow in transformers*](../docs/references.md#abnar2020), 2020.
+# - R. Xiong et al., [*On layer normalization in the Transformer architecture*](../docs/references.md#xiong2020), 2020: pre-norm and post-norm.

@@ -11,8 +11,8 @@
 #
 # **How do the blocks become a model that translates?**
 #
-# Lessons 04 and 05 built a stack that reads a whole sentence without recurrence. Now a second stack writes, and the two together are the Transformer.
-# It learns to translate, from the pairs that lesson 03 gave to recurrent models, so that the two can be compared.
+# Lessons 04 and 05 built a stack that reads a whole sentence without recurrence. Now a second stack writes, and the two together are the Transformer
+# ([Vaswani et al., 2017](../docs/references.md#vaswani2017)). It learns to translate, from the pairs that lesson 03 gave to recurrent models, so that the two can be compared.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the two stacks on the board with nothing but arrows, and let the room name what flows along each. Plan: 10 minutes for the machine, 35 for the
@@ -212,8 +212,8 @@ print("weights among the words", tuple(own.shape), "and over the source", tuple(
 #
 # A stack of your layers with one norm behind it, as pre-norm needs it; then both stacks, both tables and the output layer.
 #
-# Here the output layer *is* the table of target words (*tying*): a word is likely if its vector points where the decoder's output does.
-# `WordVectors` holds a table and does what you wrote in 6.1; `Encoder` and `Decoder` want masks (b, 1, n).
+# Here the output layer *is* the table of target words (*tying*; [Press and Wolf, 2017](../docs/references.md#press2017)): a word is likely if its vector points where the
+# decoder's output does. `WordVectors` holds a table and does what you wrote in 6.1; `Encoder` and `Decoder` want masks (b, 1, n).
 
 
 # %% slideshow={"slide_type": "-"}
@@ -296,7 +296,8 @@ for norm in ("post", "pre"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Training
 #
-# All that the decoder must learn to say is known in training. So it reads the right words, whatever it would have said itself: *teacher forcing*.
+# All that the decoder must learn to say is known in training. So it reads the right words, whatever it would have said itself: *teacher forcing*
+# ([Williams and Zipser, 1989](../docs/references.md#williams1989)).
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("6.d")
@@ -368,7 +369,8 @@ print("and in the attentions' biases, a gradient for queries, keys, values:", *p
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Label smoothing
 #
-# The target distribution gives the right word $1 - s$ and shares $s$ evenly among all $V$ words. With $\log p$ from the model,
+# The target distribution gives the right word $1 - s$ and shares $s$ evenly among all $V$ words ([Szegedy et al., 2016](../docs/references.md#szegedy2016)). With $\log p$ from
+# the model,
 #
 # $$\text{loss} = -(1 - s) \log p_{\text{target}} - \frac{s}{V} \sum_{v} \log p_v$$
 #
@@ -432,7 +434,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Warm up first
 #
-# Adam's first steps rest on few gradients, so the rate begins small. The schedule of 2017, with steps counted from 1:
+# Adam's first steps rest on few gradients ([Kingma and Ba, 2015](../docs/references.md#kingma2015); [Liu et al., 2020](../docs/references.md#liu2020)), so the rate begins
+# small. The schedule of [Vaswani et al. (2017)](../docs/references.md#vaswani2017), with steps counted from 1:
 #
 # $$\text{rate} = d^{-0.5} \cdot \min(\text{step}^{-0.5}, \; \text{step} \cdot \text{warmup}^{-1.5})$$
 
@@ -492,10 +495,12 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The rest of the recipe
 #
-# - **Dropout**: while it trains, each number of a word vector, and each that a branch adds, is set to 0 with some probability and the rest are scaled up to make up for it, so
-#   that nothing can lean on one number alone. Off when it writes: `model.eval()`.
-# - **Clipping**: a gradient longer than a limit, here 1, is shortened to it, so that one odd batch cannot throw the parameters away.
-# - **Weight decay**: every step shrinks all parameters a little, so that only what the data keeps asking for stays large.
+# - **Dropout** ([Srivastava et al., 2014](../docs/references.md#srivastava2014)): while it trains, each number of a word vector, and each that a branch adds, is set to 0 with
+#   some probability and the rest are scaled up to make up for it, so that nothing can lean on one number alone. Off when it writes: `model.eval()`.
+# - **Clipping** ([Pascanu et al., 2013](../docs/references.md#pascanu2013)): a gradient longer than a limit, here 1, is shortened to it, so that one odd batch cannot throw the
+#   parameters away.
+# - **Weight decay** ([Loshchilov and Hutter, 2019](../docs/references.md#loshchilov2019)): every step shrinks all parameters a little, so that only what the data keeps asking
+#   for stays large.
 # - **Tying**: the output layer is the table of target words.
 # - **Batches by words**: many short sentences or few long ones, so that every step costs about the same.
 #
@@ -504,8 +509,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One part changed at a time
 #
-# *Exact match*: whole sentences that are right. *BLEU*: runs of one to four words that agree. *Alignment error*: section 5. *Sure*: the mean probability of the word named, with
-# the right words before it given; *right*: how often it was the right one. A model that knows what it knows has the two equal.
+# *Exact match*: whole sentences that are right. *BLEU* ([Papineni et al., 2002](../docs/references.md#papineni2002)): runs of one to four words that agree. *Alignment error*
+# ([Och and Ney, 2003](../docs/references.md#och2003)): section 5. *Sure*: the mean probability of the word named, with the right words before it given; *right*: how often it
+# was the right one. A model that knows what it knows has the two equal.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 recipes = stored("transformer_recipe")
@@ -553,8 +559,8 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train it
 #
-# The same loop, longer, in `utils`: pre-norm, a cosine behind the warm-up, batches by words; no dropout, no smoothing, no tying. The pairs come from a small grammar of
-# English and French, made for this course; no held-out sentence is among them.
+# The same loop, longer, in `utils`: pre-norm, a cosine ([Loshchilov and Hutter, 2017](../docs/references.md#loshchilov2017)) behind the warm-up, batches by words; no dropout,
+# no smoothing, no tying. The pairs come from a small grammar of English and French, made for this course; no held-out sentence is among them.
 
 # %% slideshow={"slide_type": "-"}
 result = training.train_transformer(**training.LESSON)
@@ -775,8 +781,9 @@ for name, some in (("trained lengths", pairs.test[:200]), ("longer", pairs.longe
     gained.append((len(some) - len(wrong) - greedy_right) / len(some))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# At the lengths it knows, the model is sure of itself and a beam changes next to nothing. On longer sentences the beam finds likelier ones, and hardly one of them is right:
-# it is not the search that fails there, but the model. Many systems divide $\log p$ by the length to a power, since every word costs; here that power is 0.
+# At the lengths it knows, the model is sure of itself and a beam changes next to nothing. On longer sentences the beam finds likelier ones, and hardly one of them is right: it
+# is not the search that fails there, but the model. Many systems divide $\log p$ by the length to a power ([Wu et al., 2016](../docs/references.md#wu2016)), since every word
+# costs; here that power is 0.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The tree of a beam
@@ -1129,16 +1136,16 @@ board()
 # %% [markdown]
 # ### References
 #
-# - A. Vaswani et al., *Attention is all you need*, 2017: the whole model, its schedule, its label smoothing.
-# - O. Press, L. Wolf, *Using the output embedding to improve language models*, 2017: tying.
-# - C. Szegedy et al., *Rethinking the Inception architecture for computer vision*, 2016: label smoothing.
-# - N. Srivastava et al., *Dropout: a simple way to prevent neural networks from overfitting*, 2014.
-# - R. Xiong et al., *On layer normalization in the Transformer architecture*, 2020: warm-up and norm order.
-# - L. Liu et al., *On the variance of the adaptive learning rate and beyond*, 2020: why Adam's first steps are unsteady.
-# - I. Loshchilov, F. Hutter, *Decoupled weight decay regularization*, 2019: AdamW.
-# - R. Pascanu, T. Mikolov, Y. Bengio, *On the difficulty of training recurrent neural networks*, 2013: clipping.
-# - R. Williams, D. Zipser, *A learning algorithm for continually running fully recurrent neural networks*, 1989: teacher forcing.
-# - Y. Wu et al., *Google's neural machine translation system*, 2016: beam search with a power of the length.
-# - P. Koehn, R. Knowles, *Six challenges for neural machine translation*, 2017: wider beams are not better ones.
-# - K. Papineni et al., *BLEU: a method for automatic evaluation of machine translation*, 2002.
-# - F. J. Och, H. Ney, *A systematic comparison of various statistical alignment models*, 2003: the alignment error rate.
+# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: the whole model, its schedule, its label smoothing.
+# - O. Press, L. Wolf, [*Using the output embedding to improve language models*](../docs/references.md#press2017), 2017: tying.
+# - C. Szegedy et al., [*Rethinking the Inception architecture for computer vision*](../docs/references.md#szegedy2016), 2016: label smoothing.
+# - N. Srivastava et al., [*Dropout: a simple way to prevent neural networks from overfitting*](../docs/references.md#srivastava2014), 2014.
+# - R. Xiong et al., [*On layer normalization in the Transformer architecture*](../docs/references.md#xiong2020), 2020: warm-up and norm order.
+# - L. Liu et al., [*On the variance of the adaptive learning rate and beyond*](../docs/references.md#liu2020), 2020: why Adam's first steps are unsteady.
+# - I. Loshchilov, F. Hutter, [*Decoupled weight decay regularization*](../docs/references.md#loshchilov2019), 2019: AdamW.
+# - R. Pascanu, T. Mikolov, Y. Bengio, [*On the difficulty of training recurrent neural networks*](../docs/references.md#pascanu2013), 2013: clipping.
+# - R. Williams, D. Zipser, [*A learning algorithm for continually running fully recurrent neural networks*](../docs/references.md#williams1989), 1989: teacher forcing.
+# - Y. Wu et al., [*Google's neural machine translation system*](../docs/references.md#wu2016), 2016: beam search with a power of the length.
+# - P. Koehn, R. Knowles, [*Six challenges for neural machine translation*](../docs/references.md#koehn2017), 2017: wider beams are not better ones.
+# - K. Papineni et al., [*BLEU: a method for automatic evaluation of machine translation*](../docs/references.md#papineni2002), 2002.
+# - F. J. Och, H. Ney, [*A systematic comparison of various statistical alignment models*](../docs/references.md#och2003), 2003: the alignment error rate.

@@ -78,9 +78,10 @@ print(f"in the text of other modules, {lost / held_out.total():.1%} of the words
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Pieces that come up often
 #
-# Begin with letters. Again and again, the pair of neighbours that occurs most often becomes one piece. Pairs never cross from one word to the next, and a
-# word that occurs ten times counts ten times. Ties need a rule, or nobody finds the same pieces twice: the pair whose left piece is older wins, then
-# whose right piece is older; letters by their code, then new pieces in the order they were made. `merge(pieces, pair)` joins a pair wherever it stands.
+# Begin with letters. Again and again, the pair of neighbours that occurs most often becomes one piece (byte-pair encoding,
+# [Sennrich et al., 2016](../docs/references.md#sennrich2016)). Pairs never cross from one word to the next, and a word that occurs ten times counts ten times. Ties need a rule, or
+# nobody finds the same pieces twice: the pair whose left piece is older wins, then whose right piece is older; letters by their code, then new pieces in the order they were made.
+# `merge(pieces, pair)` joins a pair wherever it stands.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -139,8 +140,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A word that was never seen
 #
-# To cut a new word, do to it what was done to the corpus: all merges, in the order they were learned. No word is unknown as long as its letters are known. (GPT-2
-# begins with the 256 bytes instead of letters: then nothing at all is unknown.)
+# To cut a new word, do to it what was done to the corpus: all merges, in the order they were learned. No word is unknown as long as its letters are known. (GPT-2,
+# [Radford et al., 2019](../docs/references.md#radford2019), begins with the 256 bytes instead of letters: then nothing at all is unknown.)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -165,7 +166,8 @@ for word in ("lowest", "newer", "slow"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Another way to choose
 #
-# WordPiece, which BERT uses, asks not how often a pair occurs, but how much more often than its two parts would give by chance:
+# WordPiece ([Wu et al., 2016](../docs/references.md#wu2016)), which BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)) uses, asks not how often a pair occurs, but how
+# much more often than its two parts would give by chance:
 #
 # $$\text{score}(a, b) = \frac{\text{count}(ab)}{\text{count}(a) \, \text{count}(b)}$$
 #
@@ -313,8 +315,8 @@ print("nothing is lost:", sorted(both) == sorted(said))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One stack, two masks
 #
-# The blocks are those of lesson 05, pre-norm, with GELU, a ReLU with a smooth corner. What makes an encoder or a decoder of them is who may look at whom. As in lesson 06 the table of
-# pieces serves as the output layer as well; a bias for each piece says how frequent it is.
+# The blocks are those of lesson 05, pre-norm, with GELU ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)), a ReLU with a smooth corner. What makes an encoder or a
+# decoder of them is who may look at whom. As in lesson 06 the table of pieces serves as the output layer as well; a bias for each piece says how frequent it is.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -414,10 +416,10 @@ print(f"without the triangle: {leak['both ways']:.2f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All three, trained
 #
-# Two layers of width 96 for blanks and for the next piece; one in each stack for gaps. Each reads fragments of 64 pieces. BERT hides 15 % of the
-# pieces and T5 cuts out spans of three; we have seconds, so we ask about 30 % and 50 %, in spans of eight on average. For blanks and the next piece the output's bias begins at
-# the log of each piece's frequency, so that the *unigram*, which knows nothing else, need not be learned. (The causal model still begins above it: the table is also the
-# output layer, so at first each place guesses itself.)
+# Two layers of width 96 for blanks and for the next piece; one in each stack for gaps. Each reads fragments of 64 pieces. BERT hides 15 % of the pieces and T5
+# ([Raffel et al., 2020](../docs/references.md#raffel2020)) cuts out spans of three; we have seconds, so we ask about 30 % and 50 %, in spans of eight on average. For blanks and the
+# next piece the output's bias begins at the log of each piece's frequency, so that the *unigram*, which knows nothing else, need not be learned. (The causal model still begins above
+# it: the table is also the output layer, so at first each place guesses itself.)
 
 # %% slideshow={"slide_type": "-"}
 trained = {}
@@ -562,8 +564,9 @@ fill_in(fill, "Raise a ValueError [MASK] the argument is negative.", title="what
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three dials for writing
 #
-# A model gives a chance to every piece. *Temperature* divides the logits: below 1 the likely get likelier. (Nobody can divide by 0: there the widget below takes the likeliest.) *Top-k* keeps the k likeliest. *Top-p* keeps the
-# fewest likeliest that have p of the probability between them. Each cut is followed by a division, so that what stays sums to 1.
+# A model gives a chance to every piece. *Temperature* divides the logits: below 1 the likely get likelier. (Nobody can divide by 0: there the widget below takes the likeliest.) *Top-k*
+# ([Fan et al., 2018](../docs/references.md#fan2018)) keeps the k likeliest. *Top-p* ([Holtzman et al., 2020](../docs/references.md#holtzman2020)) keeps the fewest likeliest that have p of the probability between them. Each
+# cut is followed by a division, so that what stays sums to 1.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -639,7 +642,7 @@ assert long["dim"] == large["dim"]
 # **What is left open.** The model predicts missing tokens. Nobody needs that by itself. Lesson 08 asks what it is good for: learning a task from a handful of labels.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask which of the three objectives each of BERT, GPT and T5 uses, and why a chat model needs the causal one.
+# Ask which of the three objectives each of BERT, GPT ([Radford et al., 2018](../docs/references.md#radford2018)) and T5 uses, and why a chat model needs the causal one.
 
 # %% tags=["student-only"]
 board()
@@ -647,10 +650,10 @@ board()
 # %% [markdown]
 # ### References
 #
-# - R. Sennrich, B. Haddow, A. Birch, *Neural machine translation of rare words with subword units*, 2016: byte-pair encoding for words.
-# - Y. Wu et al., *Google's neural machine translation system*, 2016: WordPiece.
-# - J. Devlin et al., *BERT: pre-training of deep bidirectional Transformers for language understanding*, 2019: masked words, 80/10/10.
-# - A. Radford et al., *Improving language understanding by generative pre-training*, 2018: the next word, then fine-tuning.
-# - C. Raffel et al., *Exploring the limits of transfer learning with a unified text-to-text Transformer*, 2020: corrupted spans.
-# - A. Holtzman et al., *The curious case of neural text degeneration*, 2020: top-p.
-# - A. Fan, M. Lewis, Y. Dauphin, *Hierarchical neural story generation*, 2018: top-k.
+# - R. Sennrich, B. Haddow, A. Birch, [*Neural machine translation of rare words with subword units*](../docs/references.md#sennrich2016), 2016: byte-pair encoding for words.
+# - Y. Wu et al., [*Google's neural machine translation system*](../docs/references.md#wu2016), 2016: WordPiece.
+# - J. Devlin et al., [*BERT: pre-training of deep bidirectional Transformers for language understanding*](../docs/references.md#devlin2019), 2019: masked words, 80/10/10.
+# - A. Radford et al., [*Improving language understanding by generative pre-training*](../docs/references.md#radford2018), 2018: the next word, then fine-tuning.
+# - C. Raffel et al., [*Exploring the limits of transfer learning with a unified text-to-text Transformer*](../docs/references.md#raffel2020), 2020: corrupted spans.
+# - A. Holtzman et al., [*The curious case of neural text degeneration*](../docs/references.md#holtzman2020), 2020: top-p.
+# - A. Fan, M. Lewis, Y. Dauphin, [*Hierarchical neural story generation*](../docs/references.md#fan2018), 2018: top-k.

@@ -167,7 +167,7 @@ quiz("8.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A small change to a large matrix
 #
-# Full fine-tuning changes every matrix $W$. A low-rank adapter leaves it frozen and learns a difference of rank $r$:
+# Full fine-tuning changes every matrix $W$. A low-rank adapter (LoRA; [Hu et al., 2022](../docs/references.md#hu2022)) leaves it frozen and learns a difference of rank $r$:
 #
 # $$W x + s \, B (A x), \qquad A: r \times d_{\text{in}}, \quad B: d_{\text{out}} \times r$$
 #
@@ -238,7 +238,8 @@ print(f"right on new modules {right:.1%}: {learning:,} trained beside {frozen:,}
 # ### Accuracy against labels
 #
 # One draw of labels says little. Five draws, on the same texts, in six ways: *scratch*, *frozen*, *adapters*, *full*; the *bag of words*, which counts words; and *word vectors +
-# GRU*, the older way: a fixed vector for each piece, from counting its neighbours in the same text, and a recurrent network that learns from the labels alone.
+# GRU* ([Cho et al., 2014](../docs/references.md#cho2014)), the older way: a fixed vector for each piece, from counting its neighbours in the same text
+# ([Levy and Goldberg, 2014](../docs/references.md#levy2014)), and a recurrent network that learns from the labels alone.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few = stored("few_labels")
@@ -347,8 +348,8 @@ for way, of in far.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From start to end in a straight line
 #
-# Fine-tuning leads from the pretrained parameters to others. Is there a wall between them? Walk from one to the other in a straight line and measure the
-# loss on the way.
+# Fine-tuning leads from the pretrained parameters to others. Is there a wall between them? Walk from one to the other in a straight line and measure the loss on the way
+# ([Hao et al., 2019](../docs/references.md#hao2019)).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -483,8 +484,8 @@ assert lost["adapters on"] < lost["full"] / 2 and abs(lost["adapters off"]) < 1e
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · One model, several tasks
 #
-# One encoder; for each task a copy of it is fine-tuned under a new layer. GLUE compares encoders in this way on nine tasks. Here are four. *Families* as before. *Kinds*: does a docstring describe a module, a class or a function? *Continuation*: do two sentences follow each
-# other? *Word order*: were two words of the sentence swapped?
+# One encoder; for each task a copy of it is fine-tuned under a new layer. GLUE ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders in this way on nine tasks. Here are four. *Families* as before. *Kinds*: does a docstring describe a module, a class or a
+# function? *Continuation*: do two sentences follow each other? *Word order*: were two words of the sentence swapped?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 tasks = stored("several_tasks")
@@ -550,9 +551,12 @@ for name in ("kinds", "families"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · A real one
 #
-# all-MiniLM-L6-v2 was trained by others, on more than a billion pairs of sentences. It is a BERT: six layers of width 384, twelve heads, post-norm, GELU. Those are the blocks of
-# lesson 05, so its published weights go into our `Encoder`. New are the embeddings (learned positions, a vector for the first or second sentence, and a norm), its own pieces by
-# WordPiece, and a map of names. It was made small by imitating a larger model, then trained to give sentences that belong together like vectors; it has no layer for blanks.
+# all-MiniLM-L6-v2 ([Wang et al., 2020b](../docs/references.md#wang2020b)) was trained by others, on more than a billion pairs of sentences. It is a BERT
+# ([Devlin et al., 2019](../docs/references.md#devlin2019)): six layers of width 384, twelve heads, post-norm, GELU
+# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). Those are the blocks of lesson 05, so its published weights go into our `Encoder`. New are the embeddings
+# (learned positions, a vector for the first or second sentence, and a norm), its own pieces by WordPiece ([Wu et al., 2016](../docs/references.md#wu2016)), and a map of names. It
+# was made small by imitating a larger model, then trained to give sentences that belong together like vectors ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)); it
+# has no layer for blanks.
 
 # %% slideshow={"slide_type": "subslide"}
 minilm = None
@@ -732,8 +736,8 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Sentences from film reviews, each *fresh* or *rotten*: people's words and people's verdicts. No film is on both sides. First within seconds: 600 sentences to learn from, and the
-# published vectors left as they are, under a linear layer.
+# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*: people's words and people's verdicts. No film is on
+# both sides. First within seconds: 600 sentences to learn from, and the published vectors left as they are, under a linear layer.
 
 # %% slideshow={"slide_type": "-"}
 if minilm and (shelf := fetch_or_say(REVIEWS)):
@@ -833,9 +837,11 @@ board()
 # %% [markdown]
 # ### References
 #
-# - J. Devlin et al., *BERT: pre-training of deep bidirectional Transformers for language understanding*, 2019: one pretrained encoder, many tasks.
-# - E. Hu et al., *LoRA: low-rank adaptation of large language models*, 2022.
-# - O. Levy, Y. Goldberg, *Neural word embedding as implicit matrix factorization*, 2014: word vectors from counts.
-# - Y. Hao et al., *Visualizing and understanding the effectiveness of BERT*, 2019: the line between start and end.
-# - A. Wang et al., *GLUE: a multi-task benchmark and analysis platform for natural language understanding*, 2019.
-# - N. Reimers, I. Gurevych, *Sentence-BERT*, 2019; W. Wang et al., *MiniLM*, 2020; the model card of all-MiniLM-L6-v2: the published model.
+# - J. Devlin et al., [*BERT: pre-training of deep bidirectional Transformers for language understanding*](../docs/references.md#devlin2019), 2019: one pretrained encoder, many
+#   tasks.
+# - E. Hu et al., [*LoRA: low-rank adaptation of large language models*](../docs/references.md#hu2022), 2022.
+# - O. Levy, Y. Goldberg, [*Neural word embedding as implicit matrix factorization*](../docs/references.md#levy2014), 2014: word vectors from counts.
+# - Y. Hao et al., [*Visualizing and understanding the effectiveness of BERT*](../docs/references.md#hao2019), 2019: the line between start and end.
+# - A. Wang et al., [*GLUE: a multi-task benchmark and analysis platform for natural language understanding*](../docs/references.md#wang2019), 2019.
+# - N. Reimers, I. Gurevych, [*Sentence-BERT*](../docs/references.md#reimers2019), 2019; W. Wang et al., [*MiniLM*](../docs/references.md#wang2020b), 2020; the model card of
+#   all-MiniLM-L6-v2: the published model.

@@ -99,8 +99,8 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The kernel goes through the keys piece by piece and keeps running sums, so the matrix of weights never exists. Its memory grows no faster than the text. The pairs are all scored all the
-# same: the time stays quadratic, several times as fast.
+# The kernel goes through the keys piece by piece and keeps running sums, so the matrix of weights never exists ([Rabe and Staats, 2021](../docs/references.md#rabe2021);
+# [Dao et al., 2022](../docs/references.md#dao2022)). Its memory grows no faster than the text. The pairs are all scored all the same: the time stays quadratic, several times as fast.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Recurrence is linear, and at these lengths still slow: its steps must wait for each other. The same on a quiet machine, and with longer texts:
@@ -146,7 +146,7 @@ for kind, exponent in ((costs.BY_HAND, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Neighbours
 #
-# With a *window* of $w$, word $i$ looks at the words from $i - w$ to $i + w$; a causal one from $i - w$ to $i$.
+# With a *window* of $w$ ([Beltagy et al., 2020](../docs/references.md#beltagy2020)), word $i$ looks at the words from $i - w$ to $i + w$; a causal one from $i - w$ to $i$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -241,13 +241,13 @@ quiz("9.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A few that all see
 #
-# BigBird (Zaheer et al., 2020) adds two things to the windows. *Global* words look at all and are seen by all: through one of them any two words are joined in two layers. And each block looks at
-# some *random* places, drawn once. The cost stays linear: $2w + 1 + 2g + r$ pairs for a word.
+# BigBird ([Zaheer et al., 2020](../docs/references.md#zaheer2020)) adds two things to the windows. *Global* words look at all and are seen by all: through one of them any two words are joined in
+# two layers. And each block looks at some *random* places, drawn once. The cost stays linear: $2w + 1 + 2g + r$ pairs for a word.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A few mixtures
 #
-# Linformer (Wang et al., 2020) mixes the $n$ keys and the $n$ values down to $k$ each, with a learned matrix $E$; every word looks at all the mixtures:
+# Linformer ([Wang et al., 2020a](../docs/references.md#wang2020a)) mixes the $n$ keys and the $n$ values down to $k$ each, with a learned matrix $E$; every word looks at all the mixtures:
 #
 # $$\operatorname{attention}(Q,\; E K,\; E V), \qquad E: k \times n$$
 #
@@ -394,7 +394,7 @@ assert 25 < found["recurrence"] < 40
 #
 # $$C \approx 6 \, N \, D$$
 #
-# operations (Kaplan et al., 2020); here the output layer and the scores are counted in.
+# operations ([Kaplan et al., 2020](../docs/references.md#kaplan2020)); here the output layer and the scores are counted in.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("9.d")
@@ -402,7 +402,8 @@ quiz("9.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A short sweep, now
 #
-# Five models of two layers each read the same 100,000 pieces. Matrices of wider models get smaller learning rates, or the comparison would be one of rates.
+# Five models of two layers each read the same 100,000 pieces. Matrices of wider models get smaller learning rates ([Yang et al., 2022](../docs/references.md#yang2022)), or the comparison
+# would be one of rates.
 
 # %% slideshow={"slide_type": "-"}
 sweep = scaling.short_sweep()
@@ -542,9 +543,9 @@ scale.table(("a law of", "foretold (95 %)", "reached", "off by"), rows)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And large ones?
 #
-# Kaplan et al. (2020) found such lines over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for computing. Hoffmann et al. (2022) trained
-# with schedules that end when the run ends, and found that parameters and text should grow alike: about 20 pieces of text for each parameter. Our exponents belong to this text and these
-# sizes; a law tells nothing about what was not varied.
+# [Kaplan et al. (2020)](../docs/references.md#kaplan2020) found such lines over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for computing.
+# [Hoffmann et al. (2022)](../docs/references.md#hoffmann2022) trained with schedules that end when the run ends, and found that parameters and text should grow alike: about 20 pieces of text
+# for each parameter. Our exponents belong to this text and these sizes; a law tells nothing about what was not varied.
 
 # %% tags=["checks"]
 assert losses[-1] < losses[0] - 0.15
@@ -562,13 +563,13 @@ assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Which changes matter?
 #
-# Since 2017 nearly every part of the Transformer has been changed by somebody. Most models of today share four changes: rotary positions (lesson 04), the norm before each part (lesson 05),
-# and two that are new here.
+# Since 2017 nearly every part of the Transformer has been changed by somebody. Most models of today share four changes: rotary positions (lesson 04;
+# [Su et al., 2021](../docs/references.md#su2021)), the norm before each part (lesson 05; [Xiong et al., 2020](../docs/references.md#xiong2020)), and two that are new here.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A norm without a mean
 #
-# RMS norm divides by the root of the mean square, and takes no mean off:
+# RMS norm ([Zhang and Sennrich, 2019](../docs/references.md#zhang2019)) divides by the root of the mean square, and takes no mean off:
 #
 # $$\operatorname{rms\_norm}(x) = \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}} \cdot g$$
 #
@@ -598,7 +599,8 @@ print("as torch's own:", torch.allclose(normed, theirs, atol=1e-6))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A gate for each unit
 #
-# The feed-forward layer of lesson 04 was $W_2 \, \phi(W_1 x)$. With a gate each hidden unit is multiplied by a second function of the same input:
+# The feed-forward layer of lesson 04 was $W_2 \, \phi(W_1 x)$. With a gate (SwiGLU; [Shazeer, 2020](../docs/references.md#shazeer2020)) each hidden unit is multiplied by a second function of
+# the same input:
 #
 # $$W_2 \, \bigl(\operatorname{silu}(G x) \odot W_1 x\bigr), \qquad \operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$$
 #
@@ -730,8 +732,9 @@ print("and so is the plain mean of the two:", torch.allclose(plain, whole, atol=
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Lesson 07's job, by two workers
 #
-# `utils.training.distributed` is the pretraining of lesson 07 as a command. Torch's own launcher, `torchrun`, starts it several times, and `DistributedDataParallel` joins the gradients. Here once
-# alone and once as two workers. To make it harder, the second worker is killed on the way: the launcher starts both again, and they go on from the last checkpoint.
+# `utils.training.distributed` is the pretraining of lesson 07 as a command. Torch's own launcher, `torchrun`, starts it several times, and `DistributedDataParallel`
+# ([Li et al., 2020](../docs/references.md#li2020)) joins the gradients. Here once alone and once as two workers. To make it harder, the second worker is killed on the way: the launcher starts
+# both again, and they go on from the last checkpoint.
 
 # %% slideshow={"slide_type": "-"}
 shared = workers.try_one_and_two()
@@ -751,12 +754,14 @@ if shared:
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · A real language model
 #
-# SmolLM2-135M-Instruct is a causal model that others trained, on 2 trillion pieces of text, and published: 30 layers of width 576. Of the parts it is made of you have built all but one.
+# SmolLM2-135M-Instruct ([Ben Allal et al., 2025](../docs/references.md#benallal2025)) is a causal model that others trained, on 2 trillion pieces of text, and published: 30 layers of
+# width 576. Of the parts it is made of you have built all but one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Heads that share keys
 #
-# The cache of lesson 06 keeps keys and values of every word in every layer. *Grouped* heads keep fewer: several query heads look with queries of their own at the same keys and values.
+# The cache of lesson 06 keeps keys and values of every word in every layer. *Grouped* heads ([Ainslie et al., 2023](../docs/references.md#ainslie2023)) keep fewer: several query heads look
+# with queries of their own at the same keys and values.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -861,7 +866,8 @@ speed.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Let it go on
 #
-# Temperature, top-k and top-p as in lesson 07. What changes if you begin with a question, a recipe, a line of code?
+# Temperature, top-k ([Fan et al., 2018](../docs/references.md#fan2018)) and top-p ([Holtzman et al., 2020](../docs/references.md#holtzman2020)) as in lesson 07. What changes if you begin with
+# a question, a recipe, a line of code?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 if smol:
@@ -915,7 +921,7 @@ quiz("9.g")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Digits
 #
-# 1,797 images of 8 x 8 pixels that scikit-learn ships; 360 are held out. Sixteen patches, two layers of width 48.
+# 1,797 images of 8 x 8 pixels ([Alpaydin and Kaynak, 1998](../docs/references.md#alpaydin1998)) that scikit-learn ships; 360 are held out. Sixteen patches, two layers of width 48.
 
 # %% slideshow={"slide_type": "-"}
 data = digits.digit_images()
@@ -964,10 +970,10 @@ image_rows.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Elsewhere
 #
-# **Images**: the same on photographs, with enough of them, matches convolutional networks (Dosovitskiy et al., 2021). **Images and text together**: two Transformers, one for each, trained so
-# that an image and its caption get like vectors, recognise classes they were never trained for (Radford et al., 2021). **Proteins**: attention between amino acids, and between related
-# sequences, foretold the shapes of most proteins of a blind test about as exactly as experiments find them (Jumper et al., 2021). **Code**: a language model trained on further text of programs wrote, in one attempt, a right
-# function for 29 % of 164 problems (Chen et al., 2021).
+# **Images**: the same on photographs, with enough of them, matches convolutional networks ([Dosovitskiy et al., 2021](../docs/references.md#dosovitskiy2021)). **Images and text together**: two Transformers, one for each,
+# trained so that an image and its caption get like vectors, recognise classes they were never trained for ([Radford et al., 2021](../docs/references.md#radford2021)). **Proteins**: attention between amino acids, and between
+# related sequences, foretold the shapes of most proteins of a blind test about as exactly as experiments find them ([Jumper et al., 2021](../docs/references.md#jumper2021)). **Code**: a language model trained on further
+# text of programs wrote, in one attempt, a right function for 29 % of 164 problems ([Chen et al., 2021](../docs/references.md#chen2021)).
 
 # %% tags=["checks"]
 assert torch.equal(patches(data.images, 2), digits.patches(data.images))
@@ -1000,14 +1006,19 @@ board()
 # %% [markdown]
 # ### References
 #
-# - T. Dao et al., *FlashAttention*, 2022: exact attention without the matrix of weights; M. Rabe, C. Staats, *Self-attention does not need $O(n^2)$ memory*, 2021.
-# - I. Beltagy, M. Peters, A. Cohan, *Longformer*, 2020: windows; M. Zaheer et al., *Big Bird*, 2020; S. Wang et al., *Linformer*, 2020.
-# - J. Kaplan et al., *Scaling laws for neural language models*, 2020, arXiv:2001.08361.
-# - J. Hoffmann et al., *Training compute-optimal large language models*, 2022, arXiv:2203.15556.
-# - G. Yang et al., *Tensor programs V*, 2022, arXiv:2203.03466: learning rates that fit every width.
-# - B. Zhang, R. Sennrich, *Root mean square layer normalization*, 2019; N. Shazeer, *GLU variants improve Transformer*, 2020; J. Su et al., *RoFormer*, 2021.
-# - J. Ainslie et al., *GQA: training generalized multi-query Transformer models*, 2023: grouped heads.
-# - S. Li et al., *PyTorch Distributed: experiences on accelerating data parallel training*, 2020.
-# - L. Ben Allal et al., *SmolLM2: when smol goes big*, 2025: the published model.
-# - A. Dosovitskiy et al., *An image is worth 16x16 words*, 2021; A. Radford et al., *Learning transferable visual models from natural language supervision*, 2021.
-# - J. Jumper et al., *Highly accurate protein structure prediction with AlphaFold*, 2021; M. Chen et al., *Evaluating large language models trained on code*, 2021.
+# - T. Dao et al., [*FlashAttention*](../docs/references.md#dao2022), 2022: exact attention without the matrix of weights; M. Rabe, C. Staats,
+#   [*Self-attention does not need $O(n^2)$ memory*](../docs/references.md#rabe2021), 2021.
+# - I. Beltagy, M. Peters, A. Cohan, [*Longformer*](../docs/references.md#beltagy2020), 2020: windows; M. Zaheer et al., [*Big Bird*](../docs/references.md#zaheer2020), 2020; S. Wang et al.,
+#   [*Linformer*](../docs/references.md#wang2020a), 2020.
+# - J. Kaplan et al., [*Scaling laws for neural language models*](../docs/references.md#kaplan2020), 2020, arXiv:2001.08361.
+# - J. Hoffmann et al., [*Training compute-optimal large language models*](../docs/references.md#hoffmann2022), 2022, arXiv:2203.15556.
+# - G. Yang et al., [*Tensor programs V*](../docs/references.md#yang2022), 2022, arXiv:2203.03466: learning rates that fit every width.
+# - B. Zhang, R. Sennrich, [*Root mean square layer normalization*](../docs/references.md#zhang2019), 2019; N. Shazeer, [*GLU variants improve Transformer*](../docs/references.md#shazeer2020),
+#   2020; J. Su et al., [*RoFormer*](../docs/references.md#su2021), 2021.
+# - J. Ainslie et al., [*GQA: training generalized multi-query Transformer models*](../docs/references.md#ainslie2023), 2023: grouped heads.
+# - S. Li et al., [*PyTorch Distributed: experiences on accelerating data parallel training*](../docs/references.md#li2020), 2020.
+# - L. Ben Allal et al., [*SmolLM2: when smol goes big*](../docs/references.md#benallal2025), 2025: the published model.
+# - A. Dosovitskiy et al., [*An image is worth 16x16 words*](../docs/references.md#dosovitskiy2021), 2021; A. Radford et al.,
+#   [*Learning transferable visual models from natural language supervision*](../docs/references.md#radford2021), 2021.
+# - J. Jumper et al., [*Highly accurate protein structure prediction with AlphaFold*](../docs/references.md#jumper2021), 2021; M. Chen et al.,
+#   [*Evaluating large language models trained on code*](../docs/references.md#chen2021), 2021.

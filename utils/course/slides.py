@@ -153,6 +153,10 @@ class DeckRenderer(mistune.HTMLRenderer):
             return code_html(code)
         return f'<pre class="text">{html.escape(code)}</pre>\n'
 
+    def link(self, text, url, title=None):
+        """Its text alone if the address is relative: a deck is one file, and nothing lies beside it."""
+        return super().link(text, url, title) if urlsplit(url).scheme else text
+
     def image(self, text, url, title=None):
         alt = html.escape(mistune.util.striptags(text), quote=True)
         return f'<img src="{self.picture(url)}" alt="{alt}">'
