@@ -1,6 +1,6 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test audit grade assignment notebooks timing slides bench bench-quick babi results lint format downloads lock clean clean-cache setup setup-test
+.PHONY: help lab test audit grade assignment notebooks timing slides site bench bench-quick babi results lint format downloads lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
@@ -38,6 +38,9 @@ timing: setup-test ## measure each lesson's run time and memory anew, on a quiet
 slides: setup-test ## write one self-contained deck per lesson to slides/
 	@$(RUN) -m utils.course.slides $(LESSON)
 
+site: setup-test ## write the website to site/: lessons with live widgets, slides, results, search
+	@$(RUN) -m utils.course.site
+
 bench: setup-test ## measure every stored result and run time again, and write docs/results.md (hours, on a quiet machine)
 	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.results
 
@@ -72,7 +75,7 @@ clean-cache: setup ## forget kept training results; they are trained again when 
 	@$(RUN) -m utils.training.keep --forget
 
 clean: ## remove what can be made again: environment, caches, decks; never work/
-	rm -rf .venv .cache slides .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf .venv .cache slides site .pytest_cache .ruff_cache .hypothesis *.egg-info
 
 setup:
 	$(SETUP)

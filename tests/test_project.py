@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
 TESTING = [Requirement(line) for line in PROJECT["optional-dependencies"]["test"]]
 # Needed without being imported: programs, pytest plugins, the kernel itself.
-TOOLS = {"jupyterlab", "ipykernel", "nbval", "pip-tools", "pytest-xdist", "ruff"}
+TOOLS = {"jupyterlab", "ipykernel", "myst-nb", "nbval", "pip-tools", "pytest-xdist", "ruff", "sphinx-book-theme"}
 OWN = {"utils", "tests", "conftest"}
 
 
@@ -48,7 +48,15 @@ def imported_distributions(files):
     return {normal(known[module][0]) for module in outside}
 
 
-BUILD_ONLY = {"assignment", "build", "lint", "slides", "source"}  # run where tests run, never by a student
+# run where tests run, never by a student
+BUILD_ONLY = {
+    "assignment",
+    "build",
+    "lint",
+    "slides",
+    "source",
+    *(file.stem for file in (ROOT / "utils/course/site").glob("*.py")),
+}
 
 
 def test_what_is_imported_is_declared_where_it_is_needed_and_nothing_else_is():

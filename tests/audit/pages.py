@@ -1,9 +1,11 @@
-"""Every page: all lecture and student notebooks in a real JupyterLab in a real Chromium.
+"""Every page: the website, and all lecture and student notebooks in a real JupyterLab, in a real Chromium.
 
-Each is run from its first cell to its last; every control of every widget is moved to both ends of its range; what
+The website is built anew and each of its pages opened at three widths in both themes. Each notebook is run from its
+first cell to its last; every control of every widget is moved to both ends of its range; what
 somebody meets who has no pointer or cannot see is checked. `.cache/audit/pages/index.html` shows pictures of all of it.
 
     python -m tests.audit.pages 01 --form student      this notebook alone
+    python -m tests.audit.pages --form site            the website alone
 """
 
 import argparse
@@ -19,12 +21,13 @@ from pathlib import Path
 from playwright.sync_api import Browser
 from playwright.sync_api import Error as BrowserError
 
-from tests.browser import lessons
+from tests.browser import lessons, site
 from tests.browser.contrast import unreadable
 from tests.browser.lab import Lab, browser, errors
 from tests.browser.operate import WidgetError, operate
 from tests.browser.reach import nameless, unreachable
 from utils.course.places import ROOT
+from utils.course.site.__main__ import build_site
 
 FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
@@ -48,16 +51,51 @@ del FigureCanvasAgg, watched
 """
 
 
-def run(names: list[str] | None = None, forms: tuple[str, ...] = tuple(FORMS), folder: Path = FOLDER) -> list[dict]:
-    """One row for each notebook. Trainings are taken from the results that this checkout has kept."""
+def run(names: list[str] | None = None, forms: tuple[str, ...] = ("site", *FORMS), folder: Path = FOLDER) -> list[dict]:
+    """One row for each page of the site and each notebook. Trainings are taken from the results that this checkout has kept."""
     os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "kept"))
-    rows = []
+    rows = look_at_site(folder / "site") if "site" in forms else []
     for name in names or lessons.NAMES:
-        for form in forms:
+        for form in [form for form in forms if form in FORMS]:
             row = look_at(name, form, folder)
             rows.append(row)
             write_index(folder)
     return rows
+
+
+def look_at_site(folder: Path) -> list[dict]:
+    """The website, built anew: every page at every width in both themes, from top to bottom."""
+    shutil.rmtree(folder, ignore_errors=True)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="course-site-") as place:
+        build_site(Path(place) / "site", Path(place) / "scratch")
+        built = {
+            "what": "website",
+            "ok": True,
+            "said": "built without a warning",
+            "seconds": round(time.monotonic() - start),
+        }
+        with browser() as running:
+            return [built, *(look_at_site_page(running, file, folder) for file in site.pages_of(Path(place) / "site"))]
+
+
+def look_at_site_page(running: Browser, file: Path, folder: Path) -> dict:
+    own, problems, pictures = folder / file.stem, [], []
+    own.mkdir(parents=True)
+    start = time.monotonic()
+    for width in site.WIDTHS:
+        for theme in site.THEMES:
+            page = site.open_page(running, file, width, theme)
+            page.start_everything()
+            problems += [f"{width} px, {theme}: {problem}" for problem in page.problems()]
+            pictures.append((f"{width} px, {theme}", own / f"{width}_{theme}.png"))
+            page.page.screenshot(path=pictures[-1][1], full_page=True)
+            page.close()
+    said = "; ".join(problems) or "no error, no outside request, nothing wider than the page"
+    row = {"what": f"site {file.stem}", "ok": not problems, "said": said, "seconds": round(time.monotonic() - start)}
+    kept = {**row, "problems": problems, "shown": [(words, path.name) for words, path in pictures]}
+    (own / "row.json").write_text(json.dumps(kept, indent=1), encoding="utf-8")
+    return row
 
 
 def look_at(name: str, form: str, folder: Path) -> dict:
@@ -164,12 +202,14 @@ def write_index(folder: Path):
 def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.audit.pages", description=__doc__.splitlines()[0])
     parser.add_argument("lessons", nargs="*", help="numbers such as 01 (default: all)")
-    parser.add_argument("--form", choices=FORMS, help="one of the two forms (default: both)")
+    parser.add_argument(
+        "--form", choices=["site", *FORMS], help="the website or one form of the notebooks (default: all)"
+    )
     chosen = parser.parse_args(given)
     names = [name for name in lessons.NAMES if not chosen.lessons or name[:2] in chosen.lessons]
     if not names:
         parser.error(f"expected numbers among {', '.join(name[:2] for name in lessons.NAMES)}")
-    rows = run(names, (chosen.form,) if chosen.form else tuple(FORMS))
+    rows = run(names, (chosen.form,) if chosen.form else ("site", *FORMS))
     for row in rows:
         print(json.dumps(row, ensure_ascii=False), flush=True)
     return 0 if all(row["ok"] for row in rows) else 1

@@ -25,7 +25,9 @@ class SitePage:
 
     def problems(self) -> list[str]:
         """Console errors, requests to other hosts, missing pictures, and whatever is wider than the window."""
-        found = [f"console: {one}" for one in self.mistakes] + [f"request to another host: {one}" for one in self.foreign]
+        found = [f"console: {one}" for one in self.mistakes] + [
+            f"request to another host: {one}" for one in self.foreign
+        ]
         found += [f"missing picture: {one}" for one in self.page.evaluate(MISSING)]
         return found + [f"wider than the page: {one}" for one in self.page.evaluate(TOO_WIDE)]
 

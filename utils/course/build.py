@@ -23,7 +23,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from utils.course import places
-from utils.course.source import SourceError, lecture_of, read_source, student_of
+from utils.course.source import SourceError, lecture_of, linked_to_site, read_source, student_of
 from utils.course.timing import in_words, read_timings, record
 from utils.training import fingerprint
 
@@ -102,7 +102,8 @@ def read_lesson(name: str, shop: Shop = HERE) -> NotebookNode:
     if not shop.source(name).exists():
         known = ", ".join(shop.names()) or "none yet"
         raise BuildError(f"no lesson {name}: expected {shop.shown(shop.source(name))}; lessons are: {known}")
-    return read_source(shop.source(name), registered if shop.root == places.ROOT else None)
+    source = read_source(shop.source(name), registered if shop.root == places.ROOT else None)
+    return linked_to_site(source, name, places.site_url())
 
 
 # --- keys -------------------------------------------------------------------------------------------------------

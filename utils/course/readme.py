@@ -5,7 +5,7 @@ import sys
 
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
+from utils.course.places import ROOT, site_url
 from utils.course.results import RESULTS, Table, read_entry, stored
 from utils.course.timing import read_timings
 
@@ -28,15 +28,24 @@ MEASURED = {
 
 
 def lessons_table() -> str:
-    timings, rows = read_timings(), []
+    timings, rows, url = read_timings(), [], site_url()
     for lesson in LESSONS:
         count = len(exercises_of(lesson.number))
         study = f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}"
         timing = timings.get(lesson.name)
         run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
-        name = f"[{lesson.title}](notebooks/{lesson.name}.ipynb)" if lesson.exists else lesson.title
+        page = f"{url}/{lesson.name}.html" if url else f"notebooks/{lesson.name}.ipynb"
+        name = f"[{lesson.title}]({page})" if lesson.exists else lesson.title
         rows.append((lesson.number, name, lesson.builds, MEASURED.get(lesson.name, ""), study, run))
     return Table(("", "lesson", "what you build", "what you measure", "to study", "run time"), rows).markdown()
+
+
+def website() -> str:
+    """Where to read the course without installing it."""
+    url = site_url()
+    if url:
+        return f"**Read it on the web: [{url.removeprefix('https://')}]({url}/index.html)**, with widgets, slides and search."
+    return "`make site` writes the website to `site/`: every lesson with live widgets, slides and search; open `site/index.html`."
 
 
 def claims() -> str:
@@ -85,7 +94,7 @@ def wrong_answers() -> str:
     return "\n\n".join(parts)
 
 
-BLOCKS = {"lessons": lessons_table, "claims": claims, "wrong answers": wrong_answers}
+BLOCKS = {"website": website, "lessons": lessons_table, "claims": claims, "wrong answers": wrong_answers}
 
 
 def filled_in(text: str) -> str:

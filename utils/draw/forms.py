@@ -5,6 +5,7 @@ A front end takes the richest form it can show. A saved notebook keeps the pictu
 """
 
 import base64
+import json
 import os
 import sys
 
@@ -14,7 +15,7 @@ from IPython.display import display
 from utils.draw.style import checked_alt, figure_png
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
-PAGE_VIEW = "application/vnd.attention-course.widget+json"
+PAGE_VIEW = "application/vnd.attention-course.widget"  # JSON as one line of text: a notebook would spread an object over thousands
 
 
 def picture_bundle(png, alt):
@@ -78,4 +79,8 @@ class ThreeForms:
         data, metadata = self.static()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         on_page = self.page_view() if os.environ.get("COURSE_BUILD") else None
-        return {WIDGET_VIEW: view, **({PAGE_VIEW: on_page} if on_page else {}), **data}, metadata
+        return {
+            WIDGET_VIEW: view,
+            **({PAGE_VIEW: json.dumps(on_page, separators=(",", ":"))} if on_page else {}),
+            **data,
+        }, metadata

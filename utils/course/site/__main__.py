@@ -17,7 +17,7 @@ from sphinx.errors import SphinxError
 from utils.course import places
 from utils.course.downloads import DownloadError
 from utils.course.site import formulas
-from utils.course.site.lesson_page import lesson_page, live_html, live_states, on_site
+from utils.course.site.lesson_page import lesson_page, live_html, live_states, on_site, with_targets
 from utils.course.site.pages import landing_page, results_on_site, slides_page
 from utils.course.slides import COURSE_TITLE, SlideError, build_deck
 from utils.draw.stage import STATIC, script
@@ -109,7 +109,7 @@ def write_lessons(lectures: list[Path], sources: Path) -> list[dict]:
 def write_documents(sources: Path) -> None:
     docs = places.ROOT / "docs"
     for name in DOCUMENTS:
-        write(sources / f"{name}.md", on_site((docs / f"{name}.md").read_text(encoding="utf-8"), "docs"))
+        write(sources / f"{name}.md", with_targets(on_site((docs / f"{name}.md").read_text(encoding="utf-8"), "docs")))
     for name, file in (("data", "data/README.md"), ("contributing", "CONTRIBUTING.md")):
         path = places.ROOT / file
         write(sources / f"{name}.md", on_site(path.read_text(encoding="utf-8"), str(Path(file).parent)))

@@ -117,7 +117,15 @@ PAGES = {"README.md": "index.md", "data/README.md": "data.md", "CONTRIBUTING.md"
 
 def on_site(text: str, folder: str = "notebooks") -> str:
     """Markdown whose relative links lead to pages of the site; a link to a file that is not there becomes its text."""
+    if url := re.escape(places.site_url()):  # on the site itself, links to it are relative
+        text = re.sub(rf"\n\n\[[^\]]*\]\({url}/\d\d_\w+\.html\)$", "", text)
+        text = re.sub(rf"\]\({url}/([\w-]+)\.html", r"](../docs/\1.md", text)
     return LINK.sub(lambda found: _link(*found.groups(), folder), text)
+
+
+def with_targets(text: str) -> str:
+    """Anchors as MyST knows them, so that a link to one that is missing is an error."""
+    return re.sub(r'<a id="(\w+)"></a>([^\s,]+)', r"[\2]{#\1}", text)
 
 
 def _link(words: str, address: str, folder: str) -> str:
@@ -213,7 +221,7 @@ def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
     pictures[file] = base64.b64decode("".join(data["image/png"]))
     image = f'<img src="pictures/{file}" alt="{html.escape(alt, quote=True)}" loading="lazy">'
     linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # a phone shows the picture large
-    shown = live_html(data[PAGE_VIEW], image) if PAGE_VIEW in data else linked
+    shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}
 
 
@@ -229,4 +237,8 @@ def live_html(state: dict, image: str) -> str:
 def live_states(notebook: dict) -> list[dict]:
     """The stored states of a notebook's widgets, in order."""
     outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
-    return [data[PAGE_VIEW] for data in outputs if PAGE_VIEW in data]
+    return [stored_state(data) for data in outputs if PAGE_VIEW in data]
+
+
+def stored_state(data: dict) -> dict:
+    return json.loads("".join(data[PAGE_VIEW]))

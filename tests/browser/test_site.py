@@ -1,0 +1,220 @@
+"""The website: every link resolves, nothing is missing from a lesson, and its widgets answer without a kernel."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import torch
+
+from tests.browser.site import WIDTHS, open_page, pages_of
+from utils.course import places
+from utils.course.exercises import exercises_of
+from utils.course.lessons import LESSONS
+from utils.course.site.__main__ import build_site
+from utils.course.site.lesson_page import live_states
+
+LECTURES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(places.LECTURES.glob("*.ipynb"))}
+HEADS, BEAM = "05_multi_head_attention", "06_transformer"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    build_site(folder / "site", folder / "scratch")
+    return folder / "site"
+
+
+@pytest.fixture
+def opened(site, chromium, request):
+    """Opens pages of the site and, at the end, finds nothing wrong with any of them."""
+    pages = []
+
+    def open_one(name, **options):
+        pages.append(open_page(chromium, site / f"{name}.html", **options))
+        return pages[-1].page
+
+    yield open_one
+    problems = [problem for page in pages for problem in page.problems()]
+    for page in pages:
+        page.close()
+    assert problems == []
+
+
+class Addresses(HTMLParser):
+    """The addresses that a page names and the anchors that it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loaded, self.anchors = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag in {"img", "script", "link", "iframe"}:
+            self.loaded += [
+                given[name] for name in ("src", "href") if given.get(name) and given.get("rel") != "canonical"
+            ]
+
+
+@pytest.fixture(scope="module")
+def addresses(site):
+    return {file: Addresses(file.read_text(encoding="utf-8")) for file in pages_of(site)}
+
+
+def unresolved(addresses: dict[Path, Addresses]) -> list[str]:
+    """Links to a file or to an anchor that is not there, and whatever a page loads from another host."""
+    wrong = []
+    for file, page in addresses.items():
+        for address in page.links + page.loaded:
+            parts = urlsplit(address)
+            if parts.scheme in {"http", "https"}:
+                wrong += [f"{file.name} loads {address}"] if address in page.loaded else []
+                continue
+            if parts.scheme in {"data", "mailto"}:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            if not target.is_file():
+                wrong.append(f"{file.name}: {address} leads nowhere")
+            elif parts.fragment and target in addresses and unquote(parts.fragment) not in addresses[target].anchors:
+                wrong.append(f"{file.name}: {address} has no such anchor")
+    return wrong
+
+
+def test_every_link_and_anchor_resolves_and_nothing_is_loaded_from_elsewhere(addresses):
+    assert len(addresses) > 15
+    assert unresolved(addresses) == []
+
+
+def test_a_dead_link_a_missing_anchor_and_an_outside_script_are_found(site):
+    planted = '<a href="nowhere.html"></a><a href="#missing"></a><script src="https://example.org/a.js"></script>'
+    assert len(unresolved({site / "index.html": Addresses(planted)})) == 3
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.number)
+def test_a_lesson_page_has_all_exercises_with_closed_hints_and_solutions_and_all_quizzes(lesson, site):
+    page = (site / f"{lesson.name}.html").read_text(encoding="utf-8")
+    for exercise in exercises_of(lesson.number):
+        _, _, after = page.partition(f'id="exercise-{exercise.id.replace(".", "-")}"')
+        block = after.partition("</div></section>")[0].partition('class="exercise"')[0]
+        assert len(re.findall(r"<summary>Hint \d", block)) == len(exercise.hints)
+        assert '<details class="solution"><summary>Solution</summary>' in block
+    source = lesson.source.read_text(encoding="utf-8")
+    assert re.findall(r'id="quiz-([\w-]+)"', page) == [
+        name.replace(".", "-") for name in re.findall(r'quiz\("(.+?)"\)', source)
+    ]
+    assert not re.search(r"SOLUTION|class=.course-result|>assert ", page), (
+        "marks of the build, results of checks or self-checks"
+    )
+    assert "<details open" not in page
+
+
+def test_every_widget_runs_or_says_what_it_needs(site):
+    kinds = set()
+    for name, notebook in LECTURES.items():
+        page = (site / f"{name}.html").read_text(encoding="utf-8")
+        live = [state["script"] for state in live_states(notebook)]
+        assert re.findall(r'class="live-widget" data-script="(\w+)"', page) == live
+        kinds |= set(live)
+    assert kinds == {"plane", "heads", "removal", "beam", "attention"}
+    assert (site / "02_memory_network.html").read_text(encoding="utf-8").count('class="needs-kernel"') == 2
+
+
+def test_search_finds_a_word_of_every_lesson_and_the_site_stands_alone(site, opened):
+    page = opened("search")
+    page.goto(f"{(site / 'search.html').as_uri()}?q=softmax")
+    page.wait_for_function("document.querySelectorAll('#search-results li').length > 4")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_landing_page_shows_a_widget_above_the_fold_that_follows_the_pointer(width, opened):
+    page = opened("index", width=width)
+    handle = page.locator(".course-handle")
+    box = handle.bounding_box()
+    assert box["y"] + box["height"] < 900, "one must scroll to find it"
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 60, box["y"] + 40, steps=4)
+    page.mouse.up()
+    handle.press("Shift+ArrowRight")
+    state = json.loads(page.locator(".course-plane-root").get_attribute("data-state"))
+    (plane,) = [one for one in live_states(LECTURES["01_softmax_attention"]) if one["script"] == "plane"]
+    assert state["query"] != plane["traits"]["query"]
+    keys = torch.tensor([point["key"] for point in plane["traits"]["points"]])
+    weights = (keys @ torch.tensor(state["query"]) / state["temperature"]).softmax(0)
+    torch.testing.assert_close(torch.tensor(state["weights"]), weights, rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(state["output"]), weights @ keys, rtol=0, atol=1e-5)
+
+
+def test_lesson_05_without_a_kernel(opened):
+    page = opened(HEADS)
+    states = {state["script"]: state for state in live_states(LECTURES[HEADS])}
+
+    board = page.locator('.live-widget[data-script="removal"]')
+    board.scroll_into_view_if_needed()
+    board.locator(".course-removal-tile").nth(0).click()
+    state = json.loads(board.locator(".course-removal-root").get_attribute("data-state"))
+    wanted = states["removal"]["answers"]["changes"]["[[[false,true,true,true],[true,true,true,true]]]"]["answer"]
+    assert state["accuracy"] == wanted["accuracy"] < states["removal"]["traits"]["full"]
+    assert wanted["text"] in board.inner_text()
+    board.get_by_role("button", name="all on").click()
+    assert (
+        json.loads(board.locator(".course-removal-root").get_attribute("data-state"))["accuracy"]
+        == states["removal"]["traits"]["full"]
+    )
+
+    heads = page.locator('.live-widget[data-script="heads"]')
+    heads.scroll_into_view_if_needed()
+    before = heads.inner_text()
+    heads.get_by_text("car", exact=True).first.hover()
+    assert states["heads"]["traits"]["sentences"][-1] in heads.inner_text() != before
+
+    quiz = page.locator("#quiz-5-a")
+    assert quiz.locator(".quiz-answer").count() == 0, "it is for pages without scripts"
+    quiz.locator('button[data-right="false"]').first.click()
+    assert "Not this one." in quiz.locator(".quiz-feedback").inner_text()
+    quiz.locator('button[data-right="true"]').click()
+    assert "Correct." in quiz.locator(".quiz-feedback").inner_text()
+
+    exercise = page.locator("#exercise-5-2")
+    hint = exercise.locator("details").first
+    assert exercises_of("05")[1].hints[0].replace("`", "") not in exercise.inner_text()
+    hint.locator("summary").press("Enter")
+    assert exercises_of("05")[1].hints[0].replace("`", "") in exercise.inner_text()
+    assert "return x.view" not in exercise.inner_text()
+    exercise.locator(".solution summary").click()
+    assert "return x.view" in exercise.inner_text()
+
+
+def test_lesson_06_without_a_kernel(opened):
+    page = opened(BEAM, theme="dark")
+    states = {state["script"]: state for state in live_states(LECTURES[BEAM])}
+    tree = page.locator('.live-widget[data-script="beam"]')
+    tree.scroll_into_view_if_needed()
+    tree.get_by_role("combobox", name="sentence").select_option("1")
+    tree.get_by_role("button", name="width 4").click()
+    wanted = states["beam"]["answers"]["changes"]["[1,4]"]["answer"]
+    assert tree.locator('[role="treeitem"]').count() == len(wanted["nodes"])
+    assert wanted["text"] in tree.inner_text()
+    tree.locator('[role="treeitem"]').nth(1).hover()
+    assert wanted["nodes"][1]["said"] in tree.inner_text()
+
+    view = page.locator('.live-widget[data-script="attention"]')
+    view.scroll_into_view_if_needed()
+    before = view.locator(".course-text").inner_text()
+    view.locator(".course-token").nth(1).hover()
+    assert view.locator(".course-text").inner_text() != before
+    view.get_by_label("head").select_option("2")
+    assert view.get_by_label("head").input_value() == "2"
+
+
+def test_a_phone_reads_lesson_01_and_the_theme_button_reaches_the_widgets(opened):
+    page = opened("01_softmax_attention", width=390)
+    assert page.evaluate("document.body.dataset.jpThemeLight") == "true"
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
