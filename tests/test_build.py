@@ -12,11 +12,12 @@ import nbformat
 import pytest
 
 from utils.course import build as building
-from utils.course import lint, timing
+from utils.course import lint, places, timing
 from utils.course.build import BuildError, Shop, build, check_in_sync, execute
 from utils.course.card import Card
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
+from utils.course.site.lesson_page import on_site
 from utils.course.source import SourceError, exercise_ids, lecture_of, read_source, student_of
 
 ENGINE = """
@@ -76,6 +77,23 @@ def test_speaker_notes_are_kept_for_the_deck_and_shown_on_no_page(tmp_path):
     assert shown.source == "Prose." and shown.metadata["course"]["notes"] == ["Say this."]
     (shown,) = student_of(notebook).cells
     assert shown.source == "Prose." and "course" not in shown.metadata
+
+
+def test_with_a_published_site_notebooks_link_to_it_and_the_site_links_to_itself(tmp_path, monkeypatch):
+    url = "https://example.org/course"
+    monkeypatch.setattr(places, "site_url", lambda: url)
+    code = "# %% [markdown]\n# # Sums\n# See [the notation](../docs/notation.md#shapes).\n"
+    source = building.read_lesson("01_sums", shop_with(tmp_path, code))
+    expected = (
+        f"# Sums\nSee [the notation]({url}/notation.html#shapes).\n\n[This lesson on the web]({url}/01_sums.html)"
+    )
+    for form in (lecture_of, student_of):
+        (cell,) = form(source).cells
+        assert cell.source == expected
+    assert on_site(expected) == "# Sums\nSee [the notation](notation.md#shapes)."
+    monkeypatch.setattr(places, "site_url", lambda: "")
+    (cell,) = lecture_of(building.read_lesson("01_sums", Shop(tmp_path))).cells
+    assert cell.source == "# Sums\nSee [the notation](../docs/notation.md#shapes)."
 
 
 def test_the_lecture_is_solved_without_markers_and_the_student_form_has_a_stub_with_its_docstring(tmp_path):

@@ -12,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from utils.course import places
+from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
 from utils.course.readme import LECTURERS, README, filled_in
 
@@ -93,6 +95,13 @@ def test_tables_and_claims_in_documents_say_what_was_measured():
         assert filled_in(text) == text, "run `make results`"
     with pytest.raises(ValueError):
         filled_in("<!-- begin: nonsense -->\n<!-- end: nonsense -->")
+
+
+def test_with_a_published_site_the_readme_links_to_it(monkeypatch):
+    monkeypatch.setattr(places, "site_url", lambda: "https://example.org/course")
+    text = filled_in(README.read_text(encoding="utf-8"))
+    assert "(https://example.org/course/index.html)" in text
+    assert all(f"(https://example.org/course/{lesson.name}.html)" in text for lesson in LESSONS)
 
 
 def test_every_link_in_the_documents_leads_somewhere():

@@ -509,9 +509,9 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One part changed at a time
 #
-# *Exact match*: whole sentences that are right. *BLEU* ([Papineni et al., 2002](../docs/references.md#papineni2002)): runs of one to four words that agree. *Alignment error*
-# ([Och and Ney, 2003](../docs/references.md#och2003)): section 5. *Sure*: the mean probability of the word named, with the right words before it given; *right*: how often it
-# was the right one. A model that knows what it knows has the two equal.
+# *Exact match*: whole sentences that are right. *BLEU* ([Papineni et al., 2002](../docs/references.md#papineni2002)): runs of one to four words that agree. *Alignment error*:
+# section 5. *Sure*: the mean probability of the word named, with the right words before it given; *right*: how often it was the right one. A model that knows what it knows
+# has the two equal.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 recipes = stored("transformer_recipe")
@@ -858,8 +858,8 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which head aligns?
 #
-# Link each target word to the source word it looks at most: links $A$. The right links are $S$. The alignment error is $1 - 2 |A \cap S| / (|A| + |S|)$. Validation
-# pairs choose the head that serves as the alignment; the test pairs, which had no say, judge it.
+# Link each target word to the source word it looks at most: links $A$. The right links are $S$. The alignment error ([Och and Ney, 2003](../docs/references.md#och2003)) is
+# $1 - 2 |A \cap S| / (|A| + |S|)$. Validation pairs choose the head that serves as the alignment; the test pairs, which had no say, judge it.
 
 # %% slideshow={"slide_type": "-"}
 errors = 100 * result["shown"]["errors"]

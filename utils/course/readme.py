@@ -3,9 +3,10 @@
 import re
 import sys
 
+from utils.course import places
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
-from utils.course.places import ROOT, site_url
+from utils.course.places import ROOT
 from utils.course.results import RESULTS, Table, read_entry, stored
 from utils.course.timing import read_timings
 
@@ -28,7 +29,7 @@ MEASURED = {
 
 
 def lessons_table() -> str:
-    timings, rows, url = read_timings(), [], site_url()
+    timings, rows, url = read_timings(), [], places.site_url()
     for lesson in LESSONS:
         count = len(exercises_of(lesson.number))
         study = f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}"
@@ -42,7 +43,7 @@ def lessons_table() -> str:
 
 def website() -> str:
     """Where to read the course without installing it."""
-    url = site_url()
+    url = places.site_url()
     if url:
         return f"**Read it on the web: [{url.removeprefix('https://')}]({url}/index.html)**, with widgets, slides and search."
     return "`make site` writes the website to `site/`: every lesson with live widgets, slides and search; open `site/index.html`."

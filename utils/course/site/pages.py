@@ -7,7 +7,9 @@ from utils.course.lessons import LESSONS
 from utils.course.readme import MEASURED
 from utils.course.results import results_page
 from utils.course.site.lesson_page import on_site
+from utils.course.site.result_plots import plot
 
+PLOT = '<div class="plot-scroll">'
 TREES = {
     "Lessons": [f"{lesson.number} {lesson.title} <{lesson.name}>" for lesson in LESSONS],
     "Reference": ["Notation and glossary <notation>", "Results <results>", "References <references>"],
@@ -81,4 +83,14 @@ inside a copy of the course: see [Install and work](students.md).
 
 
 def results_on_site() -> str:
-    return on_site(results_page(), "docs")
+    """docs/results.md with plots; a table that has one is folded below it."""
+    blocks = results_page(plot=scrolling_plot).split("\n\n")
+    for index, block in enumerate(blocks):
+        if block.startswith(PLOT):
+            blocks[index + 1] = f"<details><summary>Table</summary>\n\n{blocks[index + 1]}\n\n</details>"
+    return on_site("\n\n".join(blocks), "docs")
+
+
+def scrolling_plot(name: str, entry: dict) -> str | None:
+    drawn = plot(name, entry)
+    return f"{PLOT}{drawn}</div>".replace("\n", " ") if drawn else None

@@ -1,5 +1,8 @@
 // Widgets and quizzes that run in a page without a kernel, from data that stands in the page.
 
+// Search quotes each page that it finds, which a browser does not allow for files on disk.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
 (() => {
   // What anywidget gives to a widget's script, on stored state. Where a kernel would answer, the answer is looked up or,
   // for attention among a few points, computed here.
