@@ -42,7 +42,7 @@ site: setup-test ## write the website to site/: lessons with live widgets, slide
 	@$(RUN) -m utils.course.site
 
 bench: setup-test ## measure every stored result and run time again, and write docs/results.md (hours, on a quiet machine)
-	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.results
+	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.documents
 
 bench-quick: setup-test ## run every benchmark with small settings, next to the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
@@ -63,7 +63,7 @@ lock: setup-test ## write requirements.lock from pyproject.toml; versions stay u
 	@$(LOCK) $(ARGS)
 
 results: setup-test ## write docs/results.md, and the generated parts of README and lecturers' guide, from the stored results
-	@$(RUN) -m utils.course.results
+	@$(RUN) -m utils.course.documents
 
 lint: setup-test ## check code and notebook sources with ruff
 	@$(RUN) -m ruff check -q . && $(RUN) -m ruff format -q --check .

@@ -13,9 +13,9 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from utils.course import places
+from utils.course.documents import LECTURERS, README, filled_in
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
-from utils.course.readme import LECTURERS, README, filled_in
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]

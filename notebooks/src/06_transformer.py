@@ -509,9 +509,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One part changed at a time
 #
-# *Exact match*: whole sentences that are right. *BLEU* ([Papineni et al., 2002](../docs/references.md#papineni2002)): runs of one to four words that agree. *Alignment error*:
-# section 5. *Sure*: the mean probability of the word named, with the right words before it given; *right*: how often it was the right one. A model that knows what it knows
-# has the two equal.
+# *Exact match*: whole sentences that are right. *BLEU*: runs of one to four words that agree. *Alignment error*: section 5. *Sure*: the mean probability of the word named, with
+# the right words before it given; *right*: how often it was the right one. A model that knows what it knows has the two equal.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 recipes = stored("transformer_recipe")

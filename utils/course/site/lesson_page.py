@@ -33,7 +33,7 @@ WIDGETS = {
     "attention_view",
 }
 NEEDS_KERNEL = (
-    '<p class="needs-kernel">This one calls the model for every move: '
+    '<p class="needs-kernel">This one computes in Python: '
     '<a href="students.html">run the lesson</a> to operate it.</p>'
 )
 
@@ -89,7 +89,7 @@ def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, byte
     is_live = any(PAGE_VIEW in output.get("data", {}) for output in cell["outputs"])
     has_picture = any("image/png" in output.get("data", {}) for output in cell["outputs"])
     below = [markdown(NEEDS_KERNEL)] if calls & WIDGETS and has_picture and not is_live else []
-    is_plumbing = "hide-input" in tags or not shown_code(cell)  # nothing but calls that draw
+    is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # nothing but calls that draw
     kept = {**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}
     return [kept, *below]
 

@@ -4,8 +4,7 @@ import html
 
 from utils.course.exercises import exercises_of
 from utils.course.lessons import LESSONS
-from utils.course.readme import MEASURED
-from utils.course.results import results_page
+from utils.course.documents import MEASURED, results_page
 from utils.course.site.lesson_page import on_site
 from utils.course.site.result_plots import plot
 

@@ -1,7 +1,10 @@
-"""The generated parts of README.md and docs/lecturers.md: lesson table, measured claims, wrong answers that the checks recognize."""
+"""What `make results` writes from the stored results and the exercises: docs/results.md, parts of README.md and docs/lecturers.md."""
 
 import re
 import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 from utils.course import places
 from utils.course.exercises import exercises_of
@@ -11,6 +14,7 @@ from utils.course.results import RESULTS, Table, read_entry, stored
 from utils.course.timing import read_timings
 
 README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results.md"
 LECTURERS = ROOT / "docs" / "lecturers.md"
 MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 
@@ -122,3 +126,61 @@ def write_documents() -> int:
             print(f"{document.name} was left as it is: {error}", file=sys.stderr)
             code = 1
     return code
+
+
+# docs/results.md
+
+INTRODUCTION = """# Results
+
+Every table below is written by `make results` from a JSON file in [tests/benchmarks/results](../tests/benchmarks/results), which also holds the raw
+figures, seed by seed. `make bench` measures everything again (hours, on a quiet machine); `python -m tests.benchmarks NAME` measures one table;
+`make bench-quick` runs every benchmark with small settings and prints its figures next to the stored ones.
+
+Scores are on held-out data. A cell such as 61.9 (61.9 to 64.1) is the median over the seeds, with the smallest and the largest. A speedup of 1.4x means
+that the course's code takes 1/1.4 of the time of the code it is compared with; the two run alternately in one process."""
+
+
+def results_page(folder: Path = RESULTS, plot: Callable[[str, dict], str | None] = lambda name, entry: None) -> str:
+    """docs/results.md: targets first, then one section per lesson, tables by the name of their file.
+
+    plot(name, entry) may give something to stand above a table, as on the website.
+    """
+    entries = {file.stem: read_entry(file) for file in sorted(folder.glob("*.json"))}
+    usual = Counter(entry["machine"] for entry in entries.values()).most_common(1)[0][0]
+    recorded = [entry for entry in entries.values() if "processor" in entry]  # files of 2026-11-16 lack both facts
+    versions = {f"{name} {number}" for entry in recorded for name, number in entry["versions"].items()}
+    behind = ", ".join([*sorted({entry["processor"] for entry in recorded}), *sorted(versions)])
+    parts = [INTRODUCTION, f"Machine, unless a table says otherwise: {usual}, one thread ({behind})."]
+    parts += ["## Targets", *targets_part(entries)]
+    for lesson in sorted({entry["lesson"] for entry in entries.values()}):
+        parts.append(f"## Lesson {lesson}")
+        for name, entry in entries.items():
+            if entry["lesson"] == lesson:
+                parts += [f"### {entry['title']}", f"{entry['caption']} {_origin(name, entry, usual)}"]
+                parts += [drawn] if (drawn := plot(name, entry)) else []
+                parts.append(Table(entry["columns"], entry["rows"]).markdown())
+    return "\n\n".join(parts) + "\n"
+
+
+def targets_part(entries: dict[str, dict]) -> tuple[str, str]:
+    every = [(entry["lesson"], target) for entry in entries.values() for target in entry["targets"]]
+    rows = [
+        (lesson, target["what"], target["target"], target["measured"], "yes" if target["met"] else "**no**")
+        for lesson, target in sorted(every, key=lambda pair: pair[0])
+    ]
+    met = sum(target["met"] for _, target in every)
+    return (
+        f"{met} of {len(every)} targets are met.",
+        Table(("lesson", "what", "target", "measured", "met"), rows).markdown(),
+    )
+
+
+def _origin(name: str, entry: dict, usual: str) -> str:
+    threads = "" if entry["threads"] == 1 else f", {entry['threads']} threads"
+    other = "" if entry["machine"] == usual else f", {entry['machine']}"
+    return f"*([{name}](../tests/benchmarks/results/{name}.json), {entry['date']}{threads}{other})*"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(results_page(), encoding="utf-8")
+    sys.exit(write_documents())
