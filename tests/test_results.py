@@ -5,18 +5,9 @@ import torch
 
 from tests.benchmarks import __main__ as bench
 from tests.benchmarks.benchmark import at_least, at_most
-from utils.course import readme
-from utils.course.results import (
-    PAGE,
-    RESULTS,
-    Stored,
-    Table,
-    read_entry,
-    results_page,
-    store,
-    stored,
-    write_entry,
-)
+from utils.course import documents
+from utils.course.documents import PAGE, results_page
+from utils.course.results import RESULTS, Stored, Table, read_entry, store, stored, write_entry
 
 
 def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
@@ -73,8 +64,8 @@ def test_another_measurement_gives_another_claim(name, path, figure, claimed, mo
         place = place[step]
     place[path[-1]] = figure
     write_entry(tmp_path / f"{name}.json", entry)
-    monkeypatch.setattr(readme, "stored", lambda wanted: stored(wanted, tmp_path if wanted == name else RESULTS))
-    assert claimed in readme.claims() and claimed not in readme.README.read_text(encoding="utf-8")
+    monkeypatch.setattr(documents, "stored", lambda wanted: stored(wanted, tmp_path if wanted == name else RESULTS))
+    assert claimed in documents.claims() and claimed not in documents.README.read_text(encoding="utf-8")
 
 
 def test_a_missed_target_is_shown_as_missed(tmp_path):
