@@ -9,6 +9,7 @@ from pathlib import Path
 import ipywidgets
 import numpy as np
 import pytest
+import torch
 
 import utils.draw as draw
 from tests import (
@@ -390,3 +391,29 @@ def test_a_failure_is_shown_and_raised_and_the_last_picture_stays(name):
         assert widget.static()[0]["image/png"] == before
     go(widget, 2)
     assert stage.error == ""
+
+
+def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_compute():
+    keys = {"A": (1.0, 2.0), "B": (-1.0, 0.0)}
+    points = torch.tensor(list(keys.values()))
+
+    def dot_product(x, y, temperature):
+        weights = (points @ torch.tensor([x, y]) / temperature).softmax(0)
+        return {"weights": weights.tolist(), "output": (weights @ points).tolist()}
+
+    def gaussian(x, y, temperature):
+        weights = (-(points - torch.tensor([x, y])).square().sum(-1) / temperature).softmax(0)
+        return {"weights": weights.tolist(), "output": (weights @ points).tolist()}
+
+    controls = {"temperature": (0.2, 3.0, 0.1, 1.0)}
+    assert draw.plane(dot_product, keys, **controls).page_view()["traits"]["points"][0]["name"] == "A"
+    assert draw.plane(gaussian, keys, **controls).page_view() is None
+    assert draw.plane(lambda x, y: {"weights": [0.5, 0.5]}, keys).page_view() is None
+
+    def accuracy(heads_on):
+        return {"accuracy": heads_on.float().mean()}
+
+    small, large = (draw.removal_board(accuracy, 2, heads, effect=torch.zeros(2, heads), chance=0) for heads in (3, 5))
+    stored = small.page_view()["answers"]
+    assert stored["traits"] == ["on"] and len(stored["changes"]) == 2**6 and large.page_view() is None
+    assert stored["changes"]["[[[true,false,false],[false,false,false]]]"]["answer"]["percents"] == "16.7 %"
