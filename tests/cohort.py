@@ -226,9 +226,9 @@ space = {"torch": torch}
 exec(inspect.getsource(theirs), space)
 softmax = space["softmax"]""",
     "reads the solution": """
-import utils.course.exercises as them
+from utils.exercises.solutions import solution_of
 space = {"torch": torch}
-exec(them.solution_code("1.1"), space)
+exec(solution_of("1.1").code, space)
 softmax = space["softmax"]""",
     # harm
     "never ends": "while True:\n    pass",

@@ -18,7 +18,7 @@ from utils.course.card import Card
 from utils.course.lessons import LESSONS
 from utils.course.places import ROOT
 from utils.course.site.lesson_page import on_site
-from utils.course.source import SourceError, exercise_ids, lecture_of, read_source, student_of
+from utils.course.source import SourceError, lecture_of, read_source, student_of
 
 ENGINE = """
 # %%
@@ -238,15 +238,6 @@ def test_a_mistake_in_a_source_is_named_with_file_and_line(tmp_path, code, line,
         read_source(shop.source("01_sums"))
     assert f"01_sums.py:{line}: " in str(caught.value)
     assert words in str(caught.value)
-
-
-def test_the_header_must_agree_with_the_registered_exercise(tmp_path):
-    code = cell_with(RIGHT)
-    assert exercise_ids(source_of(tmp_path, code, registered=lambda _: ("sum", "easy", 5))) == ["1.1"]
-    assert exercise_ids(source_of(tmp_path, code, registered=lambda _: None)) == ["1.1"]
-    for wrong in (("sums", "easy", 5), ("sum", "hard", 5), ("sum", "easy", 6)):
-        with pytest.raises(SourceError, match=rf":5: .*· {wrong[0]} · {wrong[1]} · {wrong[2]} min"):
-            source_of(tmp_path, code, registered=lambda _, wrong=wrong: wrong)
 
 
 # --- executing --------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import numpy
 import pytest
 import torch
 
-from utils.course.checks import Case, Mistake, Wrong, compare, difference, judge, short, told_mistake
+from utils.course.checks import Case, Wrong, compare, difference, judge, short, told_mistake
 from utils.course.exercises import Exercise
+from utils.exercises.edits import mistake
 
 
 def softmax(scores):
@@ -35,8 +36,8 @@ def ask(reference, cases=THREE_SHAPES, mistakes=(), **options):
 SOFTMAX = ask(
     softmax,
     mistakes=[
-        Mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
-        Mistake(softmax, "a model that does not differ from the reference is never blamed"),
+        mistake(lambda scores: torch.softmax(scores, 0), "softmax ran over the first axis"),
+        mistake(softmax, "a model that does not differ from the reference is never blamed"),
     ],
     gradient=True,
 )
@@ -259,8 +260,8 @@ class Leaves:
 
 def test_a_mistake_that_raises_is_known_by_its_error():
     mistakes = [
-        Mistake(lambda a, b: a * b, "not element by element"),
-        Mistake(lambda a, b: a @ b, "the second factor must be transposed"),
+        mistake(lambda a, b: a * b, "not element by element"),
+        mistake(lambda a, b: a @ b, "the second factor must be transposed"),
     ]
     exercise = ask(lambda a, b: a @ b.T, drawn([(2, 3), (4, 3)]), mistakes)
     assert verdict(lambda a, b: torch.matmul(a, b), exercise) == "the second factor must be transposed"
@@ -286,13 +287,13 @@ def test_of_several_mistakes_the_one_that_shows_alone_is_told_and_none_that_woul
         return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
 
     message = "the sum, not the mean"
-    exercise = ask(sums, cases, [Mistake(means, message)])
+    exercise = ask(sums, cases, [mistake(means, message)])
     told = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
     assert told == f"{message} (This explains 3 of the 6 cases that went wrong: there is more to mend.)"
     assert told_mistake(told, ["another", message]) == told_mistake(message, [message]) == message
     assert told_mistake(told, ["another"]) == told_mistake("", [message]) == ""
     assert "wrong values" in verdict(means_unless_absolute, exercise)
-    exercise.mistakes = [Mistake(means_unless_absolute, "only there")]
+    exercise.mistakes = [mistake(means_unless_absolute, "only there")]
     assert verdict(means_unless_absolute, exercise) == "only there"
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import utils.draw as draw
-from utils.course.exercises import solution_code
+from utils.exercises.solutions import solution_of
 from utils.models import sampling
 
 # The package exports a function with the name of this module.
@@ -61,9 +61,7 @@ def test_a_seed_draws_every_piece_as_often_as_its_probability_says():
 
 def test_the_distribution_that_lesson_07_teaches_serves_at_both_ends_of_every_slider():
     """It divides by the temperature, so at 0 it is not asked: the likeliest piece alone is left."""
-    names = {"torch": torch}
-    exec(solution_code("7.7"), names)
-    taught = names["next_distribution"]
+    taught = solution_of("7.7").reference
     with pytest.raises(TypeError):  # what it would do there
         module.checked_chances(taught(torch.tensor(respond("the cat", [])), 0.0), len(PIECES))
     shown = draw.next_word(

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from utils.course import exercises, places, progress
-from utils.course.checks import Case, Mistake
+from utils.course.checks import Case
 from utils.course.exercises import Exercise, exercise, grade, register
 from utils.course.stubs import is_stub, stub_methods
+from utils.exercises.edits import mistake
 
 ROOT = Path(__file__).resolve().parents[1]
 FORMS = [pytest.param(False, id="child"), pytest.param(True, id="thread")]
@@ -46,7 +47,7 @@ def a_few_exercises(tmp_path, monkeypatch):
             5,
             double,
             double_cases,
-            mistakes=[Mistake(lambda x: x * x, "That is `x` times itself.")],
+            mistakes=[mistake(lambda x: x * x, "That is `x` times itself.")],
             hints=["How much is x + x?", "Multiply by a number.", "The number is 2."],
             gradient=True,
         )

@@ -51,7 +51,7 @@ def cited_keys(text):
 
 def cited_in():
     """{key: where}: lessons by number, with the texts that they show from utils, then pages of docs/."""
-    places = {number: [path, ROOT / f"utils/course/lessons/lesson{number}.py"] for number, path in SOURCES.items()}
+    places = {number: [path, ROOT / f"utils/exercises/lesson{number}.py"] for number, path in SOURCES.items()}
     places["09"].append(ROOT / "utils/training/modifications.py")  # its LITERATURE is a table of lesson 09
     places |= {name: [ROOT / "docs" / f"{name}.md"] for name in ("notation", "results", "lecturers")}
     where = {}

@@ -4,6 +4,7 @@ A row for each exercise, and one for all.
 """
 
 import json
+import sys
 import zlib
 
 import torch
@@ -80,3 +81,9 @@ def total(rows: list[dict]) -> dict:
         "said": f"{share:.0%} of the wrong answers get a message that names the misconception; exercises not ok: {bad}",
         **counts,
     }
+
+
+if __name__ == "__main__":  # python -m tests.audit.verdicts 5.2 06: these exercises and lessons alone
+    for item in [item for lesson in LESSONS for item in exercises_of(lesson.number)]:
+        if {item.id, item.lesson} & set(sys.argv[1:]):
+            print(json.dumps(exercise_row(item.id), ensure_ascii=False, indent=1), flush=True)

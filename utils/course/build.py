@@ -23,6 +23,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbformat import NotebookNode
 
 from utils.course import places
+from utils.course.solutions import solutions_module
 from utils.course.source import SourceError, lecture_of, linked_to_site, read_source, student_of
 from utils.course.timing import in_words, read_timings, record
 from utils.training import fingerprint
@@ -71,6 +72,9 @@ class Shop:
     def student(self, name: str) -> Path:
         return self.students / f"{name}.ipynb"
 
+    def solutions(self, name: str) -> Path:
+        return self.root / "utils" / "exercises" / "solutions" / f"lesson{name[:2]}.py"
+
     def names(self) -> list[str]:
         """All lessons that have a source, in order."""
         return sorted(path.stem for path in self.sources.glob("[0-9][0-9]_*.py"))
@@ -86,23 +90,12 @@ HERE = Shop(places.ROOT)
 # --- reading ----------------------------------------------------------------------------------------------------
 
 
-def registered(exercise_id: str) -> tuple[str, str, int] | None:
-    """(title, level, minutes) of a registered exercise; None when no such exercise is registered."""
-    from utils.course.exercises import find  # late: reading a source must not wait for torch
-
-    try:
-        found = find(exercise_id)
-    except LookupError:
-        return None
-    return found.title, found.level, found.minutes
-
-
 def read_lesson(name: str, shop: Shop = HERE) -> NotebookNode:
     """The checked source of a lesson; says which lessons there are when the name is wrong."""
     if not shop.source(name).exists():
         known = ", ".join(shop.names()) or "none yet"
         raise BuildError(f"no lesson {name}: expected {shop.shown(shop.source(name))}; lessons are: {known}")
-    source = read_source(shop.source(name), registered if shop.root == places.ROOT else None)
+    source = read_source(shop.source(name))
     return linked_to_site(source, name, places.site_url())
 
 
@@ -117,7 +110,7 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
     )
     modules = fingerprint.closure(sorted(roots), shop.root)
     # Definitions are hashed to the letter: a lesson may show a solution's text, comments included.
-    to_the_letter = [file for dotted, file in modules.items() if dotted.startswith("utils.course.lessons.")]
+    to_the_letter = [file for dotted, file in modules.items() if dotted.startswith("utils.exercises.")]
     reads = [shop.root / path for path in source.metadata.get("course", {}).get("reads", [])]
     results = [shop.root / "tests/benchmarks/results" / f"{result}.json" for result in _stored_results(code)]
     return fingerprint.digest(
@@ -136,9 +129,9 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
 def _definitions(name: str, code: str, shop: Shop) -> set[str]:
     """Modules with exercise definitions, which are loaded late and so are not found by following imports."""
     if _shows_the_shelf(code):
-        files = (shop.root / "utils/course/lessons").glob("lesson[0-9][0-9].py")
-        return {f"utils.course.lessons.{file.stem}" for file in files}
-    return {f"utils.course.lessons.lesson{name[:2]}"}
+        files = (shop.root / "utils/exercises").glob("lesson[0-9][0-9].py")
+        return {f"utils.exercises.{file.stem}" for file in files}
+    return {f"utils.exercises.lesson{name[:2]}"}
 
 
 def _stored_results(code: str) -> list[str]:
@@ -296,6 +289,7 @@ def build(name: str, force: bool = False, shop: Shop = HERE, say=print) -> bool:
     """Bring both notebooks of a lesson up to date; returns whether the lesson was executed."""
     source = read_lesson(name, shop)
     _write(student_of(source), shop.student(name))
+    _write_solutions(source, name, shop)
     if name not in read_timings(shop.sources):
         say(f"{name}: never measured, running it once to measure")
         _measure(name, source, shop, say)
@@ -337,6 +331,13 @@ def _write(notebook: NotebookNode, path: Path) -> None:
         waiting.unlink(missing_ok=True)
 
 
+def _write_solutions(source: NotebookNode, name: str, shop: Shop) -> None:
+    text, path = solutions_module(source, name), shop.solutions(name)
+    if text and (not path.exists() or path.read_text(encoding="utf-8") != text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
 def serialised(notebook: NotebookNode) -> bytes:
     """The bytes of a notebook's file."""
     return (nbformat.writes(notebook, version=nbformat.NO_CONVERT).rstrip("\n") + "\n").encode()
@@ -356,6 +357,9 @@ def check_in_sync(name: str, shop: Shop = HERE) -> list[str]:
     found = _lecture_differences(name, source, key, shop)
     wrong = _form_differences(student_of(source), shop.student(name), shop)
     found += wrong or _traces_of_a_run(shop.student(name), shop)
+    solutions, path = solutions_module(source, name), shop.solutions(name)
+    if solutions and (not path.exists() or path.read_text(encoding="utf-8") != solutions):
+        found.append(f"{shop.shown(path)} differs from the solutions in its source")
     return [f"{sentence} (run `make notebooks`)" for sentence in found]
 
 

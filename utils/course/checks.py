@@ -54,14 +54,6 @@ class Case:
 
 
 @dataclass
-class Mistake:
-    """A model of a common mistake: answers that give what `wrong` gives are told `message`."""
-
-    wrong: Callable
-    message: str
-
-
-@dataclass
 class Trial:
     """What one call gave: a value, or an exception."""
 
@@ -142,10 +134,23 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
 def caller(exercise) -> Callable:
     """How an answer is called: the exercise's own adapter, or plainly; a value answers for itself."""
     if exercise.call is not None:
-        return exercise.call
-    if callable(exercise.reference):
-        return lambda answer, *args, **kwargs: answer(*args, **kwargs)
-    return lambda answer: answer
+        call = exercise.call
+    elif callable(exercise.reference):
+
+        def call(answer, *args, **kwargs):
+            return answer(*args, **kwargs)
+    else:
+        return lambda answer: answer
+    if exercise.any_float:
+        return lambda answer, *args, **kwargs: _plain_numbers(call(answer, *args, **kwargs))
+    return call
+
+
+def _plain_numbers(value):
+    """Tensors of one real number as Python numbers, also within a tuple or list."""
+    if isinstance(value, torch.Tensor) and value.ndim == 0 and value.is_floating_point():
+        return value.item()
+    return type(value)(map(_plain_numbers, value)) if type(value) in (tuple, list) else value
 
 
 def watched(call: Callable, own: tuple = ()) -> Callable:
@@ -620,7 +625,7 @@ def _known_mistakes(call, exercise, trials: list[Trial], wanted: list, names: li
         raise Wrong(best.message)
 
 
-def _rank(call, mistake: Mistake, exercise, trials: list[Trial], wanted: list, names, seed: int, above: int) -> int:
+def _rank(call, mistake, exercise, trials: list[Trial], wanted: list, names, seed: int, above: int) -> int:
     """The least likeness of answer and mistake over all cases; 0 as soon as one is not `above` the rank to beat.
 
     Most mistakes are told from the answer by the first case: the others are then not computed.
@@ -652,7 +657,7 @@ def _one_mistake_of_several(call, exercise, trials: list[Trial], wanted: list, n
             )
 
 
-def _explained(call, mistake: Mistake, exercise, trials: list[Trial], wanted: list, names, seed: int) -> set[int]:
+def _explained(call, mistake, exercise, trials: list[Trial], wanted: list, names, seed: int) -> set[int]:
     """The cases in which answer and mistake go wrong alike; none if the mistake shows where the answer is right."""
     found = set()
     for index, (trial, want) in enumerate(zip(trials, wanted, strict=True)):

@@ -8,17 +8,20 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from utils.course import places, progress
-from utils.course.checks import Case, Mistake, clone, judge_with_kind, pass_on_limits
+from utils.course import progress
+from utils.course.checks import Case, clone, judge_with_kind, pass_on_limits
 from utils.course.isolation import Outcome, error_in_words, run_isolated
+from utils.course.lessons import LESSONS
 from utils.course.renumbered import from_first_edition
 from utils.course.stubs import blanks, is_stub, stub_methods
 from utils.course.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
+from utils.exercises import solutions
+from utils.exercises.edits import Mistake
+from utils.exercises.solutions import solution_of
 
 PASSED, FAILED, NOT_ATTEMPTED = "passed", "failed", "not attempted"
 SECONDS = 8.0
@@ -29,19 +32,18 @@ MEBIBYTES = 1024  # exercises are tiny; what grows this far will grow further
 class Exercise:
     """What is asked, and all that is needed to judge an answer.
 
-    `reference` is a function, a class or a value. `cases` draws fresh inputs from a generator. `properties` are
+    `title`, `level`, `minutes` and `reference` come from the solution in the lesson's source. `cases` draws fresh inputs from a generator. `properties` are
     functions `(answer, generator)` that raise `Wrong`; the `answer` they get is called like the reference and
     may be relied on to raise nothing else. `call(answer, *args)` adapts an answer that is a class or needs more
-    than one call; the reference and the models of mistakes are called through it too. `methods` names the
-    stubbed methods of a class; left out, they are read from the lesson's source. `any_float`: results in float64
+    than one call; the reference and the models of mistakes are called through it too. `any_float`: results in float64
     will do, since no layer reads them.
     """
 
     id: str
-    title: str
-    level: str  # "easy", "medium" or "hard"
-    minutes: int
-    reference: Any
+    title: str = ""
+    level: str = ""  # "easy", "medium" or "hard"
+    minutes: int = 0
+    reference: Any = None
     cases: Callable[[torch.Generator], list[Case]] | None = None
     mistakes: list[Mistake] = field(default_factory=list)
     properties: list[Callable] = field(default_factory=list)
@@ -76,8 +78,27 @@ _REGISTER: dict[str, Exercise] = {}
 def register(item: Exercise) -> Exercise:
     """Add an exercise; a module that is loaded again may put its exercises in once more."""
     lesson_number(item.id)
+    if item.reference is None:
+        solution = solution_of(item.id)
+        if solution is None:
+            raise LookupError(
+                f"exercise {item.id} has no solution in notebooks/src yet: write it there and run `make notebooks`"
+            )
+        item.title, item.level, item.minutes = solution.title, solution.level, solution.minutes
+        item.reference, item.methods = solution.reference, tuple(solution.methods)
+    for mistake in item.mistakes:
+        mistake.exercise_id = item.id
     _REGISTER[item.id] = item
     return item
+
+
+def settle() -> None:
+    """Make every model of a mistake now and forget the text of the solutions: code that runs later finds none."""
+    load_all()
+    for item in _REGISTER.values():
+        for mistake in item.mistakes:
+            _ = mistake.wrong
+    solutions.forget()
 
 
 def find(exercise_id: str) -> Exercise:
@@ -102,14 +123,14 @@ def exercises_of(number: str) -> list[Exercise]:
 
 def load_lesson(number: str) -> None:
     """Import the definitions of a lesson; a lesson that has none yet is no error."""
-    name = f"utils.course.lessons.lesson{number}"
+    name = f"utils.exercises.lesson{number}"
     if importlib.util.find_spec(name) is not None:
         importlib.import_module(name)
 
 
 def load_all() -> None:
-    for file in sorted(Path(__file__).with_name("lessons").glob("lesson[0-9][0-9].py")):
-        load_lesson(file.stem.removeprefix("lesson"))
+    for lesson in LESSONS:
+        load_lesson(lesson.number)
 
 
 def lesson_number(exercise_id: str) -> str:
@@ -188,7 +209,7 @@ def _attempted_class(item: Exercise, answer: type) -> tuple[str, str]:
     stubs = stub_methods(answer)
     if not stubs:
         return "attempted", ""
-    asked = item.methods or tuple(solution_methods(item.id)) or tuple(stubs)
+    asked = item.methods or tuple(stubs)
     if all(name in stubs for name in asked):
         return NOT_ATTEMPTED, f"Put your code in the place of `raise NotImplementedError()`. {UNTIL_THEN}"
     listed = " and ".join(f"`{name}`" for name in stubs)
@@ -261,7 +282,7 @@ def result_widget(result: Result):
         hint = ipywidgets.Button(description="Hint", tooltip=f"Next hint for exercise {result.exercise_id}")
         hint.on_click(lambda button: _open_hint(handle, below, button))
         buttons.append(hint)
-    if solution_code(result.exercise_id):
+    if solution_of(result.exercise_id):
         solution = ipywidgets.Button(description="Solution", tooltip=f"Solution of {result.exercise_id}")
         solution.on_click(lambda button: _toggle_solution(handle, below, button))
         buttons.append(solution)
@@ -369,46 +390,10 @@ class Handle:
     def solution(self) -> Note:
         """One right answer, as it stands in the lecture."""
         name = self.item.id
-        code = solution_code(name)
-        if not code:
-            text = f"The source of lesson {self.item.lesson} is not on this machine: see the lecture notebook."
-            return Note(f"Solution of exercise {name}", text)
-        return Note(f"Solution of exercise {name}", "", code=code, trouble=progress.record_solution(name))
+        return Note(
+            f"Solution of exercise {name}", "", code=solution_of(name).code, trouble=progress.record_solution(name)
+        )
 
 
 def _then_solution(exercise_id: str) -> str:
     return f'(no more hints; `exercise("{exercise_id}").solution()` shows one answer)'
-
-
-# Solutions stand in the lesson's source
-
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-
-
-def solution_cell(exercise_id: str) -> list[str]:
-    """The lines of the source cell that calls `exercise("id")`, or nothing."""
-    call = re.compile(rf"""exercise\(\s*["']{re.escape(exercise_id)}["']\s*\)""")
-    for source in sorted(places.SOURCES.glob(f"{lesson_number(exercise_id)}_*.py")):
-        for cell in re.split(r"^# %%.*\n", source.read_text(encoding="utf-8"), flags=re.MULTILINE):
-            if call.search(cell) and BEGIN in cell:
-                return cell.rstrip().split("\n")
-    return []
-
-
-def solution_code(exercise_id: str) -> str:
-    """The solved cell without the markers, its title line and the line that checks it."""
-    lines = solution_cell(exercise_id)
-    kept = [line for line in lines if line.strip() not in (BEGIN, END)]
-    kept = [line for line in kept if "exercise(" not in line and not line.startswith("# Exercise ")]
-    return "\n".join(kept).strip("\n")
-
-
-def solution_methods(exercise_id: str) -> list[str]:
-    """Names of the functions whose bodies the student is to write."""
-    names, last = [], ""
-    for line in solution_cell(exercise_id):
-        defined = re.match(r"\s*def (\w+)", line)
-        last = defined[1] if defined else last
-        if line.strip() == BEGIN and last:
-            names.append(last)
-    return names

@@ -16,7 +16,8 @@ import jupytext
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+from utils.exercises.solutions import BEGIN, END, HEADER
+
 TODO, STUB = "# YOUR CODE HERE", "raise NotImplementedError()"
 CHECKS = "checks"  # assertions on trained results: run and collapsed in the lecture, absent from the student form
 TAGS = {
@@ -32,7 +33,6 @@ TAGS = {
     "raises-exception",
 }
 SLIDE_TYPES = {"slide", "subslide", "fragment", "notes", "skip", "-"}
-HEADER = re.compile(r"# Exercise (?P<id>\d+\.\d+) · (?P<title>[^·]+) · (?P<level>[^·]+) · (?P<minutes>\d+) min")
 CELL_MARK = re.compile(r"# ?%%( |$)")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 LANGUAGE = {"file_extension": ".py", "mimetype": "text/x-python", "name": "python", "pygments_lexer": "ipython3"}
@@ -42,11 +42,10 @@ class SourceError(Exception):
     """Something in a lesson's source that a maintainer must correct; the message starts with file and line."""
 
 
-def read_source(path: Path, registered=None) -> NotebookNode:
+def read_source(path: Path) -> NotebookNode:
     """The checked source as a notebook; each code cell knows its exercise and its regions (`course` metadata).
 
-    `registered(exercise_id)` gives the (title, level, minutes) of a registered exercise, or None; headers must
-    agree with it. Cell ids come from the content, so an unchanged cell keeps its id in every build.
+    Cell ids come from the content, so an unchanged cell keeps its id in every build.
     """
     path = Path(path)
     text = path.read_text(encoding="utf-8")
@@ -68,7 +67,7 @@ def read_source(path: Path, registered=None) -> NotebookNode:
         where = _Where(path, bounds[index], block, cell.source)
         if cell.cell_type == "markdown":
             _refuse_code(block, path, bounds[index] + 1)
-        notebook.cells.append(_checked_cell(cell, where, registered))
+        notebook.cells.append(_checked_cell(cell, where))
         if _is_notes(cell) and (index == 0 or cell.cell_type != "markdown"):
             raise where.error("speaker notes are a Markdown cell after the cell that they speak about")
     _check_exercises(notebook, path)
@@ -92,7 +91,7 @@ class _Where:
         return SourceError(f"{self.path}:{number}: {message}")
 
 
-def _checked_cell(cell: NotebookNode, where: _Where, registered) -> NotebookNode:
+def _checked_cell(cell: NotebookNode, where: _Where) -> NotebookNode:
     metadata = _checked_metadata(cell, where)
     if cell.cell_type == "markdown":
         _refuse_markers(cell.source, where)
@@ -111,7 +110,7 @@ def _checked_cell(cell: NotebookNode, where: _Where, registered) -> NotebookNode
             regions[0][0],
         )
     if exercise_id is not None:
-        _check_exercise_cell(cell.source, exercise_id, regions, metadata, where, registered)
+        _check_exercise_cell(cell.source, exercise_id, regions, metadata, where)
         metadata["course"] = {"exercise": exercise_id}
     return new_code_cell(cell.source, metadata=metadata)
 
@@ -170,7 +169,7 @@ def _used_exercise(tree: ast.Module, where: _Where) -> str | None:
     return found[0][0] if found else None
 
 
-def _check_exercise_cell(source, exercise_id, regions, metadata, where, registered) -> None:
+def _check_exercise_cell(source, exercise_id, regions, metadata, where) -> None:
     if not regions:
         raise where.error(f"exercise {exercise_id} has no solution between {BEGIN} and {END}: nothing to cut")
     skipping = {"nbval-skip", "skip-execution", "lecture-only", "student-only", CHECKS} & set(metadata.get("tags", []))
@@ -184,14 +183,6 @@ def _check_exercise_cell(source, exercise_id, regions, metadata, where, register
         )
     if header["id"] != exercise_id:
         raise where.error(f'the header says exercise {header["id"]} but the call says exercise("{exercise_id}")', 1)
-    wanted = registered(exercise_id) if registered else None
-    if wanted is not None:
-        title, level, minutes = wanted
-        line = f"# Exercise {exercise_id} · {title} · {level} · {minutes} min"
-        if first != line:
-            raise where.error(
-                f"the header must agree with the registered exercise: expected `{line}`, got `{first}`", 1
-            )
 
 
 def _check_exercises(notebook: NotebookNode, path: Path) -> None:

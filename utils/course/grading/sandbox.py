@@ -81,9 +81,15 @@ def course_modules() -> dict[str, tuple[bool, str, object]]:
     return modules
 
 
+def solution_texts(modules: dict) -> dict[str, str]:
+    """Mistakes are edits of the solutions: the fork server makes them all, then forgets the text."""
+    names = [name for name in modules if name.startswith("utils.exercises.solutions.")]
+    return {name: Path(modules[name][1]).read_text(encoding="utf-8") for name in names}
+
+
 def wanted_modules(modules: dict) -> list[str]:
     """What the fork server loads before its first child."""
-    lessons = [name for name in modules if name.startswith("utils.course.lessons")]
+    lessons = [name for name in modules if name.startswith("utils.exercises")]
     library = [name for name in modules if name.startswith(tuple(f"{room}." for room in LOADED))]
     library = [name for name in library if not name.endswith("__main__")]
     return [*lessons, *library, "utils.course.grading.child"]
@@ -232,7 +238,7 @@ class Sandbox:
     def _start(self) -> None:
         modules = course_modules()
         boot = marshal.dumps(modules["utils.course.grading.fork_server"][2])
-        course = marshal.dumps((modules, wanted_modules(modules)))
+        course = marshal.dumps((modules, solution_texts(modules), wanted_modules(modules)))
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the sandbox is)
         info_read, info_write = os.pipe()

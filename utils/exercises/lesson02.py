@@ -3,12 +3,12 @@
 import torch
 from torch.func import functional_call
 
-from utils.course.checks import Case, Mistake
+from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import normal
 from utils.course.quiz import Quiz, register_quiz
-from utils.models.memory import position_weights
-from utils.models.one_memory import OneMemoryNetwork, ages_of, encode_sentences, facts_found, linear_hop, memory_hop
+from utils.exercises.common import normal
+from utils.exercises.edits import mistake
+from utils.models.one_memory import OneMemoryNetwork, ages_of, encode_sentences, linear_hop, memory_hop
 
 
 def some_sentences(generator, *shape, words):
@@ -37,43 +37,39 @@ def position_weights_with(formula):
 register(
     Exercise(
         id="2.1",
-        title="position weights",
-        level="easy",
-        minutes=6,
-        reference=position_weights,
         cases=lambda generator: [Case(sizes) for sizes in ((4, 6), (5, 2), (3, 3), (1, 4), (7, 20))],
         mistakes=[
-            Mistake(
+            mistake(
                 position_weights_with(
                     lambda i, j, d, J: 1 + 4 * (i - 1 - (d + 1) / 2) * (j - 1 - (J + 1) / 2) / (d * J)
                 ),
                 "The counting starts at 0; in the formula words and components are counted from 1.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: 4 * (i - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J)),
                 "The 1 in front is missing: without it the middle word of a sentence would not count at all.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: 1 + (i - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J)),
                 "The factor 4 is missing.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: 1 + 4 * (i - (J + 1) / 2) * (j - (d + 1) / 2) / (d * J)),
                 "The two middles are swapped: (d + 1)/2 belongs to the component i, (J + 1)/2 to the word j.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: (1 + 4 * (i - (d + 1) / 2) * (j - (J + 1) / 2) / (d * J)).T),
                 "The table is turned: one row for each word, one column for each component.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: 1 + 4 * (i - d / 2) * (j - J / 2) / (d * J)),
                 "The middle of 1, 2, ..., d is (d + 1)/2, not d/2.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: (1 - j / J) - (i / d) * (1 - 2 * j / J)),
                 "That is the formula as the paper prints it; take the one above, which its code uses.",
             ),
-            Mistake(
+            mistake(
                 position_weights_with(lambda i, j, d, J: 1 + 4 * (i - (d + 1) / 2) * (j - (J + 1) / 2)),
                 "The product is not divided by d J: long sentences would get enormous weights.",
             ),
@@ -116,45 +112,41 @@ def sentence_cases(generator):
 register(
     Exercise(
         id="2.2",
-        title="sentence vectors",
-        level="medium",
-        minutes=10,
-        reference=encode_sentences,
         cases=sentence_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 count_padding_as_a_word,
                 "Empty places count as word 0: -1 means 'no word here' and must add nothing.",
             ),
-            Mistake(
+            mistake(
                 take_the_last_word_for_padding,
                 "Empty places count as the last word of the table: an index of -1 counts from the end in Python.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, table, weights=None: encode_sentences(
                     sentences.masked_fill(sentences == 0, -1), table, weights
                 ),
                 "Word 0 was left out: it is a word like any other; only -1 is none.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, table, weights=None: encode_sentences(sentences, table),
                 "The weights have no effect: multiply each word's vector by the weights of its place.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, table, weights=None: (
                     encode_sentences(sentences, table, weights) / (sentences >= 0).sum(-1, keepdim=True).clamp_min(1)
                 ),
                 "That is the mean of the words; the vector of a sentence is their sum.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, table, weights=None: (
                     (table[sentences.clamp_min(0)] if weights is None else table[sentences.clamp_min(0)] * weights)
                     * (sentences >= 0).unsqueeze(-1)
                 ),
                 "One vector for each word came back: add them up over the words of each sentence.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, table, weights=None: (
                     encode_sentences(sentences, table)
                     if weights is None
@@ -211,58 +203,54 @@ def hop_cases(generator):
 register(
     Exercise(
         id="2.3",
-        title="one look at the memory",
-        level="easy",
-        minutes=8,
-        reference=memory_hop,
         cases=hop_cases,
         gradient=True,
         output_names=("found", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 hop_with(lambda scores, mask: scores.softmax(-1)),
                 "The mask has no effect: empty places of the memory still get weight.",
             ),
-            Mistake(
+            mistake(
                 hop_with(lambda scores, mask: scores.masked_fill(~mask, 0.0)),
                 "The softmax is missing: the weights are the scores themselves.",
             ),
-            Mistake(
+            mistake(
                 hop_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1)),
                 "Empty places got the score 0, and exp(0) = 1 still weighs: pass the mask to `attention`.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: memory_hop(state, key, value, None if mask is None else ~mask),
                 "The mask is upside down: True means 'may look'.",
             ),
-            Mistake(
+            mistake(
                 hop_with(lambda scores, mask: scores.softmax(-1) * mask),
                 "Masked after the softmax: the weights no longer sum to 1. Pass the mask to `attention`.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: memory_hop(state, key, key, mask),
                 "The keys were mixed: they say where to look, the values are what is found.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: memory_hop(state, value, value, mask),
                 "The state was compared with the values; it is compared with the keys.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: memory_hop(state * state.size(-1) ** -0.5, key, value, mask),
                 "The scores were divided by a square root: until lesson 04 the scale is 1.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: (
                     state + memory_hop(state, key, value, mask)[0],
                     memory_hop(state, key, value, mask)[1],
                 ),
                 "The new state came back; return what was found, the network adds it to the state itself.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: memory_hop(state, key, value, mask)[::-1],
                 "The two results are swapped: what was found comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask=None: tuple(
                     result.unsqueeze(-2) for result in memory_hop(state, key, value, mask)
                 ),
@@ -282,10 +270,6 @@ register(
 register(
     Exercise(
         id="2.4",
-        title="how old is each statement",
-        level="medium",
-        minutes=8,
-        reference=ages_of,
         cases=lambda generator: [
             Case((torch.tensor([True, True, True, False]),), note="three statements, one empty place"),
             Case((some_mask(generator, 3, 5),), note="a batch"),
@@ -294,27 +278,27 @@ register(
             Case((some_mask(generator, 1, 4),), note="a batch of one"),
         ],
         mistakes=[
-            Mistake(
+            mistake(
                 lambda mask: (mask.cumsum(-1) - 1).masked_fill(~mask, 0),
                 "Counted from the oldest: 0 belongs to the newest statement, so that 'the last one' always has the same age.",
             ),
-            Mistake(
+            mistake(
                 lambda mask: (mask.sum(-1, keepdim=True) - mask.cumsum(-1) + 1).masked_fill(~mask, 0),
                 "The newest statement got the age 1; it is 0.",
             ),
-            Mistake(
+            mistake(
                 lambda mask: torch.arange(mask.size(-1) - 1, -1, -1).expand(mask.shape).masked_fill(~mask, 0),
                 "Counted from the end of the memory: empty places behind the newest statement must not count.",
             ),
-            Mistake(
+            mistake(
                 lambda mask: torch.arange(mask.size(-1) - 1, -1, -1).expand(mask.shape),
                 "Counted from the end of the memory, and empty places got an age too: they get 0.",
             ),
-            Mistake(
+            mistake(
                 lambda mask: (mask.sum(-1, keepdim=True) - mask.cumsum(-1)).masked_fill(~mask, -1),
                 "Empty places got -1: they get 0. As an index -1 would read the last age vector.",
             ),
-            Mistake(
+            mistake(
                 lambda mask: mask.sum(-1, keepdim=True) - 1 - torch.arange(mask.size(-1)),
                 "Empty places got negative ages: they get 0.",
             ),
@@ -424,41 +408,37 @@ def network_with(**parts):
 register(
     Exercise(
         id="2.5",
-        title="the memory network",
-        level="hard",
-        minutes=20,
-        reference=OneMemoryNetwork,
         cases=network_cases,
         call=run_network,
         methods=("forward",),
         output_names=("logits", "weights"),
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 network_with(next_state=lambda self, state, found: found),
                 "The state was replaced by what was found; add the two, or the network forgets the question.",
             ),
-            Mistake(
+            mistake(
                 network_with(next_state=lambda self, state, found: state),
                 "What was found never reaches the state, so every hop asks the same thing.",
             ),
-            Mistake(
+            mistake(
                 network_with(pair=lambda self, memories, hop: (memories[0], memories[1])),
                 "Every hop reads with the same two tables: hop k has its keys in table k and its values in table k + 1.",
             ),
-            Mistake(
+            mistake(
                 network_with(pair=lambda self, memories, hop: (memories[hop], memories[hop])),
                 "Keys and values come from the same table: the values of hop k are in table k + 1.",
             ),
-            Mistake(
+            mistake(
                 network_with(pair=lambda self, memories, hop: (memories[hop + 1], memories[hop])),
                 "Keys and values are swapped: keys in table k, values in table k + 1.",
             ),
-            Mistake(
+            mistake(
                 network_with(age=lambda self, mask: torch.arange(mask.size(-1)).expand(mask.shape)),
                 "The ages are counted from the oldest statement: use `ages_of(mask)`, 0 is the newest.",
             ),
-            Mistake(
+            mistake(
                 network_with(
                     memories=lambda self, story, mask: [
                         encode_sentences(story, table, self.weights) for table in self.tables
@@ -466,7 +446,7 @@ register(
                 ),
                 "The ages of the statements are missing: add `self.ages[k][ages_of(mask)]` to the vectors of table k.",
             ),
-            Mistake(
+            mistake(
                 network_with(
                     memories=lambda self, story, mask: [
                         encode_sentences(story, table) + ages[ages_of(mask)]
@@ -476,43 +456,43 @@ register(
                 ),
                 "The position weights are missing: pass `self.weights` to `encode_sentences`.",
             ),
-            Mistake(
+            mistake(
                 network_with(
                     first_state=lambda self, question: encode_sentences(question, self.tables[-1], self.weights)
                 ),
                 "The question was read with the last table; it is read with the first, like the first keys.",
             ),
-            Mistake(
+            mistake(
                 network_with(read=lambda self, state: state @ self.tables[0].T),
                 "The answer was read with the first table; it is read with the last one.",
             ),
-            Mistake(
+            mistake(
                 network_with(read=lambda self, state: (state @ self.tables[-1].T).softmax(-1)),
                 "Those are probabilities; return the logits, the loss has its own softmax.",
             ),
-            Mistake(
+            mistake(
                 network_with(read=lambda self, state: (state @ self.tables[-1].T).log_softmax(-1)),
                 "Those are logarithms of probabilities; return the logits, the loss has its own softmax.",
             ),
-            Mistake(
+            mistake(
                 network_with(seen=lambda self, mask: None),
                 "The mask was not passed to `memory_hop`: empty places are looked at too.",
             ),
-            Mistake(AgesOnKeysOnly, "The ages were added to the keys only; keys and values both have them."),
-            Mistake(
+            mistake(AgesOnKeysOnly, "The ages were added to the keys only; keys and values both have them."),
+            mistake(
                 type("AgesOnValuesOnly", (AgesOnKeysOnly,), {"place": 1}),
                 "The ages were added to the values only; keys and values both have them.",
             ),
-            Mistake(ReadsTheLastFind, "The answer was read from what the last hop found; it is read from the state."),
-            Mistake(
+            mistake(ReadsTheLastFind, "The answer was read from what the last hop found; it is read from the state."),
+            mistake(
                 network_with(first_state=lambda self, question: encode_sentences(question, self.tables[0])),
                 "The question was read without the position weights; it needs them like the story.",
             ),
-            Mistake(
+            mistake(
                 network_with(looked=lambda self, looks: looks[-1]),
                 "Only the weights of the last hop came back: stack those of all hops, (b, hops, n).",
             ),
-            Mistake(
+            mistake(
                 network_with(looked=lambda self, looks: torch.stack(looks, 0)),
                 "The weights have the hops first: the batch comes first, (b, hops, n).",
             ),
@@ -532,10 +512,6 @@ register(
 register(
     Exercise(
         id="2.6",
-        title="a look without softmax",
-        level="easy",
-        minutes=5,
-        reference=linear_hop,
         cases=lambda generator: [
             Case(
                 (
@@ -550,55 +526,55 @@ register(
         gradient=True,
         output_names=("found", "weights"),
         mistakes=[
-            Mistake(memory_hop, "The softmax is still there: in a linear look the weights are the scores themselves."),
-            Mistake(
+            mistake(memory_hop, "The softmax is still there: in a linear look the weights are the scores themselves."),
+            mistake(
                 lambda state, key, value, mask: linear_hop(state, key, value, torch.ones_like(mask)),
                 "The mask has no effect: an empty place must get the weight 0.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: linear_hop(state, key, value, ~mask),
                 "The mask is upside down: True means 'may look'.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: (
                     state + linear_hop(state, key, value, mask)[0],
                     linear_hop(state, key, value, mask)[1],
                 ),
                 "The new state came back; return what was found, the network adds it to the state itself.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: linear_hop(state, key, value, mask)[::-1],
                 "The two results are swapped: what was found comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: tuple(
                     result.unsqueeze(-2) for result in linear_hop(state, key, value, mask)
                 ),
                 "There is an axis of length 1 too many: squeeze it away again.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: linear_hop(state * state.size(-1) ** -0.5, key, value, mask),
                 "The scores were divided by a square root: nothing is scaled here.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: tuple(
                     result / (linear_hop(state, key, value, mask)[1].sum(-1, keepdim=True))
                     for result in linear_hop(state, key, value, mask)
                 ),
                 "The scores were divided by their sum: a linear look has no normalisation at all.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: linear_hop(state, key, key, mask),
                 "The keys were mixed: they say where to look, the values are what is found.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: (
                     linear_hop(state, key, value, mask)[0],
                     (key @ state.unsqueeze(-1)).squeeze(-1),
                 ),
                 "The weights that came back are not the ones that were used: empty places must be 0 in them too.",
             ),
-            Mistake(
+            mistake(
                 lambda state, key, value, mask: (
                     (
                         (key @ state.unsqueeze(-1)).squeeze(-1).masked_fill(~mask, float("-inf")).unsqueeze(-2) @ value
@@ -653,37 +629,33 @@ def fact_cases(generator):
 register(
     Exercise(
         id="2.7",
-        title="do the hops find the facts",
-        level="medium",
-        minutes=8,
-        reference=facts_found,
         cases=fact_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops.any(1) & fact).any(-1)),
                 "One found fact was enough; every fact must be the top sentence of some hop.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops & fact.unsqueeze(1)).sum((1, 2)) >= fact.sum(-1)),
                 "A fact that two hops had on top was counted twice.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: ((weights > 0.3).any(1) | ~fact).all(-1)),
                 "Weights above a limit were counted; the top sentence of a hop is the one with its largest weight.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops.any(1) == fact).all(-1)),
                 "A hop that looked elsewhere was punished: more hops than facts is fine, if every fact is on top of some hop.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops.all(1) | ~fact).all(-1)),
                 "Each fact had to be on top of every hop; one hop is enough.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops[:, -1] | ~fact).all(-1)),
                 "Only the last hop was looked at.",
             ),
-            Mistake(
+            mistake(
                 found_with(
                     lambda tops, fact, weights: (
                         torch.nn.functional.one_hot(weights.sum(1).argmax(-1), fact.size(-1)).bool() | ~fact
@@ -691,7 +663,7 @@ register(
                 ),
                 "The weights of all hops were added first: look at the top sentence of each hop by itself.",
             ),
-            Mistake(
+            mistake(
                 found_with(lambda tops, fact, weights: (tops.any(1) & fact).sum(-1) / fact.sum(-1)),
                 "That is the share of the facts that were found; the answer is True only if all of them were.",
             ),

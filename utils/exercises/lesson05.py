@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import HIDES, WRONG_MASKS, normal, nowhere_somewhere, some_looks
 from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import HIDES, WRONG_MASKS, normal, nowhere_somewhere, some_looks
+from utils.exercises.edits import mistake
 from utils.models import attend, attention
 from utils.models import encoder as reference_encoder
 from utils.models import multi_head as reference_heads
@@ -96,115 +97,111 @@ LOOKS = [
 register(
     Exercise(
         id="5.1",
-        title="a list of heads",
-        level="medium",
-        minutes=12,
-        reference=list_of_heads,
         cases=list_cases,
         gradient=True,
         tolerance=1e-3,
         output_names=("output", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 list_with(mix=lambda found, W_O: found),
                 "The output matrix was forgotten: what the heads found stands side by side, and `@ W_O` mixes it.",
             ),
-            Mistake(
+            mistake(
                 list_with(scale=lambda x, maps: x.size(-1) ** -0.5),
                 "The scores were divided by the root of d, the width of the tokens: a score of a head adds up d_k products, so "
                 "it is the root of the head's width. `attention` takes it by itself.",
             ),
-            Mistake(
+            mistake(
                 list_with(scale=lambda x, maps: (len(maps) * maps.size(-1)) ** -0.5),
                 "The scores were divided by the root of the width of all heads together: each head has its own scores, of d_k "
                 "products each. `attention` takes the root of d_k by itself.",
             ),
-            Mistake(
+            mistake(
                 list_with(scale=lambda x, maps: 1.0),
                 "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
             ),
-            Mistake(
+            mistake(
                 list_with(scale=lambda x, maps: 1 / maps.size(-1)),
                 "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
             ),
-            Mistake(
+            mistake(
                 list_with(join=sum),
                 "The heads were added up, and what they found apart is one mixture again: `torch.cat(..., -1)` keeps it side by "
                 "side, as wide as `W_O` is high.",
             ),
-            Mistake(
+            mistake(
                 list_with(join=sum, mix=lambda found, W_O: found),
                 "The heads were added up and `W_O` was left out: `torch.cat(..., -1)` keeps them side by side, and `@ W_O` follows.",
             ),
-            Mistake(
+            mistake(
                 list_with(join=lambda outputs: torch.cat(outputs, -2)),
                 "The heads were put one below the other, as if they were more tokens or sentences: side by side, `torch.cat(..., -1)`. "
                 "(Without the -1 it takes the first axis.)",
             ),
-            Mistake(
+            mistake(
                 list_with(join=lambda outputs: torch.stack(outputs, -1).flatten(-2)),
                 "The components of the heads are shuffled together: all of head 1 comes first, then head 2; "
                 "`torch.cat(..., -1)`.",
             ),
-            Mistake(
+            mistake(
                 list_with(join=lambda outputs: torch.stack(outputs, 1)),
                 "The heads were stacked on an axis of their own, and `W_O` wants them side by side: `torch.cat(..., -1)`.",
             ),
-            Mistake(
+            mistake(
                 list_with(mix=lambda found, W_O: found @ W_O.T),
                 "`W_O` is turned: tokens are rows, so it is `found @ W_O`.",
             ),
-            Mistake(
+            mistake(
                 list_with(mix=lambda found, W_O: torch.relu(found @ W_O)),
                 "There is a ReLU behind the output matrix: mixing is linear, the output may be negative.",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: torch.stack(weights)),
                 "The weights have the heads in front of the batch: `torch.stack(..., 1)` gives (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: torch.stack(weights, 1).mean(1)),
                 "The weights were averaged over the heads: then one cannot see any more who looked where. Stack them, "
                 "(b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: torch.stack(weights, -1)),
                 "The weights have the heads at the end: `torch.stack(..., 1)` gives (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: torch.cat(weights, -1)),
                 "The weights of the heads stand in one row, which adds up to more than 1: stack them, (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: weights[-1]),
                 "Only the last head's weights came back: stack those of all heads, (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(stack=lambda weights: weights),
                 "The weights came back as a list: `torch.stack(..., 1)` makes one tensor (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 list_with(chosen=lambda maps: maps[:1].expand_as(maps)),
                 "All heads used the maps of the first: each has three of its own, let the loop run over `maps`.",
             ),
-            Mistake(
+            mistake(
                 list_with(project=lambda x, head: (x @ head[1], x @ head[0], x @ head[2])),
                 "Queries and keys are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
             ),
-            Mistake(
+            mistake(
                 list_with(project=lambda x, head: (x @ head[0], x @ head[2], x @ head[1])),
                 "Keys and values are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
             ),
-            Mistake(
+            mistake(
                 list_with(results=lambda output, weights, x: (weights, output)),
                 "The two results are swapped: the output comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 list_with(results=lambda output, weights, x: (x + output, weights)),
                 "x was added to the output: that sum belongs to the block around this layer.",
             ),
-            *(Mistake(list_with(look=look), message) for look, message in LOOKS),
-            Mistake(
+            *(mistake(list_with(look=look), message) for look, message in LOOKS),
+            mistake(
                 chained,
                 "The second head read what the first had found: `x` was overwritten in the loop. All heads read the same x.",
             ),
@@ -248,65 +245,61 @@ def split_to(change):
 register(
     Exercise(
         id="5.2",
-        title="split into heads",
-        level="easy",
-        minutes=6,
-        reference=split_heads,
         cases=split_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, heads, n, d_k)),
                 "The shape is right, the contents are not: `view(b, heads, n, d_k)` cuts the sentence in pieces instead of each "
                 "token's vector, so a head gets some tokens whole and others not at all. First (b, n, heads, d_k), then "
                 "`transpose(1, 2)`.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k)),
                 "The vectors are cut rightly, but the heads stand behind the tokens: `transpose(1, 2)` puts them in front, or "
                 "attention would compare the heads of one token instead of the tokens of one head.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).permute(0, 3, 1, 2)),
                 "The components were dealt out one by one, like cards: a head gets neighbours, the first head the first d / heads "
                 "components. `view(b, n, heads, d_k)` keeps them together.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).transpose(1, 2)),
                 "`heads` was taken for the width of a head: there are `heads` heads, each d / heads wide.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.transpose(1, 2).reshape(b, heads, n, d_k)),
                 "The transpose came before the cut, so tokens and components are mixed up: first `view(b, n, heads, d_k)`, then "
                 "`transpose(1, 2)`.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(0, 2, 3, 1)),
                 "Within a head, width and tokens are swapped: the tokens are the rows, (b, heads, n, d_k).",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(2, 0, 1, 3)),
                 "The heads came first: the batch stays in front, (b, heads, n, d_k).",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flatten(0, 1)),
                 "Batch and heads are one axis now: keep them apart, (b, heads, n, d_k). `attention` takes any number of axes in "
                 "front.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.chunk(heads, -1)),
                 "The pieces are right, but they come one by one: `torch.stack(pieces, 1)` makes one tensor of them.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: torch.stack(x.chunk(heads, -1), -1)),
                 "The heads stand at the end: they come second, (b, heads, n, d_k).",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.unsqueeze(1).repeat(1, heads, 1, 1)),
                 "Every head got the whole vector: it gets d / heads components, so that all heads together are as wide as one "
                 "was.",
             ),
-            Mistake(
+            mistake(
                 split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flip(1)),
                 "The heads are in the wrong order: head 1 gets the first components.",
             ),
@@ -351,62 +344,58 @@ def the_way_back(answer, generator):
 register(
     Exercise(
         id="5.3",
-        title="merge the heads",
-        level="easy",
-        minutes=5,
-        reference=merge_heads,
         cases=merge_cases,
         gradient=True,
         properties=[the_way_back],
         mistakes=[
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.reshape(b, n, heads * d_k)),
                 "The shape is right, the contents are not: without `transpose(1, 2)` first, a row holds several tokens of one "
                 "head instead of all heads of one token.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.flatten(1, 2)),
                 "The heads stand one below the other, (b, heads * n, d_k): put them side by side, (b, n, heads * d_k).",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2)),
                 "Tokens and heads are in the right order, (b, n, heads, d_k), but still two axes: `flatten(2)` makes one of the "
                 "last two.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).view(b, n, heads * d_k)),
                 "`view` cannot do it: after a transpose the numbers no longer lie in this order in memory. `reshape` and "
                 "`flatten` copy them when they must; so does `.contiguous()` before `view`.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.permute(0, 2, 3, 1).flatten(2)),
                 "The components of the heads are shuffled together like cards: all of head 1 comes first, then all of head 2.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.sum(1)),
                 "The heads were added up: then nobody can tell what came from which. Put them side by side.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.mean(1)),
                 "The heads were averaged: then nobody can tell what came from which. Put them side by side.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.transpose(2, 3).reshape(b, n, heads * d_k)),
                 "The wrong axes were swapped: tokens and heads change places, `transpose(1, 2)`.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flip(2).flatten(2)),
                 "The heads are in the wrong order: head 1 comes first.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flatten(1)),
                 "All tokens ended in one axis: only heads and components become one, `flatten(2)`.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(1))),
                 "The heads were put below each other along the batch: along the last axis, `torch.cat(..., -1)`.",
             ),
-            Mistake(
+            mistake(
                 merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(0), -1)),
                 "The loop ran over the sentences: the heads are axis 1, `x.unbind(1)`.",
             ),
@@ -590,10 +579,6 @@ NOT_SPLIT = "There is only one head, as wide as the model: `split_heads` cuts qu
 register(
     Exercise(
         id="5.4",
-        title="multi-head attention",
-        level="hard",
-        minutes=15,
-        reference=MultiHeadAttention,
         cases=multi_head_cases,
         call=run_multi_head,
         methods=("forward",),
@@ -601,108 +586,108 @@ register(
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
-            Mistake(
+            mistake(
                 heads_with(mixed=lambda self, found: found),
                 "The output matrix was forgotten: `self.mix` comes last, or the heads' findings never meet.",
             ),
-            Mistake(
+            mistake(
                 heads_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
                 "The scores were divided by the root of `dim`: each head's scores add up dim / heads products, so it is the root "
                 "of the head's width. `attention` takes it by itself, from queries that are split.",
             ),
-            Mistake(
+            mistake(
                 heads_with(scale=lambda self, x, query: 1.0),
                 "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
             ),
-            Mistake(
+            mistake(
                 heads_with(scale=lambda self, x, query: 1 / query.size(-1)),
                 "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
             ),
-            Mistake(
+            mistake(
                 heads_with(scale=lambda self, x, query: self.heads**-0.5),
                 "The scores were divided by the root of the number of heads: it is the width of a head that counts.",
             ),
-            Mistake(
+            mistake(
                 heads_with(widened=lambda self, mask: mask),
                 "A mask (b, n, n) met scores (b, heads, n, n) without an axis for the heads, so its sentences were taken for heads: "
                 "`mask.unsqueeze(1)` makes it (b, 1, n, n), the same for every head.",
             ),
-            Mistake(
+            mistake(
                 heads_with(widened=lambda self, mask: mask.unsqueeze(1)),
                 "Masks (b, n, n) get their axis for the heads, but so did a mask (n, n), which became (n, 1, n) and lost its rows: "
                 "it fits as it is. Ask for `mask.dim() == 3`.",
             ),
-            Mistake(
+            mistake(
                 heads_with(cut=cut_by_reshape),
                 "Queries, keys and values were split by a reshape without `transpose(1, 2)`, so a head holds pieces of several "
                 "tokens: use `split_heads`.",
             ),
-            Mistake(
+            mistake(
                 heads_with(cut=cut_by_reshape, join=joined_by_reshape),
                 "Split and merge are both a bare reshape: the shapes fit, but heads and tokens are mixed up. Use `split_heads` and "
                 "`merge_heads`.",
             ),
-            Mistake(
+            mistake(
                 heads_with(join=joined_by_reshape),
                 "The heads were merged by a reshape without `transpose(1, 2)`, so a row holds several tokens of one head: use "
                 "`merge_heads`.",
             ),
-            Mistake(
+            mistake(
                 heads_with(forward=attention_between_heads),
                 "The heads of one token looked at each other, and no token saw another: the heads must stand in front of the "
                 "tokens, (b, heads, n, d_k), as `split_heads` puts them.",
             ),
-            Mistake(
+            mistake(
                 heads_with(projected=heads_before_parts),
                 "The heads were cut before queries, keys and values were taken apart: `self.project(x)` holds three blocks of "
                 "`dim`, first `.chunk(3, -1)`, then `split_heads` on each.",
             ),
-            Mistake(
+            mistake(
                 heads_with(join=lambda self, found: found),
                 "The heads were not merged: what `attention` found is (b, heads, n, d_k), and `self.mix` wants (b, n, dim). "
                 "`merge_heads` comes in between.",
             ),
-            Mistake(
+            mistake(
                 heads_with(projected=lambda self, x: [split_heads(self.project(x), self.heads)] * 3),
                 "Queries, keys and values are all three of `self.project(x)` at once, 3 dim wide: take it apart first, "
                 "`.chunk(3, -1)`.",
             ),
-            Mistake(heads_with(forward=one_wide_head), NOT_SPLIT),
-            Mistake(heads_with(forward=one_wide_head_with_an_axis), NOT_SPLIT),
-            Mistake(
+            mistake(heads_with(forward=one_wide_head), NOT_SPLIT),
+            mistake(heads_with(forward=one_wide_head_with_an_axis), NOT_SPLIT),
+            mistake(
                 heads_with(projected=in_turn(1, 0, 2)),
                 "Queries and keys are swapped: `self.project(x)` holds queries, keys, values, in this order.",
             ),
-            Mistake(
+            mistake(
                 heads_with(projected=in_turn(0, 2, 1)),
                 "Keys and values are swapped: `self.project(x)` holds queries, keys, values, in this order.",
             ),
-            Mistake(
+            mistake(
                 heads_with(join=lambda self, found: found.sum(1).repeat(1, 1, self.heads)),
                 "The heads were added up: then what they found apart is one mixture again. `merge_heads` puts them side by side.",
             ),
-            Mistake(
+            mistake(
                 heads_with(mixed=lambda self, found: torch.relu(self.mix(found))),
                 "There is a ReLU behind the mixing: this layer's last step is linear, the output may be negative.",
             ),
-            Mistake(
+            mistake(
                 heads_with(results=lambda self, output, weights, x: (output, weights.mean(1))),
                 "The weights were averaged over the heads, as torch's own layer does unless told otherwise: return all of them, "
                 "(b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 heads_with(results=lambda self, output, weights, x: output),
                 "Only the output came back: return output and weights, both.",
             ),
-            Mistake(
+            mistake(
                 heads_with(results=lambda self, output, weights, x: (weights, output)),
                 "The two results are swapped: the output comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 heads_with(results=lambda self, output, weights, x: (x + output, weights)),
                 "x was added to the output: that sum belongs to the block around this layer.",
             ),
-            *(Mistake(heads_with(see=method(look)), message) for look, message in LOOKS),
+            *(mistake(heads_with(see=method(look)), message) for look, message in LOOKS),
         ],
         hints=[
             "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim); `split_heads` each of them.",
@@ -802,72 +787,68 @@ def never_negative(answer, generator):
 register(
     Exercise(
         id="5.5",
-        title="how far apart two heads look",
-        level="medium",
-        minutes=10,
-        reference=jensen_shannon,
         cases=divergence_cases,
         properties=[never_negative, both_ways_round],
         mistakes=[
-            Mistake(kl, NO_MIDDLE),
-            Mistake(lambda p, q: naive_kl(p, q), NO_MIDDLE),
-            Mistake(
+            mistake(kl, NO_MIDDLE),
+            mistake(lambda p, q: naive_kl(p, q), NO_MIDDLE),
+            mistake(
                 lambda p, q: (kl(p, q) + kl(q, p)) / 2,
                 "Both directions were averaged, but p and q still meet directly, which is infinite where only one of them is 0: "
                 "compare each with their middle, (p + q) / 2.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q, lambda first, second: first),
                 "Only p was compared with the middle: take the mean of both, or p and q would not count alike.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q, lambda first, second: first + second),
                 "The half is missing: it is the mean of the two parts, at most log 2.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q) / math.log(2),
                 "That is in bits, at most 1: take the natural logarithm, and nothing in common is log 2, about 0.69.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q).clamp(min=0).sqrt(),
                 "That is the root, the Jensen-Shannon distance: leave the root away.",
             ),
-            Mistake(naive, ZERO_TIMES_LOG),
-            Mistake(by_kl_div, ZERO_TIMES_LOG),
-            Mistake(
+            mistake(naive, ZERO_TIMES_LOG),
+            mistake(by_kl_div, ZERO_TIMES_LOG),
+            mistake(
                 lambda p, q: naive_entropy((p + q) / 2) - (naive_entropy(p) + naive_entropy(q)) / 2,
                 ZERO_TIMES_LOG,
             ),
-            Mistake(
+            mistake(
                 lambda p, q: (kl((p + q) / 2, p) + kl((p + q) / 2, q)) / 2,
                 "The two sides are swapped: the weights in the sum are p and q, not those of the middle. (`F.kl_div` takes its "
                 "arguments in the other order.)",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q) / p.size(-1),
                 "That is the mean over the last axis: a divergence is the sum over all keys.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: (kl(p, p + q) + kl(q, p + q)) / 2,
                 "The middle is (p + q) / 2: without the half it adds up to 2 and is no distribution.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: -to_the_middle(p, q),
                 "The sign is wrong: a divergence is never below 0.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q).sum(),
                 "There is one number for everything: sum over the last axis only, and keep those in front.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: to_the_middle(p, q).mean(),
                 "There is one mean for everything: sum over the last axis only, and keep those in front.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: (p - q).abs().sum(-1) / 2,
                 "That is half the sum of the differences, another distance: take the logarithms, against the middle.",
             ),
-            Mistake(
+            mistake(
                 lambda p, q: 1 - torch.cosine_similarity(p, q, -1),
                 "That is 1 minus the cosine, another distance: take the logarithms, against the middle.",
             ),
@@ -941,76 +922,72 @@ ROWS_OR_NOT = (
 register(
     Exercise(
         id="5.6",
-        title="remove a head",
-        level="easy",
-        minutes=7,
-        reference=mix_heads,
         cases=gate_cases,
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: found),
                 "The gates have no effect: multiply what each head found by its gate, before the heads are merged.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: found * (1 - gates).view(-1, 1, 1)),
                 "The gates are turned round: 1 lets the head through, 0 removes it.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: found * gates),
                 "`found * gates` lines the gates up with the last axis, the components: heads are axis 1, so the gates need "
                 "shape (heads, 1, 1).",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: found * gates.unsqueeze(-1)),
                 "The gates are lined up with the tokens: heads are axis 1, so the gates need shape (heads, 1, 1), with two axes of "
                 "length 1 behind.",
             ),
-            Mistake(
+            mistake(
                 lambda found, W_O, gates: (found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O,
                 "The heads stand one below the other when they reach `W_O`: merge them first, `merge_heads`.",
             ),
-            Mistake(
+            mistake(
                 lambda found, W_O, gates: gated(found, gates).reshape(len(found), found.size(2), -1) @ W_O,
                 "A `reshape` without `transpose(1, 2)` mixes tokens and heads: `merge_heads` joins the heads of each token.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: found, lambda output, gates: output * gates),
                 "The gates came after the mixing, where no component belongs to a head any more: multiply before `merge_heads`.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: gated(found, gates * len(gates) / gates.sum())),
                 "The heads that stay were made larger to make up for those removed, as dropout would: here a removed head is just "
                 "missing.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: gated(found, gates / gates.sum())),
                 "The gates were divided by their sum: they are no weights, a gate of 1 leaves its head as it is.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: gated(found, gates.softmax(0))),
                 "A softmax was taken over the gates: they are no scores, a gate of 1 leaves its head as it is.",
             ),
-            Mistake(heads_cut_out(merge_heads), CUT_OUT),
-            Mistake(heads_cut_out(lambda found: torch.cat(found.unbind(1), -1)), CUT_OUT),
-            Mistake(rows_cut_out, ROWS_OR_NOT),
-            Mistake(mixed(lambda found, gates: gated(found, (gates != 0).to(found.dtype))), ROWS_OR_NOT),
-            Mistake(mixed(lambda found, gates: gated(found, (gates == 1).to(found.dtype))), ROWS_OR_NOT),
-            Mistake(
+            mistake(heads_cut_out(merge_heads), CUT_OUT),
+            mistake(heads_cut_out(lambda found: torch.cat(found.unbind(1), -1)), CUT_OUT),
+            mistake(rows_cut_out, ROWS_OR_NOT),
+            mistake(mixed(lambda found, gates: gated(found, (gates != 0).to(found.dtype))), ROWS_OR_NOT),
+            mistake(mixed(lambda found, gates: gated(found, (gates == 1).to(found.dtype))), ROWS_OR_NOT),
+            mistake(
                 gates_in_turn,
                 "`repeat` goes g0 g1 g2 g0 g1 g2, but the merged heads lie one after the other: g0 g0 g1 g1 g2 g2, which is "
                 "`repeat_interleave`.",
             ),
-            Mistake(
+            mistake(
                 lambda found, W_O, gates: merge_heads(gated(found, gates)),
                 "The output matrix was forgotten: merge the heads, then `@ W_O`.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: gated(found, gates**2)),
                 "The gates came in twice, so one half became one quarter: multiply what was found, or the rows of `W_O`, not both.",
             ),
-            Mistake(
+            mistake(
                 mixed(lambda found, gates: gated(found, gates).sum(1, keepdim=True)),
                 "The heads were added up before the mixing: `W_O` wants them side by side, `merge_heads`.",
             ),
@@ -1147,10 +1124,6 @@ def tokens_do_not_meet(answer, generator):
 register(
     Exercise(
         id="5.7",
-        title="layer normalisation",
-        level="medium",
-        minutes=10,
-        reference=reference_encoder.LayerNorm,
         cases=norm_cases,
         call=run_layer_norm,
         methods=("__init__", "forward"),
@@ -1158,97 +1131,97 @@ register(
         tolerance=1e-3,
         properties=[tokens_do_not_meet],
         mistakes=[
-            Mistake(
+            mistake(
                 norm_with(over(-2)),
                 "Mean and variance ran over the positions: each token is normalised on its own, over its features, the last axis.",
             ),
-            Mistake(
+            mistake(
                 norm_with(over(0)),
                 "Mean and variance ran over the batch, as batch normalisation does: each token is normalised on its own, over its "
                 "features, the last axis.",
             ),
-            Mistake(
+            mistake(
                 norm_with(over(-2, -1)),
                 "Mean and variance ran over a whole sentence: each token has its own, over its features alone, the last axis.",
             ),
-            Mistake(
+            mistake(
                 norm_with(over_everything),
                 "There is one mean and one variance for everything: each token has its own, over the last axis, "
                 "`mean(-1, keepdim=True)`.",
             ),
-            Mistake(
+            mistake(
                 norm_with(without_keepdim),
                 "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`, and the variance alike.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / (variance_of(x) + eps)),
                 "It was divided by the variance: divide by its root, the deviation.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / (x.var(-1, keepdim=True) + eps).sqrt()),
                 "The variance was divided by dim - 1, as torch's `var` and `std` do unless told otherwise: here it is the plain "
                 "mean of the squares, `correction=0`.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / (variance_of(x).sqrt() + eps)),
                 "eps stands outside of the root: add it to the variance, then take the root.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / (x.std(-1, keepdim=True) + eps)),
                 "Two things at once, both from `x.std(...) + eps`: torch's `std` divides by dim - 1, and eps stands outside of the "
                 "root. Take `var` with `correction=0`, add eps, then the root.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / variance_of(x).sqrt()),
                 "Where all features are equal, 0 was divided by 0: eps is missing, add it to the variance.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()),
                 "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 09): subtract it first.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: x / (variance_of(x) + eps).sqrt()),
                 "The mean was not subtracted: the features must have mean 0 before they are divided.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x)),
                 "Only the mean was subtracted: divide by the deviation, too.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) * (variance_of(x) + eps).sqrt()),
                 "It was multiplied by the deviation: divide by it.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: centre_of(x) / (centre_of(x).square().sum(-1, keepdim=True) + eps).sqrt()),
                 "It was divided by the length of the vector: the variance is the mean of the squares, not their sum.",
             ),
-            Mistake(
+            mistake(
                 norm_with(finish=lambda self, y: y), "Gain and shift have no effect: `... * self.gain + self.shift`."
             ),
-            Mistake(
+            mistake(
                 norm_with(finish=lambda self, y: y + self.shift), "The gain has no effect: multiply by `self.gain`."
             ),
-            Mistake(norm_with(finish=lambda self, y: y * self.gain), "The shift has no effect: add `self.shift`."),
-            Mistake(
+            mistake(norm_with(finish=lambda self, y: y * self.gain), "The shift has no effect: add `self.shift`."),
+            mistake(
                 norm_with(finish=lambda self, y: y * self.shift + self.gain),
                 "Gain and shift are swapped: multiply by `self.gain`, add `self.shift`.",
             ),
-            Mistake(
+            mistake(
                 norm_with(finish=lambda self, y: (y + self.shift) * self.gain),
                 "The shift came before the gain: multiply by `self.gain` first, then add `self.shift`.",
             ),
-            Mistake(
+            mistake(
                 norm_with(lambda x, eps: 1 + centre_of(x) / (variance_of(x) + eps).sqrt()),
                 "The features have mean 1 before gain and shift: they must have mean 0 and deviation 1.",
             ),
-            Mistake(norm_with(with_a_fixed_eps(1e-5)), FIXED_EPS),
-            Mistake(norm_with(with_a_fixed_eps(1e-6)), FIXED_EPS),
-            Mistake(
+            mistake(norm_with(with_a_fixed_eps(1e-5)), FIXED_EPS),
+            mistake(norm_with(with_a_fixed_eps(1e-6)), FIXED_EPS),
+            mistake(
                 norm_with(by_squares),
                 "Far from zero the variance is off: the mean of the squares minus the square of the mean is the difference of two "
                 "large numbers. Subtract the mean first, then square.",
             ),
-            Mistake(
+            mistake(
                 WithoutSuper,
                 "The first line of `__init__` is missing: `super().__init__()`, before the parameters are made.",
             ),
@@ -1320,87 +1293,83 @@ def the_way_past_stays_free(answer, generator):
 register(
     Exercise(
         id="5.8",
-        title="a residual branch, in two orders",
-        level="easy",
-        minutes=6,
-        reference=residual,
         cases=residual_cases,
         gradient=True,
         tolerance=1e-3,
         properties=[the_way_past_stays_free],
         mistakes=[
-            Mistake(
+            mistake(
                 orders(sums_after, sums_before),
                 'The two orders are swapped: "pre" has the norm inside the branch, before the layer; "post" after the sum.',
             ),
-            Mistake(
+            mistake(
                 orders(post=sums_before),
                 'The order has no effect, it is always "pre": with "post" the norm comes after the sum, `norm(x + layer(x))`.',
             ),
-            Mistake(
+            mistake(
                 orders(pre=sums_after),
                 'The order has no effect, it is always "post": with "pre" the norm stands inside the branch, '
                 "`x + layer(norm(x))`.",
             ),
-            Mistake(
+            mistake(
                 orders(post=norm_on_the_branch),
                 "Post-norm took the norm of what the layer returned, before the sum: it comes after the sum, and x goes through it "
                 "as well, `norm(x + layer(x))`.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=norm_on_the_branch),
                 "Pre-norm took the norm of what the layer returned: it stands in front of the layer, `x + layer(norm(x))`.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=norm_on_the_branch, post=norm_on_the_branch),
                 'The norm stands between the layer and the sum, in both orders: "pre" is in front of the layer, "post" after the '
                 "sum.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: norm(x) + layer(norm(x))),
                 "Pre-norm added the normalised x: the way past the layer stays free, it is x itself that is added.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: norm(x + layer(norm(x)))),
                 "Pre-norm has a second norm after the sum: with it the way past the layer is not free any more.",
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: norm(x + layer(norm(x)))),
                 "Post-norm has a second norm in front of the layer: there is one, after the sum.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: layer(norm(x)), post=lambda x, layer, norm: norm(layer(x))),
                 "x itself is gone: what the layer returned is added to x, in both orders.",
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: layer(norm(x))),
                 'With "pre" the sum is missing: `x + layer(norm(x))`.',
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: norm(layer(x))),
                 'With "post" the sum is missing: `norm(x + layer(x))`.',
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: x + layer(x)),
                 'With "post" the norm is missing: `norm(x + layer(x))`.',
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: x + layer(x)),
                 'With "pre" the norm is missing: `x + layer(norm(x))`.',
             ),
-            Mistake(
+            mistake(
                 orders(pre=lambda x, layer, norm: x + layer(x), post=lambda x, layer, norm: x + layer(x)),
                 "The norm is missing in both orders.",
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: norm(x) + layer(x)),
                 "Post-norm took the norm of x alone: first the sum, then the norm of it.",
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: norm(x) + norm(layer(x))),
                 "Post-norm took two norms and then the sum: first the sum, then one norm of it.",
             ),
-            Mistake(
+            mistake(
                 orders(post=lambda x, layer, norm: x + norm(x + layer(x))),
                 "Post-norm added x once more after the norm: the norm of the sum is all.",
             ),
@@ -1484,7 +1453,7 @@ def layer_with(
 def in_each(message, pre=pre_norm, post=post_norm):
     """One mistake made in both orders, in one, or in the other: three models, one message."""
     pairs = dict.fromkeys([(pre, post), (pre, post_norm), (pre_norm, post)])
-    return [Mistake(layer_with(*pair), message) for pair in pairs if pair != (pre_norm, post_norm)]
+    return [mistake(layer_with(*pair), message) for pair in pairs if pair != (pre_norm, post_norm)]
 
 
 def pre_with(first_sum=True, second_sum=True, norms=(0, 1), asks=lambda before, after: after, last=lambda x, second: x):
@@ -1599,10 +1568,6 @@ def no_influence_from_hidden_tokens(answer, generator):
 register(
     Exercise(
         id="5.9",
-        title="the encoder layer",
-        level="hard",
-        minutes=15,
-        reference=EncoderLayer,
         cases=encoder_cases,
         call=run_encoder_layer,
         methods=("forward",),
@@ -1611,15 +1576,15 @@ register(
         tolerance=1e-3,
         properties=[no_influence_from_hidden_tokens],
         mistakes=[
-            Mistake(
+            mistake(
                 layer_with(post_norm, pre_norm),
                 'The two orders are swapped: "pre" has the norm inside each branch, "post" after each sum.',
             ),
-            Mistake(
+            mistake(
                 layer_with(post=pre_norm),
                 'It is pre-norm whatever `self.norm` says: with "post" each norm comes after its sum.',
             ),
-            Mistake(
+            mistake(
                 layer_with(pre=post_norm),
                 'It is post-norm whatever `self.norm` says: with "pre" each norm stands in front of its layer, inside the branch.',
             ),
@@ -1671,67 +1636,67 @@ register(
                 without_norms,
                 without_norms,
             ),
-            Mistake(layer_with(pre=pre_that_keeps_the_norm), REPLACED),
-            Mistake(layer_with(pre=pre_that_keeps_the_first_norm), REPLACED),
-            Mistake(layer_with(pre=pre_that_keeps_the_second_norm), REPLACED),
-            Mistake(
+            mistake(layer_with(pre=pre_that_keeps_the_norm), REPLACED),
+            mistake(layer_with(pre=pre_that_keeps_the_first_norm), REPLACED),
+            mistake(layer_with(pre=pre_that_keeps_the_second_norm), REPLACED),
+            mistake(
                 layer_with(pre=pre_with(last=lambda x, second: second(x))),
                 "Pre-norm ends with one more norm: the layer ends with the sum. (A stack of pre-norm layers has one norm behind the "
                 "last.)",
             ),
-            Mistake(
+            mistake(
                 layer_with(pre=pre_without_second_norm),
                 "Pre-norm: the feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(pre=pre_without_first_norm),
                 "Pre-norm: the attention lacks its norm, `self.attention_norm`, in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(post=post_inside),
                 "Post-norm took the norm of what a layer returned, before the sum: it comes after the sum, and x goes through it "
                 "as well.",
             ),
-            Mistake(
+            mistake(
                 layer_with(post=post_with_one_norm),
                 "Post-norm: the first norm is missing, there is one after each of the two sums.",
             ),
-            Mistake(
+            mistake(
                 layer_with(seen=lambda mask: None),
                 "The mask has no effect: hand it on, `self.attention(..., mask)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(seen=lambda mask: None if mask is None else ~mask),
                 "The mask is turned round: True already means 'may look', hand it on as it is.",
             ),
-            Mistake(
+            mistake(
                 layer_with(pre=lambda x, look, think, first, second: x + look(first(x))),
                 'With "pre" the feed-forward layer is missing: after the attention, a branch of its own.',
             ),
-            Mistake(
+            mistake(
                 layer_with(post=lambda x, look, think, first, second: first(x + look(x))),
                 'With "post" the feed-forward layer is missing: after the attention, a branch of its own.',
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     pre=lambda x, look, think, first, second: x + look(first(x)),
                     post=lambda x, look, think, first, second: first(x + look(x)),
                 ),
                 "The feed-forward layer is missing in both orders: after the attention, a branch of its own.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, weights, found: output),
                 "Only the output came back: return it with the weights of the attention, both.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, weights, found: (weights, output)),
                 "The two results are swapped: the output comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, weights, found: (output, found)),
                 "The second result is what the attention found: return its weights, (b, heads, n, n).",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, weights, found: (output, weights.mean(1))),
                 "The weights were averaged over the heads: return all of them, (b, heads, n, n).",
             ),

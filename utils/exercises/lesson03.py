@@ -4,10 +4,11 @@ import inspect
 
 import torch
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import normal
 from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import normal
+from utils.exercises.edits import mistake
 from utils.models.attention import attend
 from utils.models.one_seq2seq import (
     AttentionDecoder,
@@ -63,58 +64,54 @@ def one_column_too_many(sentences, padding=0):
 register(
     Exercise(
         id="3.1",
-        title="sentences in one tensor",
-        level="easy",
-        minutes=6,
-        reference=pad,
         cases=pad_cases,
         output_names=("numbers", "mask"),
         mistakes=[
-            Mistake(
+            mistake(
                 pad_on_the_left,
                 "The padding stands in front of the words; it belongs behind them.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: (pad(sentences, padding)[0], ~pad(sentences, padding)[1]),
                 "The mask is turned round: True means 'here is a word', False is padding.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: pad(sentences),
                 "The argument `padding` has no effect: fill with that number, not always with 0.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: (pad(sentences)[0], pad(sentences)[0] != 0),
                 "Numbers and mask take 0 for the padding: use the argument `padding`, then 0 may be a word.",
             ),
-            Mistake(
+            mistake(
                 cut_to_the_shortest,
                 "The sentences were cut to the length of the shortest: fill the others up to the longest instead.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: tuple(result.T for result in pad(sentences, padding)),
                 "The result is turned: one row for each sentence, (b, n). `pad_sequence` needs `batch_first=True` for that.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0] != 0),
                 "The mask asks whether a number is 0; ask whether it is `padding`, which may be another number.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0].isfinite()),
                 "The mask is True everywhere: it must be False at the padding.",
             ),
-            Mistake(
+            mistake(
                 one_column_too_many,
                 "There is a column too many: n is the length of the longest sentence, which needs no padding.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: pad(sorted(sentences, key=len), padding),
                 "The sentences came back in another order: row i belongs to sentence i.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: pad(sorted(sentences, key=len, reverse=True), padding),
                 "The sentences came back with the longest first: row i belongs to sentence i.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, padding=0: pad(sentences, padding)[::-1],
                 "The two results are swapped: the numbers come first, then the mask.",
             ),
@@ -146,66 +143,62 @@ def step_cases(generator):
 register(
     Exercise(
         id="3.2",
-        title="one recurrent step",
-        level="easy",
-        minutes=5,
-        reference=recurrent_step,
         cases=step_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: x @ A + state @ B + c,
                 "The tanh is missing: without it the state may grow without end, and many steps are one linear map.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.sigmoid(x @ A + state @ B + c),
                 "That is the sigmoid, which lies between 0 and 1; the plain cell uses tanh.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.relu(x @ A + state @ B + c),
                 "That is the ReLU; the plain cell uses tanh.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A + c),
                 "The old state has no effect, so nothing is remembered: add `state @ B`.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(state @ B + c),
                 "The word has no effect: add `x @ A`.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A + state @ B),
                 "The offset c is missing.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A + state @ B) + c,
                 "The offset c is added behind the tanh; it belongs inside.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B + c),
                 "Two tanh were added: add word and state first, then take one tanh of the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B) + c,
                 "Each part got a tanh of its own: add all three parts first, then take one tanh of the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A) + state @ B + c,
                 "The tanh covers the word only: add all three parts first, then take the tanh of the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: state + torch.tanh(x @ A + state @ B + c),
                 "The old state was added to the result: the tanh is already the whole new state.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A + state @ B.T + c),
                 "B is turned: vectors are rows here, so it is `state @ B`, without `.T`.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ A.T + state @ B.T + c),
                 "A and B are turned: vectors are rows here, so it is `x @ A` and `state @ B`, without `.T`.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, A, B, c: torch.tanh(x @ B + state @ A + c),
                 "A and B are swapped: A takes the word to the state's width, B takes the old state.",
             ),
@@ -283,66 +276,62 @@ def read_cases(generator):
 register(
     Exercise(
         id="3.3",
-        title="read a sentence",
-        level="easy",
-        minutes=6,
-        reference=read_words,
         cases=read_cases,
         gradient=True,
         output_names=("states", "last state"),
         mistakes=[
-            Mistake(
+            mistake(
                 read_with(collect="forget"),
                 "Every word was read from the first state: hand each step the state that the step before returned.",
             ),
-            Mistake(
+            mistake(
                 read_with(first=torch.zeros_like),
                 "The reading began with zeros: begin with the `state` that is given.",
             ),
-            Mistake(
+            mistake(
                 read_with(places=lambda n: reversed(range(n))),
                 "The sentence was read from its end: begin with word 0.",
             ),
-            Mistake(
+            mistake(
                 read_with(axis=0),
                 "The states have the words first: the batch comes first, (b, n, w). Stack along axis 1.",
             ),
-            Mistake(
+            mistake(
                 read_with(collect="before", last=None),
                 "Those are the states before each word, and the last word was lost; keep the state after each step.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, step: (
                     read_with(collect="before")(x, state, step)[0],
                     read_words(x, state, step)[1],
                 ),
                 "Those are the states before each word; keep the state after each step.",
             ),
-            Mistake(
+            mistake(
                 read_with(collect="first too"),
                 "The first state is among the states: there is one state for each word, n and not n + 1.",
             ),
-            Mistake(
+            mistake(
                 read_with(last=lambda states, begin: begin),
                 "The second result is the first state: return the state after the last word.",
             ),
-            Mistake(
+            mistake(
                 read_with(last=lambda states, begin: states[0]),
                 "The second result is the state after the first word: return the one after the last.",
             ),
-            Mistake(
+            mistake(
                 read_with(last=lambda states, begin: torch.stack(states, 1)[-1]),
                 "The second result belongs to the last sentence: the last word of every sentence is `states[:, -1]`.",
             ),
-            Mistake(
+            mistake(
                 read_with(last=lambda states, begin: states[-1].unsqueeze(1)),
                 "The last state has an axis too many: (b, w), so `states[:, -1]` and not `states[:, -1:]`.",
             ),
-            Mistake(
+            mistake(
                 lambda x, state, step: read_words(x, state, step)[::-1],
                 "The two results are swapped: all states come first, then the last one.",
             ),
-            Mistake(
+            mistake(
                 along_the_sentences,
                 "The loop runs over the sentences: `x[t]` is sentence t. Word t of every sentence is `x[:, t]`.",
             ),
@@ -378,47 +367,43 @@ def pair_cases(generator, *extra, same_width=False):
 register(
     Exercise(
         id="3.4",
-        title="the dot score",
-        level="easy",
-        minutes=4,
-        reference=dot_score,
         cases=lambda generator: pair_cases(generator, same_width=True),
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 lambda state, memory: memory @ state.transpose(1, 2),
                 "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: dot_score(state, memory).softmax(-1),
                 "Those are weights; return the scores, `attend` does the softmax.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: dot_score(state, memory) * state.size(-1) ** -0.5,
                 "The scores were divided by a square root: until lesson 04 the scale is 1.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1),
                 "That is the cosine: the lengths of the vectors were divided out. The dot score keeps them.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: dot_score(state, memory) / state.size(-1),
                 "That is the mean of the products; the dot product is their sum.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: torch.cdist(state, memory),
                 "Those are distances: they are small where two vectors match. The dot product is large there.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: state @ memory,
                 "The memory must be turned before the product: (b, m, d) @ (b, d, n), so `memory.transpose(1, 2)`.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: dot_score(state, memory).transpose(1, 2).reshape(dot_score(state, memory).shape),
                 "The scores have the right shape but stand in the wrong places: `reshape` and `view` do not turn a table, "
                 "`transpose` does.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory: (
                     state
                     @ memory.reshape(memory.size(0), memory.size(2), memory.size(1))  # what a beginner's view does
@@ -439,54 +424,50 @@ register(
 register(
     Exercise(
         id="3.5",
-        title="the multiplicative score",
-        level="medium",
-        minutes=6,
-        reference=multiplicative_score,
         cases=lambda generator: pair_cases(generator, "de"),
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 lambda state, memory, W: dot_score(state, memory),
                 "W has no effect: take the state through it first, `state @ W`, or different widths do not fit.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: state @ W.T @ memory.transpose(1, 2),
                 "W is turned: it is (d, e), and vectors are rows, so `state @ W` without `.T`.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: multiplicative_score(state, memory, W).transpose(1, 2),
                 "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: multiplicative_score(state, memory, W).softmax(-1),
                 "Those are weights; return the scores, `attend` does the softmax.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: torch.tanh(state @ W) @ memory.transpose(1, 2),
                 "There is a tanh too many: the multiplicative score is linear in the state. (The additive one has a tanh.)",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: torch.tanh(multiplicative_score(state, memory, W)),
                 "The scores were put through a tanh: nothing follows the product here.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: multiplicative_score(state, memory, W) * state.size(-1) ** -0.5,
                 "The scores were divided by the square root of d: until lesson 04 the scale is 1.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: multiplicative_score(state, memory, W) * memory.size(-1) ** -0.5,
                 "The scores were divided by the square root of e: until lesson 04 the scale is 1.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: (state @ W) @ (memory @ W).transpose(1, 2),
                 "Both sides went through W; only the state does, and then it has the memory's width.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: state @ (memory @ W).transpose(1, 2),
                 "The memory went through W, which is made for the state: (b, m, d) @ (d, e).",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, W: state @ W @ memory,
                 "The memory must be turned before the product: (b, m, e) @ (b, e, n), so `memory.transpose(1, 2)`.",
             ),
@@ -514,63 +495,59 @@ def pair_by_place(state, memory, A, B, v):
 register(
     Exercise(
         id="3.6",
-        title="the additive score",
-        level="medium",
-        minutes=10,
-        reference=additive_score,
         cases=lambda generator: pair_cases(generator, "dh", "eh", "h"),
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: (state + memory) @ v),
                 "The tanh is missing: without it every state prefers the same memories, whatever it asks.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.tanh((state + memory) @ v)),
                 "The tanh came after v: first tanh of the h numbers, then their weighted sum with v.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: (torch.tanh(state) + torch.tanh(memory)) @ v),
                 "Two tanh were added, so every state prefers the same memories: add first, then take one tanh.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.tanh(state + memory).sum(-1)),
                 "v is missing: the h numbers were added up, each must be weighed with its own entry of v.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.tanh(state + memory) * v),
                 "The last axis is still there: multiply by v and add up over h, `@ v` does both.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.tanh(state + memory) @ v.unsqueeze(-1)),
                 "There is an axis of length 1 at the end: use `@ v`, or squeeze it away.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.sigmoid(state + memory) @ v),
                 "That is the sigmoid; the additive score uses tanh.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.relu(state + memory) @ v),
                 "That is the ReLU; the additive score uses tanh.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: torch.tanh(state * memory) @ v),
                 "State and memory were multiplied; the additive score adds them.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).softmax(-1)),
                 "Those are weights; return the scores, `attend` does the softmax.",
             ),
-            Mistake(
+            mistake(
                 additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).transpose(1, 2)),
                 "The scores are turned: a row for each state, a column for each memory. The new axis of the states is 2, "
                 "that of the memories is 1.",
             ),
-            Mistake(
+            mistake(
                 lambda state, memory, A, B, v: additive_score(state, memory, B, A, v),
                 "A and B are swapped: A belongs to the state, B to the memory.",
             ),
-            Mistake(
+            mistake(
                 pair_by_place,
                 "State i met memory i only: every state meets every memory. Give `state @ A` and `memory @ B` an axis each, "
                 "(b, m, 1, h) and (b, 1, n, h).",
@@ -749,10 +726,6 @@ def a_step_keeps_nothing(answer, generator):
 register(
     Exercise(
         id="3.7",
-        title="a step of the decoder",
-        level="hard",
-        minutes=20,
-        reference=AttentionDecoder,
         cases=decoder_cases,
         call=run_step,
         methods=("step",),
@@ -761,71 +734,71 @@ register(
         tolerance=1e-3,
         properties=[looks_at_the_words, weights_add_up_to_one, a_step_keeps_nothing],
         mistakes=[
-            Mistake(
+            mistake(
                 decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory)),
                 "The mask has no effect: padding still gets weight. Pass `mask.unsqueeze(1)` to `attend`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(scores=lambda self, old, new, memory: self.score(old.unsqueeze(1), memory)),
                 "The scores were made with the old state: first the cell reads the word, then its new state asks.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(together=lambda self, state, context: torch.cat([context, state], -1)),
                 "State and context are joined in the wrong order: the state comes first, `torch.cat([state, context], -1)`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(read=lambda self, both, state: self.output(self.combine(both))),
                 "The tanh is missing: without it `combine` and `output` are one linear map.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(read=lambda self, both, state: torch.tanh(self.output(self.combine(both)))),
                 "The tanh stands behind `output`, so no logit can leave -1 to 1: it belongs between `combine` and `output`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(read=lambda self, both, state: self.output(self.combine(torch.tanh(both)))),
                 "The tanh stands before `combine`: it belongs between `combine` and `output`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(read=lambda self, both, state: self.output(state)),
                 "The output was read from the state alone: what was found must reach it, through `combine`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(together=lambda self, state, context: torch.cat([state, state], -1)),
                 "The state was joined with itself: join it with the context that `attend` returns.",
             ),
-            Mistake(
+            mistake(
                 JoinsTheOldState,
                 "The context was joined with the old state: once the cell has read the word, use its new state everywhere.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(together=lambda self, state, context: torch.cat([state, context.squeeze()], -1)),
                 SQUEEZED_TOO_MUCH,
             ),
-            Mistake(
+            mistake(
                 decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.squeeze())),
                 SQUEEZED_TOO_MUCH,
             ),
-            Mistake(
+            mistake(
                 decoder_with(together=lambda self, state, context: torch.cat([context, context], -1)),
                 "The context was joined with itself: join it with the new state.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(
                     read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).softmax(-1),
                 ),
                 "Those are probabilities; return the logits, the loss has its own softmax.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(
                     read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).log_softmax(-1),
                 ),
                 "Those are log probabilities; return the logits, the loss has its own softmax.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(results=lambda self, logits, old, new, weights, both: (logits, old, weights)),
                 "The old state came back: the next step needs the new one.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(
                     results=lambda self, logits, old, new, weights, both: (
                         logits,
@@ -835,11 +808,11 @@ register(
                 ),
                 "The combined vector came back as the state: what was found goes into the output, the state is the cell's.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.unsqueeze(1))),
                 "The weights have an axis too many: (b, n), so squeeze the axis of the one state away.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(
                     results=lambda self, logits, old, new, weights, both: (
                         logits.unsqueeze(1),
@@ -849,53 +822,53 @@ register(
                 ),
                 "The logits have an axis too many: (b, words). Squeeze the axis of the one state away from context and weights.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(results=lambda self, logits, old, new, weights, both: (logits, weights, new)),
                 "State and weights are swapped: return logits, state, weights.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(advance=lambda self, word, state: self.cell(state, self.embed(word))),
                 "The cell got its arguments in the wrong order: first the embedded word, then the state.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(advance=lambda self, word, state: self.cell(self.embed(word))),
                 "The cell got no state, so it began at zero: `self.cell(self.embed(word), state)`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(scores=lambda self, old, new, memory: dot_score(new.unsqueeze(1), memory)),
                 "The dot product is written into the step: call `self.score`, so that all three scores fit.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(
                     scores=lambda self, old, new, memory: self.score(new.unsqueeze(1), memory) * new.size(-1) ** -0.5
                 ),
                 "The scores were divided by a square root: until lesson 04 the scale is 1.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, ~mask.unsqueeze(1))),
                 MASK_TURNED_ROUND,
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1))),
                 "Padding got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(-1) * mask)),
                 "The mask came after the softmax, so the weights no longer add up to 1: pass it to `attend`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(1))),
                 "Every weight is 1: the softmax ran over the axis of the one state; it runs over the source words, the last.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0))),
                 "The softmax is missing: the weights are the scores themselves.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, mask)),
                 "The mask (b, n) lacks the axis of the one state, so every sentence got the masks of all: `mask.unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 decoder_with(scores=lambda self, old, new, memory: self.score(new, memory)),
                 "`self.score` got a state (b, width): it wants (b, 1, width), one state for each sentence, `state.unsqueeze(1)`.",
             ),
@@ -1043,89 +1016,85 @@ A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, 
 register(
     Exercise(
         id="3.8",
-        title="greedy decoding",
-        level="medium",
-        minutes=12,
-        reference=greedy_decode,
         cases=decode_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 decode_with(first_too=True),
                 "The start token is among the words: it is only read, never said. Begin with an empty list.",
             ),
-            Mistake(
+            mistake(
                 decode_with(first_too=True, most=lambda limit: limit - 1),
                 "The start token is among the words, and even counts as one: it is only read. Begin with an empty list.",
             ),
-            Mistake(
+            mistake(
                 decode_with(keep_state=False),
                 "Every step began from the first state: hand on the state that the step returned.",
             ),
-            Mistake(
+            mistake(
                 decode_with(keep_word=False),
                 "Every step read the start token: it reads the word that was said last.",
             ),
-            Mistake(
+            mistake(
                 decode_with(fill=lambda word, going, end: word),
                 "A sentence went on behind its end token while others were not done: fill with 0 there.",
             ),
-            Mistake(
+            mistake(
                 decode_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
                 "The end token is repeated behind the end: padding is 0.",
             ),
-            Mistake(
+            mistake(
                 decode_with(goes_on=lambda going: True),
                 "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
             ),
-            Mistake(
+            mistake(
                 decode_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
                 "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
             ),
-            Mistake(
+            mistake(
                 asks_too_late,
                 "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
             ),
-            Mistake(
+            mistake(
                 all_at_the_same_step,
                 "It ends only when all sentences say the end token in the same step: remember who has ended already.",
             ),
-            Mistake(
+            mistake(
                 decode_with(goes_on=lambda going: going.all()),
                 "It stopped when the first sentence had ended: go on until all of them have.",
             ),
-            Mistake(
+            mistake(
                 without_the_end_token,
                 "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
             ),
-            Mistake(decode_with(take=lambda logits: logits.argmax(0)), OVER_THE_SENTENCES),
-            Mistake(decode_with(take=lambda logits: logits.argmax(0), read_on=True), OVER_THE_SENTENCES),
-            Mistake(
+            mistake(decode_with(take=lambda logits: logits.argmax(0)), OVER_THE_SENTENCES),
+            mistake(decode_with(take=lambda logits: logits.argmax(0), read_on=True), OVER_THE_SENTENCES),
+            mistake(
                 decode_with(take=lambda logits: logits.argmin(-1)),
                 "Those are the least likely words: take the argmax.",
             ),
-            Mistake(
+            mistake(
                 decode_with(axis=0),
                 "The words have the places first: the batch comes first, (b, m). Stack along axis 1.",
             ),
-            Mistake(count_the_start_token, A_WORD_IS_MISSING),
-            Mistake(decode_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            Mistake(
+            mistake(count_the_start_token, A_WORD_IS_MISSING),
+            mistake(decode_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            mistake(
                 decode_with(most=lambda limit: limit + 1),
                 "There is a word too many: stop at `limit` words.",
             ),
-            Mistake(
+            mistake(
                 lambda step, state, start, end, limit: greedy_decode(step, state, 1, 2, limit),
                 "Start and end token are numbers in your code: use the arguments `start` and `end`.",
             ),
-            Mistake(
+            mistake(
                 lambda step, state, start, end, limit: greedy_decode(step, state, start, 2, limit),
                 "The end token is a number in your code: use the argument `end`.",
             ),
-            Mistake(
+            mistake(
                 lambda step, state, start, end, limit: greedy_decode(step, state, 1, end, limit),
                 "The start token is a number in your code: use the argument `start`.",
             ),
-            Mistake(
+            mistake(
                 decode_with(most=lambda limit: 10**6),
                 "It goes on until the last sentence ends, which may be never: stop at `limit` words whatever happened.",
             ),
@@ -1214,53 +1183,49 @@ def the_links_stay_as_they_were(answer, generator):
 register(
     Exercise(
         id="3.9",
-        title="the alignment error",
-        level="medium",
-        minutes=10,
-        reference=alignment_error,
         cases=alignment_cases,
         properties=[the_links_stay_as_they_were],
         mistakes=[
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: set(enumerate(weights.argmax(0).tolist()))),
                 "There is one link for each source word: the argmax runs over the source words, so each target word gets one.",
             ),
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: set(enumerate(weights.argmax(1).tolist()))),
                 "The found links are turned: a link is (place in the source, place in the target).",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 1 - shared / (found + right)),
                 "The 2 is missing: a shared link is counted in |A| and in |S|, so even a perfect alignment would not reach 0.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 2 * shared / (found + right)),
                 "That is how much agrees; the error is 1 minus that.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 1 - shared / found),
                 "Divided by |A| alone: right links that no word found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 1 - shared / right),
                 "Divided by |S| alone: wrong links that were found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 1 - shared / (found + right - shared)),
                 "Divided by the union of the links; the error rate divides 2 |A ∩ S| by |A| + |S|.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 1 - 2 * shared / (found + right - shared)),
                 "Divided by the union of the links, |A ∪ S|; |A| + |S| counts a shared link twice.",
             ),
-            Mistake(
+            mistake(
                 error_with(
                     rate,
                     lambda weights: {(source, target) for target, source in (weights > 0.5).nonzero().tolist()},
                 ),
                 "Links were all weights above one half: a target word gets exactly one, that of its largest weight.",
             ),
-            Mistake(
+            mistake(
                 error_with(
                     rate,
                     lambda weights: {
@@ -1269,32 +1234,32 @@ register(
                 ),
                 "Links were all weights above the average: a target word gets exactly one, that of its largest weight.",
             ),
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: {(source + 1, target + 1) for source, target in strongest(weights)}),
                 "The places are counted from 1; they are counted from 0.",
             ),
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: strongest(weights[:-1, :-1]) if min(weights.shape) > 1 else set()),
                 "The last row and column were cut off: these weights hold no end tokens any more.",
             ),
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: strongest(weights[:-1])),
                 "The last target word was left out: these weights hold no end token any more.",
             ),
-            Mistake(
+            mistake(
                 error_with(lambda shared, found, right: 100 * rate(shared, found, right)),
                 "That is per cent: return a share between 0 and 1.",
             ),
-            Mistake(
+            mistake(
                 error_with(rate, lambda weights: {(s, t) for t, s in enumerate(weights.argmin(1).tolist())}),
                 "The links go to the smallest weights: take the argmax.",
             ),
-            Mistake(
+            mistake(
                 lambda weights, links: 1.0,
                 "No link was ever found in both sets: a tensor in a set is equal to no number. Make Python numbers first, with "
                 "`.tolist()` or `int`.",
             ),
-            Mistake(
+            mistake(
                 one_right_link_per_word,
                 "Of several right links of a target word only one was counted in |S|: keep `links` as the set that it is.",
             ),

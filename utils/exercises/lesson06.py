@@ -9,16 +9,16 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import masked_late, masked_with, normal
-from utils.course.lessons.lesson05 import expect_a_module, parameter_shapes
 from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import masked_late, masked_with, normal
+from utils.exercises.edits import mistake
+from utils.exercises.lesson05 import expect_a_module, parameter_shapes
 from utils.models import attend, attention
 from utils.models import transformer as reference
 from utils.models.encoder import Encoder, LayerNorm
 from utils.models.self_attention import causal_mask
-from utils.training.transformer import paper_rate
 
 
 def whole(generator, high, *shape, low=0):
@@ -107,97 +107,93 @@ WIDTH_OF_POSITIONS = (
 register(
     Exercise(
         id="6.1",
-        title="word vectors with positions",
-        level="easy",
-        minutes=6,
-        reference=word_vectors,
         cases=vector_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 vectors_with(scale=lambda words, table: 1.0),
                 "The word vectors were not scaled: times the root of d, or the positions drown them.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(scale=lambda words, table: table.size(1)),
                 "The word vectors were multiplied by d: it is the root of d.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(scale=lambda words, table: table.size(1) ** -0.5),
                 "The word vectors were divided by the root of d: here they are multiplied by it.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(scale=lambda words, table: table.size(0) ** 0.5),
                 "That is the root of the number of words in the table: the root of d, the width, `table.size(1)`.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(scale=lambda words, table: words.size(1) ** 0.5),
                 "That is the root of the sentence's length: the root of d, the width, `table.size(1)`.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(join=lambda vectors, positions, root: (vectors + positions) * root),
                 "The positions were scaled, too: only the word vectors are, before the sum.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(
                     where=lambda words, positions, start: positions[: words.size(1)],
                     join=lambda vectors, positions, root: (vectors + positions) * root,
                 ),
                 "Two things: the positions were scaled, too, where only the word vectors are, before the sum; and `start` has no effect.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(
                     scale=lambda words, table: 1.0, where=lambda words, positions, start: positions[: words.size(1)]
                 ),
                 "Two things: the word vectors were not scaled, times the root of d; and `start` has no effect.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(join=lambda vectors, positions, root: vectors + positions * root),
                 "The positions were scaled instead of the word vectors.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(join=lambda vectors, positions, root: vectors * root),
                 "The positions are missing: without them attention cannot tell the order of the words.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(join=lambda vectors, positions, root: vectors * root * positions),
                 "Words and positions were multiplied: add them.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(
                     join=lambda vectors, positions, root: torch.cat([vectors * root, positions.expand_as(vectors)], -1)
                 ),
                 "Words and positions stand side by side, 2 d wide: add them, and the width stays d.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(where=lambda words, positions, start: positions[: words.size(1)]),
                 "`start` has no effect: the first word stands at position `start`. When words come one at a time, each would get "
                 "position 0.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(where=lambda words, positions, start: positions[start : words.size(1)]),
                 "The slice ends too early: it begins at `start`, so it ends at `start + n`.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(where=lambda words, positions, start: positions[start]),
                 "All words got one and the same position: word i stands at position `start + i`.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(where=lambda words, positions, start: positions[words]),
                 "The positions were looked up by word: they go by place, whatever the word.",
             ),
-            Mistake(
+            mistake(
                 vectors_with(
                     where=lambda words, positions, start: positions[start : start + words.size(0)].unsqueeze(1)
                 ),
                 "The positions count the sentences: they count the words in each, axis 1.",
             ),
-            Mistake(vectors_with(where=as_many_as_the_width), WIDTH_OF_POSITIONS),
-            Mistake(vectors_with(where=as_many_as_the_width, join=positions_first), WIDTH_OF_POSITIONS),
-            Mistake(vectors_with(where=every_position), ALL_POSITIONS),
-            Mistake(vectors_with(where=every_position, join=positions_first), ALL_POSITIONS),
-            Mistake(vectors_with(where=lambda words, positions, start: positions[start:]), ALL_POSITIONS),
-            Mistake(
+            mistake(vectors_with(where=as_many_as_the_width), WIDTH_OF_POSITIONS),
+            mistake(vectors_with(where=as_many_as_the_width, join=positions_first), WIDTH_OF_POSITIONS),
+            mistake(vectors_with(where=every_position), ALL_POSITIONS),
+            mistake(vectors_with(where=every_position, join=positions_first), ALL_POSITIONS),
+            mistake(vectors_with(where=lambda words, positions, start: positions[start:]), ALL_POSITIONS),
+            mistake(
                 vectors_with(where=lambda words, positions, start: positions[start + 1 : start + 1 + words.size(1)]),
                 "The positions are one too far: the first word stands at `start`, not at `start + 1`.",
             ),
@@ -286,105 +282,101 @@ ASKS_ITSELF = "The words looked at each other, and the source was never asked: q
 register(
     Exercise(
         id="6.2",
-        title="cross-attention",
-        level="easy",
-        minutes=6,
-        reference=cross_attention,
         cases=cross_cases,
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
-            Mistake(cross_with(sides=lambda x, memory: (memory, x, x)), SWAPPED_SIDES),
-            Mistake(cross_with(sides=lambda x, memory: (memory, x, x), widened=lambda mask: mask), SWAPPED_SIDES),
-            Mistake(cross_with(sides=lambda x, memory: (x, x, x)), ASKS_ITSELF),
-            Mistake(
+            mistake(cross_with(sides=lambda x, memory: (memory, x, x)), SWAPPED_SIDES),
+            mistake(cross_with(sides=lambda x, memory: (memory, x, x), widened=lambda mask: mask), SWAPPED_SIDES),
+            mistake(cross_with(sides=lambda x, memory: (x, x, x)), ASKS_ITSELF),
+            mistake(
                 cross_with(sides=lambda x, memory: (x, x, x), widened=lambda mask: None),
                 ASKS_ITSELF,
             ),
-            Mistake(
+            mistake(
                 cross_with(sides=lambda x, memory: (memory, memory, memory)),
                 "The source words looked at each other, as in the encoder: queries come from x.",
             ),
-            Mistake(
+            mistake(
                 cross_with(sides=lambda x, memory: (x, x, memory)),
                 "The keys come from x: what is looked up is the source, so keys and values both come from `memory`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(sides=lambda x, memory: (x, memory, x)),
                 "The values come from x: the words look at the source and fetch from it, `memory @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(sides=lambda x, memory: (memory, memory, x)),
                 "Queries and values are on the wrong sides: queries come from x, keys and values from `memory`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=lambda scores, value, mask=None: attend(scores, value)),
                 "The mask has no effect, so the words look at padding: hand it on to `attention`, as (b, 1, n).",
             ),
-            Mistake(
+            mistake(
                 cross_with(widened=lambda mask: ~mask.unsqueeze(1)),
                 "The mask is turned round: True already means 'may look', in `attention` as well.",
             ),
-            Mistake(
+            mistake(
                 cross_with(widened=lambda mask: mask),
                 "A mask (b, n) met scores (b, m, n) without an axis for the target words, so its sentences were taken for words: "
                 "`mask.unsqueeze(1)` makes it (b, 1, n).",
             ),
-            Mistake(
+            mistake(
                 cross_with(widened=lambda mask: mask.unsqueeze(2)),
                 "The mask hides target words: `unsqueeze(2)` puts source words where those that look are. They are looked at: "
                 "(b, 1, n), `unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=also_causal),
                 "There is a causal mask on the source: all of it is known before the first word is written, so every word may look "
                 "everywhere in it.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=masked_late),
                 "The mask came after the softmax, so the weights no longer sum to 1: hand it on to `attention`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=masked_with(float("-inf"))),
                 "Where the whole source is padding the result is NaN, 0 divided by 0: it must be 0. `attention` takes care of it.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=masked_with(-1e9)),
                 "Where the whole source is padding the result is the average of the padding: it must be 0. `attention` takes care "
                 "of it.",
             ),
-            Mistake(
+            mistake(
                 cross_with(look=over_the_queries),
                 "The softmax ran over the target words: it runs over the source words, the last axis of the scores.",
             ),
-            Mistake(cross_with(scale=lambda query, x: 1.0), NO_SCALE),
-            Mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(float("-inf"))), NO_SCALE),
-            Mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(-1e9)), NO_SCALE),
-            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5), ROOT_OF_D),
-            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(float("-inf"))), ROOT_OF_D),
-            Mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(-1e9)), ROOT_OF_D),
-            Mistake(
+            mistake(cross_with(scale=lambda query, x: 1.0), NO_SCALE),
+            mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(float("-inf"))), NO_SCALE),
+            mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(-1e9)), NO_SCALE),
+            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5), ROOT_OF_D),
+            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(float("-inf"))), ROOT_OF_D),
+            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(-1e9)), ROOT_OF_D),
+            mistake(
                 cross_with(maps=lambda W_Q, W_K, W_V: (W_K, W_Q, W_V)),
                 "`W_Q` and `W_K` are swapped: queries are `x @ W_Q`, keys `memory @ W_K`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(maps=lambda W_Q, W_K, W_V: (W_Q, W_V, W_K)),
                 "`W_K` and `W_V` are swapped: keys are `memory @ W_K`, values `memory @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 without_value_map,
                 "The values are the memory itself: they have a map of their own, `memory @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 without_key_map,
                 "The keys are the memory itself: they have a map of their own, `memory @ W_K`.",
             ),
-            Mistake(
+            mistake(
                 cross_with(results=lambda output, weights: output),
                 "Only the output came back: return output and weights, both.",
             ),
-            Mistake(
+            mistake(
                 cross_with(results=lambda output, weights: (weights, output)),
                 "The two results are swapped: the output comes first, then the weights.",
             ),
@@ -628,10 +620,6 @@ def no_influence_from_later_words(answer, generator):
 register(
     Exercise(
         id="6.3",
-        title="the decoder layer",
-        level="hard",
-        minutes=15,
-        reference=DecoderLayer,
         cases=layer_cases,
         call=run_decoder_layer,
         methods=("forward",),
@@ -641,32 +629,32 @@ register(
         properties=[no_influence_from_later_words],
         mistakes=[
             # Who looks at whom
-            Mistake(
+            mistake(
                 layer_with(across=across_to(key_from=lambda x, memory: None)),
                 "`self.cross_attention` got no memory, so the words looked at each other once more: keys and values come from "
                 "`memory`, its second argument.",
             ),
-            Mistake(
+            mistake(
                 layer_with(across=across_to(key_from=lambda x, memory: None, mask_from=lambda mask, memory_mask: None)),
                 "`self.cross_attention` got neither the memory nor its mask: `self.cross_attention(..., memory, memory_mask)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(across=across_to(lambda x, memory: x, query=lambda x, memory: memory)),
                 "The roles in cross-attention are swapped: the words ask, so what they are comes first and `memory` second.",
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, mask, True)
                 ),
                 GIVEN_THE_MEMORY,
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, memory_mask, True)
                 ),
                 GIVEN_THE_MEMORY,
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, mask, need_weights=True)
                 ),
@@ -674,11 +662,11 @@ register(
                 "`mask=mask`.",
             ),
             *[
-                Mistake(wrong, THREE_AND_A_MASK)
+                mistake(wrong, THREE_AND_A_MASK)
                 for names in ({}, {"need_weights": True}, {"mask": True}, {"mask": True, "need_weights": True})
                 for wrong in three_and_a_mask(**names)
             ],
-            Mistake(
+            mistake(
                 layer_with(
                     across=lambda layer, x, memory, mask, memory_mask: layer.self_attention(
                         x, memory, memory_mask, need_weights=True
@@ -686,7 +674,7 @@ register(
                 ),
                 "Cross-attention " + OTHER_LAYER,
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=lambda layer, x, memory, mask, memory_mask: layer.cross_attention(
                         x, mask=mask, need_weights=True
@@ -694,185 +682,185 @@ register(
                 ),
                 "Self-attention " + OTHER_LAYER,
             ),
-            Mistake(
+            mistake(
                 layer_with(across=normed_memory),
                 "The memory was normalised as well: `self.cross_norm` is for x. The encoder has normalised its output already.",
             ),
             # Masks
-            Mistake(
+            mistake(
                 layer_with(back=back_with(lambda mask, memory_mask: None)),
                 "The causal mask has no effect: hand it on, `self.self_attention(..., mask=mask)`. As it is, a word sees those that "
                 "it is to guess.",
             ),
-            Mistake(
+            mistake(
                 layer_with(back=always_causal),
                 "Self-attention is causal even where no mask was given: hand on the `mask` that came, `mask=mask`, and make none.",
             ),
-            Mistake(
+            mistake(
                 layer_with(back=back_with(lambda mask, memory_mask: memory_mask)),
                 "Self-attention got the mask of the source: the words look at each other there, `mask=mask`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=back_with(lambda mask, memory_mask: memory_mask),
                     across=across_to(mask_from=lambda mask, memory_mask: mask),
                 ),
                 "The two masks are swapped: `mask` is for the words among each other, `memory_mask` for the source.",
             ),
-            Mistake(
+            mistake(
                 layer_with(across=across_to(mask_from=lambda mask, memory_mask: None)),
                 "`memory_mask` has no effect, so the words look at padding in the source: it is the third argument of "
                 "`self.cross_attention`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(
                     back=back_with(lambda mask, memory_mask: None),
                     across=across_to(mask_from=lambda mask, memory_mask: None),
                 ),
                 "Neither mask has any effect: `mask` goes to self-attention, `memory_mask` to cross-attention.",
             ),
-            Mistake(
+            mistake(
                 layer_with(across=across_to(mask_from=lambda mask, memory_mask: mask)),
                 "Cross-attention got the causal mask: the source is known as a whole, and its mask is `memory_mask`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(back=back_with(lambda mask, memory_mask: None if mask is None else mask.T)),
                 "The causal mask is transposed, so each word sees only itself and those behind it: row i says whom word i may look "
                 "at. Hand it on as it is.",
             ),
-            Mistake(
+            mistake(
                 layer_with(back=back_with(lambda mask, memory_mask: turned(mask))),
                 "The causal mask is turned round: True already means 'may look', hand it on as it is.",
             ),
-            Mistake(
+            mistake(
                 layer_with(across=across_to(mask_from=lambda mask, memory_mask: turned(memory_mask))),
                 "`memory_mask` is turned round: True already means 'may look', hand it on as it is.",
             ),
             # Sums and norms
-            Mistake(
+            mistake(
                 layer_with(branches_with(sums=(False, True, True))),
                 "Self-attention has no residual sum: what it found is added to x.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(sums=(True, False, True))),
                 "Cross-attention has no residual sum, so the words forget themselves: what it found is added to x.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(sums=(True, True, False))),
                 "The feed-forward layer has no residual sum: what it made is added to x.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(sums=(False, False, False))),
                 "There is no residual sum at all: each of the three adds to what went in.",
             ),
-            Mistake(
+            mistake(
                 layer_with(post_norm),
                 "That is post-norm, the norm of each sum: here it is pre-norm, `x + part(norm(x))`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(first_before_others_after),
                 "The first norm stands in front of its part, the other two behind their sums: here all three are pre-norm, "
                 "`x + part(norm(x))`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(norm_of_the_branch),
                 "The norms stand between each part and its sum: pre-norm has them in front of the part, `x + part(norm(x))`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(replaced_by_the_norm),
                 "x was replaced by its norm, so the way past the layer is not free any more: normalise what goes into each part, and "
                 "add to x itself.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(None, None, None))),
                 "There is no norm at all: each of the three parts has its own in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(0, None, 2))),
                 "Cross-attention lacks its norm, `self.cross_norm`, in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(None, 1, 2))),
                 "Self-attention lacks its norm, `self.self_norm`, in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(0, 1, None))),
                 "The feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(0, 0, 0))),
                 "`self.self_norm` was used for all three: each has its own.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(0, 0, 2))),
                 "`self.self_norm` was used for cross-attention, too: it has its own, `self.cross_norm`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(1, 0, 2))),
                 "`self.self_norm` and `self.cross_norm` are swapped.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(norms=(0, 1, 1))),
                 "`self.cross_norm` was used for the feed-forward layer, too: it has its own, `self.feed_forward_norm`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(one_more_norm),
                 "There is one more norm at the end: the layer ends with a sum. (A stack of pre-norm layers has one norm behind the "
                 "last.)",
             ),
             # The order of the parts
-            Mistake(
+            mistake(
                 layer_with(branches_with(order="abt")),
                 "Cross-attention came first: the words look at each other, then at the source.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(order="bta")),
                 "The feed-forward layer came before cross-attention: it is the last of the three.",
             ),
-            Mistake(
+            mistake(
                 layer_with(from_the_first_x),
                 "All three worked on the x that came in: each works on the sum that the one before it left.",
             ),
-            Mistake(
+            mistake(
                 layer_with(cross_from_the_first_x),
                 "Cross-attention asked with the x that came in: its queries come from the sum after self-attention.",
             ),
-            Mistake(
+            mistake(
                 layer_with(own_find_is_lost),
                 "What self-attention found is lost: what cross-attention found was added to the x that came in. Add it to the sum "
                 "after self-attention.",
             ),
-            Mistake(
+            mistake(
                 layer_with(ends_from_the_first_x),
                 "What both attentions found is lost: what the feed-forward layer made was added to the x that came in. Add it to the "
                 "sum after cross-attention.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(order="ba")),
                 "The feed-forward layer is missing: it is the last of the three, a branch of its own.",
             ),
-            Mistake(
+            mistake(
                 layer_with(branches_with(order="bt")),
                 "Cross-attention is missing: after self-attention the words look at the source.",
             ),
             # What comes back
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, own, cross: output),
                 "Only x came back: return it with both weights, three results.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, own, cross: (output, cross)),
                 "Only the weights over the source came back: return x, the weights among the words, and those over the source.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, own, cross: (output, cross, own)),
                 "The two weights are swapped: those among the words come first, then those over the source.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, own, cross: (output, own.mean(1), cross.mean(1))),
                 "The weights were averaged over the heads, axis 1: each head keeps its own, (b, heads, m, m) and (b, heads, m, n).",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda output, own, cross: (output, None, None)),
                 "Both weights are None: the attention returns them if asked, `need_weights=True`.",
             ),
@@ -1032,10 +1020,6 @@ NOT_WIDENED = (
 register(
     Exercise(
         id="6.4",
-        title="encode and decode",
-        level="medium",
-        minutes=12,
-        reference=Transformer,
         cases=transformer_cases,
         call=run_transformer,
         methods=("encode", "decode"),
@@ -1043,57 +1027,57 @@ register(
         tolerance=1e-3,
         properties=[later_words_are_hidden, padding_is_hidden, it_can_be_trained],
         mistakes=[
-            Mistake(
+            mistake(
                 transformer_with(causal=lambda target: None),
                 "`decode` lets each word see those behind it, which it is to guess: `causal_mask(m)` goes to `self.decoder`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(causal=lambda target: causal_mask(target.size(1)).T),
                 "The causal mask is transposed: row i says whom word i may look at, `causal_mask(m)` as it is.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(causal=lambda target: causal_mask(target.size(1)).tril(-1)),
                 "The words cannot see themselves: the diagonal of the causal mask is True.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(causal=lambda target: causal_mask(target.size(0))),
                 "The causal mask is as large as the batch: it is (m, m), m = `target.size(1)`.",
             ),
-            Mistake(transformer_with(encode_mask=lambda mask: None, memory_mask=lambda mask: None), NEITHER_MASK),
-            Mistake(
+            mistake(transformer_with(encode_mask=lambda mask: None, memory_mask=lambda mask: None), NEITHER_MASK),
+            mistake(
                 transformer_with(encode_mask=lambda mask: None),
                 "`encode` does not use `source_mask`, so the words look at padding: hand it to `self.encoder`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(memory_mask=lambda mask: None),
                 "`decode` does not use `source_mask`, so the target words look at the source's padding: it is the fourth argument "
                 "of `self.decoder`.",
             ),
-            Mistake(transformer_with(encode_mask=lambda mask: mask), "`self.encoder` " + NOT_WIDENED),
-            Mistake(transformer_with(memory_mask=lambda mask: mask), "`self.decoder` " + NOT_WIDENED),
-            Mistake(
+            mistake(transformer_with(encode_mask=lambda mask: mask), "`self.encoder` " + NOT_WIDENED),
+            mistake(transformer_with(memory_mask=lambda mask: mask), "`self.decoder` " + NOT_WIDENED),
+            mistake(
                 transformer_with(encode_mask=lambda mask: mask, memory_mask=lambda mask: mask),
                 "Encoder and decoder " + NOT_WIDENED.replace("needs", "need"),
             ),
-            Mistake(
+            mistake(
                 transformer_with(encode_mask=lambda mask: mask.unsqueeze(2)),
                 "In `encode` the mask hides those who look: `unsqueeze(2)` puts it at the wrong axis. The words must not look at "
                 "padding: (b, 1, n), `unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(encode_mask=lambda mask: mask.unsqueeze(1) & causal_mask(mask.size(1))),
                 "There is a causal mask in the encoder: the whole source is known, so its words may look both ways. Only padding is "
                 "hidden, `source_mask.unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(encode_mask=lambda mask: ~mask.unsqueeze(1)),
                 "In `encode` the mask is turned round: True is a word that may be looked at.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(memory_mask=lambda mask: ~mask.unsqueeze(1)),
                 "In `decode` the source's mask is turned round: True is a word that may be looked at.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(
                     causal=lambda target: None,
                     decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask),
@@ -1101,65 +1085,65 @@ register(
                 "The source's mask stands where the words' mask belongs: `self.decoder(x, memory, mask, memory_mask)`, the causal "
                 "one first.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(
                     decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask, mask)
                 ),
                 "The two masks are swapped: `self.decoder(x, memory, mask, memory_mask)`, the causal one first.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(causal=lambda target: None, memory_mask=lambda mask: None),
                 "`decode` uses no mask: the causal mask for the words, and `source_mask` as (b, 1, n) for the memory.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(last=lambda self, x: x),
                 "`decode` returned vectors: `self.output` makes logits of them, one for each target word.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(last=lambda self, x: self.output(x).softmax(-1)),
                 "`decode` returned probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(last=lambda self, x: self.output(x).log_softmax(-1)),
                 "`decode` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(last=lambda self, x: self.output(x[:, -1])),
                 "Only the last word's logits came back: in training all positions are asked at once, (b, m, target_words).",
             ),
-            Mistake(
+            mistake(
                 transformer_with(target_table=lambda self: self.source_vectors),
                 "The target words were looked up among the source's vectors: `self.target_vectors`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(source_table=lambda self: self.target_vectors),
                 "The source words were looked up among the target's vectors: `self.source_vectors`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(source_table=plain_vectors("source_vectors")),
                 "`encode` took the bare table, without scale and positions: call `self.source_vectors(source)`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(target_table=plain_vectors("target_vectors")),
                 "`decode` took the bare table, without scale and positions: call `self.target_vectors(target)`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(
                     source_table=plain_vectors("source_vectors"), target_table=plain_vectors("target_vectors")
                 ),
                 "The bare tables were used, without scale and positions: call `self.source_vectors(source)` and "
                 "`self.target_vectors(target)`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(encoded=lambda self, vectors, mask: self.encoder(vectors, mask)),
                 "`encode` returned a tuple of 2: `self.encoder` gives the vectors and the weights, and the memory is the vectors "
                 "alone.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(encoded=lambda self, vectors, mask: vectors),
                 "`encode` returned the word vectors themselves: they go through `self.encoder`.",
             ),
-            Mistake(
+            mistake(
                 transformer_with(looked_at=lambda self, x, memory: x),
                 "The decoder was given its own words to look at: its second argument is `memory`.",
             ),
@@ -1282,101 +1266,97 @@ NOT_SHIFTED = (
 register(
     Exercise(
         id="6.5",
-        title="shifted targets",
-        level="easy",
-        minutes=6,
-        reference=shifted_targets,
         cases=shift_cases,
         call=run_shifted,
         output_names=("target_in", "target_out"),
         properties=[words_are_long(shift_cases)],
         mistakes=[
-            Mistake(
+            mistake(
                 shifted_with(
                     lambda words, start, end, padding: [start, *words, end],
                     lambda words, start, end, padding: [start, *words, end],
                 ),
                 NOT_SHIFTED,
             ),
-            Mistake(shifted_with(plainly, plainly), NOT_SHIFTED),
-            Mistake(
+            mistake(shifted_with(plainly, plainly), NOT_SHIFTED),
+            mistake(
                 shifted_with(read=plainly),
                 "The start token is missing in `target_in`: without it nothing is read before the first word.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(read=lambda words, start, end, padding: [end, *words]),
                 "`target_in` starts on the end token, as some systems do: here the decoder has its own, `start`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(said=plainly),
                 "The end token is missing in `target_out`: without it the model never learns to stop.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(said=lambda words, start, end, padding: [*words, padding]),
                 "At the end of `target_out` stands padding: it is the end token that must be said there, or the model never learns "
                 "to stop.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(lambda words, start, end, padding: [start, *words[:-1]], plainly),
                 "It is shifted, but the end token is missing in `target_out`: behind the last word comes `end`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(
                     lambda words, start, end, padding: [start, *words, end],
                     lambda words, start, end, padding: [*words, end, padding],
                 ),
                 "The end token is read as well: `target_in` is `[start, *words]`. Behind the end there is nothing to guess.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(lambda words, start, end, padding: [start, *words, end]),
                 "`target_in` has both tokens and is one longer than `target_out`: `[start, *words]` against `[*words, end]`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(said=lambda words, start, end, padding: [start, *words, end]),
                 "`target_out` has both tokens and is one longer than `target_in`: the start token is read, never said.",
             ),
-            Mistake(cut_after_padding, END_IS_READ),
-            Mistake(
+            mistake(cut_after_padding, END_IS_READ),
+            mistake(
                 end_behind_padding,
                 "The end token stands behind the padding: it comes right behind the last word, so add it before you pad.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(results=lambda target_in, target_out: (target_out, target_in)),
                 "The two results are swapped: first what is read, `target_in`, then what is said, `target_out`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(
                     lambda words, start, end, padding: [*words, start], lambda words, start, end, padding: [end, *words]
                 ),
                 "The tokens are at the wrong ends: `start` in front of `target_in`, `end` behind `target_out`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(said=lambda words, start, end, padding: [end, *words]),
                 "In `target_out` the end token stands in front: it comes behind the last word.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(filled=padded_in_front),
                 "The padding stands in front: it comes behind, so that word i of every sentence is in column i.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(filled=lambda rows, padding: rows_of(rows, 0)),
                 "The padding is always 0: use the argument `padding`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(filled=lambda rows, padding: rows_of(rows, padding).T),
                 "The places come first: the batch does, (b, m). `pad_sequence` needs `batch_first=True`.",
             ),
-            Mistake(
+            mistake(
                 lambda sentences, start, end, padding=0: shifted_targets(sentences, 1, 2, padding),
                 "Start and end token are numbers in your code: use the arguments `start` and `end`.",
             ),
-            Mistake(
+            mistake(
                 shifted_with(filled=lambda rows, padding: rows),
                 "Those are lists of different lengths: pad them to one tensor, (b, m).",
             ),
-            Mistake(shifted_with(filled=lambda rows, padding: torch.tensor(rows)), RAGGED),
-            Mistake(a_tensor_at_once, RAGGED),
-            Mistake(
+            mistake(shifted_with(filled=lambda rows, padding: torch.tensor(rows)), RAGGED),
+            mistake(a_tensor_at_once, RAGGED),
+            mistake(
                 shifted_with(filled=lambda rows, padding: rows_of([row[: min(map(len, rows))] for row in rows], 0)),
                 "The sentences were cut to the shortest: the others are padded to the longest.",
             ),
@@ -1505,150 +1485,146 @@ TOO_MUCH = "The shares do not add up to 1"
 register(
     Exercise(
         id="6.6",
-        title="the loss with label smoothing",
-        level="medium",
-        minutes=12,
-        reference=smoothed_loss,
         cases=smooth_cases,
         gradient=True,
         mistakes=[
             # Padding
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: losses.mean()),
                 "Padding counts as a target: take the losses only where `targets != padding`.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: (losses * real).mean()),
                 "The sum is right, but it was divided by all positions: padding was set to 0 and still counts. Divide by the number "
                 "of real words.",
             ),
-            Mistake(
+            mistake(
                 smoothing_counts_padding,
                 "The smoothing is counted at padding, too: both parts of the loss only where `targets != padding`.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(skip=0),
                 "The targets with number 0 were left out: padding may have another number, use the argument `padding`.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: losses[~real].mean()),
                 "That is the loss of the padding: the real words are where `targets != padding`.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()),
                 OF_EACH_SENTENCE,
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: losses[real].sum()),
                 "That is the sum: divide by the number of real words, or long batches weigh more.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: (losses * real).sum() / len(real)),
                 "Divided by the number of sentences: divide by the number of real words.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: losses * real),
                 "There is a loss for each position: take the mean over the real words, one number.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(mean=lambda losses, real: losses[real]),
                 "There is a loss for each real word: take their mean, one number.",
             ),
             # Shares
-            Mistake(
+            mistake(
                 smooth_with(shares=lambda log_p, true, smoothing, padding: -true),
                 "`smoothing` has no effect: the target gets 1 - smoothing, and all words share the rest.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=shared_by_others),
                 "The smoothing was shared by the other words only: here all of them share it, the target as well, `smoothing / V` "
                 "each.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=shared_without_padding),
                 "The number of padding got no share of the smoothing: a fine idea, but here all V words share it, as in torch.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=shared_by_others_without_padding),
                 "Target and padding got no share of the smoothing, as in some codes: here all V words share it, `smoothing / V` "
                 "each, as in torch.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=the_target_loses_a_share),
                 f"{TOO_MUCH} but to 1 - smoothing / V: the target gets 1 - smoothing and, like all words, `smoothing / V`.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=lambda log_p, true, smoothing, padding: -true - smoothing * log_p.mean(-1)),
                 f"{TOO_MUCH} but to 1 + smoothing: the target gets only 1 - smoothing before the rest is shared.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(
                     shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true - smoothing * log_p.sum(-1)
                 ),
                 f"{TOO_MUCH}: every word got all of `smoothing`. They share it, `smoothing / V` each: the mean of the "
                 "log-probabilities.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(
                     shares=lambda log_p, true, smoothing, padding: -smoothing * true - (1 - smoothing) * log_p.mean(-1)
                 ),
                 "The two shares are swapped: the target gets 1 - smoothing, all words together get smoothing.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true),
                 "The second part is missing: all words share `smoothing`, so its mean log-probability is in the loss as well.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=smoothed_inside_the_logarithm),
                 "The model's probabilities were smoothed: it is the target that is smoothed, and the logarithms are averaged with "
                 "its shares.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(shares=without_the_entropy),
                 "That is the KL divergence: it has the same gradient, but lacks the entropy of the smoothed target. The cross-entropy "
                 "is asked for, minus the sum of the shares times the log-probabilities.",
             ),
             # Picking the targets
-            Mistake(
+            mistake(
                 picked_by(lambda log_p, targets: log_p[:, :, targets]),
                 "`[:, :, targets]` takes the targets of all positions at every position, (b, m, b, m): `gather` takes one at each.",
             ),
-            Mistake(
+            mistake(
                 picked_by(lambda log_p, targets: log_p[targets]),
                 "`[targets]` counts along axis 0, so the targets were taken for sentences: they are words, the last axis. `gather` "
                 "takes one at each position.",
             ),
-            Mistake(
+            mistake(
                 picked_by(lambda log_p, targets: log_p[:, targets]),
                 "`[:, targets]` counts along axis 1, so the targets were taken for positions: they are words, the last axis. `gather` "
                 "takes one at each position.",
             ),
             # Logarithms
-            Mistake(
+            mistake(
                 smooth_with(shares=lambda *parts: -spread_evenly(*parts)),
                 "The sign is wrong: the loss is minus the mean log-probability, never below 0.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(logs=lambda logits: logits),
                 "The softmax is missing: `log_softmax` makes log-probabilities of logits.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(logs=lambda logits: logits.softmax(-1).log_softmax(-1)),
                 "The softmax was taken twice: `F.cross_entropy` and `log_softmax` want logits.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(logs=lambda logits: logits.softmax(-1)),
                 "The logarithm is missing: those are the probabilities. `log_softmax` gives their logarithms.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(logs=lambda logits: logits.softmax(-1).log()),
                 "With large logits a probability is 0 and its logarithm infinite: `log_softmax` never leaves the logarithms.",
             ),
-            Mistake(
+            mistake(
                 smooth_with(logs=lambda logits: logits.log_softmax(1)),
                 "The softmax ran over the positions: it runs over the words, the last axis of the logits.",
             ),
-            Mistake(
+            mistake(
                 words_by_reshape,
                 "`reshape` mixed positions and words up: `transpose(1, 2)` turns axes.",
             ),
@@ -1688,71 +1664,67 @@ def rises_then_falls(answer, generator):
 register(
     Exercise(
         id="6.7",
-        title="the warm-up schedule",
-        level="easy",
-        minutes=5,
-        reference=paper_rate,
         cases=rate_cases,
         properties=[rises_then_falls],
         mistakes=[
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * max(step**-0.5, step * warmup**-1.5)),
                 "That is the larger of the two: the smaller one, `min`. Else the rate begins high and grows without end.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5)),
                 "The factor dim^-0.5 is missing: wide models get smaller steps.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**0.5 * min(step**-0.5, step * warmup**-1.5)),
                 "It was multiplied by the root of dim: divide by it, `dim**-0.5`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5) / dim),
                 "It was divided by dim: divide by its root, `dim**-0.5`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * step**-0.5),
                 "There is no warm-up: it begins at its highest. For the first steps take step · warmup^-1.5, if that is smaller.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * step * warmup**-1.5),
                 "It rises without end: after the warm-up take step^-0.5, which is smaller.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: min(dim**-0.5 * step**-0.5, step * warmup**-1.5)),
                 "dim^-0.5 belongs to one part only here: it is a factor of the whole, in front of `min`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step * warmup**-0.5)),
                 "The power of warmup is wrong: -1.5, so that both parts meet at step `warmup`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, (step * warmup) ** -1.5)),
                 "The power was taken of step · warmup, so the second part falls: only warmup has it, `step * warmup**-1.5`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim * -0.5 * min(step**-0.5, step * warmup**-1.5)),
                 "`dim * -0.5` is a product, and the rate is below 0: the power is `dim**-0.5`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5)),
                 "The second part does not rise: it is warmup^-1.5 times the step.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step / warmup)),
                 "The second part is step / warmup, which goes up to 1: it is step · warmup^-1.5, so that both parts meet at step "
                 "`warmup`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)),
                 "The steps are counted from 1 already: no `step + 1`.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**0.5, step * warmup**-1.5)),
                 "The power of step lost its sign: step^-0.5 falls.",
             ),
-            Mistake(
+            mistake(
                 rate_with(lambda step, dim, warmup: dim**-0.5 * min(1 / step, step * warmup**-1.5)),
                 "It falls with 1 / step: it falls with the root, step^-0.5.",
             ),
@@ -1929,101 +1901,97 @@ def without_the_end_token(model, source, source_mask, start, end, limit):
 register(
     Exercise(
         id="6.8",
-        title="greedy decoding",
-        level="medium",
-        minutes=10,
-        reference=greedy_decode,
         cases=greedy_cases,
         properties=[words_are_long(greedy_cases)],
         mistakes=[
-            Mistake(
+            mistake(
                 greedy_with(encode_again=True),
                 "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(result=lambda words: words),
                 "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(result=lambda words: words, most=lambda limit: limit - 1),
                 "The start token is among the words, and even counts as one: it is only read. Cut it off at the end, and leave room "
                 "for `limit` words without it.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(most=lambda limit: limit - 1),
                 A_WORD_IS_MISSING,
             ),
-            Mistake(
+            mistake(
                 greedy_with(most=lambda limit: 10**6),
                 "It goes on until the last sentence has ended, which may be never: stop at `limit` words whatever happened.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(most=lambda limit: limit + 1),
                 "There is a word too many: stop at `limit` words. The start token does not count.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(take=lambda logits: logits[:, 0].argmax(-1)),
                 "The next word was read off the first position: the last one has heard all words, `[:, -1]`.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(take=lambda logits: logits[:, -1].argmin(-1)),
                 "Those are the least likely words: take the argmax.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(take=lambda logits: logits[:, -1].argmax(0)),
                 "The argmax ran over the sentences: it runs over the words, the last axis of the logits.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(take=lambda logits: logits.argmax(-1)),
                 "The words of all positions were taken: only the one after the last word is new, `[:, -1]`.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(fill=lambda word, going, end: word),
                 "A sentence went on behind its end token while others were not done: fill with 0 there.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
                 "The end token is repeated behind the end: padding is 0.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(goes_on=lambda going: True),
                 "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
                 "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
             ),
-            Mistake(
+            mistake(
                 greedy_with(goes_on=lambda going: going.all()),
                 "It stopped when the first sentence had ended: go on until all of them have.",
             ),
-            Mistake(
+            mistake(
                 asks_too_late,
                 "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
             ),
-            Mistake(
+            mistake(
                 all_at_the_same_step,
                 "It ends only when all sentences say the end token in the same step: remember who has ended already.",
             ),
-            Mistake(
+            mistake(
                 without_the_end_token,
                 "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
             ),
-            Mistake(
+            mistake(
                 lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, end, limit).T,
                 "The words have the places first: the batch comes first, (b, m).",
             ),
-            Mistake(
+            mistake(
                 lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, 2, limit),
                 "The end token is a number in your code: use the argument `end`.",
             ),
-            Mistake(
+            mistake(
                 lambda model, source, source_mask, *rest: greedy_decode(
                     model, source, torch.ones_like(source_mask), *rest
                 ),
                 "Padding was read as words: hand `source_mask` on to `encode` and to `decode` as it came.",
             ),
-            Mistake(
+            mistake(
                 lambda model, source, source_mask, *rest: greedy_decode(model, source, ~source_mask, *rest),
                 "The mask is turned round, so the padding is read and the words are not: True already stands at words.",
             ),
@@ -2119,98 +2087,94 @@ OVERWRITTEN = "was overwritten by the new one: put it behind those that are kept
 register(
     Exercise(
         id="6.9",
-        title="a step with the key-value cache",
-        level="medium",
-        minutes=8,
-        reference=cached_step,
         cases=cache_cases,
         gradient=True,
         output_names=("output", "keys", "values"),
         tolerance=1e-3,
         properties=[step_by_step_is_all_at_once],
         mistakes=[
-            Mistake(
+            mistake(
                 cache_with(keep_key=lambda kept, new: new, keep_value=lambda kept, new: new),
                 "What was kept " + OVERWRITTEN + " As it is, the word sees only itself.",
             ),
-            Mistake(cache_with(keep_key=lambda kept, new: new), "The keys: what was kept " + OVERWRITTEN),
-            Mistake(cache_with(keep_value=lambda kept, new: new), "The values: what was kept " + OVERWRITTEN),
-            Mistake(
+            mistake(cache_with(keep_key=lambda kept, new: new), "The keys: what was kept " + OVERWRITTEN),
+            mistake(cache_with(keep_value=lambda kept, new: new), "The values: what was kept " + OVERWRITTEN),
+            mistake(
                 cache_with(the_last_replaced, the_last_replaced),
                 "The last word kept was replaced by the new one: it comes behind, so t becomes t + 1.",
             ),
-            Mistake(
+            mistake(
                 cache_with(seen=lambda kept, grown: kept),
                 "The newest word does not see itself: put its key and value behind the others before it looks.",
             ),
-            Mistake(
+            mistake(
                 cache_with(results=lambda output, old, grown: (output, *old)),
                 "The keys and values that came back are the old ones: return them with the new word's behind, or nothing is ever "
                 "kept.",
             ),
-            Mistake(
+            mistake(
                 cache_with(seen=lambda kept, grown: kept, results=lambda output, old, grown: (output, *old)),
                 "The new word's key and value were never kept: put them behind the others, look, and return all of them.",
             ),
-            Mistake(
+            mistake(
                 cache_with(lambda kept, new: torch.cat([new, kept], 1), lambda kept, new: torch.cat([new, kept], 1)),
                 "The new word was put in front: it comes behind those before it, place by place.",
             ),
-            Mistake(
+            mistake(
                 cache_with(lambda kept, new: torch.cat([kept, new], 0), lambda kept, new: torch.cat([kept, new], 0)),
                 "The new word was put behind the sentences, axis 0: words are axis 1.",
             ),
-            Mistake(
+            mistake(
                 cache_with(lambda kept, new: torch.cat([kept, new], -1), lambda kept, new: torch.cat([kept, new], -1)),
                 "The new word was put behind the features, the last axis: words are axis 1.",
             ),
-            Mistake(
+            mistake(
                 cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_V, x @ W_K)),
                 "`W_K` and `W_V` are swapped for the new word: its key is `x @ W_K`, its value `x @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_K, x @ W_Q, x @ W_V)),
                 "`W_Q` and `W_K` are swapped: the word asks with `x @ W_Q`, and is found by `x @ W_K`.",
             ),
-            Mistake(
+            mistake(
                 cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_K)),
                 "The new value is the key: it has a map of its own, `x @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x, x)),
                 "The word itself was kept: key and value are, `x @ W_K` and `x @ W_V`.",
             ),
-            Mistake(
+            mistake(
                 cache_with(new=lambda x, W_Q, W_K, W_V: (x, x @ W_K, x @ W_V)),
                 "The query is x itself: it has a map of its own, `x @ W_Q`.",
             ),
-            Mistake(
+            mistake(
                 cache_with(look=lambda query, key, value: attention(query, key, value, scale=1)),
                 "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
             ),
-            Mistake(
+            mistake(
                 cache_with(look=masked_by_place),
                 "The mask's first row was used, which sees one word only: the newest word may look at all of them, so it needs no "
                 "mask.",
             ),
-            Mistake(
+            mistake(
                 cache_with(look=lambda query, key, value: attention(query, key, value, causal_mask(key.size(1)))),
                 "A causal mask spread the one query over all words: there is one word to look, the newest, and nothing lies behind "
                 "it. No mask.",
             ),
-            Mistake(
+            mistake(
                 cache_with(results=lambda output, old, grown: output),
                 "Only the output came back: return keys and values as well, the next step needs them.",
             ),
-            Mistake(
+            mistake(
                 cache_with(results=lambda output, old, grown: (output, grown)),
                 "Keys and values came back as one pair: return three results, output, keys, values.",
             ),
-            Mistake(
+            mistake(
                 cache_with(results=lambda output, old, grown: (output, grown[1], grown[0])),
                 "Keys and values are swapped in the results: output, keys, values.",
             ),
-            Mistake(
+            mistake(
                 cache_with(results=lambda output, old, grown: (output.squeeze(1), *grown)),
                 "The output lost its axis of length 1: it is a sentence of one word, (b, 1, d_k).",
             ),
@@ -2507,10 +2471,6 @@ SET_ASIDE = (
 register(
     Exercise(
         id="6.10",
-        title="beam search",
-        level="hard",
-        minutes=20,
-        reference=beam_search,
         cases=beam_cases,
         output_names=("words", "total"),
         tolerance=1e-3,
@@ -2520,138 +2480,138 @@ register(
             words_are_long(beam_cases),
         ],
         mistakes=[
-            Mistake(beam_with(begin=torch.zeros), WIDE_COPIES),
-            Mistake(beam_with(choose=one_child_each), ONE_CHILD),
-            Mistake(beam_with(choose=one_child_each_as_they_stand), ONE_CHILD),
-            Mistake(
+            mistake(beam_with(begin=torch.zeros), WIDE_COPIES),
+            mistake(beam_with(choose=one_child_each), ONE_CHILD),
+            mistake(beam_with(choose=one_child_each_as_they_stand), ONE_CHILD),
+            mistake(
                 beam_with(choose=by_the_last_word),
                 "Only the newest word counts: add the total of the beginning, `total.unsqueeze(1) + step`.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=chosen_by_the_last_word),
                 "The totals are added up, but the choice goes by the newest word alone: `topk` of the sums.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=all_children),
                 "The best words of each beginning were all kept, and the beam grows: `topk(width)` over all of them together.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=worst_of_all),
                 "Those are the least likely: `topk` of the sums as they are, the largest.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=divided_by_the_beam),
                 "A place in the flattened sums was divided by `width`: a row has as many places as there are words, `step.size(1)`.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=swapped_back),
                 "Parent and word are mixed up: in the flattened sums `place // V` is the row, `place % V` the word.",
             ),
-            Mistake(
+            mistake(
                 beam_with(choose=running_mean),
                 "The log-probabilities were averaged: those of a sentence are added up.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=mean_per_word),
                 "Those are means per word: return the totals, the sums.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (words[:, 1:], total.exp())),
                 "Those are probabilities, products of many small numbers: return the log-probabilities, the sums.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (words[:, 1:], -total)),
                 "The totals have the wrong sign: log-probabilities are not above 0.",
             ),
             # What has ended
-            Mistake(beam_with(on=lambda step, ended, end: step), GREW_ON),
-            Mistake(
+            mistake(beam_with(on=lambda step, ended, end: step), GREW_ON),
+            mistake(
                 beam_with(on=lambda step, ended, end: step, who_ended=lambda ended, parent, word, end: word == end),
                 GREW_ON,
             ),
-            Mistake(
+            mistake(
                 beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), float("-inf"))),
                 "A sentence that has ended drops out of the beam: it keeps its place with its total, since the padding behind it costs "
                 "nothing, `step[:, 0]` is 0 there.",
             ),
-            Mistake(beam_with(on=lambda step, ended, end: step, goes_on=lambda ended: True), GREW_ON),
-            Mistake(
+            mistake(beam_with(on=lambda step, ended, end: step, goes_on=lambda ended: True), GREW_ON),
+            mistake(
                 beam_with(on=padding_at_its_price),
                 "A sentence that has ended goes on with 0 alone, but pays for it: the way on with 0 costs nothing, put 0.0 into "
                 "`step[:, 0]` there.",
             ),
             *[
-                Mistake(set_aside(widened, enough, rest), SET_ASIDE)
+                mistake(set_aside(widened, enough, rest), SET_ASIDE)
                 for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
                 for rest in (True, False)
             ],
-            Mistake(
+            mistake(
                 beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), 0.0)),
                 "A sentence that has ended goes on with every word for nothing: with 0 alone, all others are minus infinity.",
             ),
-            Mistake(
+            mistake(
                 beam_with(on=end_for_nothing),
                 "The end token is repeated behind the end: padding is 0.",
             ),
-            Mistake(
+            mistake(
                 beam_with(who_ended=lambda ended, parent, word, end: ended | (word == end)),
                 "Who has ended was not reordered: it goes with the parent, `ended[parent] | (word == end)`.",
             ),
-            Mistake(
+            mistake(
                 beam_with(who_ended=lambda ended, parent, word, end: word == end),
                 "Who ended before was forgotten: `ended[parent] | (word == end)`.",
             ),
-            Mistake(beam_with(carried=lambda words, parent: words), NOT_CARRIED),
-            Mistake(beam_with(begin=copies_of_one, carried=lambda words, parent: words), NOT_CARRIED),
+            mistake(beam_with(carried=lambda words, parent: words), NOT_CARRIED),
+            mistake(beam_with(begin=copies_of_one, carried=lambda words, parent: words), NOT_CARRIED),
             # When to stop, and what to return
-            Mistake(
+            mistake(
                 beam_with(goes_on=lambda ended: not ended.any()),
                 "It stopped when one sentence had ended: go on until all in the beam have.",
             ),
-            Mistake(
+            mistake(
                 beam_with(goes_on=lambda ended: not ended[0]),
                 "It stopped when the best had ended. True, nothing can overtake it, but the others are asked for as well: go on until "
                 "all have ended.",
             ),
-            Mistake(
+            mistake(
                 beam_with(goes_on=lambda ended: True),
                 "It went on to the limit although all had ended: stop as soon as all in the beam have.",
             ),
-            Mistake(beam_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            Mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            Mistake(
+            mistake(beam_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            mistake(
                 beam_with(most=lambda limit: 10**6),
                 "It goes on until all have ended, which may be never: stop at `limit` words whatever happened.",
             ),
-            Mistake(
+            mistake(
                 beam_with(most=lambda limit: limit + 1),
                 "There is a word too many: stop at `limit` words. The start token does not count.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (words, total)),
                 "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (words[:, 1:].masked_fill(words[:, 1:] == end, 0), total)),
                 "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (total, words[:, 1:])),
                 "The two results are swapped: the words come first, then the totals.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: (words[0, 1:], total[0])),
                 "Only the best sentence came back: return all `width` of them, best first.",
             ),
-            Mistake(
+            mistake(
                 beam_with(results=lambda words, total, end: words[:, 1:]),
                 "Only the words came back: return words and totals, both.",
             ),
-            Mistake(
+            mistake(
                 lambda next_words, start, end, limit, width: beam_search(next_words, start, 2, limit, width),
                 "The end token is a number in your code: use the argument `end`.",
             ),
-            Mistake(
+            mistake(
                 lambda next_words, start, end, limit, width: beam_search(next_words, start, end, limit, 1),
                 "`width` has no effect, that is greedy decoding: `topk(width)`.",
             ),

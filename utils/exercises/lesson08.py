@@ -3,12 +3,13 @@
 import torch
 from torch import nn
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import normal
-from utils.course.lessons.lesson05 import expect_a_module
-from utils.course.lessons.lesson06 import up_to, whole
 from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import normal
+from utils.exercises.edits import mistake
+from utils.exercises.lesson05 import expect_a_module
+from utils.exercises.lesson06 import up_to, whole
 from utils.models import language
 from utils.training.fine_tuning import between
 
@@ -118,86 +119,82 @@ def body_and_head_learn(answer, generator):
 register(
     Exercise(
         id="8.1",
-        title="a classifier on top",
-        level="easy",
-        minutes=8,
-        reference=Classifier,
         cases=classifier_cases,
         call=run_classifier,
         methods=("forward",),
         tolerance=1e-3,
         properties=[body_and_head_learn],
         mistakes=[
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: vectors.mean(1)),
                 "The mean runs over padding as well: sum the vectors of the real pieces and divide by how many they are.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(given=lambda real: None, pool=lambda vectors, real: vectors.mean(1)),
                 "`real` is not used at all: the body needs it, and the mean runs over the real pieces only.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(given=lambda real: None),
                 "The body does not know what is padding: `self.body.vectors(numbers, real)`.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=per_row_of_n),
                 "The padding was left out of the sum, but counted in the mean: divide by the number of real pieces, "
                 "`real.sum(1, keepdim=True)`.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: (vectors * real.unsqueeze(-1)).sum(1)),
                 "That is the sum: without the division a long text has a larger vector. Divide by the number of real pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real).nan_to_num()),
                 "The mean runs over the padding: `real` is True at the pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real)),
                 "The mean runs over the padding, and is NaN where there is none: `real` is True at the pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: vectors[:, 0]),
                 "Only the first piece was used: some models do that, here it is the mean over the real pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: vectors[:, -1]),
                 "Only the last place was used, which may be padding: the mean over the real pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=last_real),
                 "Only the last real piece was used: the mean over all real pieces.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=largest_real),
                 "That is the largest value of each feature: the mean over the real pieces is asked for.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=one_mean_for_all),
                 "One mean for the whole batch: each text has its own, (b, dim).",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: vectors.mean(-1)),
                 "The mean ran over the features: over the pieces of each text, axis 1.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(pool=lambda vectors, real: vectors),
                 "Every piece got its own answer: one for each text, (b, classes). The mean comes before the linear layer.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(last=lambda self, pooled: pooled),
                 "The mean came back as it is: `self.head` makes logits of it, one for each class.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(last=lambda self, pooled: self.head(pooled).softmax(-1)),
                 "Probabilities came back: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(last=lambda self, pooled: self.head(pooled).log_softmax(-1)),
                 "Log-probabilities came back: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 classifier_with(last=lambda self, pooled: self.head(pooled).argmax(-1)),
                 "The likeliest class came back: logits are wanted, or there is nothing to learn from.",
             ),
@@ -332,10 +329,6 @@ def only_the_adapter_learns(answer, generator):
 register(
     Exercise(
         id="8.2",
-        title="a low-rank adapter",
-        level="medium",
-        minutes=12,
-        reference=LowRank,
         cases=low_rank_cases,
         call=run_low_rank,
         methods=("__init__", "forward"),
@@ -344,43 +337,43 @@ register(
         tolerance=1e-3,
         properties=[small_start, only_the_adapter_learns],
         mistakes=[
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: x @ self.down.T @ self.up.T),
                 "`scale` has no effect: times it goes what the adapter adds.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(
                     base=lambda self, x: self.scale * self.linear(x),
                     added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T),
                 ),
                 "The frozen layer was scaled as well: only what the adapter adds is.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(base=lambda self, x: 0.0),
                 "The frozen layer is missing: the adapter is added to what it gives, `self.linear(x)`.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: 0.0),
                 "The adapter has no effect: add scale * up (down x).",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(base=lambda self, x: x @ self.linear.weight.T),
                 "The bias of the frozen layer is lost: call the layer, `self.linear(x)`.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: self.scale * torch.relu(x @ self.down.T) @ self.up.T),
                 "There is a non-linearity between the two maps: without it their product is one matrix, which can be added to the "
                 "frozen one after training.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T) / self.down.size(0)),
                 "It was divided by the rank: some do, here `scale` is used as it is.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: self.scale**2 * (x @ self.down.T @ self.up.T)),
                 "`scale` was used twice: once is enough.",
             ),
-            Mistake(
+            mistake(
                 low_rank_with(added=lambda self, x: -self.scale * (x @ self.down.T @ self.up.T)),
                 "What the adapter makes was subtracted: add it.",
             ),
@@ -431,45 +424,41 @@ def matched_by_place(start, end, share):
 register(
     Exercise(
         id="8.3",
-        title="along the line",
-        level="easy",
-        minutes=5,
-        reference=between,
         cases=line_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: b + share * (a - b)),
                 "Start and end are swapped: share 0 is the start, share 1 the end.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: a + share * b),
                 "At share 1 it is start + end: add a share of the way, which is end - start.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: share * (b - a)),
                 "That is the way walked, not the place: add the start.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: a + share * (a - b)),
                 "It walks away from the end: the way is end - start.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: (a + b) / 2),
                 "`share` has no effect: that is the middle.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: a + min(max(share, 0.0), 1.0) * (b - a)),
                 "The share was cut to 0 to 1: the line goes on at both sides, and the loss there is worth a look.",
             ),
-            Mistake(
+            mistake(
                 line_with(lambda a, b, share: share * a + share * b),
                 "Both ends were weighted with `share`: the start has 1 - share.",
             ),
-            Mistake(
+            mistake(
                 matched_by_place,
                 "The tensors were matched by their order: by name, `end[name]`.",
             ),
-            Mistake(
+            mistake(
                 lambda start, end, share: list(between(start, end, share).values()),
                 "A list came back: a dict with the names of `start`, so that a model can load it.",
             ),

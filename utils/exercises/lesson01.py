@@ -2,9 +2,10 @@
 
 import torch
 
-from utils.course.checks import Case, Mistake
+from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.edits import mistake
 from utils.models import attend, attention, softmax
 from utils.models.kernel_regression import kernel_regression
 
@@ -72,72 +73,68 @@ def softmax_cases(generator):
 register(
     Exercise(
         id="1.1",
-        title="a stable softmax",
-        level="easy",
-        minutes=5,
-        reference=softmax,
         cases=softmax_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 naive_softmax,
                 "Large logits overflow: exp(1000) is infinite and inf/inf is not a number. "
                 "Subtract the largest logit of each row before the exponential; the result stays the same.",
             ),
-            Mistake(
+            mistake(
                 softmax_less(lambda logits, temperature: logits.max() / temperature),
                 "The largest number of the whole table was subtracted, so every exponential in a low row vanishes and "
                 "0/0 is left. Subtract the largest of each row: amax(-1, keepdim=True).",
             ),
-            Mistake(
+            mistake(
                 softmax_less(lambda logits, temperature: (logits / temperature).amin(-1, keepdim=True)),
                 "The smallest logit was subtracted, so every exponent is above 0 and a row from -1000 to 1000 still "
                 "overflows. Subtract the largest: then no exponent is above 0.",
             ),
-            Mistake(
+            mistake(
                 softmax_less(lambda logits, temperature: (logits / temperature).mean(-1, keepdim=True)),
                 "The mean was subtracted, so exponents above 0 are left and a row from -1000 to 1000 still overflows. "
                 "Subtract the largest: then no exponent is above 0.",
             ),
-            Mistake(
+            mistake(
                 softmax_less(lambda logits, temperature: logits.amax(-1, keepdim=True)),
                 "The largest logit was taken before the division by the temperature and subtracted after it: large "
                 "logits still overflow at a temperature below 1. Divide first, then subtract the largest of the result.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: softmax(logits, temperature, dim=0),
                 "Columns sum to 1, rows do not: the softmax ran over the first axis. It belongs on the last one.",
             ),
-            Mistake(
+            mistake(
                 softmax_without_keepdim,
                 "The largest logits and the sums of the rows lost their axis, so they line up with the wrong one: "
                 "write amax(-1, keepdim=True) and sum(-1, keepdim=True).",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: (logits / temperature - (logits / temperature).max(dim=-1)).exp(),
                 "`max` with a dim returns values and indices together: take `amax(-1, keepdim=True)`.",
             ),
-            Mistake(
+            mistake(
                 softmax_over_everything,
                 "All numbers together sum to 1, rows do not: the sum must run over the last axis only (keepdim=True).",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: softmax(logits),
                 "The temperature has no effect: divide the logits by it.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: softmax(logits, 1 / temperature),
                 "The logits were multiplied by the temperature; divide by it, so that a high temperature flattens.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: softmax(logits) / temperature,
                 "Rows sum to 1/temperature: divide the logits by the temperature, before the exponential.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: (logits / temperature).log_softmax(-1),
                 "These are logarithms of probabilities (all below 0): leave the last logarithm out.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0: (logits / temperature) / (logits / temperature).sum(-1, keepdim=True),
                 "The exponential is missing: without it negative logits give negative shares.",
             ),
@@ -159,40 +156,36 @@ def softmax_jacobian(p):
 register(
     Exercise(
         id="1.2",
-        title="the Jacobian of softmax",
-        level="medium",
-        minutes=8,
-        reference=softmax_jacobian,
         cases=lambda generator: [
             Case((normal(generator, length, size=size).softmax(0),))
             for length, size in ((2, 1), (3, 1), (6, 3), (1, 1), (14, 1))
         ],
         mistakes=[
-            Mistake(
+            mistake(
                 lambda p: torch.diag(p * (1 - p)),
                 "Only the diagonal is filled: raising one logit also lowers every other probability, by p_i p_j.",
             ),
-            Mistake(
+            mistake(
                 lambda p: p * (1 - p),
                 "That is the diagonal as a vector. The Jacobian is a table (n, n): how each output moves with each logit.",
             ),
-            Mistake(
+            mistake(
                 lambda p: torch.outer(p, p) - torch.diag(p),
                 "Every sign is flipped: raising a logit raises its own probability, so the diagonal is positive.",
             ),
-            Mistake(
+            mistake(
                 lambda p: torch.diag(p) + torch.outer(p, p),
                 "Rows must sum to 0, because the probabilities always sum to 1: the products p_i p_j are subtracted.",
             ),
-            Mistake(
+            mistake(
                 lambda p: -torch.outer(p, p),
                 "The Kronecker delta is missing: on the diagonal p_i is added.",
             ),
-            Mistake(
+            mistake(
                 lambda p: torch.eye(len(p)) - torch.outer(p, p),
                 "The delta carries a factor p_i: put p on the diagonal, not ones.",
             ),
-            Mistake(
+            mistake(
                 lambda p: p[:, None] * (1 - p[None, :]),
                 "p_i (1 - p_j) holds on the diagonal only; off the diagonal it is -p_i p_j.",
             ),
@@ -214,53 +207,49 @@ def cosine_scores(query, keys):
 register(
     Exercise(
         id="1.3",
-        title="cosine scores",
-        level="easy",
-        minutes=5,
-        reference=cosine_scores,
         cases=lambda generator: [
             Case((normal(generator, d, size=short), normal(generator, n, d, size=long)))
             for n, d, short, long in ((3, 2, 1, 3), (4, 4, 5, 3), (2, 6, 0.1, 90), (5, 1, 1, 3), (1, 3, 90, 1))
         ],
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query,
                 "That is the plain dot product: a longer key wins for its length alone.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query / query.norm(),
                 "Only the query's length was divided out; the keys' lengths still count.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query / keys.norm(dim=-1),
                 "Only the keys' lengths were divided out; the query's still counts.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query / (keys.norm() * query.norm()),
                 "The length of the whole key table was used: each key has a length of its own, keys.norm(dim=-1).",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query / (keys.square().sum(-1) * query.square().sum()),
                 "Divided by squared lengths: the root is missing.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: keys @ query / (keys.square().sum(-1) + query.square().sum()).sqrt(),
                 "The two lengths are multiplied, not put under one root.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: 1 - cosine_scores(query, keys),
                 "That is the cosine distance: small where the match is good. A score is large where it is good.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: (keys / keys.norm(dim=0)) @ (query / query.norm()),
                 "The keys were divided by the length of each column; a key is a row: dim=-1.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: query @ keys / (keys.norm(dim=-1) * query.norm()),
                 "`query @ keys` goes through the columns of the table; a key is a row: `keys @ query`.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys: cosine_scores(query, keys).abs(),
                 "The sign was lost: a key that points the other way has the cosine -1, not 1.",
             ),
@@ -308,62 +297,58 @@ def lookup_with(weigh):
 register(
     Exercise(
         id="1.4",
-        title="soft lookup",
-        level="easy",
-        minutes=5,
-        reference=soft_lookup,
         cases=lookup_cases,
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 lambda query, keys, values: (softmax(keys @ query) @ keys, softmax(keys @ query)),
                 "The keys were mixed. Keys only say where to look; the values are what is fetched.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: softmax(query @ keys)),
                 "`query @ keys` adds up over the keys. Each row of `keys` is one key: `keys @ query` is one score for each.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys, values: ((softmax(keys @ query) * values).sum(0), softmax(keys @ query)),
                 "The weights lie along the wrong axis of `values`: write `weights @ values`, or give them a second axis.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: keys @ query),
                 "The raw scores were used as weights: put them through softmax, so that they are shares that sum to 1.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(
                     lambda query, keys: torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()
                 ),
                 "That is a hard lookup: one key takes all and no gradient reaches the query. Use softmax.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: torch.full((len(keys),), 1 / len(keys))),
                 "Every key got the same weight: the query was not compared with the keys.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: softmax(keys @ query / len(query) ** 0.5)),
                 "The scores were divided by a square root. Lesson 04 shows why; here they are the plain dot products.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: softmax(cosine_scores(query, keys))),
                 "Those are cosine scores. Here the scores are the plain dot products of the query with each key.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: softmax(-keys @ query)),
                 "The worst match got the most weight: the scores have the wrong sign.",
             ),
-            Mistake(
+            mistake(
                 lookup_with(lambda query, keys: naive_softmax(keys @ query)),
                 "Right as long as the scores are small; scores of about 200 overflow, and inf/inf is not a number. "
                 "Use your stable `softmax` of exercise 1.1.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys, values: soft_lookup(query, keys, values)[::-1],
                 "The two results are swapped: the output comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 lambda query, keys, values: soft_lookup(query, keys, values)[0],
                 "Only the output came back: return the output and the weights.",
             ),
@@ -467,88 +452,84 @@ def large_scores(generator):
 register(
     Exercise(
         id="1.5",
-        title="from scores to a summary",
-        level="medium",
-        minutes=12,
-        reference=attend,
         cases=attend_cases,
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 truth_of_a_mask,
                 "`if mask:` asks a whole table whether it is true. Ask whether there is one: `if mask is not None:`.",
             ),
-            Mistake(
+            mistake(
                 lambda scores, value, mask=None: unguarded_scores(
                     scores if mask is None else scores + (~mask).float() * float("-inf"), value
                 ),
                 "0 times minus infinity is not a number, so adding a mask times minus infinity ruins every row: "
                 "use `masked_fill(~mask, ...)`.",
             ),
-            Mistake(
+            mistake(
                 unguarded,
                 "A row that may look nowhere gave not-a-number: minus infinity in a whole row leaves 0/0. "
                 "Such a row must get zero weights.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: filled(scores, mask, -1e9).softmax(-1)),
                 "A row that may look nowhere looked everywhere: with one large negative number in all places softmax "
                 "is uniform again. Such a row must get zero weights.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1)),
                 TOO_SMALL_A_NUMBER,
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1) * sees(mask)),
                 TOO_SMALL_A_NUMBER,
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: filled(scores, mask, -50.0).softmax(-1) * mask),
                 TOO_SMALL_A_NUMBER,
             ),
-            Mistake(attend_with(lambda scores, mask: renormalised(scores.exp(), mask)), OVERFLOW),
-            Mistake(attend_with(lambda scores, mask: naive_softmax(filled(scores, mask, float("-inf")))), OVERFLOW),
-            Mistake(
+            mistake(attend_with(lambda scores, mask: renormalised(scores.exp(), mask)), OVERFLOW),
+            mistake(attend_with(lambda scores, mask: naive_softmax(filled(scores, mask, float("-inf")))), OVERFLOW),
+            mistake(
                 attend_with(lambda scores, mask: renormalised(scores.softmax(-1), mask)),
                 "A large score behind the mask still matters: it took all the weight in the softmax, and nothing was "
                 "left to divide by. Mask the scores before the softmax; then a masked score has no effect at all.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: renormalised(scores.softmax(-1), mask, smallest=0.0)),
                 "The weights were cut after the softmax and divided by what was left; where nothing is left that is 0/0, "
                 "not a number. Mask the scores before the softmax.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: scores.softmax(-1)),
                 "The mask has no effect: masked places still get weight.",
             ),
-            Mistake(
+            mistake(
                 lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask),
                 "The mask is upside down: True means 'may look'.",
             ),
-            Mistake(
+            mistake(
                 lambda scores, value, mask=None: unguarded(scores, value, None if mask is None else ~mask),
                 "The mask is upside down: True means 'may look'.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: scores.softmax(-1) * mask),
                 "Rows with a mask sum to less than 1: the weights were cut after the softmax. Mask the scores before it.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: (scores * mask).softmax(-1)),
                 "Masked scores were set to 0, and exp(0) = 1 still weighs. Set them to minus infinity.",
             ),
-            Mistake(
+            mistake(
                 attend_with(lambda scores, mask: scores.softmax(-2)),
                 "Rows do not sum to 1: the softmax ran over the queries. Each row is one query; use the last axis.",
             ),
-            Mistake(
+            mistake(
                 lambda scores, value, mask=None: (attend(scores, value, mask)[0], scores.softmax(-1)),
                 "The weights that came back are not the ones that were used: return them with the mask applied.",
             ),
-            Mistake(
+            mistake(
                 lambda scores, value, mask=None: (attend(scores, value, mask)[0], scores),
                 "The second result is the scores; return the weights, after the softmax.",
             ),
@@ -620,80 +601,76 @@ def attention_cases(generator):
 register(
     Exercise(
         id="1.6",
-        title="attention",
-        level="easy",
-        minutes=6,
-        reference=attention,
         cases=attention_cases,
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (1.0 if scale is None else scale)),
                 "scale=None was taken as 1; it means one over the square root of the query's width.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * root(q.size(-1))),
                 "The `scale` argument has no effect: it is always one over the square root.",
             ),
-            Mistake(attention_with(lambda q, k, v, scale: dots(q, k)), "The `scale` argument has no effect."),
-            Mistake(
+            mistake(attention_with(lambda q, k, v, scale: dots(q, k)), "The `scale` argument has no effect."),
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (scale or root(q.size(-1)))),
                 "scale=0 was taken for scale=None, because 0 counts as false: ask `scale is None`, not `if scale` or `scale or`.",
             ),
-            Mistake(
+            mistake(
                 attention_with(
                     lambda q, k, v, scale: dots(q, k) * root(q.size(-1)) * (1.0 if scale is None else scale)
                 ),
                 "A given `scale` was multiplied with the default one; it takes its place.",
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, mask=None, scale=None: unguarded(
                     dots(query, key) * (root(query.size(-1)) if scale is None else scale), value, mask
                 ),
                 "A row that may look nowhere gave not-a-number. `attend` takes care of such rows: call it.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) / (q.size(-1) ** 0.5 if scale is None else scale)),
                 "The scores were divided by `scale`; they are multiplied by it.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (root(v.size(-1)) if scale is None else scale)),
                 "The default scale came from the width of the values; it comes from the width that the dot product sums over.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (root(k.size(-2)) if scale is None else scale)),
                 "The default scale came from the number of keys; it comes from their width.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (1 / q.size(-1) if scale is None else scale)),
                 "The default scale is one over the square root of the width; here the root is missing.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: dots(q, k) * (q.size(-1) ** 0.5 if scale is None else scale)),
                 "The scores were multiplied by the square root; the default scale is one over it.",
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, mask=None, scale=None: attention(query, key, value, None, scale),
                 "The mask has no effect: pass it on to `attend`.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: q @ k.T * (root(q.size(-1)) if scale is None else scale)),
                 "`.T` turns all axes around; in a batch only the last two may swap: `key.transpose(-2, -1)`.",
             ),
-            Mistake(
+            mistake(
                 attention_with(lambda q, k, v, scale: q @ k * (root(q.size(-1)) if scale is None else scale)),
                 "`query @ key` does not compare queries with keys: both have them as rows, so the key is transposed, "
                 "`key.transpose(-2, -1)`.",
             ),
-            Mistake(attention_with(scores_by_key), ROW_PER_KEY),
-            Mistake(  # a student's own `attend` leaves it to torch to complain
+            mistake(attention_with(scores_by_key), ROW_PER_KEY),
+            mistake(  # a student's own `attend` leaves it to torch to complain
                 lambda query, key, value, mask=None, scale=None: unsuspecting_attend(
                     scores_by_key(query, key, value, scale), value, mask
                 ),
                 ROW_PER_KEY,
             ),
-            Mistake(
+            mistake(
                 attention_with(
                     lambda q, k, v, scale: q @ k.mT.flip(-1) * (root(q.size(-1)) if scale is None else scale)
                 ),
@@ -748,50 +725,46 @@ def regression_cases(generator):
 register(
     Exercise(
         id="1.7",
-        title="kernel regression by attention",
-        level="medium",
-        minutes=10,
-        reference=kernel_regression,
         cases=regression_cases,
         gradient=True,
         output_names=("prediction", "weights"),
         mistakes=[
-            Mistake(
+            mistake(
                 regression_with(lambda gap, h: gap**2 / (2 * h**2)),
                 "Far points weigh most: the minus sign is missing.",
             ),
-            Mistake(
+            mistake(
                 regression_with(lambda gap, h: -(gap**2) / (2 * h)),
                 "The bandwidth is not squared: it stands in units of x, like a standard deviation.",
             ),
-            Mistake(regression_with(lambda gap, h: -(gap**2) / h**2), "The factor 1/2 of the Gaussian is missing."),
-            Mistake(
+            mistake(regression_with(lambda gap, h: -(gap**2) / h**2), "The factor 1/2 of the Gaussian is missing."),
+            mistake(
                 regression_with(lambda gap, h: -gap.abs() / h), "Distances were not squared: a Gaussian is asked for."
             ),
-            Mistake(
+            mistake(
                 regression_with(lambda gap, h: -((gap * h) ** 2) / 2),
                 "The distance was multiplied by the bandwidth; a wide kernel must look further, so divide by it.",
             ),
-            Mistake(
+            mistake(
                 regression_with(lambda gap, h: -(gap**2) / 2),
                 "The bandwidth has no effect: divide the distances by it.",
             ),
-            Mistake(
+            mistake(
                 regression_with(lambda gap, h: (-(gap**2) / (2 * h**2)).exp()),
                 "The exponential was taken twice: `attend` already has a softmax. Give it the exponent as the score.",
             ),
-            Mistake(
+            mistake(
                 lambda x_query, x, y, bandwidth, mask=None: kernel_regression(x_query, x, y, bandwidth),
                 "The mask has no effect: pass it on to `attend`.",
             ),
-            Mistake(
+            mistake(
                 lambda x_query, x, y, bandwidth, mask=None: (
                     kernel_regression(x_query, x, y, bandwidth, mask)[0][:, None],
                     kernel_regression(x_query, x, y, bandwidth, mask)[1],
                 ),
                 "The prediction is a column (m, 1): drop the last axis, so that there is one number per question.",
             ),
-            Mistake(
+            mistake(
                 lambda x_query, x, y, bandwidth, mask=None: (
                     kernel_regression(x_query, x, y, bandwidth, mask)[0].squeeze(),
                     kernel_regression(x_query, x, y, bandwidth, mask)[1],
@@ -799,12 +772,12 @@ register(
                 "Asked one question, it answered with a number instead of a list of one: `squeeze()` drops every axis of "
                 "length 1. Drop the last one only: `[:, 0]` or `squeeze(-1)`.",
             ),
-            Mistake(
+            mistake(
                 kernel_by_hand,
                 "Far from every point all kernels are 0 in 32-bit numbers, and 0/0 is not a number. Give the exponents to "
                 "`attend`: its softmax subtracts the largest first.",
             ),
-            Mistake(
+            mistake(
                 lambda x_query, x, y, bandwidth, mask=None: kernel_regression(
                     x_query, x, y, bandwidth, None if mask is None else mask.T
                 ),

@@ -8,16 +8,17 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import normal
-from utils.course.lessons.lesson06 import up_to, whole, with_parameters
 from utils.course.quiz import Quiz, register_quiz
 from utils.data.subwords import END, MASK, SPECIAL, START, bpe_merges, bpe_split, merge
+from utils.exercises.common import normal
+from utils.exercises.edits import mistake
+from utils.exercises.lesson06 import up_to, whole, with_parameters
 from utils.models import language
 from utils.models.sampling import next_distribution
 from utils.models.self_attention import causal_mask
-from utils.training.pretraining import NOT_ASKED, mask_tokens
+from utils.training.pretraining import NOT_ASKED
 
 
 def dice(generator):
@@ -147,86 +148,82 @@ OLDER = "characters by their code, then new pieces in the order they were made"
 register(
     Exercise(
         id="7.1",
-        title="byte-pair merges",
-        level="medium",
-        minutes=15,
-        reference=bpe_merges,
         cases=merges_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 merges_with(count=counted_once_per_word),
                 "Each word counted once: a word that occurs ten times counts ten times, so add `counts[word]` for each pair.",
             ),
-            Mistake(merges_with(recount=False), COUNTED_ONCE),
-            Mistake(merges_with(recount=False, choose=first_seen), COUNTED_ONCE),
-            Mistake(
+            mistake(merges_with(recount=False), COUNTED_ONCE),
+            mistake(merges_with(recount=False, choose=first_seen), COUNTED_ONCE),
+            mistake(
                 merges_with(join=lambda pieces, pair: pieces),
                 "The pair that was found is never joined, so it is found again and again: `merge` the pieces of every word.",
             ),
-            Mistake(
+            mistake(
                 merges_with(choose=first_seen),
                 "Of pairs that occur equally often, the first that was met won: it is the one whose left piece is older, then "
                 f"whose right piece is older: {OLDER}.",
             ),
-            Mistake(
+            mistake(
                 merges_with(choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], -age[pair[0]]))),
                 f"Of pairs with the same left piece, the first that was met won: the older right piece wins, {OLDER}.",
             ),
-            Mistake(
+            mistake(
                 merges_with(choose=lambda pairs, age: min(pairs, key=lambda pair: (-pairs[pair], pair))),
                 f"Ties were broken by the alphabet, also between new pieces: the older piece wins, {OLDER}.",
             ),
-            Mistake(
+            mistake(
                 merges_with(choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], pair))),
                 f"Of pairs that occur equally often, the last in the alphabet won: the older piece wins, {OLDER}.",
             ),
-            Mistake(
+            mistake(
                 merges_with(
                     choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], age[pair[0]], age[pair[1]]))
                 ),
                 f"Of pairs that occur equally often, the youngest won: the older piece wins, {OLDER}.",
             ),
-            Mistake(
+            mistake(
                 merges_with(
                     choose=lambda pairs, age: min(pairs, key=lambda pair: (pairs[pair], age[pair[0]], age[pair[1]]))
                 ),
                 "The rarest pair was joined: the most frequent one becomes a piece.",
             ),
-            Mistake(
+            mistake(
                 merges_with(join=joined_once),
                 "Only the first occurrence in each word was joined: `merge(pieces, pair)` joins all of them.",
             ),
-            Mistake(
+            mistake(
                 merges_with(join=joined_as_text),
                 "The pair was replaced in the text of the pieces, where the end of one piece and the start of the next look like "
                 "a pair: compare whole pieces, as `merge(pieces, pair)` does.",
             ),
-            Mistake(
+            mistake(
                 merges_with(count=counted_in_one_text),
                 "Pairs were counted across words, from the last letter of one to the first of the next: count inside each word.",
             ),
-            Mistake(
+            mistake(
                 merges_with(goes_on=lambda pairs: True),
                 "It fails when nothing is left to join: stop when there are no pairs, and return the merges found so far.",
             ),
-            Mistake(
+            mistake(
                 merges_with(goes_on=lambda pairs: bool(pairs) and max(pairs.values()) > 1),
                 "It stopped at pairs that occur only once: go on until there are `merges` of them or no pairs at all.",
             ),
-            Mistake(
+            mistake(
                 merges_with(many=lambda merges: merges + 1),
                 "There is a merge too many: stop at `merges` of them.",
             ),
-            Mistake(
+            mistake(
                 merges_with(many=lambda merges: merges - 1),
                 "A merge is missing at the end: there are `merges` of them, unless nothing is left to join.",
             ),
-            Mistake(
+            mistake(
                 merges_with(results=lambda found: ["".join(pair) for pair in found]),
                 "The pieces came back joined: return the pairs, such as `('l', 'o')`. Who splits a word needs to know what was "
                 "joined with what.",
             ),
-            Mistake(
+            mistake(
                 merges_with(results=lambda found: found[::-1]),
                 "The merges are in the wrong order: the first one found comes first.",
             ),
@@ -330,54 +327,50 @@ AS_TEXT = (
 register(
     Exercise(
         id="7.2",
-        title="split a word",
-        level="easy",
-        minutes=8,
-        reference=bpe_split,
         cases=split_cases,
         mistakes=[
-            Mistake(split_with(best=furthest_left), LEFT_FIRST),
-            Mistake(split_with(best=furthest_left, join=joined_once), LEFT_FIRST),
-            Mistake(
+            mistake(split_with(best=furthest_left), LEFT_FIRST),
+            mistake(split_with(best=furthest_left, join=joined_once), LEFT_FIRST),
+            mistake(
                 in_order_with(order=lambda merges: merges[::-1]),
                 "The merges were done from the last to the first: they build on each other, so begin with the first.",
             ),
-            Mistake(
+            mistake(
                 split_with(best=lambda pairs, rank: max(pairs, key=rank.__getitem__)),
                 "The merge that was learnt last is done first: the earliest in the list goes first.",
             ),
-            Mistake(
+            mistake(
                 longest_first,
                 "The longest piece won: that is how WordPiece cuts. Here the merges are repeated in the order they were learnt.",
             ),
-            Mistake(
+            mistake(
                 split_by_pieces,
                 "Two pieces were joined since their text is a known piece: only pairs of the list are joined, `('ab', 'c')` is not "
                 "`('a', 'bc')`.",
             ),
-            Mistake(
+            mistake(
                 in_order_with(join=joined_once),
                 "Each pair was joined once: `merge(pieces, pair)` joins all its occurrences in the word.",
             ),
-            Mistake(split_with(join=joined_as_text), AS_TEXT),
-            Mistake(in_order_with(join=joined_as_text), AS_TEXT),
-            Mistake(
+            mistake(split_with(join=joined_as_text), AS_TEXT),
+            mistake(in_order_with(join=joined_as_text), AS_TEXT),
+            mistake(
                 lambda word, merges: list(word),
                 "No merge had any effect: `merge` returns a new list, `pieces = merge(pieces, pair)`.",
             ),
-            Mistake(
+            mistake(
                 lambda word, merges: merge(list(word), merges[0]),
                 "Only the first merge was done: go through all of them.",
             ),
-            Mistake(
+            mistake(
                 split_with(results=lambda pieces: " ".join(pieces)),
                 "One string came back: return the list of pieces.",
             ),
-            Mistake(
+            mistake(
                 split_with(results=lambda pieces: tuple(pieces)[::-1]),
                 "The pieces are in reverse: joined in their order they are the word.",
             ),
-            Mistake(
+            mistake(
                 split_with(results=lambda pieces: [piece for piece in pieces if len(piece) > 1]),
                 "Letters that were not joined are missing: they are pieces, too. Joined, the pieces are the word.",
             ),
@@ -589,10 +582,6 @@ def require_the_generator(answer, result, args, before):
 register(
     Exercise(
         id="7.3",
-        title="masked words",
-        level="medium",
-        minutes=12,
-        reference=mask_tokens,
         cases=mask_cases,
         call=run_mask,
         hints=[
@@ -679,88 +668,84 @@ ONE_GAP = "All spans have the same gap, and nobody can tell them apart: `gaps[0]
 register(
     Exercise(
         id="7.4",
-        title="cut out spans",
-        level="medium",
-        minutes=10,
-        reference=take_out,
         cases=span_cases,
         output_names=("source", "target"),
         mistakes=[
-            Mistake(
+            mistake(
                 spans_with(last=lambda gaps, spans: []),
                 "The target lacks its last gap: one more, `gaps[len(spans)]`, says that nothing more is missing.",
             ),
-            Mistake(
+            mistake(
                 spans_with(last=lambda gaps, spans: [gaps[-1]]),
                 "The target ends with the last of all gaps: with the next one, `gaps[len(spans)]`.",
             ),
-            Mistake(
+            mistake(
                 spans_with(rest=lambda numbers, place: []),
                 "What stands behind the last span is missing from the source: add `numbers[place:]` after the loop.",
             ),
-            Mistake(
+            mistake(
                 spans_with(left=lambda gap, taken: []),
                 "The source does not show where something was taken out: a gap stands in place of each span.",
             ),
-            Mistake(
+            mistake(
                 spans_with(left=lambda gap, taken: [gap] * len(taken)),
                 "Each piece has its own gap in the source, which tells how many are missing: one for each span.",
             ),
-            Mistake(
+            mistake(
                 spans_with(told=lambda gap, taken: list(taken)),
                 "The target does not say which gap is filled: each gap stands in front of what was there.",
             ),
-            Mistake(
+            mistake(
                 spans_with(told=lambda gap, taken: [*taken, gap]),
                 "In the target the gaps stand behind what they held: in front, so that the model knows what it is to write.",
             ),
-            Mistake(spans_with(named=lambda gaps, number: gaps[0]), ONE_GAP),
-            Mistake(spans_with(named=lambda gaps, number: gaps[0], last=lambda gaps, spans: [gaps[0]]), ONE_GAP),
-            Mistake(
+            mistake(spans_with(named=lambda gaps, number: gaps[0]), ONE_GAP),
+            mistake(spans_with(named=lambda gaps, number: gaps[0], last=lambda gaps, spans: [gaps[0]]), ONE_GAP),
+            mistake(
                 spans_with(
                     named=lambda gaps, number: gaps[number + 1], last=lambda gaps, spans: [gaps[len(spans) + 1]]
                 ),
                 "The first gap was left out: begin with `gaps[0]`.",
             ),
-            Mistake(
+            mistake(
                 spans_with(
                     taken=lambda numbers, start, end: numbers[start : end + 1], behind=lambda start, end: end + 1
                 ),
                 "Each span is one piece too long: `end` is not included, `numbers[start:end]`.",
             ),
-            Mistake(
+            mistake(
                 spans_with(taken=lambda numbers, start, end: numbers[start : end + 1]),
                 "In the target each span is one piece too long: `end` is not included, `numbers[start:end]`.",
             ),
-            Mistake(
+            mistake(
                 spans_with(
                     taken=lambda numbers, start, end: numbers[start : start + end],
                     behind=lambda start, end: start + end,
                 ),
                 "The second number of a span was taken for its length: it is its end, `numbers[start:end]`.",
             ),
-            Mistake(
+            mistake(
                 spans_with(behind=lambda start, end: start),
                 "The spans are still in the source: go on behind the span, `place = end`.",
             ),
-            Mistake(
+            mistake(
                 places_moved,
                 "After the first span the places are wrong: each cut moves all that stands behind it. Build new lists instead of "
                 "cutting the old one.",
             ),
-            Mistake(
+            mistake(
                 spans_with(results=lambda source, target: (target, source)),
                 "The two results are swapped: the source comes first.",
             ),
-            Mistake(
+            mistake(
                 spans_with(results=lambda source, target: source),
                 "Only the source came back: return source and target.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers, spans, gaps: (spans_with()(numbers, spans, gaps)[0], list(numbers)),
                 "The target is the whole text: only what was taken out is asked for, with the gaps in front.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers, spans, gaps: (
                     [*spans_with()(numbers, spans, gaps)[0], gaps[len(spans)]],
                     spans_with()(numbers, spans, gaps)[1],
@@ -893,10 +878,6 @@ NOT_WIDENED = (
 register(
     Exercise(
         id="7.5",
-        title="the masked model",
-        level="medium",
-        minutes=10,
-        reference=MaskedLM,
         cases=language_cases,
         call=run_masked,
         methods=("vectors", "forward"),
@@ -904,66 +885,66 @@ register(
         tolerance=1e-3,
         properties=[gradients_arrive(MaskedLM, run_masked, language_cases)],
         mistakes=[
-            Mistake(
+            mistake(
                 masked_with(mask=lambda real: None),
                 "`real` has no effect, so pieces look at padding: hand it to `self.encoder` as (b, 1, n).",
             ),
-            Mistake(masked_with(mask=lambda real: real), NOT_WIDENED),
-            Mistake(
+            mistake(masked_with(mask=lambda real: real), NOT_WIDENED),
+            mistake(
                 masked_with(mask=lambda real: ~real.unsqueeze(1)),
                 "The mask is turned round: True is a piece that may be looked at.",
             ),
-            Mistake(
+            mistake(
                 masked_with(mask=lambda real: real.unsqueeze(2)),
                 "The mask says who may look: it says at whom, (b, 1, n). Padding may look, nobody reads what it makes of it.",
             ),
-            Mistake(
+            mistake(
                 masked_with(mask=lambda real: causal_mask(real.size(1)) & real.unsqueeze(1)),
                 "There is a causal mask: a blank is filled from both sides, so here every piece sees all real pieces.",
             ),
-            Mistake(
+            mistake(
                 masked_with(mask=lambda real: causal_mask(real.size(1))),
                 "The mask is causal, and padding is ignored: here every piece sees all real pieces, `real.unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 masked_with(words=lambda self, numbers: self.words.table(numbers)),
                 "The bare table was used, without scale and positions: call `self.words(numbers)`.",
             ),
-            Mistake(
+            mistake(
                 masked_with(head=lambda self, x: x @ self.words.table.weight.T),
                 "The bias is missing: each piece has one, `self.bias`. It learns how frequent the piece is.",
             ),
-            Mistake(
+            mistake(
                 masked_with(head=lambda self, x: x),
                 "`forward` returned vectors: with the table, `self.words.table.weight` (pieces, dim), they become logits.",
             ),
-            Mistake(
+            mistake(
                 masked_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).softmax(-1)),
                 "`forward` returned probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 masked_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).log_softmax(-1)),
                 "`forward` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 masked_with(head=lambda self, x: x[:, 0] @ self.words.table.weight.T + self.bias),
                 "Only the first place got logits: every place does, (b, n, pieces). Which ones count is the loss's business.",
             ),
-            Mistake(
+            mistake(
                 masked_with(
                     head=lambda self, x: x @ self.words.table.weight.T * self.words.table.embedding_dim**0.5 + self.bias
                 ),
                 "The logits were scaled by the root of dim: on the way out the table is used as it is.",
             ),
-            Mistake(
+            mistake(
                 masked_with(made=lambda self, x, mask: x),
                 "The blocks are missing: `self.encoder` stands between the words and the output.",
             ),
-            Mistake(
+            mistake(
                 masked_with(made=lambda self, x, mask: self.encoder(x, mask)),
                 "`vectors` returned a tuple of 2: `self.encoder` gives vectors and weights, the vectors alone are asked for.",
             ),
-            Mistake(
+            mistake(
                 masked_with(made=lambda self, x, mask: self.encoder(x, mask)[0][:, 0]),
                 "`vectors` returned one vector for each text: every piece has its own, (b, n, dim).",
             ),
@@ -1051,10 +1032,6 @@ SAME_PLACE = (
 register(
     Exercise(
         id="7.6",
-        title="the causal model and its loss",
-        level="medium",
-        minutes=12,
-        reference=CausalLM,
         cases=language_cases,
         call=run_causal,
         methods=("forward", "loss"),
@@ -1066,43 +1043,43 @@ register(
             gradients_arrive(CausalLM, run_causal, language_cases),
         ],
         mistakes=[
-            Mistake(
+            mistake(
                 causal_with(mask=lambda numbers: None),
                 "Every piece sees those behind it, so the next piece is no riddle: `causal_mask(n)` goes to `self.encoder`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mask=lambda numbers: causal_mask(numbers.size(1)).T),
                 "The causal mask is transposed: row i says whom piece i may look at, `causal_mask(n)` as it is.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mask=lambda numbers: causal_mask(numbers.size(1)).tril(-1)),
                 "The pieces cannot see themselves: they may, it is the next one that must be hidden.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mask=lambda numbers: causal_mask(numbers.size(0))),
                 "The causal mask is as large as the batch: it is (n, n), n = `numbers.size(1)`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(words=lambda self, numbers: self.words.table(numbers)),
                 "The bare table was used, without scale and positions: call `self.words(numbers)`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(head=lambda self, x: x @ self.words.table.weight.T),
                 "The bias is missing: each piece has one, `self.bias`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).softmax(-1)),
                 "`forward` returned probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 causal_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).log_softmax(-1)),
                 "`forward` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
             ),
-            Mistake(
+            mistake(
                 causal_with(asked=lambda logits: logits, answers=lambda numbers: numbers, counts=lambda real: real),
                 SAME_PLACE,
             ),
-            Mistake(
+            mistake(
                 causal_with(
                     asked=lambda logits: logits[:, 1:],
                     answers=lambda numbers: numbers[:, :-1],
@@ -1110,12 +1087,12 @@ register(
                 ),
                 "The shift goes the wrong way, and the loss asks for the piece before: `logits[:, :-1]` against `numbers[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(asked=lambda logits: logits[:, 1:]),
                 "Logits and pieces are both cut at the front, so each place is asked for the piece that stands there: cut the last "
                 "logits, `logits[:, :-1]`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(
                     asked=lambda logits: logits,
                     answers=lambda numbers: numbers.roll(-1, 1),
@@ -1124,38 +1101,38 @@ register(
                 "The first piece is asked for behind the last one: nothing comes next there. Cut the last logits, "
                 "`logits[:, :-1]`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: losses.mean()),
                 "Padding is part of the loss: the mean runs over the next pieces that are real, `losses[real[:, 1:]]`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(counts=lambda real: real[:, :-1]),
                 "The loss looks at whether the piece that asks is real: what counts is the next one, `real[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: (losses * counts).mean()),
                 "Padding has no loss, but is counted in the mean: divide by the number of real next pieces.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: losses[counts].sum()),
                 "That is the sum: the mean over the real next pieces is asked for.",
             ),
-            Mistake(
+            mistake(
                 causal_with(
                     mean=lambda losses, counts: ((losses * counts).sum(1) / counts.sum(1).clamp(min=1)).mean(),
                 ),
                 "First a mean in each text, then the mean of those, so a piece of a short text weighs more: one mean over all real "
                 "next pieces.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: losses[counts].mean().exp()),
                 "That is the perplexity: the loss is its logarithm, the mean cross-entropy itself.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: -losses[counts].mean()),
                 "The loss has the wrong sign: minus the log-probability of the next piece.",
             ),
-            Mistake(
+            mistake(
                 causal_with(mean=lambda losses, counts: losses),
                 "All losses came back: one number is asked for, the mean over the real next pieces.",
             ),
@@ -1254,54 +1231,50 @@ A_PIECE = "A piece came back: the distribution is asked for, (pieces,). Who writ
 register(
     Exercise(
         id="7.7",
-        title="the next piece: temperature, top-k, top-p",
-        level="medium",
-        minutes=15,
-        reference=next_distribution,
         cases=chances_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 chances_with(warm=lambda logits, temperature: logits.softmax(-1)),
                 "The temperature has no effect: divide the logits by it, before the softmax.",
             ),
-            Mistake(
+            mistake(
                 chances_with(warm=lambda logits, temperature: (logits * temperature).softmax(-1)),
                 "The logits were multiplied by the temperature: divided, so that a low one makes the likely likelier.",
             ),
-            Mistake(
+            mistake(
                 chances_with(warm=lambda logits, temperature: logits.softmax(-1) / temperature),
                 "The chances were divided by the temperature, which the sum undoes: divide the logits, before the softmax.",
             ),
-            Mistake(
+            mistake(
                 p_before_temperature,
                 "The cuts were made before the temperature: first the temperature, then top-k, then top-p.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_k=lambda chances, k: chances),
                 "`top_k` has no effect: all but the k likeliest get the chance 0.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_k=lambda chances, k: keep_k(chances.flip(0), k).flip(0)),
                 "`top_k` kept the least likely: the largest stay.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_k=lambda chances, k: keep_k(chances, k + 1)),
                 "`top_k` kept one too many: k stay. With a threshold, compare with the k-th largest.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_k=lambda chances, k: keep_k(chances, k - 1)),
                 "`top_k` kept one too few: k stay, the k-th largest among them.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_p=lambda chances, p: chances),
                 "`top_p` has no effect: keep the fewest likeliest that have p between them.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_p=lambda chances, p: torch.where(chances.cumsum(0) <= p + 1e-6, chances, 0.0)),
                 "`top_p` leaves out the piece that reaches p, and keeps nothing at all if the likeliest has more than p: look at "
                 "what the likelier ones *before* a piece have between them, `chances.cumsum(0) - chances`.",
             ),
-            Mistake(
+            mistake(
                 chances_with(
                     cut_p=lambda chances, p: torch.where(
                         (chances.cumsum(0) <= p + 1e-6) | (torch.arange(len(chances)) == 0), chances, 0.0
@@ -1310,7 +1283,7 @@ register(
                 "`top_p` leaves out the piece that reaches p: those that stay must have p between them, not less. Look at what the "
                 "ones *before* a piece have, `chances.cumsum(0) - chances`.",
             ),
-            Mistake(
+            mistake(
                 chances_with(
                     cut_p=lambda chances, p: torch.where(
                         chances.cumsum(0) - chances - chances.roll(1) < p, chances, 0.0
@@ -1318,57 +1291,57 @@ register(
                 ),
                 "`top_p` kept one too many: as soon as those before it have p between them, a piece goes.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_p=lambda chances, p: torch.where(chances >= p, chances, 0.0)),
                 "`top_p` was taken for the least chance of a piece: it is what those that stay have between them.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_p=lambda chances, p: torch.where(chances >= 1 - p, chances, 0.0)),
                 "`top_p` was made a least chance, 1 - p: it is what those that stay have between them.",
             ),
-            Mistake(
+            mistake(
                 not_sorted,
                 "`top_p` added up the chances in the order of the pieces' numbers: sort them first, the largest in front.",
             ),
-            Mistake(
+            mistake(
                 chances_with(cut_p=lambda chances, p: keep_p(chances.flip(0), p).flip(0)),
                 "`top_p` began with the least likely: sort with `descending=True`.",
             ),
-            Mistake(
+            mistake(
                 chances_with(between=lambda chances: chances),
                 "With both dials too many were kept: top-k cuts first, what stays is brought back to the sum 1, and top-p looks at that.",
             ),
-            Mistake(
+            mistake(
                 chances_with(between=lambda chances: chances, last=lambda chances: chances),
                 "The chances that stay do not sum to 1: divide them by their sum.",
             ),
-            Mistake(
+            mistake(
                 chances_with(last=lambda chances: chances),
                 "After top-p the chances do not sum to 1: divide them by their sum once more.",
             ),
-            Mistake(
+            mistake(
                 chances_with(back=False),
                 "The chances are still sorted: put each back to its piece, `torch.zeros_like(chances).scatter(0, order, chances)`.",
             ),
-            Mistake(
+            mistake(
                 chances_with(last=lambda chances: to_one(chances).log()),
                 "Logarithms came back: the chances themselves are asked for.",
             ),
-            Mistake(
+            mistake(
                 zero_logits,
                 "What was cut got the logit 0, which is a chance like any other: minus infinity makes it 0.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0, top_k=None, top_p=None: logits / temperature,
                 "Logits came back: the chances are asked for, their softmax.",
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0, top_k=None, top_p=None: next_distribution(
                     logits, temperature, top_k, top_p
                 ).argmax(),
                 A_PIECE,
             ),
-            Mistake(
+            mistake(
                 lambda logits, temperature=1.0, top_k=None, top_p=None: torch.multinomial(
                     next_distribution(logits, temperature, top_k, top_p), 1
                 ),

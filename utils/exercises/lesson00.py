@@ -2,8 +2,9 @@
 
 import torch
 
-from utils.course.checks import Case, Mistake
+from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
+from utils.exercises.edits import mistake
 
 
 def shares(numbers):
@@ -23,41 +24,37 @@ def some_positive_numbers(generator):
 register(
     Exercise(
         id="0.1",
-        title="shares of a whole",
-        level="easy",
-        minutes=2,
-        reference=shares,
         any_float=True,
         cases=some_positive_numbers,
         mistakes=[
-            Mistake(lambda numbers: numbers, "The numbers came back as they went in: divide them by their sum."),
-            Mistake(lambda numbers: numbers / len(numbers), "Divided by how many there are; divide by their sum."),
-            Mistake(
+            mistake(lambda numbers: numbers, "The numbers came back as they went in: divide them by their sum."),
+            mistake(lambda numbers: numbers / len(numbers), "Divided by how many there are; divide by their sum."),
+            mistake(
                 lambda numbers: numbers / numbers.max(),
                 "Divided by the largest; then the largest share is 1. Divide by the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers: numbers.softmax(0),
                 "That is a softmax, which is lesson 01. Here only divide by the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers: numbers / numbers.mean(),
                 "Divided by the mean; then the shares sum to how many there are. Divide by the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers: 100 * numbers / numbers.sum(),
                 "Those are percentages, which sum to 100; shares sum to 1.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers: numbers / numbers.norm(),
                 "Divided by the length of the vector; then the squares sum to 1. Divide by the sum.",
             ),
-            Mistake(
+            mistake(
                 lambda numbers: numbers / numbers.cumsum(0),
                 "Each number was divided by the sum so far (cumsum); divide all of them by the whole sum.",
             ),
-            Mistake(lambda numbers: numbers.sum(), "That is the sum alone: divide each number by it."),
-            Mistake(
+            mistake(lambda numbers: numbers.sum(), "That is the sum alone: divide each number by it."),
+            mistake(
                 lambda numbers: numbers.sum() / numbers, "Upside down: each number goes over the sum, not under it."
             ),
         ],

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course.checks import Case, Mistake, Wrong, a_thing
+from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import (
+from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import (
     HIDES,
     WRONG_MASKS,
     masked_by,
@@ -17,16 +18,12 @@ from utils.course.lessons.common import (
     nowhere_somewhere,
     some_looks,
 )
-from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.edits import mistake
 from utils.models.attention import attend, attention
 from utils.models.one_self_attention import (
     SelfAttention,
     causal_mask,
-    next_word_loss,
     padding_mask,
-    rotate,
-    self_attention,
-    self_attention_loop,
     shift_rotation,
     sinusoidal_positions,
 )
@@ -103,29 +100,29 @@ def loop_cases(generator):
 
 
 SCALES = [
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: 1.0),
         "The scale is missing: divide the scores by the root of d_k, the width of queries and keys, before the softmax.",
     ),
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: X.size(-1) ** -0.5),
         "The scores were divided by the root of the width of X. What counts is how many products each score adds up: "
         "d_k, the width of queries and keys, `W_Q.size(1)`.",
     ),
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: 1 / W_Q.size(-1)),
         "The scores were divided by d_k, which is the root twice over: divide by the square root of d_k, once. `attention` does "
         "it by itself.",
     ),
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: W_V.size(-1) ** -0.5),
         "The scores were divided by the root of the values' width: values take no part in a score. Take d_k, the width of queries and keys.",
     ),
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: X.size(-2) ** -0.5),
         "The scores were divided by the root of the number of tokens: it is d_k, the width of queries and keys, that makes them large.",
     ),
-    Mistake(
+    mistake(
         attention_with(scale=lambda X, W_Q, W_V: W_Q.size(-1) ** 0.5),
         "The scores were multiplied by the root: divide by it.",
     ),
@@ -133,80 +130,80 @@ SCALES = [
 
 TURNED = "The matrices are turned: tokens are rows here, so it is `X @ W_Q`, without `.T`."
 PROJECTIONS = [
-    Mistake(
+    mistake(
         attention_with(score=lambda query, key: match(key, query)),
         "Queries and keys are swapped: row i holds the scores of the query of token i with every key.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q, X @ W_K, X)),
         "The values are the tokens themselves: mix `X @ W_V`.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q, X @ W_K, X @ W_K)),
         "The keys were mixed: keys are for being found, what is mixed are the values, `X @ W_V`.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q, X @ W_Q, X @ W_V)),
         "The keys were made with W_Q: a token asks with `X @ W_Q` and is found by `X @ W_K`.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X, X, X @ W_V), scale=lambda X, W_Q, W_V: X.size(-1) ** -0.5),
         "The tokens themselves were compared: compare `X @ W_Q` with `X @ W_K`.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q, X, X @ W_V)),
         "Queries were compared with the tokens themselves: the keys are `X @ W_K`.",
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (X @ W_Q.T, X @ W_K.T, X @ W_V.T)),
         TURNED,
     ),
-    Mistake(
+    mistake(
         attention_with(project=lambda X, W_Q, W_K, W_V: (W_Q @ X, W_K @ X, W_V @ X)),
         "The matrices stand at the left, as where tokens are columns: here tokens are rows, so it is `X @ W_Q`.",
     ),
 ]
 
 WEIGHTS = [
-    Mistake(
+    mistake(
         attention_with(look=looks_by(lambda scores: scores.softmax(-2))),
         "The columns add up to 1, not the rows: the softmax ran over the queries. Each token shares out its own weight 1 "
         "over the keys.",
     ),
-    Mistake(
+    mistake(
         attention_with(look=looks_by(lambda scores: scores)),
         "The softmax is missing: the weights are the scores themselves.",
     ),
-    Mistake(
+    mistake(
         attention_with(look=looks_by(torch.sigmoid)),
         "That is the sigmoid, which looks at each score alone: a softmax shares out 1 over the whole row.",
     ),
-    Mistake(
+    mistake(
         attention_with(look=looks_by(lambda scores: scores / scores.sum(-1, keepdim=True))),
         "The scores were divided by their sum: take their exponentials first, or weights can be negative. `softmax` does both.",
     ),
-    Mistake(
+    mistake(
         attention_with(look=looks_by(plain_exponentials)),
         "Large scores overflow: exp(100) is too large for a float. Use `softmax`, or subtract the largest score of the row "
         "first.",
     ),
-    Mistake(
+    mistake(
         attention_with(look=looks_by(lambda scores: scores.softmax(-1).softmax(-1))),
         "The softmax was taken twice: once is enough, and the second makes all weights nearly equal.",
     ),
-    Mistake(
+    mistake(
         attention_with(results=lambda output, weights, value: (output + value, weights)),
         "The token's own value was added to what was found: the output is the weighted sum alone.",
     ),
-    Mistake(
+    mistake(
         attention_with(results=lambda output, weights, value: (weights, output)),
         "The two results are swapped: the output comes first, then the weights.",
     ),
-    Mistake(
+    mistake(
         attention_with(results=lambda output, weights, value: (output, weights.transpose(-2, -1))),
         "The weights are turned: row i holds what token i looks at.",
     ),
-    Mistake(
+    mistake(
         attention_with(results=lambda output, weights, value: (weights.transpose(-2, -1) @ value, weights)),
         "The output was mixed with the columns of the weights: output i takes row i.",
     ),
@@ -215,39 +212,35 @@ WEIGHTS = [
 register(
     Exercise(
         id="4.1",
-        title="self-attention by loops",
-        level="medium",
-        minutes=10,
-        reference=self_attention_loop,
         cases=loop_cases,
         output_names=("output", "weights"),
         mistakes=[
             *SCALES,
             *PROJECTIONS,
-            Mistake(attention_with(project=turned_row_by_row), TURNED),
+            mistake(attention_with(project=turned_row_by_row), TURNED),
             *WEIGHTS,
-            Mistake(
+            mistake(
                 attention_with(look=lambda scores, value, mask: (scores.softmax(-1) @ value, scores)),
                 "The second result are the scores: return the weights, those behind the softmax.",
             ),
-            Mistake(
+            mistake(
                 scaled_late,
                 "The root came after the softmax, so the weights of a row do not add up to 1: divide the scores, then take the "
                 "softmax.",
             ),
-            Mistake(
+            mistake(
                 attention_with(results=lambda output, weights, value: (weights[:, -1:] * value[-1], weights)),
                 "Only the last value is in the output: add up over all tokens, each step of the inner loop adds one.",
             ),
-            Mistake(
+            mistake(
                 attention_with(results=lambda output, weights, value: (output.cumsum(0), weights)),
                 "Each output holds those before it as well: begin at zero for every token that asks.",
             ),
-            Mistake(
+            mistake(
                 attention_with(results=lambda output, weights, value: (output / len(value), weights)),
                 "That is the mean of the weighted values: the weights add up to 1 already, so take the sum.",
             ),
-            Mistake(
+            mistake(
                 attention_with(
                     look=lambda scores, value, mask: attend(
                         scores, value, ~torch.eye(scores.size(-1), dtype=torch.bool) if len(scores) > 1 else None
@@ -255,7 +248,7 @@ register(
                 ),
                 "No token looks at itself: it may, let the inner loop run over all tokens.",
             ),
-            Mistake(
+            mistake(
                 attention_with(look=lambda scores, value, mask: attend(scores, value, causal_mask(len(value)))),
                 "Tokens look back only: here every token looks at all of them. (The causal mask comes later.)",
             ),
@@ -350,18 +343,18 @@ COUNTS_FROM_THE_FRONT = (
     "with `@` rather than `bmm`."
 )
 THREE_AXES = [
-    Mistake(attention_with(score=lambda query, key: query @ key.transpose(1, 2)), COUNTS_FROM_THE_FRONT),
-    Mistake(attention_with(score=lambda query, key: query @ key.permute(0, 2, 1)), COUNTS_FROM_THE_FRONT),
-    Mistake(
+    mistake(attention_with(score=lambda query, key: query @ key.transpose(1, 2)), COUNTS_FROM_THE_FRONT),
+    mistake(attention_with(score=lambda query, key: query @ key.permute(0, 2, 1)), COUNTS_FROM_THE_FRONT),
+    mistake(
         attention_with(score=lambda query, key: torch.bmm(query, key.mT)),
         "X may come without a batch axis, and `bmm` wants three axes: `@` multiplies the last two, whatever stands in front.",
     ),
-    Mistake(
+    mistake(
         attention_with(score=lambda query, key: torch.einsum("bnk,bmk->bnm", query, key)),
         "X may come without a batch axis. The equation of `einsum` fixes three axes: dots stand for any in front, "
         '"...nk,...mk->...nm".',
     ),
-    Mistake(
+    mistake(
         attention_with(project=batch_unpacked),
         "X may come without a batch axis, so its shape cannot be unpacked into three: `X.size(-2)` and `X.size(-1)` count from "
         "the end.",
@@ -372,10 +365,6 @@ THREE_AXES = [
 register(
     Exercise(
         id="4.2",
-        title="self-attention by matrices",
-        level="easy",
-        minutes=5,
-        reference=self_attention,
         cases=matrix_cases,
         gradient=True,
         output_names=("output", "weights"),
@@ -384,8 +373,8 @@ register(
             *SCALES,
             *PROJECTIONS,
             *(mistake for mistake in WEIGHTS if "overflow" not in mistake.message),
-            *(Mistake(attention_with(look=look), message) for look, message in MASKS),
-            Mistake(
+            *(mistake(attention_with(look=look), message) for look, message in MASKS),
+            mistake(
                 across_the_batch,
                 "`.T` turns all three axes of a batch: `transpose(-2, -1)` turns each sentence's keys, and `attention` does it "
                 "for you.",
@@ -460,82 +449,78 @@ def dots_depend_on_the_offset(answer, generator):
 register(
     Exercise(
         id="4.3",
-        title="sinusoidal positions",
-        level="medium",
-        minutes=12,
-        reference=sinusoidal_positions,
         cases=sinusoid_cases,
         tolerance=1e-3,
         properties=[dots_depend_on_the_offset],
         mistakes=[
-            Mistake(
+            mistake(
                 sinusoids_with(first=1),
                 "The positions begin at 1: row 0 is position 0, all sines 0 and all cosines 1.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: torch.cat([sines, cosines], -1)),
                 "All sines stand in front and all cosines behind: they take turns, sine in component 0, cosine in 1, sine in 2.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: interleaved(cosines, sines)),
                 "Sines and cosines are swapped: the sine stands in the even components, the first of them is 0.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(exponent=lambda i, dim: i / dim),
                 "The exponent is half of what it should be: of pair i it is 2 i / dim, so the last pair comes close to 1 / 10,000.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(exponent=lambda i, dim: 4 * i / dim),
                 "The exponent is twice what it should be: `torch.arange(0, dim, 2)` counts in steps of two already.",
             ),
-            Mistake(sinusoids_with(exponent=lambda i, dim: 2 * i / (dim - 2)), ENDS_TOO_EARLY),  # 0 / 0 for one pair
-            Mistake(sinusoids_with(exponent=lambda i, dim: 2 * i / max(dim - 2, 1)), ENDS_TOO_EARLY),
-            Mistake(
+            mistake(sinusoids_with(exponent=lambda i, dim: 2 * i / (dim - 2)), ENDS_TOO_EARLY),  # 0 / 0 for one pair
+            mistake(sinusoids_with(exponent=lambda i, dim: 2 * i / max(dim - 2, 1)), ENDS_TOO_EARLY),
+            mistake(
                 a_frequency_for_each,
                 "Sine and cosine of a pair have different frequencies: each pair has one, 10,000 ** (-2 i / dim) for components "
                 "2 i and 2 i + 1.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(sign=1),
                 "The frequencies grow: they must fall, from 1 down to almost 1 / 10,000. The exponent is negative (or divide).",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(exponent=lambda i, dim: 2 * i // dim),
                 "All pairs turn equally fast: `//` cuts the exponent to 0, divide with `/`.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(exponent=lambda i, dim: 2.0 * i),
                 "The exponent is not divided by dim: 10,000 ** (-2 i / dim) takes the dim steps from 1 to 1 / 10,000 evenly.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(base=1_000.0),
                 "The base is 1,000; it is 10,000.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(base=100_000.0),
                 "The base is 100,000; it is 10,000.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(base=torch.e),
                 "The base is e: with `exp` the exponent needs the logarithm, exp(-log(10,000) · 2 i / dim).",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(factor=2 * torch.pi),
                 "The angles carry a factor 2 pi: the formula has none, its periods are 2 pi and longer.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: interleaved(sines, sines)),
                 "There are sines only: the odd components are cosines.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: interleaved(sines, cosines).T),
                 "The table is turned: a row for each position, (length, dim).",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: torch.stack([sines, cosines], -1)),
                 "The pairs have an axis of their own: (length, dim) wants them side by side, `flatten(1)`.",
             ),
-            Mistake(
+            mistake(
                 sinusoids_with(arrange=lambda sines, cosines: sines + cosines),
                 "Sine and cosine were added: they are two components, (length, dim).",
             ),
@@ -591,76 +576,72 @@ def it_shifts_every_position(answer, generator):
 register(
     Exercise(
         id="4.4",
-        title="a shift is a rotation",
-        level="hard",
-        minutes=15,
-        reference=shift_rotation,
         cases=shift_cases,
         tolerance=1e-3,
         properties=[it_shifts_every_position],
         mistakes=[
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[c, s], [-s, c]]),
                 "It turns the other way, to position i - k: positions are rows, `positions[i] @ R`, so the minus stands above "
                 "the diagonal, in [[cos, -sin], [sin, cos]].",
             ),
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[c, s], [s, c]]),
                 "A minus is missing: cos(a + b) = cos a cos b - sin a sin b.",
             ),
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[c, -s], [-s, c]]),
                 "There is a minus too many: sin(a + b) = sin a cos b + cos a sin b.",
             ),
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[s, -c], [c, s]]),
                 "Sine and cosine are swapped in R: without a shift it must be the identity, cosines on the diagonal.",
             ),
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[s, c], [c, -s]]),
                 "Sine and cosine are swapped in R: the cosines belong on the diagonal, then k = 0 gives the identity.",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: 10_000.0 ** (-2 * i / dim)),
                 "k has no effect: each pair turns by k times its frequency.",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: float(k)),
                 "All pairs turn by the same angle: pair i turns by k times its own frequency, 10,000 ** (-2 i / dim).",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: k * 10_000.0 ** (-i / dim)),
                 "The exponent is half of what it should be: the frequency of pair i is 10,000 ** (-2 i / dim).",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: k * 10_000.0 ** (-4 * i / dim)),
                 "The exponent is twice what it should be: if the loop counts components 0, 2, 4, ..., that is 2 i already.",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: k * 10_000.0 ** (2 * i / dim)),
                 "The frequencies grow: they fall, from 1 down to almost 1 / 10,000. The exponent is negative.",
             ),
-            Mistake(
+            mistake(
                 shift_with(angle=lambda k, i, dim: abs(k) * 10_000.0 ** (-2 * i / dim)),
                 "The sign of k is lost: a negative k shifts back.",
             ),
-            Mistake(
+            mistake(
                 shift_with(arrange=lambda pair, dim: slice(pair, None, dim // 2)),
                 "R pairs component i with i + dim / 2: here sine and cosine of a pair are neighbours, 2 i and 2 i + 1.",
             ),
-            Mistake(
+            mistake(
                 shift_with(turn=lambda c, s: [[c, 0], [0, c]]),
                 "There are cosines only: each pair is turned in its plane, by [[cos, -sin], [sin, cos]].",
             ),
-            Mistake(
+            mistake(
                 lambda k, dim: torch.eye(dim).roll(k, 1),
                 "That moves the components along; what is to move is the position, by turning each pair.",
             ),
-            Mistake(
+            mistake(
                 lambda k, dim: torch.eye(dim),
                 "That is the identity: it leaves every position where it is.",
             ),
-            Mistake(
+            mistake(
                 lambda k, dim: torch.stack(
                     [shift_rotation(k, dim)[i : i + 2, i : i + 2] for i in range(0, dim, 2)],
                 ),
@@ -766,102 +747,98 @@ def scores_depend_on_the_offset(answer, generator):
 register(
     Exercise(
         id="4.5",
-        title="rotary positions",
-        level="hard",
-        minutes=15,
-        reference=rotate,
         cases=rotate_cases,
         gradient=True,
         tolerance=1e-3,
         properties=[lengths_stay, position_zero_stays, scores_depend_on_the_offset],
         mistakes=[
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: turned(first, second, c, -s)),
                 "It turns the other way: (a, b) becomes (a cos - b sin, a sin + b cos). The pairs of 4.4 were (sine, cosine), which "
                 "turn against the usual (a, b): the minus sits elsewhere.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * c + second * s, first * s + second * c)),
                 "A minus is missing: the first of a pair becomes a cos - b sin.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * c - second * s, first * s - second * c)),
                 "That is a mirror image: the second of a pair becomes a sin + b cos.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(
                     turn=lambda first, second, c, s: (first * c - second * s, (first * c - second * s) * s + second * c)
                 ),
                 "The second of a pair was made from the first after its turn: keep both as they were and write the results "
                 "somewhere new.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(pairs=lambda x: x.chunk(2, -1), arrange=one_behind_the_other),
                 "Component i was turned with i + d / 2: here a pair are neighbours, components 0 and 1, 2 and 3. (Some models "
                 "do it your way; then queries and keys must be trained so.)",
             ),
-            Mistake(
+            mistake(
                 rotate_with(arrange=one_behind_the_other),
                 "The components came back in another order: first all even, then all odd ones. Each keeps its place: stack "
                 "along a new last axis, then flatten.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(pairs=lambda x: x.chunk(2, -1)),
                 "The halves of the vector were taken for pairs: `x[..., 0::2]` and `x[..., 1::2]` are the neighbours.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(places=lambda positions: torch.arange(len(positions))),
                 "`positions` has no effect: token t stands at `positions[t]`, which need not be t.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(places=lambda positions: positions + 1),
                 "The positions are one too large: at position 0 nothing is turned.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(frequency=lambda i, dim: torch.ones(dim // 2)),
                 "All pairs turn equally fast: pair i turns by the position times 10,000 ** (-2 i / d).",
             ),
-            Mistake(
+            mistake(
                 rotate_with(frequency=lambda i, dim: 10_000.0 ** (-i / dim)),
                 "The exponent is half of what it should be: the frequency of pair i is 10,000 ** (-2 i / d).",
             ),
-            Mistake(
+            mistake(
                 rotate_with(frequency=lambda i, dim: 10_000.0 ** (-4 * i / dim)),
                 "The exponent is twice what it should be: `torch.arange(0, d, 2)` is 2 i already.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(frequency=lambda i, dim: 10_000.0 ** (2 * i / dim)),
                 "The frequencies grow: they fall, from 1 down to almost 1 / 10,000. The exponent is negative.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(frequency=lambda i, dim: torch.exp(-2 * i / dim)),
                 "The base is e: with `exp` the exponent needs the logarithm, exp(-log(10,000) · 2 i / d).",
             ),
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * c, second * s)),
                 "Each component was only multiplied: to turn a pair, both of its numbers go into both results.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * c, second * c)),
                 "The sines are missing: a pair (a, b) becomes (a cos - b sin, a sin + b cos).",
             ),
-            Mistake(
+            mistake(
                 rotate_with(turn=lambda first, second, c, s: (first * s - second * c, first * c + second * s)),
                 "Sine and cosine are swapped: at position 0 the cosine is 1 and nothing is turned.",
             ),
-            Mistake(
+            mistake(
                 lambda x, positions: x,
                 "x came back as it was: turn each pair by its frequency times the position.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(places=lambda positions: positions - positions[0]),
                 "The positions were counted from the first token here: use them as they are, the first need not stand at 0.",
             ),
-            Mistake(
+            mistake(
                 plus_the_position,
                 "The position was added; rotary positions turn the vector instead.",
             ),
-            Mistake(
+            mistake(
                 rotate_with(arrange=lambda first, second: torch.stack([first, second], -1)),
                 "The pairs have an axis of their own at the end: `flatten(-2)` puts them side by side again.",
             ),
@@ -933,69 +910,65 @@ def tokens_do_not_meet(answer, generator):
 register(
     Exercise(
         id="4.6",
-        title="the feed-forward layer",
-        level="easy",
-        minutes=6,
-        reference=FeedForward,
         cases=feed_forward_cases,
         call=run_feed_forward,
         methods=("forward",),
         gradient=True,
         properties=[tokens_do_not_meet],
         mistakes=[
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(self.widen(x))),
                 "The ReLU is missing: two linear maps in a row are one linear map, and nothing was gained.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: torch.relu(self.narrow(self.widen(x)))),
                 "The ReLU stands at the end: it belongs between `widen` and `narrow`, and the output may be negative.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: torch.relu(self.narrow(torch.relu(self.widen(x))))),
                 "There is a second ReLU at the end: the output may be negative, `narrow` is the last step.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(self.widen(torch.relu(x)))),
                 "The ReLU stands in front: first `widen`, then the ReLU, then `narrow`.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(F.gelu(self.widen(x)))),
                 "That is the GELU, which later models use; this layer has the ReLU.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(torch.tanh(self.widen(x)))),
                 "That is tanh; this layer has the ReLU.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(F.silu(self.widen(x)))),
                 "That is the SiLU, a smooth relative that later models use; this layer has the ReLU.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(torch.relu(self.widen(x))).softmax(-1)),
                 "There is a softmax at the end: the output is plain numbers, not shares of 1. `narrow` is the last step.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(torch.sigmoid(self.widen(x)))),
                 "That is the sigmoid; this layer has the ReLU.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(self.widen(x).softmax(-1))),
                 "That is a softmax, which is for shares of 1; this layer has the ReLU.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: x + self.narrow(torch.relu(self.widen(x)))),
                 "x was added to the result: the sum belongs to the block around this layer, not to the layer.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: torch.relu(self.widen(x))),
                 "`narrow` is missing: the output has the width of x again.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.widen(torch.relu(self.narrow(x)))),
                 "`widen` and `narrow` are swapped: first (..., dim) to (..., hidden), then back.",
             ),
-            Mistake(
+            mistake(
                 forward_with(
                     lambda self, x: self.narrow(
                         torch.relu(self.widen(x)).mean(-2, keepdim=True).expand(*x.shape[:-1], -1)
@@ -1003,15 +976,15 @@ register(
                 ),
                 "The tokens were averaged: each token is worked on alone, with the same two layers.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(F.leaky_relu(self.widen(x)))),
                 "That is the leaky ReLU; the plain one sets what is negative to 0.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: torch.relu(x @ self.widen.weight.T) @ self.narrow.weight.T),
                 "The biases are missing: call the layers, `self.widen(x)`, and they add their own.",
             ),
-            Mistake(
+            mistake(
                 forward_with(lambda self, x: self.narrow(self.widen(x).abs())),
                 "That is the absolute value; the ReLU sets what is negative to 0.",
             ),
@@ -1037,57 +1010,53 @@ def lengths_that(change):
 register(
     Exercise(
         id="4.7",
-        title="the causal mask",
-        level="easy",
-        minutes=4,
-        reference=causal_mask,
         cases=causal_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.tril(-1)),
                 "No token may look at itself, and the first may look nowhere: the diagonal belongs to the mask.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.T),
                 "That is the upper triangle: every token would look at itself and the future. Row i is True up to column i.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: ~mask),
                 "The mask is turned round: True means 'may look'. What you made is True where the future is.",
             ),
-            Mistake(
+            mistake(
                 lambda length: torch.ones(length, length, dtype=torch.bool),
                 "Every token may look everywhere: hide the future, cut the mask to its lower triangle.",
             ),
-            Mistake(
+            mistake(
                 lambda length: torch.ones(length, length, dtype=torch.bool).tril(1),
                 "Each token sees one token of the future: the triangle ends at the diagonal, `tril()` without a number.",
             ),
-            Mistake(
+            mistake(
                 lambda length: torch.eye(length, dtype=torch.bool),
                 "Each token sees itself only: it may look at all those before it as well.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.float()),
                 "Those are the numbers 0.0 and 1.0: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.long()),
                 "Those are the numbers 0 and 1: a mask is bool, `dtype=torch.bool` or a comparison makes one.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))),
                 "That is to be added to scores; a mask of this course is bool, and `attention` makes minus infinity of it.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.unsqueeze(0)),
                 "There is an axis too many: (length, length). It serves every sentence of a batch as it is.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask.flip(0)),
                 "The triangle stands on its head: row 0 is the first token, which sees itself only.",
             ),
-            Mistake(
+            mistake(
                 lengths_that(lambda mask: mask[-1]),
                 "That is one row: each token needs a row of its own, (length, length).",
             ),
@@ -1128,81 +1097,77 @@ SENTENCES_FIRST = "Places are rows and sentences columns: sentences come first, 
 register(
     Exercise(
         id="4.8",
-        title="the padding mask",
-        level="easy",
-        minutes=5,
-        reference=padding_mask,
         cases=padding_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.squeeze(1)),
                 "The axis in the middle is missing: (b, 1, length), or sentences would be taken for tokens. `unsqueeze(1)`.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: ~mask),
                 "The mask is turned round: True means 'may look', so words are True and padding is False.",
             ),
-            Mistake(
+            mistake(
                 lambda lengths, length: padding_mask(lengths + 1, length),
                 "One place of padding counts as a word: places are counted from 0, so place p is a word if p < its length.",
             ),
-            Mistake(
+            mistake(
                 lambda lengths, length: padding_mask(lengths - 1, length),
                 "The last word of each sentence is hidden: places 0 to length - 1 are words, p < its length.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.flip(-1)),
                 "The padding stands in front: in this course it stands behind the words.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.transpose(1, 2)),
                 "The mask hides the rows: (b, length, 1) forbids padding to look. Hide the columns, so that nobody looks at it: "
                 "(b, 1, length).",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.transpose(0, 1)),
                 "The axis of length 1 comes first: it belongs between sentences and places, (b, 1, length).",
             ),
-            Mistake(padding_that(lambda mask: mask.squeeze(1).T), SENTENCES_FIRST),
-            Mistake(padding_that(lambda mask: mask.transpose(0, 2)), SENTENCES_FIRST),
-            Mistake(
+            mistake(padding_that(lambda mask: mask.squeeze(1).T), SENTENCES_FIRST),
+            mistake(padding_that(lambda mask: mask.transpose(0, 2)), SENTENCES_FIRST),
+            mistake(
                 padding_that(lambda mask: mask.unsqueeze(1)),
                 "There is an axis too many: (b, 1, length). (With several heads there will be one more, in the next lesson.)",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask & causal_mask(mask.size(-1))),
                 "The future is hidden as well: leave that to the causal mask, `&` puts the two together.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask & mask.transpose(1, 2)),
                 "There is a row for each token, and padding may look nowhere: one row serves all, (b, 1, length). What padding "
                 "looks at harms nobody.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.expand(-1, mask.size(-1), -1)),
                 "There is a row for each token, and all are the same: one row serves all, (b, 1, length).",
             ),
-            Mistake(
+            mistake(
                 lambda lengths, length: padding_mask(lengths, int(lengths.max())),
                 "The mask ends with the longest sentence: make it as long as `length` says.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.long()),
                 "Those are the numbers 0 and 1: a mask is bool, which a comparison gives by itself.",
             ),
-            Mistake(
+            mistake(
                 padding_that(lambda mask: mask.float()),
                 "Those are the numbers 0.0 and 1.0: a mask is bool, which a comparison gives by itself.",
             ),
-            Mistake(
+            mistake(
                 padding_that(torch.ones_like),
                 "Every place is True: places behind the end of a sentence are padding and must be False.",
             ),
-            Mistake(
+            mistake(
                 lambda lengths, length: (torch.arange(length) == lengths.unsqueeze(1)).unsqueeze(1),
                 "Only one place of each sentence is True: compare with `<`, not with `==`.",
             ),
-            Mistake(
+            mistake(
                 lambda lengths, length: torch.arange(length) < lengths,
                 "Places were compared with lengths one by one: give the lengths an axis of their own, `lengths.unsqueeze(1)`, "
                 "then every place meets every length.",
@@ -1346,10 +1311,6 @@ def the_future_does_not_leak(answer, generator):
 register(
     Exercise(
         id="4.9",
-        title="a layer of self-attention",
-        level="medium",
-        minutes=12,
-        reference=SelfAttention,
         cases=layer_cases,
         call=run_self_attention,
         methods=("__init__", "forward"),
@@ -1358,87 +1319,87 @@ register(
         tolerance=1e-3,
         properties=[the_future_does_not_leak],
         mistakes=[
-            Mistake(
+            mistake(
                 layer_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
                 "The scores were divided by the root of `dim`. What counts is d_k, the width of queries and keys: `inner` is d_k, and "
                 "`attention` takes it by itself.",
             ),
-            Mistake(
+            mistake(
                 layer_with(scale=lambda self, x, query: 1.0),
                 "The scale is missing: leave `scale` away and `attention` divides by the root of d_k, which is `inner`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(scale=lambda self, x, query: 1 / query.size(-1)),
                 "The scores were divided by `inner`, that is d_k, which is the root twice: `attention` divides by the root already.",
             ),
-            Mistake(
+            mistake(
                 layer_with(scale=lambda self, x, query: query.size(-1) ** 0.5),
                 "The scores were multiplied by the root: divide by it, as `attention` does.",
             ),
-            Mistake(
+            mistake(
                 layer_with(score=lambda self, query, key: match(key, query)),
                 "Queries and keys are swapped: `attention(query, key, value, mask)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(projected=lambda self, x: (self.query(x), self.key(x), self.key(x))),
                 "The keys were mixed: what is mixed are the values, `self.value(x)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(projected=lambda self, x: (self.query(x), self.value(x), self.key(x))),
                 "Keys and values are swapped: `attention(query, key, value, mask)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(projected=lambda self, x: (self.query(x), self.query(x), self.value(x))),
                 "The queries were compared with themselves: the keys are `self.key(x)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(projected=lambda self, x: (self.query(x), self.key(x), x)),
                 "The tokens themselves were mixed: the values are `self.value(x)`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(projected=lambda self, x: (x, x, x), scale=lambda self, x, query: x.size(-1) ** -0.5),
                 "The projections are made but not used: ask with `self.query(x)`, and so on.",
             ),
-            Mistake(
+            mistake(
                 layer_with(look=method(looks_by(lambda scores: scores.softmax(-2)))),
                 "The columns add up to 1, not the rows, and the mask has no effect: the softmax runs over the keys, the last "
                 "axis. `attention` does it.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda self, output, weights, x: (weights, output)),
                 "The two results are swapped: the output comes first, then the weights.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda self, output, weights, x: (output, weights.transpose(-2, -1))),
                 "The weights are turned: row i holds what token i looks at. Return them as `attention` gives them.",
             ),
-            Mistake(
+            mistake(
                 layer_with(look=lambda self, scores, value, mask: attend(scores, value, causal_mask(value.size(-2)))),
                 "The future is always hidden, whatever the mask says: hand `mask` on to `attention`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(scale=lambda self, x, query: x.size(-2) ** -0.5),
                 "The scores were divided by the root of the number of tokens: leave `scale` away and `attention` takes the root "
                 "of d_k, which is `inner`.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda self, output, weights, x: output),
                 "Only the output came back: return output and weights, both.",
             ),
-            Mistake(
+            mistake(
                 layer_with(results=lambda self, output, weights, x: (x + output, weights)),
                 "x was added to what was found: the sum belongs to the block around this layer, and needs `inner` equal to `dim`.",
             ),
-            *(Mistake(layer_with(look=method(look)), message) for look, message in MASKS),
-            Mistake(forward_by(lambda self, x, mask: attention(self.query, self.key, self.value, mask)), HANDED_ON),
-            Mistake(forward_by(lambda self, x, mask: attention(self.query(x), self.key, self.value, mask)), HANDED_ON),
-            Mistake(
+            *(mistake(layer_with(look=method(look)), message) for look, message in MASKS),
+            mistake(forward_by(lambda self, x, mask: attention(self.query, self.key, self.value, mask)), HANDED_ON),
+            mistake(forward_by(lambda self, x, mask: attention(self.query(x), self.key, self.value, mask)), HANDED_ON),
+            mistake(
                 forward_by(lambda self, x, mask: attention(self.query(x), self.key(x), self.value, mask)), HANDED_ON
             ),
-            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.transpose(-2, -1)), HANDED_ON),
-            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.mT), HANDED_ON),
-            Mistake(forward_by(lambda self, x, mask: self.query @ self.key.T), HANDED_ON),
-            Mistake(
+            mistake(forward_by(lambda self, x, mask: self.query @ self.key.transpose(-2, -1)), HANDED_ON),
+            mistake(forward_by(lambda self, x, mask: self.query @ self.key.mT), HANDED_ON),
+            mistake(forward_by(lambda self, x, mask: self.query @ self.key.T), HANDED_ON),
+            mistake(
                 WithoutSuper,
                 "The first line of `__init__` is missing: `super().__init__()`, before the layers are made.",
             ),
@@ -1560,137 +1521,133 @@ ROLLED = (
 register(
     Exercise(
         id="4.10",
-        title="the loss of every next word",
-        level="medium",
-        minutes=10,
-        reference=next_word_loss,
         cases=loss_cases,
         gradient=True,
         mistakes=[
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits, tokens, mask)),
                 "The targets are not shifted: position t was asked for the token it has just read. It must name token t + 1, so "
                 "compare `logits[:, :-1]` with `tokens[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits[:, 1:], tokens[:, :-1], mask[:, 1:])),
                 "The shift goes the wrong way: position t was asked for token t - 1, which it has read. Compare `logits[:, :-1]` "
                 "with `tokens[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits[:, 1:], tokens[:, :-1], mask[:, :-1])),
                 "The shift goes the wrong way, in the mask as well: position t was asked for token t - 1. Compare "
                 "`logits[:, :-1]` with `tokens[:, 1:]`, where `mask[:, 1:]` is True.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses.mean()),
                 "Padding counts as a target: take only the losses where `mask[:, 1:]` is True.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits[:, :-1], tokens[:, 1:], mask[:, :-1])),
                 "The mask was cut at the wrong end: the target is what must be real, `mask[:, 1:]`. As it is, the last word of a "
                 "sentence is asked for the padding behind it.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: (losses * asked).mean()),
                 "The sum is right, but it was divided by all positions: padding was set to 0 and still counts. Divide by the "
                 "number of tokens asked for.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: (losses * asked).sum() / mask.sum()),
                 "Divided by the number of all tokens: the first of a sentence is never asked for, divide by `mask[:, 1:].sum()`.",
             ),
-            Mistake(loss_with(mean=mean_of_means(0)), OF_EACH_SENTENCE),
-            Mistake(loss_with(mean=mean_of_means(1)), OF_EACH_SENTENCE),
-            Mistake(
+            mistake(loss_with(mean=mean_of_means(0)), OF_EACH_SENTENCE),
+            mistake(loss_with(mean=mean_of_means(1)), OF_EACH_SENTENCE),
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses[asked].sum()),
                 "That is the sum: divide by the number of tokens asked for, or long batches weigh more.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: (losses * asked).sum() / len(mask)),
                 "Divided by the number of sentences: divide by the number of tokens asked for.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: -losses[asked].mean()),
                 "The sign is wrong: the loss is minus the log probability, never below 0.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses[asked].mean().exp()),
                 "That is the perplexity, e to the loss: return the loss itself.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses[~asked].mean()),
                 "The mask is turned round: True is a token, False is padding. This is the loss of the padding.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses * asked),
                 "There is a loss for each position: take the mean over the tokens asked for, one number.",
             ),
-            Mistake(
+            mistake(
                 loss_with(mean=lambda losses, asked, mask: losses[asked]),
                 "There is a loss for each token asked for: take their mean, one number.",
             ),
-            Mistake(
+            mistake(
                 loss_with(each=lambda logits, targets: log_loss(logits.softmax(-1), targets)),
                 "The softmax was taken twice: `F.cross_entropy` wants logits, it has its own softmax.",
             ),
-            Mistake(
+            mistake(
                 loss_with(each=lambda logits, targets: -logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)),
                 "The softmax is missing: `F.nll_loss` wants log probabilities. `F.cross_entropy` takes logits.",
             ),
-            Mistake(
+            mistake(
                 loss_with(
                     each=lambda logits, targets: -logits.softmax(-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1).log()
                 ),
                 "With large logits a probability is 0 and its logarithm infinite: use `log_softmax` or `F.cross_entropy`, which "
                 "never leave the logarithms.",
             ),
-            Mistake(
+            mistake(
                 loss_with(each=lambda logits, targets: 1 - (-log_loss(logits, targets)).exp()),
                 "The logarithm is missing: the loss of a token is minus the log of its probability.",
             ),
-            Mistake(
+            mistake(
                 loss_with(each=words_by_reshape),
                 "`reshape` mixes positions and words up: `F.cross_entropy` wants the words in axis 1, `transpose(1, 2)` brings "
                 "them there.",
             ),
-            Mistake(loss_with(each=words_in_columns), MIXED_UP),
-            Mistake(loss_with(each=words_in_columns, mean=lambda losses, asked, mask: losses.mean()), MIXED_UP),
-            Mistake(silenced(logits_at=asked_for), STILL_COUNTS),
-            Mistake(silenced(logits_at=that_ask), STILL_COUNTS),
-            Mistake(silenced(targets_at=asked_for), STILL_COUNTS),
-            Mistake(silenced(logits_at=asked_for, targets_at=asked_for), STILL_COUNTS),
-            Mistake(silenced(logits_at=that_ask, targets_at=asked_for), STILL_COUNTS),
-            Mistake(
+            mistake(loss_with(each=words_in_columns), MIXED_UP),
+            mistake(loss_with(each=words_in_columns, mean=lambda losses, asked, mask: losses.mean()), MIXED_UP),
+            mistake(silenced(logits_at=asked_for), STILL_COUNTS),
+            mistake(silenced(logits_at=that_ask), STILL_COUNTS),
+            mistake(silenced(targets_at=asked_for), STILL_COUNTS),
+            mistake(silenced(logits_at=asked_for, targets_at=asked_for), STILL_COUNTS),
+            mistake(silenced(logits_at=that_ask, targets_at=asked_for), STILL_COUNTS),
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits[:, 1:], tokens[:, 1:], mask[:, 1:])),
                 "Logits and tokens were cut at the same end, so position t is still asked for the token it has read: "
                 "`logits[:, :-1]` against `tokens[:, 1:]`.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=across_sentences),
                 "All sentences were put in one row before the shift, so the last position of each is asked for the first token "
                 "of the next: shift first, then flatten.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=across_sentences, mean=lambda losses, asked, mask: losses.mean()),
                 "All sentences were put in one row before the shift, and padding counts: shift first, `logits[:, :-1]` and "
                 "`tokens[:, 1:]`, then take the losses where `mask[:, 1:]` is True.",
             ),
-            Mistake(
+            mistake(
                 loss_with(
                     each=lambda logits, targets: -logits.log_softmax(1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
                 ),
                 "The softmax ran over the positions: it runs over the words, the last axis of the logits.",
             ),
-            Mistake(
+            mistake(
                 skip_the_number_zero,
                 "The tokens with number 0 were left out: 0 may be a word here, and padding another number. Use `mask`.",
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits, tokens.roll(-1, 1), mask)),
                 ROLLED,
             ),
-            Mistake(
+            mistake(
                 loss_with(shift=lambda logits, tokens, mask: (logits, tokens.roll(-1, 1), mask.roll(-1, 1))),
                 ROLLED,
             ),

@@ -4,9 +4,10 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from utils.course.checks import Case, Mistake, Wrong, difference
+from utils.course.checks import Case, Wrong, difference
 from utils.course.exercises import Exercise, register
-from utils.course.lessons.common import (
+from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.common import (
     HIDES,
     WRONG_MASKS,
     masked_by,
@@ -16,8 +17,8 @@ from utils.course.lessons.common import (
     nowhere_somewhere,
     some_looks,
 )
-from utils.course.lessons.lesson06 import whole
-from utils.course.quiz import Quiz, register_quiz
+from utils.exercises.edits import mistake
+from utils.exercises.lesson06 import whole
 from utils.models import attend, attention
 from utils.models.cheap_attention import linformer_attention, local_attention, local_attention_mask
 from utils.models.llama import rms_norm
@@ -91,97 +92,93 @@ def window_lost_if_causal(n, window, causal=False):
 register(
     Exercise(
         id="9.1",
-        title="the local mask",
-        level="easy",
-        minutes=5,
-        reference=local_attention_mask,
         cases=mask_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: ahead.abs() < window),
                 "The window is one place short: a token exactly `window` places away may be looked at, `<=`.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: ahead.abs() <= window + 1),
                 "The window is one place too long: the farthest token is `window` places away.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: ahead.abs() <= window // 2),
                 "`window` was taken for the whole width: it is how far a token sees to each side.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: ahead <= window),
                 "All tokens before are in sight, however far: the distance has a sign, take its size with `.abs()`.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: ahead >= -window),
                 "All tokens behind are in sight, however far: the distance has a sign, take its size with `.abs()`.",
             ),
-            Mistake(
+            mistake(
                 mask_with(past=lambda ahead: torch.ones_like(ahead, dtype=torch.bool)),
                 "`causal` has no effect: with it, nobody looks at a token that comes later.",
             ),
-            Mistake(
+            mistake(
                 lambda n, window, causal=False: local_attention_mask(n, window, True),
                 "It is always causal: without `causal`, the window reaches to both sides.",
             ),
-            Mistake(
+            mistake(
                 lambda n, window, causal=False: local_attention_mask(n, window, not causal),
                 "`causal` is turned round: the later tokens are hidden if it is True.",
             ),
-            Mistake(
+            mistake(
                 mask_with(past=lambda ahead: ahead >= 0),
                 "Causal, it hides the past: row i is token i, and later tokens are columns to the right of the "
                 "diagonal.",
             ),
-            Mistake(
+            mistake(
                 mask_with(past=lambda ahead: ahead < 0),
                 "Causal, no token may look at itself: it may, only those behind it are hidden.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=lambda ahead, window: in_window(ahead, window) & (ahead != 0)),
                 "No token may look at itself: a token is 0 places away from itself, and that is inside every window.",
             ),
-            Mistake(
+            mistake(
                 window_lost_if_causal,
                 "Causal, the window is lost: a token looks back `window` places, not to the beginning.",
             ),
-            Mistake(
+            mistake(
                 mask_with(results=lambda mask: ~mask),
                 "The mask is turned round: True means 'may look'.",
             ),
-            Mistake(
+            mistake(
                 in_one_block,
                 "That cuts the sentence into blocks, and neighbours on two sides of a cut cannot see each other: each "
                 "token has a window of its own, around itself.",
             ),
-            Mistake(
+            mistake(
                 mask_with(near=round_the_end),
                 "The window goes on round the end, from the last token to the first: a sentence is no ring.",
             ),
-            Mistake(
+            mistake(
                 by_slices(first=lambda start: start),
                 "The first tokens see nothing, or too little: a slice that begins below 0 counts from the end, so "
                 "begin at `max(0, i - window)`.",
             ),
-            Mistake(
+            mistake(
                 by_slices(behind=0),
                 "To the right the window is one place short: the end of a slice is not included, `i + window + 1`.",
             ),
-            Mistake(
+            mistake(
                 mask_with(results=lambda mask: mask.float()),
                 "Those are the numbers 0.0 and 1.0: a mask is bool, which a comparison gives.",
             ),
-            Mistake(
+            mistake(
                 mask_with(results=lambda mask: mask.long()),
                 "Those are the numbers 0 and 1: a mask is bool, which a comparison gives.",
             ),
-            Mistake(
+            mistake(
                 mask_with(results=lambda mask: torch.zeros(mask.shape).masked_fill(~mask, float("-inf"))),
                 "That is to be added to scores; a mask of this course is bool, and `attention` makes minus infinity "
                 "of it.",
             ),
-            Mistake(
+            mistake(
                 mask_with(results=lambda mask: mask.unsqueeze(0)),
                 "There is an axis too many: (n, n). It serves every sentence of a batch as it is.",
             ),
@@ -382,112 +379,108 @@ OVER_THE_QUERIES = "Softmax ran over the queries: the weights of each query sum 
 register(
     Exercise(
         id="9.2",
-        title="attention in blocks",
-        level="hard",
-        minutes=20,
-        reference=local_attention,
         cases=local_cases,
         gradient=True,
         tolerance=1e-3,
         properties=[the_cost_is_linear],
         mistakes=[
-            Mistake(
+            mistake(
                 all_pairs_with(
                     looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) == 0)
                 ),
                 "Each block sees its own keys only: near the edge of a block the window reaches into the block before "
                 "and the one behind.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(
                     looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) >= 0)
                 ),
                 "The keys of the block before are missing: the first queries of a block look back into it.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(
                     looks=lambda n, window: local_attention_mask(n, window) & (blocks_apart(n, window) <= 0)
                 ),
                 "The keys of the block behind are missing: the last queries of a block look ahead into it.",
             ),
-            Mistake(
+            mistake(
                 blocks_with(looks=lambda near, real: real),
                 "Each query looks at all keys of three blocks: at most `window` places away, so a mask is needed "
                 "inside the blocks.",
             ),
-            Mistake(
+            mistake(
                 blocks_with(looks=lambda near, real: torch.ones_like(real)),
                 "Nothing is masked: a query looks at all keys of three blocks, also at the zeros that fill them up.",
             ),
-            Mistake(blocks_with(looks=lambda near, real: near), KEYS_OF_NOTHING),
-            Mistake(blocks_with(around=round_the_ends, looks=lambda near, real: near), ROUND_THE_ENDS),
-            Mistake(blocks_with(around=round_the_ends), ROUND_THE_ENDS),
-            Mistake(gathered_with(lambda place, n: place % n), ROUND_THE_ENDS),
-            Mistake(
+            mistake(blocks_with(looks=lambda near, real: near), KEYS_OF_NOTHING),
+            mistake(blocks_with(around=round_the_ends, looks=lambda near, real: near), ROUND_THE_ENDS),
+            mistake(blocks_with(around=round_the_ends), ROUND_THE_ENDS),
+            mistake(gathered_with(lambda place, n: place % n), ROUND_THE_ENDS),
+            mistake(
                 gathered_with(lambda place, n: place.clamp(0, n - 1)),
                 "The first and the last key count several times: places beyond the ends were moved to the end. Hide "
                 "them.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: ahead_of(n).abs() < window),
                 "The window is one place short: a key exactly `window` places away counts, `<=`.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: ahead_of(n).abs() <= window + 1),
                 "The window is one place too long: the farthest key is `window` places away.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: ahead_of(n).abs() <= window // 2),
                 "`window` was taken for the whole width: it is how far a query sees to each side.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: local_attention_mask(n, window, True)),
                 "It looks back only: the window reaches to both sides.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: local_attention_mask(n, window, True).T),
                 "It looks ahead only: the window reaches to both sides.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=by_slices(first=lambda start: start)),
                 "The first tokens see nothing, or too little: a slice that begins below 0 counts from the end, so "
                 "begin at `max(0, i - window)`.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=by_slices(behind=0)),
                 "To the right the window is one place short: the end of a slice is not included, `i + window + 1`.",
             ),
-            Mistake(
+            mistake(
                 all_pairs_with(looks=lambda n, window: None),
                 "`window` has no effect: that is attention to all keys.",
             ),
-            Mistake(all_pairs_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
-            Mistake(blocks_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
-            Mistake(blocks_with(look=over_the_queries(-1e9)), OVER_THE_QUERIES),
-            Mistake(
+            mistake(all_pairs_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
+            mistake(blocks_with(look=over_the_queries(float("-inf"))), OVER_THE_QUERIES),
+            mistake(blocks_with(look=over_the_queries(-1e9)), OVER_THE_QUERIES),
+            mistake(
                 gathered_with(
                     lambda place, n: place.clamp(0, n - 1), lambda place, n: (place >= 0) & (place < n), axis=-2
                 ),
                 OVER_THE_QUERIES,
             ),
-            Mistake(
+            mistake(
                 blocks_with(scale=lambda query: 1.0),
                 "The scores were not scaled: divide them by the root of d, as `attention` does.",
             ),
-            Mistake(
+            mistake(
                 blocks_with(scale=lambda query: 1 / query.size(-1)),
                 "The scores were divided by d: it is the root of d.",
             ),
-            Mistake(blocks_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(all_pairs_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(blocks_with(look=masked_late), TOO_LATE),
-            Mistake(all_pairs_with(look=masked_late), TOO_LATE),
-            Mistake(blocks_with(looks=lambda near, real: ~(near & real)), HIDES_THE_NEAR),
-            Mistake(
+            mistake(blocks_with(look=masked_with(0.0)), ZERO_IS_SEEN),
+            mistake(all_pairs_with(look=masked_with(0.0)), ZERO_IS_SEEN),
+            mistake(blocks_with(look=masked_late), TOO_LATE),
+            mistake(all_pairs_with(look=masked_late), TOO_LATE),
+            mistake(blocks_with(looks=lambda near, real: ~(near & real)), HIDES_THE_NEAR),
+            mistake(
                 blocks_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, -torch.inf))), HIDES_THE_NEAR
             ),
-            Mistake(blocks_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, -1e9))), HIDES_THE_NEAR),
-            Mistake(
+            mistake(blocks_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, -1e9))), HIDES_THE_NEAR),
+            mistake(
                 blocks_with(cut=False),
                 "The zeros that fill up the last block came back as tokens: cut them off, `[..., :n, :]`.",
             ),
@@ -562,64 +555,60 @@ ONLY_THE_VALUES = (
 register(
     Exercise(
         id="9.3",
-        title="few keys",
-        level="easy",
-        minutes=5,
-        reference=few_keys,
         cases=few_cases,
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            Mistake(lambda query, key, value, project: attention(query, project @ key, value)[0], ONLY_THE_KEYS),
-            Mistake(few_with(values=unmixed), ONLY_THE_KEYS),
-            Mistake(lambda query, key, value, project: attention(query, key, project @ value)[0], ONLY_THE_VALUES),
-            Mistake(few_with(keys=unmixed), ONLY_THE_VALUES),
-            Mistake(
+            mistake(lambda query, key, value, project: attention(query, project @ key, value)[0], ONLY_THE_KEYS),
+            mistake(few_with(values=unmixed), ONLY_THE_KEYS),
+            mistake(lambda query, key, value, project: attention(query, key, project @ value)[0], ONLY_THE_VALUES),
+            mistake(few_with(keys=unmixed), ONLY_THE_VALUES),
+            mistake(
                 few_with(keys=unmixed, values=unmixed),
                 "`project` has no effect: that is attention to all n keys. First make k of them, `project @ key`.",
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, project: attention(project @ query, project @ key, project @ value)[0],
                 "The queries became mixtures, too, so k rows come out: every token still asks for itself, only keys "
                 "and values are few.",
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, project: attention(query, project @ key, project @ value),
                 "Two tensors came back: `attention` gives output and weights, return the output alone.",
             ),
-            Mistake(
+            mistake(
                 few_with(keys=first_rows, values=first_rows),
                 "Those are the first k tokens: each of the k new keys is a mixture of all of them, `project @ key`.",
             ),
-            Mistake(
+            mistake(
                 few_with(project=lambda project: project.T),
                 "`project` was turned: it is (k, n), so `project @ key` makes k rows out of n.",
             ),
-            Mistake(
+            mistake(
                 few_with(keys=lambda x, project: x @ project, values=lambda x, project: x @ project),
                 "The features were mixed, not the tokens: `project` stands on the left, `project @ key`.",
             ),
-            Mistake(
+            mistake(
                 few_with(keys=lambda x, project: x @ project.T, values=lambda x, project: x @ project.T),
                 "The features were mixed, not the tokens: `project` stands on the left and as it is, `project @ key`.",
             ),
-            Mistake(
+            mistake(
                 few_with(project=lambda project: project.softmax(-1)),
                 "`project` went through a softmax: its rows are used as they are, a mixture may also subtract.",
             ),
-            Mistake(
+            mistake(
                 few_with(project=lambda project: project / project.size(-1)),
                 "The mixtures were divided by n: the rows of `project` are used as they are.",
             ),
-            Mistake(
+            mistake(
                 few_with(weigh=lambda scores: scores.softmax(-2)),
                 "Softmax ran over the queries: each query's weights sum to 1 over the k mixtures, the last axis.",
             ),
-            Mistake(
+            mistake(
                 few_with(scale=lambda query: 1.0),
                 "The scores were not scaled: divide them by the root of d, as `attention` does.",
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, project: few_with(scale=lambda _: project.size(0) ** -0.5)(
                     query, key, value, project
                 ),
@@ -746,88 +735,84 @@ SWAPPED = "The two results are swapped: return the amount, then the exponent."
 register(
     Exercise(
         id="9.4",
-        title="a power law",
-        level="medium",
-        minutes=8,
-        reference=power_law_fit,
         cases=law_cases,
         output_names=("amount", "exponent"),
         any_float=True,
         mistakes=[
-            Mistake(
+            mistake(
                 law_with(results=lambda amount, slope: (amount, slope)),
                 "The sign of the exponent is wrong: in y = amount x ** -exponent it is minus the slope, above 0 if y "
                 "falls.",
             ),
-            Mistake(
+            mistake(
                 law_with(results=lambda amount, slope: (amount, slope.abs())),
                 "The exponent lost its sign: it is minus the slope, and below 0 where y grows.",
             ),
-            Mistake(
+            mistake(
                 law_with(back=same),
                 "The amount is still a logarithm: the line's value at log x = 0 is log amount, so take `exp` of it.",
             ),
-            Mistake(
+            mistake(
                 law_with(back=same, results=lambda amount, slope: (amount, slope)),
                 "Those are intercept and slope of the line: the amount is `exp` of the one, the exponent is minus the "
                 "other.",
             ),
-            Mistake(law_with(logs=(same, same), back=same), NO_LOGARITHMS),
-            Mistake(
+            mistake(law_with(logs=(same, same), back=same), NO_LOGARITHMS),
+            mistake(
                 law_with(logs=(same, same), back=same, results=lambda amount, slope: (amount, slope)), NO_LOGARITHMS
             ),
-            Mistake(law_with(logs=(same, same)), NO_LOGARITHMS),
-            Mistake(
+            mistake(law_with(logs=(same, same)), NO_LOGARITHMS),
+            mistake(
                 law_with(logs=(same, torch.log)),
                 "Only y is a logarithm: that fits amount e ** (-exponent x). Take the logarithm of x, too.",
             ),
-            Mistake(
+            mistake(
                 law_with(logs=(torch.log, same), back=same),
                 "Only x is a logarithm: take the logarithm of y, too.",
             ),
-            Mistake(law_with(logs=(torch.log10, torch.log10)), MIXED_BASES),
-            Mistake(law_with(logs=(torch.log2, torch.log2)), MIXED_BASES),
-            Mistake(law_with(back=tens), MIXED_BASES),
-            Mistake(law_with(results=lambda amount, slope: (-slope, amount)), SWAPPED),
-            Mistake(law_with(results=lambda amount, slope: (slope, amount)), SWAPPED),
-            Mistake(law_with(back=same, results=lambda amount, slope: (slope, amount)), SWAPPED),
-            Mistake(law_with(line=ends), ENDS_ONLY),
-            Mistake(law_with(line=farthest), ENDS_ONLY),
-            Mistake(
+            mistake(law_with(logs=(torch.log10, torch.log10)), MIXED_BASES),
+            mistake(law_with(logs=(torch.log2, torch.log2)), MIXED_BASES),
+            mistake(law_with(back=tens), MIXED_BASES),
+            mistake(law_with(results=lambda amount, slope: (-slope, amount)), SWAPPED),
+            mistake(law_with(results=lambda amount, slope: (slope, amount)), SWAPPED),
+            mistake(law_with(back=same, results=lambda amount, slope: (slope, amount)), SWAPPED),
+            mistake(law_with(line=ends), ENDS_ONLY),
+            mistake(law_with(line=farthest), ENDS_ONLY),
+            mistake(
                 law_with(line=mean_of_steps),
                 "The slope is the mean of the slopes from point to point: their sum forgets most of the points. Use "
                 "least squares.",
             ),
-            Mistake(
+            mistake(
                 law_with(line=through_the_origin),
                 "The slope is that of a line through the origin: subtract the means of log x and log y first, or fit "
                 "an intercept as well.",
             ),
-            Mistake(
+            mistake(
                 law_with(line=x_from_y),
                 "It was divided by the squares of log y: by those of log x, since y is to be told from x.",
             ),
-            Mistake(
+            mistake(
                 law_with(line=two_divisors),
                 "The slope is off by (n - 1) / n: a plain mean was divided by torch's `var`, which divides by n - 1. "
                 "Use sums in both places, or `correction=0`.",
             ),
-            Mistake(
+            mistake(
                 law_with(line=without_the_way_back),
                 "The amount is the mean of the y: it is the line's value at log x = 0, so subtract slope times the "
                 "mean of log x.",
             ),
-            Mistake(
+            mistake(
                 law_with(line=the_wrong_way_back),
                 "The amount is on the wrong side of the mean: log amount = mean of log y - slope times mean of log x, "
                 "and the slope is minus the exponent.",
             ),
-            Mistake(
+            mistake(
                 lambda x, y: (float(y[0]), law_with()(x, y)[1]),
                 "The amount is the first y: it is what the law says at x = 1, where the line of the logarithms "
                 "crosses 0.",
             ),
-            Mistake(
+            mistake(
                 lambda x, y: law_with()(x, y)[1],
                 "Only the exponent came back: return the amount and the exponent.",
             ),
@@ -886,89 +871,85 @@ def over_axis(axis):
 register(
     Exercise(
         id="9.5",
-        title="RMS norm",
-        level="easy",
-        minutes=4,
-        reference=rms_norm,
         cases=rms_cases,
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: centred(x) * (mean_square(centred(x)) + eps).rsqrt()),
                 "The mean was subtracted: that is layer norm. Here each token is only divided by the root of its mean "
                 "square.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (mean_square(centred(x)) + eps).rsqrt()),
                 "It was divided by the deviation, which leaves the mean out: take the mean of the squares of x itself.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (x.var(-1, keepdim=True) + eps).rsqrt()),
                 "It was divided by torch's deviation, which subtracts the mean and divides by dim - 1: take the mean "
                 "of the squares of x itself.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x / (mean_square(x).sqrt() + eps)),
                 "eps stands outside of the root: add it to the mean square, then take the root.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x / mean_square(x).sqrt()),
                 "Where all features are 0, 0 was divided by 0: eps is missing, add it to the mean square.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x / (mean_square(x) + eps)),
                 "It was divided by the mean square: divide by its root.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (mean_square(x) + eps).sqrt()),
                 "It was multiplied by the root of the mean square: divide by it.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (x.square().sum(-1, keepdim=True) + eps).rsqrt()),
                 "It was divided by the length of the vector: the *mean* of the squares, not their sum.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x / (x.abs().mean(-1, keepdim=True) + eps)),
                 "It was divided by the mean size of the features: square them, take the mean, then the root.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (x.mean(-1, keepdim=True).square() + eps).rsqrt()),
                 "The mean was squared: square first, then take the mean.",
             ),
-            Mistake(
+            mistake(
                 rms_with(over_axis(0)),
                 "The mean ran over the first axis: each token has its own, over its features, the last axis.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: over_axis(-2 if x.dim() > 1 else -1)(x, eps)),
                 "The mean ran over the positions: each token has its own, over its features, the last axis.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (x.square().mean() + eps).rsqrt()),
                 "There is one mean for everything: each token has its own, `mean(-1, keepdim=True)`.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (x.square().mean(-1) + eps).rsqrt()),
                 "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`.",
             ),
-            Mistake(rms_with(finish=lambda y, gain: y), "The gain has no effect: multiply by `gain` at the end."),
-            Mistake(rms_with(finish=lambda y, gain: y + gain), "The gain was added: multiply by it."),
-            Mistake(
+            mistake(rms_with(finish=lambda y, gain: y), "The gain has no effect: multiply by `gain` at the end."),
+            mistake(rms_with(finish=lambda y, gain: y + gain), "The gain was added: multiply by it."),
+            mistake(
                 rms_with(finish=lambda y, gain: y * (1 + gain)),
                 "It was multiplied by 1 + gain: some models do, here it is the gain alone.",
             ),
-            Mistake(rms_with(finish=lambda y, gain: y / gain), "It was divided by the gain: multiply by it."),
-            Mistake(
+            mistake(rms_with(finish=lambda y, gain: y / gain), "It was divided by the gain: multiply by it."),
+            mistake(
                 lambda x, gain, eps=1e-5: rms_norm(x * gain, torch.ones_like(gain), eps),
                 "The gain came first, so the norm took part of it away again: divide by the root first, then multiply "
                 "by `gain`.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (mean_square(x) + 1e-5).rsqrt()),
                 "The argument `eps` has no effect: use it in place of a number.",
             ),
-            Mistake(
+            mistake(
                 rms_with(lambda x, eps: x * (mean_square(x) + eps**2).rsqrt()),
                 "eps was squared: add it as it is.",
             ),
@@ -1029,91 +1010,87 @@ def by_one_over(counts):
 register(
     Exercise(
         id="9.6",
-        title="gradients of several workers",
-        level="easy",
-        minutes=5,
-        reference=join_gradients,
         cases=join_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: torch.ones(len(counts)) / len(counts)),
                 "The plain mean of the workers: a token of a worker with few would count more than one of a worker "
                 "with many. Weight each by its share of all tokens.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: torch.ones(len(counts))),
                 "The sum of the workers: each gradient is already one of a mean. Weight each by its share of all "
                 "tokens, so that the weights sum to 1.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts.float()),
                 "The weights do not sum to 1: divide by the number of all tokens, `counts.sum()`.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts / len(counts)),
                 "It was divided by the number of workers: the weights are tokens, so divide by the number of all "
                 "tokens.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts / counts.sum() / len(counts)),
                 "It was divided twice, by the tokens and by the workers: shares of the tokens sum to 1 already, so "
                 "sum, no mean.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: torch.ones(len(counts)) / counts.sum()),
                 "The gradients were added and divided by all tokens: each is one of a mean, so make it one of a sum "
                 "first, times its count.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=by_one_over),
                 "Workers with few tokens have the larger weight: it is the other way round, the weight grows with the "
                 "count.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: 1 / counts),
                 "The gradients were divided by their counts once more: they are means already. Multiply by the count, "
                 "divide by the number of all tokens.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts // counts.sum()),
                 "Whole numbers were divided with `//`, which leaves 0: use `/`.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts / counts.max()),
                 "It was divided by the largest count: divide by the sum of all, and the weights sum to 1.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts.float().softmax(0)),
                 "The counts went through a softmax, and the largest takes all: their plain shares, `counts / "
                 "counts.sum()`.",
             ),
-            Mistake(
+            mistake(
                 joined_with(weights=lambda counts: counts.square() / counts.square().sum()),
                 "The counts were used twice: the gradients come as means, so each is weighted by its count once.",
             ),
-            Mistake(
+            mistake(
                 joined_with(shape=lambda weights, gradients: weights),
                 "The weights (workers,) were lined up with the last axis: they belong to the first, so make them "
                 "(workers, 1, ...), with an axis for each of the gradient's.",
             ),
-            Mistake(
+            mistake(
                 lambda gradients, counts: (counts / counts.sum()) @ gradients,
                 "`@` sums over the wrong axis as soon as a gradient is a matrix: make the weights (workers, 1, ...), "
                 "multiply, and sum over the workers, axis 0.",
             ),
-            Mistake(
+            mistake(
                 joined_with(join=lambda weighted: weighted),
                 "Each worker still has its own: sum over the workers, axis 0.",
             ),
-            Mistake(
+            mistake(
                 joined_with(join=lambda weighted: weighted.sum()),
                 "All numbers became one: sum over the workers alone, axis 0.",
             ),
-            Mistake(
+            mistake(
                 joined_with(join=lambda weighted: weighted.sum(-1)),
                 "The sum ran over the last axis: over the workers, axis 0.",
             ),
-            Mistake(
+            mistake(
                 lambda gradients, counts: gradients[counts.argmax()],
                 "That is the gradient of the worker with most tokens: the others count, too, by their share.",
             ),
@@ -1218,89 +1195,85 @@ IN_TURNS = (
 register(
     Exercise(
         id="9.7",
-        title="shared keys and values",
-        level="medium",
-        minutes=10,
-        reference=grouped_attention,
         cases=group_cases,
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            Mistake(grouped_with(keys=in_turns), IN_TURNS),
-            Mistake(
+            mistake(grouped_with(keys=in_turns), IN_TURNS),
+            mistake(
                 grouped_with(keys=in_turns, values=in_a_row),
                 "The keys take turns and the values do not: both are repeated in a row, head h uses key and value "
                 "head h // group.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=in_a_row, values=in_turns),
                 "The values take turns and the keys do not: both are repeated in a row, head h uses key and value "
                 "head h // group.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=by_key_heads),
                 "Head h got key head h // key_heads: divide by the size of a group, heads / key_heads.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=of_the_first),
                 "All heads use the first key head: head h uses key head h // group.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=averaged),
                 "The key heads were averaged into one: each group of query heads has a key head of its own.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=as_it_is, queries=mean_of_groups),
                 "The query heads of a group were averaged: each of them looks for itself, only keys and values are "
                 "shared. `heads` outputs come back.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=as_it_is, queries=mean_of_groups, results=in_a_row),
                 "The query heads of a group were averaged, so all of a group give the same: each of them looks for "
                 "itself, only keys and values are shared.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(results=mean_of_groups),
                 "The outputs of a group were averaged: each of the `heads` heads has an output of its own.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=as_it_is, queries=lambda query, group: query[:, ::group]),
                 "Only one query head of each group looks: all of them do, with the same keys and values.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(keys=as_it_is),
                 "The heads do not fit: there are fewer key heads than query heads. Repeat each key and value head, "
                 "once for every query head of its group.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(
                     results=lambda output, group: output.unflatten(1, (-1, group)).transpose(1, 2).flatten(1, 2)
                 ),
                 "The heads came back in another order: output h belongs to query head h.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(look=lambda scores, value, mask=None: attend(scores, value)),
                 "The mask has no effect: pass it to `attention`.",
             ),
-            Mistake(grouped_with(mask=lambda mask: ~mask), HIDES),
-            Mistake(grouped_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, float("-inf")))), HIDES),
-            *(Mistake(grouped_with(look=look), message) for look, message in WRONG_MASKS),
-            Mistake(grouped_with(look=masked_with(0.0)), ZERO_IS_SEEN),
-            Mistake(
+            mistake(grouped_with(mask=lambda mask: ~mask), HIDES),
+            mistake(grouped_with(look=masked_by(lambda scores, mask: scores.masked_fill(mask, float("-inf")))), HIDES),
+            *(mistake(grouped_with(look=look), message) for look, message in WRONG_MASKS),
+            mistake(grouped_with(look=masked_with(0.0)), ZERO_IS_SEEN),
+            mistake(
                 stacked_queries,
                 "The rows of the mask do not fit the queries: with the heads of a group one below the other, the "
                 "whole mask is repeated, `mask.repeat(group, 1)`.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(scale=lambda query: 1.0),
                 "The scores were not scaled: divide them by the root of d, as `attention` does.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(scale=lambda query: (query.size(-1) * query.size(1)) ** -0.5),
                 "The scores were divided by the root of the model's width, heads times d: it is the root of d, the "
                 "width of a head.",
             ),
-            Mistake(
+            mistake(
                 grouped_with(
                     look=lambda scores, value, mask=None: over_the_queries(float("-inf"))(
                         scores, value, torch.ones(scores.shape[-2:], dtype=torch.bool) if mask is None else mask
@@ -1308,7 +1281,7 @@ register(
                 ),
                 OVER_THE_QUERIES,
             ),
-            Mistake(
+            mistake(
                 lambda query, key, value, mask=None: attention(
                     query, *(in_a_row(x, query.size(1) // key.size(1)) for x in (key, value)), mask
                 ),
@@ -1368,65 +1341,61 @@ STILL_SQUARE = "The pixels of a patch are still a square: they become one row, s
 register(
     Exercise(
         id="9.8",
-        title="cut into patches",
-        level="medium",
-        minutes=8,
-        reference=patches,
         cases=patch_cases,
         mistakes=[
-            Mistake(
+            mistake(
                 lambda images, size: images.reshape(len(images), -1, size * size),
                 "Those are strips, not squares: a plain reshape takes pixels that stand in one row of the image. "
                 "Split both axes into (patches, size), bring the two sizes side by side, then flatten.",
             ),
-            Mistake(
+            mistake(
                 patches_with(order=(0, 3, 1, 2, 4)),
                 "The patches go down column by column: row by row, as one reads.",
             ),
-            Mistake(
+            mistake(
                 patches_with(order=(0, 1, 3, 4, 2)),
                 "The pixels in each patch are transposed: row by row, as one reads.",
             ),
-            Mistake(
+            mistake(
                 patches_with(order=(0, 3, 1, 4, 2)),
                 "Patches and their pixels go column by column: both row by row, as one reads.",
             ),
-            Mistake(
+            mistake(
                 patches_with(grid=far_apart, order=(0, 2, 4, 1, 3)),
                 "The pixels of a patch stand far apart in the image: split an axis into (patches, size), not into "
                 "(size, patches).",
             ),
-            Mistake(
+            mistake(
                 patches_with(results=lambda cut: cut),
                 "The patches still stand in a grid, and their pixels in a square: flatten both, (b, patches, size * "
                 "size).",
             ),
-            Mistake(patches_with(results=lambda cut: cut.flatten(1, 2)), STILL_SQUARE),
-            Mistake(
+            mistake(patches_with(results=lambda cut: cut.flatten(1, 2)), STILL_SQUARE),
+            mistake(
                 patches_with(results=lambda cut: cut.flatten(3)),
                 "The patches still stand in a grid: they become one sequence, from the top left row by row.",
             ),
-            Mistake(
+            mistake(
                 patches_with(results=lambda cut: cut.flatten(3).flatten(1, 2).transpose(1, 2)),
                 "The two last axes are swapped: (b, patches, size * size), a row for each patch.",
             ),
-            Mistake(
+            mistake(
                 patches_with(results=lambda cut: cut.flatten(3).flatten(0, 2)),
                 "The patches of all images stand in one row: each image keeps its own, (b, patches, size * size).",
             ),
-            Mistake(
+            mistake(
                 overlapping,
                 "The patches overlap: the next one begins where the last one ends, `size` pixels on.",
             ),
-            Mistake(
+            mistake(
                 lambda images, size: images.reshape(len(images), images.size(1) // size, -1),
                 "Those are strips as wide as the image: cut across as well, into squares of size x size.",
             ),
-            Mistake(
+            mistake(
                 lambda images, size: patches(images, images.size(-1) // size),
                 "`size` was taken for the number of patches in a row: it is the side of a patch, in pixels.",
             ),
-            Mistake(
+            mistake(
                 lambda images, size: images[:, ::size, ::size].flatten(1).unsqueeze(-1).expand(-1, -1, size * size),
                 "One pixel stands for the whole patch: keep all size * size of them.",
             ),

@@ -1,0 +1,78 @@
+"""Solutions of lesson 01, written by `make notebooks` from notebooks/src/01_softmax_attention.py: edit that."""
+
+import torch
+
+
+# Exercise 1.1 · a stable softmax · easy · 5 min
+def softmax(logits, temperature=1.0):
+    """(..., n) numbers to (..., n) shares; each row along the last axis sums to 1."""
+    ### BEGIN SOLUTION
+    scaled = logits / temperature
+    powers = (scaled - scaled.amax(-1, keepdim=True)).exp()
+    return powers / powers.sum(-1, keepdim=True)
+    ### END SOLUTION
+
+
+# Exercise 1.2 · the Jacobian of softmax · medium · 8 min
+def softmax_jacobian(p):
+    """p (n,), a softmax's output, to J (n, n) with J[i, j] = how p[i] moves with logit j."""
+    ### BEGIN SOLUTION
+    return torch.diag(p) - torch.outer(p, p)
+    ### END SOLUTION
+
+
+# Exercise 1.3 · cosine scores · easy · 5 min
+def cosine_scores(query, keys):
+    """query (d,), keys (n, d) to the cosine of the query with each key (n,)."""
+    ### BEGIN SOLUTION
+    return keys @ query / (keys.norm(dim=-1) * query.norm())
+    ### END SOLUTION
+
+
+# Exercise 1.4 · soft lookup · easy · 5 min
+def soft_lookup(query, keys, values):
+    """query (d,), keys (n, d), values (n, e) to the output (e,) and the weights (n,)."""
+    ### BEGIN SOLUTION
+    weights = softmax(keys @ query)
+    return weights @ values, weights
+    ### END SOLUTION
+
+
+# Exercise 1.5 · from scores to a summary · medium · 12 min
+def attend(scores, value, mask=None):
+    """Scores to weights to a weighted sum of values.
+
+    scores (..., m, n), value (..., n, e), mask (..., m, n) bool
+    to output (..., m, e) and weights (..., m, n). The mask may have fewer
+    leading axes than the scores (it broadcasts). The inputs stay as they are.
+    """
+    ### BEGIN SOLUTION
+    if mask is None:
+        weights = softmax(scores)
+    else:
+        nowhere = ~mask.any(-1, keepdim=True)
+        masked = scores.masked_fill(~(mask | nowhere), float("-inf"))
+        weights = softmax(masked).masked_fill(nowhere, 0.0)
+    return weights @ value, weights
+    ### END SOLUTION
+
+
+# Exercise 1.6 · attention · easy · 6 min
+def attention(query, key, value, mask=None, scale=None):
+    """query (..., m, d), key (..., n, d), value (..., n, e)
+    to output (..., m, e) and weights (..., m, n).
+    """
+    ### BEGIN SOLUTION
+    scale = query.size(-1) ** -0.5 if scale is None else scale
+    return attend(query @ key.transpose(-2, -1) * scale, value, mask)
+    ### END SOLUTION
+
+
+# Exercise 1.7 · kernel regression by attention · medium · 10 min
+def kernel_regression(x_query, x, y, bandwidth, mask=None):
+    """x_query (m,), x (n,), y (n,) to predictions (m,) and weights (m, n)."""
+    ### BEGIN SOLUTION
+    distance = x_query[:, None] - x[None, :]
+    output, weights = attend(-((distance / bandwidth) ** 2) / 2, y[:, None], mask)
+    return output[:, 0], weights
+    ### END SOLUTION
