@@ -147,23 +147,6 @@ def switches_gradients_off(scores):
     return softmax(scores)
 
 
-def replaces_a_function(scores):
-    torch.softmax = lambda scores, dim: scores
-    return torch.softmax(scores, -1)
-
-
-def replaces_a_method(scores):
-    torch.Tensor.softmax = lambda self, dim: self
-    return softmax(scores)
-
-
-def replaces_the_check(scores):
-    import utils.course.checks
-
-    utils.course.checks.departure = lambda *arguments: None
-    return scores
-
-
 def calls_itself(scores):
     return calls_itself(scores)
 
@@ -202,9 +185,6 @@ WRONG = [
     (lambda scores: softmax(2 * scores), "has wrong values (3 of 3)"),
     (in_place, "changed its input `scores` in place"),
     (keeps_by_identity, "result of an earlier call"),
-    (replaces_a_function, "It replaced `torch.softmax` for everybody"),
-    (replaces_a_method, "It replaced `Tensor.softmax` for everybody"),
-    (replaces_the_check, "It replaced `utils.course.checks.departure` for everybody"),
     (switches_gradients_off, "no gradient flows back"),
     (grows, "two different results"),
     (reuses_a_buffer, "later call changed the result of an earlier one"),
@@ -225,7 +205,12 @@ WRONG = [
 
 
 def settings_of_torch():
-    return torch.softmax, torch.Tensor.softmax, torch.is_grad_enabled(), torch.get_default_dtype()
+    return (
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
 
 
 @pytest.mark.parametrize(("answer", "words"), WRONG)
@@ -289,7 +274,7 @@ def test_of_several_mistakes_the_one_that_shows_alone_is_told_and_none_that_woul
     message = "the sum, not the mean"
     exercise = ask(sums, cases, [mistake(means, message)])
     told = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
-    assert told == f"{message} (This explains 3 of the 6 cases that went wrong: there is more to mend.)"
+    assert told == f"{message} (Seen in 3 of the 6 failing cases.)"
     assert told_mistake(told, ["another", message]) == told_mistake(message, [message]) == message
     assert told_mistake(told, ["another"]) == told_mistake("", [message]) == ""
     assert "wrong values" in verdict(means_unless_absolute, exercise)
@@ -428,3 +413,25 @@ def test_masks_of_infinity_and_nan_compare_as_equal():
     assert difference(want.clone(), want) is None
     assert difference(want.flip(0), want) is not None
     assert difference(-want, want) is not None
+
+
+def test_settings_that_a_notebook_left_behind_do_not_judge_and_two_mistakes_are_two():
+    torch.set_default_dtype(torch.float64)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert verdict(lambda scores: torch.exp(scores) / torch.exp(scores).sum(-1, keepdim=True) * torch.ones(1)) == ""
+    finally:
+        assert torch.get_default_dtype() == torch.float64 and torch.are_deterministic_algorithms_enabled()
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
+
+    def cases(generator):
+        kinds = [(n, absolute) for absolute in (False, True) for n in (3, 4, 5)]
+        return [Case((torch.randn(2, n, generator=generator), absolute)) for n, absolute in kinds]
+
+    def squares_if_absolute(x, absolute=False):
+        return (x.square() if absolute else x).sum(-1)
+
+    exercise = ask(sums, cases, [mistake(means, "a mean"), mistake(squares_if_absolute, "a square")])
+    both = verdict(lambda x, absolute=False: x.square().sum(-1) if absolute else x.mean(-1), exercise)
+    assert both.endswith("(Seen in 3 of the 6 failing cases, and there is another mistake.)")

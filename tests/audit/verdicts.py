@@ -11,7 +11,7 @@ import torch
 
 from tests.bank import Entry, answers_to
 from tests.mutants.judging import judged
-from utils.course.exercises import _verdict, exercises_of, find
+from utils.course.exercises import _verdict, exercises_of, faulty_mistakes, find
 from utils.course.lessons import LESSONS
 
 PATIENCE = 20.0  # seconds for one answer; on a quiet machine none takes a tenth of it
@@ -31,14 +31,7 @@ def exercise_row(exercise_id: str) -> dict:
         for entry, said in zip(found, verdicts, strict=True)
         if not as_expected(entry, said)
     ]
-    mistakes = list(range(len(find(exercise_id).mistakes)))
-    said = judged([(exercise_id, index) for index in mistakes], message_of_mistake, PATIENCE)
-    foreign = [
-        f"mistake {index + 1}, {mistake.message!r}: got {message!r}"
-        for index, (mistake, message) in enumerate(zip(find(exercise_id).mistakes, said, strict=True))
-        if message != mistake.message
-    ]
-    wrong = other + foreign
+    wrong = other + faulty_mistakes(find(exercise_id))
     more = f" and {len(wrong) - SAID} more" if len(wrong) > SAID else ""
     return {
         "what": f"exercise {exercise_id}",
@@ -47,7 +40,7 @@ def exercise_row(exercise_id: str) -> dict:
         "right": sum(entry.verdict == "passed" for entry in found),
         "wrong": sum(entry.verdict == "failed" for entry in found),
         "specific": sum(entry.kind == "specific" for entry in found),
-        "mistakes": len(mistakes),
+        "mistakes": len(find(exercise_id).mistakes),
     }
 
 
@@ -63,12 +56,6 @@ def as_expected(entry: Entry, said: str) -> bool:
     except ValueError:  # it hung, or ended the process
         return False
     return (status, kind or None) == entry.expected
-
-
-def message_of_mistake(mistake: tuple[str, int]) -> str:
-    exercise_id, index = mistake
-    item = find(exercise_id)
-    return _verdict(item, item.mistakes[index].wrong, torch.Generator().manual_seed(index))[1]
 
 
 def total(rows: list[dict]) -> dict:

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from utils.data.story_tensors import Stories
+from utils.exercises.solutions import lesson02
 from utils.models.bert import load_minilm
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.llama import load_smollm2, write
 from utils.models.memory import MemoryNetwork, word_counts
-from utils.models.one_memory import OneMemoryNetwork, ages_of
 from utils.models.seq2seq import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training import memory as memory_training
@@ -32,7 +32,7 @@ def trainable(model: nn.Module, loss: Callable[[Batch], Tensor]) -> Trainable:
 
 def one_memory_network(settings: dict, weights: dict[str, Tensor]) -> Trainable:
     """The memory network as lesson 02 builds it."""
-    model = OneMemoryNetwork(**settings)
+    model = lesson02.MemoryNetwork(**settings)
     model.load_state_dict(weights)
 
     def loss(batch: Batch) -> Tensor:
@@ -51,7 +51,7 @@ def memory_networks(settings: dict, weights: dict[str, Tensor], linear: bool = F
             return tensor.expand(len(model.tables), *tensor.shape)
 
         counts = (for_all(word_counts(batch[name], model.words).double()) for name in ("story", "question"))
-        logits, _ = model(*counts, for_all(batch["mask"]), for_all(ages_of(batch["mask"])), linear)
+        logits, _ = model(*counts, for_all(batch["mask"]), for_all(lesson02.ages_of(batch["mask"])), linear)
         return _loss_of_each_seed(logits, batch["answer"])
 
     return trainable(model, loss)
@@ -62,7 +62,7 @@ def numbered_memory_networks(settings: dict, weights: dict[str, Tensor], linear:
     model = _memory_networks(settings, weights)
 
     def loss(batch: Batch) -> Tensor:
-        mask, age = batch["mask"], ages_of(batch["mask"])
+        mask, age = batch["mask"], lesson02.ages_of(batch["mask"])
         stories = Stories(batch["story"], batch["question"], batch["answer"], mask, age, mask, 0.0)
         by_number = memory_training.numbered(stories, model)
 

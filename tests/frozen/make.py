@@ -10,9 +10,9 @@ from tests.frozen import Frozen, adapters, double_precision, training_losses, wr
 from utils.course.box_list import MINILM, SMOLLM2
 from utils.course.boxes import fetch
 from utils.data.subwords import GAPS, MASK, SPECIAL, START
+from utils.exercises.solutions import lesson02
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.memory import MemoryNetwork
-from utils.models.one_memory import OneMemoryNetwork
 from utils.models.seq2seq import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training.pretraining import NOT_ASKED, corrupt_spans, mask_tokens
@@ -110,7 +110,7 @@ def make(name: str, model_class: type[nn.Module], settings: dict, batch: dict[st
 
 def make_models() -> None:
     settings = {"words": WORDS, "hops": 3, "dim": 8, "memory": 10, "sentence": 5}
-    make("memory_network", OneMemoryNetwork, settings, stories(), losses=(adapters.one_memory_network, {}))
+    make("memory_network", lesson02.MemoryNetwork, settings, stories(), losses=(adapters.one_memory_network, {}))
     for tying in ("adjacent", "layer-wise"):
         settings = {"words": WORDS, "hops": 3, "dim": 8, "memory": 10, "tying": tying, "seeds": [3, 4]}
         both = {

@@ -21,7 +21,7 @@ from utils.course.checks import (
     caller,
     difference,
     judge,
-    watched,
+    settled,
 )
 from utils.course.exercises import find
 from utils.course.isolation import run_isolated
@@ -89,7 +89,7 @@ def difference_from_a_right_answer(mutant: Mutant, draws: int = 12) -> str:
 def _difference(mutant: Mutant, right, draws: int) -> str:
     """A case in which a mutant and a right answer differ, in values, in twice the digits, or in gradients."""
     item, answer = find(mutant.exercise_id), mutant.make()
-    call, names = watched(caller(item)), argument_names(item)
+    call, names = settled(caller(item)), argument_names(item)
     for seed in range(draws):
         for case in item.make_cases(torch.Generator().manual_seed(1000 + seed)):
             for widen in (False, True):

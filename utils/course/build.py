@@ -297,11 +297,23 @@ def build(name: str, force: bool = False, shop: Shop = HERE, say=print) -> bool:
     if not force and not _stale(name, source, key, shop):
         say(f"{name}: unchanged")
         return False
+    _verify_mistakes(name, shop)
     result = execute(lecture_of(source), name, shop)
     result.notebook.metadata["course"] = {"key": key}
     _write(result.notebook, shop.lecture(name))
     say(f"{name}: executed in {result.seconds:.0f} s, peak {result.mebibytes:.0f} MiB")
     return True
+
+
+def _verify_mistakes(name: str, shop: Shop) -> None:
+    """Mistakes are edits of the solutions: a changed solution must not leave one behind that no longer fits."""
+    if shop.root != places.ROOT:
+        return
+    from utils.course.exercises import exercises_of, faulty_mistakes  # late: reading a source must not wait for torch
+
+    found = [sentence for item in exercises_of(name[:2]) for sentence in faulty_mistakes(item)]
+    if found:
+        raise BuildError("\n".join(found))
 
 
 def measure(name: str, shop: Shop = HERE, say=print) -> None:

@@ -4,14 +4,11 @@ Everything here runs inside `run_isolated`. A wrong answer ends in `Wrong`, whos
 other exception is a bug of the course.
 """
 
-import builtins
 import copy
 import inspect
 import math
-import operator
 import random
 import re
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -103,7 +100,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     exercise's properties, plain values, and only then side effects, state, dtypes and gradients.
     """
     exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
-    call = watched(caller(exercise), own=(exercise.reference, *(mistake.wrong for mistake in exercise.mistakes)))
+    call = settled(caller(exercise))
     names = argument_names(exercise)
     seed = int(torch.randint(2**31, (), generator=generator))
     cases = exercise.make_cases(generator)
@@ -153,64 +150,27 @@ def _plain_numbers(value):
     return type(value)(map(_plain_numbers, value)) if type(value) in (tuple, list) else value
 
 
-def watched(call: Callable, own: tuple = ()) -> Callable:
-    """The same call, after which torch is as it was; an answer that replaced a part of it is told so.
+def settled(call: Callable) -> Callable:
+    """The same call under the usual settings of torch, whatever the notebook or the answer set; restored afterwards."""
 
-    `own` is the course's: it replaces nothing, so nobody needs to look after it was called.
-    """
-    library = Library()
-    trusted = {id(thing) for thing in own}
-
-    def call_and_look(answer, *args, **kwargs):
-        dtype = torch.get_default_dtype()
+    def call_settled(answer, *args, **kwargs):
+        dtype, threads, strict = (
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+            torch.are_deterministic_algorithms_enabled(),
+        )
+        torch.set_default_dtype(torch.float32)
+        torch.use_deterministic_algorithms(False)
         try:
             with torch.enable_grad():  # leaving it also undoes a `torch.set_grad_enabled(False)` of the answer
                 return call(answer, *args, **kwargs)
         finally:
             torch.set_default_dtype(dtype)
-            if id(answer) not in trusted:
-                library.require_intact()
+            torch.use_deterministic_algorithms(strict)
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
 
-    return call_and_look
-
-
-class Library:
-    """The functions that answers and checks share, as they are now."""
-
-    def __init__(self):
-        here = sys.modules[__name__]
-        owners = (builtins, math, numpy, torch, torch.Tensor, torch.nn.functional)
-        self._before = [(owner, _public(owner)) for owner in owners] + [(here, dict(vars(here)))]
-        self._things = [(vars(owner), list(vars(owner).values())) for owner, _ in self._before]
-
-    def require_intact(self, all=all, map=map, same=operator.is_) -> None:
-        """Put everything back in its place, and raise `Wrong` if anything was not."""
-        if all(len(now) == len(things) and all(map(same, now.values(), things)) for now, things in self._things):
-            return
-        replaced = [f"{owner.__name__}.{name}" for owner, before in self._before for name in _mend(owner, before)]
-        if replaced:
-            raise Wrong(
-                f"It replaced `{replaced[0]}` for everybody. Give your own function a name of its own: "
-                "never assign to an attribute of torch or of another module."
-            )
-        self._things = [(now, list(now.values())) for now, _ in self._things]  # a lazy import added a name
-
-
-def _public(owner) -> dict:
-    return {name: thing for name, thing in vars(owner).items() if not name.startswith("_")}
-
-
-def _mend(owner, before: dict) -> list[str]:
-    """Undo changes of `owner`; the names of what was exchanged."""
-    now = vars(owner)
-    changed = [name for name, thing in before.items() if now.get(name) is not thing]
-    # A new name in a class hides an inherited one. A module may get new ones by a lazy import.
-    added = [name for name in _public(owner) if name not in before] if inspect.isclass(owner) else []
-    for name in changed:
-        setattr(owner, name, before[name])
-    for name in added:
-        delattr(owner, name)
-    return changed + added
+    return call_settled
 
 
 def argument_names(exercise) -> list[str]:
@@ -652,9 +612,8 @@ def _one_mistake_of_several(call, exercise, trials: list[Trial], wanted: list, n
     for message, cases in sorted(explained.items(), key=lambda item: -len(item[1])):
         others = set().union(*(them for other, them in explained.items() if other != message))
         if 2 * len(cases) >= failed and len(cases - others) >= 2:
-            raise Wrong(
-                f"{message}{AMONG_OTHERS}{len(cases)} of the {failed} cases that went wrong: there is more to mend.)"
-            )
+            more = ", and there is another mistake" if others - cases else ""
+            raise Wrong(f"{message}{AMONG_OTHERS}{len(cases)} of the {failed} failing cases{more}.)")
 
 
 def _explained(call, mistake, exercise, trials: list[Trial], wanted: list, names, seed: int) -> set[int]:
@@ -671,7 +630,7 @@ def _explained(call, mistake, exercise, trials: list[Trial], wanted: list, names
     return found
 
 
-AMONG_OTHERS = " (This explains "
+AMONG_OTHERS = " (Seen in "
 
 
 def told_mistake(verdict: str, messages: list[str]) -> str:
@@ -1072,7 +1031,7 @@ class Guarded:
     def __init__(self, answer, exercise, call: Callable | None = None):
         self.answer = answer
         self.last = "nothing"  # what the latest call returned, in words
-        self._call = call or watched(caller(exercise))
+        self._call = call or settled(caller(exercise))
         self._names = argument_names(exercise)
         self._case = Case(())
 

@@ -168,6 +168,20 @@ def _verdict(item: Exercise, answer, generator: torch.Generator) -> tuple[str, s
     return (FAILED, wrong, kind) if wrong else (PASSED, "It does what was asked in every case tried.", "")
 
 
+def faulty_mistakes(item: Exercise) -> list[str]:
+    """A sentence for each model of a mistake that does not fit the solution, changes nothing, or gets another's message."""
+    found = []
+    for index, mistake in enumerate(item.mistakes):
+        try:
+            said = _verdict(item, mistake.wrong, torch.Generator().manual_seed(index))[1]
+        except solutions.EditError as problem:
+            found.append(str(problem))
+            continue
+        if said != mistake.message:
+            found.append(f"exercise {item.id}: the mistake {mistake.message!r} is told {said!r}")
+    return found
+
+
 def _result(item: Exercise, outcome: Outcome) -> "Result":
     if outcome.kind == "exception":
         what = error_in_words(outcome.error, outcome.message)

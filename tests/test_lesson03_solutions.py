@@ -7,7 +7,7 @@ import torch
 
 from utils.data.phrases import Pair
 from utils.data.tokens import PAD, TokenVocabulary, as_batch
-from utils.models.one_seq2seq import (
+from utils.exercises.solutions.lesson03 import (
     AttentionDecoder,
     additive_score,
     alignment_error,

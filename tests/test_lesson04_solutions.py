@@ -4,11 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from utils.models import positions, self_attention
-from utils.models.one_self_attention import (
+from utils.exercises.solutions.lesson04 import (
     SelfAttention,
     causal_mask,
-    frequencies,
     next_word_loss,
     padding_mask,
     rotate,
@@ -16,7 +14,8 @@ from utils.models.one_self_attention import (
     shift_rotation,
     sinusoidal_positions,
 )
-from utils.models.one_self_attention import self_attention as by_matrices
+from utils.exercises.solutions.lesson04 import self_attention as by_matrices
+from utils.models import positions, self_attention
 
 BATCH, LENGTH, DIM, INNER, VALUE = 3, 5, 4, 6, 7
 
@@ -76,7 +75,6 @@ def test_the_causal_mask_shows_the_past_and_the_padding_mask_the_tokens():
 @pytest.mark.parametrize("dim", [2, 6, 16])
 def test_positions_are_those_of_the_reference(dim):
     x, places = torch.randn(BATCH, LENGTH, dim), torch.tensor([4, 0, 17, 3, 90])
-    assert same(frequencies(dim), positions.frequencies(dim).float())
     assert same(sinusoidal_positions(200, dim), positions.sinusoidal_positions(200, dim), within=1e-4)
     assert same(rotate(x, places), positions.rotate(x, places), within=1e-4)
 

@@ -1,0 +1,111 @@
+"""The solutions generated from the lessons: edits of them are exact, and the library's own versions give the same."""
+
+import pytest
+
+from utils import models
+from utils.course.exercises import exercises_of, grade
+from utils.course.lessons import LESSONS
+from utils.data import subwords
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import EditError, Solution, module_of, read_solutions, solution_of
+from utils.models import (
+    cheap_attention,
+    encoder,
+    kernel_regression,
+    llama,
+    memory,
+    multi_head,
+    sampling,
+    self_attention,
+)
+from utils.training import digits, fine_tuning, pretraining, transformer
+
+# What the library has of its own: faster or more general than what the student writes, and the same on every case.
+LIBRARY = {
+    "1.1": models.softmax,
+    "1.5": models.attend,
+    "1.6": models.attention,
+    "1.7": kernel_regression,
+    "2.1": memory.position_weights,
+    "4.6": self_attention.FeedForward,
+    "4.7": self_attention.causal_mask,
+    "5.2": multi_head.split_heads,
+    "5.3": multi_head.merge_heads,
+    "5.7": encoder.LayerNorm,
+    "6.7": transformer.paper_rate,
+    "7.1": subwords.bpe_merges,
+    "7.2": subwords.bpe_split,
+    "7.3": pretraining.mask_tokens,
+    "7.7": sampling.next_distribution,
+    "8.3": fine_tuning.between,
+    "9.1": cheap_attention.local_attention_mask,
+    "9.2": cheap_attention.local_attention,
+    "9.5": llama.rms_norm,
+    "9.8": digits.patches,
+}
+ALL = [item for lesson in LESSONS for item in exercises_of(lesson.number)]
+SUMS = """import torch
+
+
+# Exercise 1.1 · sums · easy · 5 min
+class Sums:
+    def first(self, x):
+        ### BEGIN SOLUTION
+        total = x.sum(-1)
+        return total
+        ### END SOLUTION
+
+    def second(self, x):
+        ### BEGIN SOLUTION
+        return x.mean(-1)
+        ### END SOLUTION
+"""
+
+
+@pytest.mark.parametrize("exercise_id", LIBRARY)
+def test_the_librarys_version_passes_the_check_of_the_students(exercise_id):
+    result = grade(exercise_id, LIBRARY[exercise_id], in_process=True)
+    assert result.passed, str(result)
+
+
+@pytest.mark.parametrize("item", ALL, ids=lambda item: item.id)
+def test_the_reference_is_the_solution_of_the_lesson_and_every_edit_fits_it(item):
+    solution = solution_of(item.id)
+    assert item.reference is getattr(module_of(item.id), solution.name)
+    assert (item.title, item.level, item.minutes) == (solution.title, solution.level, solution.minutes)
+    for known in item.mistakes:
+        assert known.wrong is not item.reference
+        assert not known.edits or solution.edited_source(known.edits) != solution.source, f"{known} changes nothing"
+
+
+def sums() -> Solution:
+    (solution,) = read_solutions(SUMS)
+    return solution
+
+
+def test_a_generated_module_says_what_the_student_writes():
+    solution = sums()
+    assert (solution.id, solution.title, solution.level, solution.minutes) == ("1.1", "sums", "easy", 5)
+    assert solution.name == "Sums" and solution.methods == ["first", "second"]
+    assert "SOLUTION" not in solution.code and "total = x.sum(-1)" in solution.code
+
+
+def test_edits_replace_text_of_the_solution_alone_line_by_line_from_its_own_margin():
+    edited = sums().edited_source(
+        (("total = x.sum(-1)\nreturn total", "if True:\n    return x.sum()"), ("mean", "amax"))
+    )
+    assert "        if True:\n            return x.sum()\n        ### END" in edited and "return x.amax(-1)" in edited
+
+
+@pytest.mark.parametrize("old", ["x", "def first", "product", BODY])
+def test_an_edit_that_does_not_fit_exactly_once_is_an_error(old):
+    with pytest.raises(EditError, match="exercise 1.1"):
+        sums().edited_source(((old, "y"),))
+
+
+def test_a_mistake_is_an_edit_several_or_a_function():
+    assert mistake("a", "b", "message").edits == (("a", "b"),)
+    assert mistake([("a", "b"), ("c", "d")], "message").edits == (("a", "b"), ("c", "d"))
+    assert mistake(len, "message").wrong is len
+    with pytest.raises(TypeError, match="old and a new text"):
+        mistake("a", "message")
