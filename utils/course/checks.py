@@ -154,23 +154,26 @@ def settled(call: Callable) -> Callable:
     """The same call under the usual settings of torch, whatever the notebook or the answer set; restored afterwards."""
 
     def call_settled(answer, *args, **kwargs):
-        dtype, threads, strict = (
-            torch.get_default_dtype(),
-            torch.get_num_threads(),
-            torch.are_deterministic_algorithms_enabled(),
-        )
-        torch.set_default_dtype(torch.float32)
-        torch.use_deterministic_algorithms(False)
+        before = _settings()
+        _set(torch.float32, before[1], False)
         try:
             with torch.enable_grad():  # leaving it also undoes a `torch.set_grad_enabled(False)` of the answer
                 return call(answer, *args, **kwargs)
         finally:
-            torch.set_default_dtype(dtype)
-            torch.use_deterministic_algorithms(strict)
-            if torch.get_num_threads() != threads:
-                torch.set_num_threads(threads)
+            _set(*before)
 
     return call_settled
+
+
+def _settings() -> tuple[torch.dtype, int, bool]:
+    return torch.get_default_dtype(), torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+
+
+def _set(*wanted) -> None:
+    setters = (torch.set_default_dtype, torch.set_num_threads, torch.use_deterministic_algorithms)
+    for set_one, old, new in zip(setters, _settings(), wanted, strict=True):
+        if old != new:  # the last of them loads half of torch, which takes a second
+            set_one(new)
 
 
 def argument_names(exercise) -> list[str]:
