@@ -10,7 +10,7 @@ from matplotlib.path import Path as Curve
 from utils.draw.figures import TITLE, signed, title_lines, write_title
 from utils.draw.forms import ThreeForms, page_state, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, canvas, figure_png
+from utils.draw.style import BLUE, GREEN, GREY, RED, SMALL, WIDEST, canvas, figure_png
 from utils.draw.text import inches, shortened
 
 WIDTHS = (1, 2, 3, 4)
@@ -229,7 +229,7 @@ def page_of(tree):
 
 # The static picture, in inches from its upper left corner
 
-WIDEST, TALLEST = 12.4, 8.9
+TALLEST = 8.9
 STEP_ROW, BOX, AWAY, HEADING = 0.38, 0.3, 0.42, 0.34
 WORD = 13  # points of the words; the scores are smaller
 KINDS = {  # face, edge, ink

@@ -25,6 +25,7 @@ from utils.draw.parts import (
 from utils.draw.style import (
     BLUE,
     COLORS,
+    DARK_RED,
     FONT,
     GREEN,
     GREY,
@@ -33,13 +34,12 @@ from utils.draw.style import (
     RED,
     SMALL,
     WEIGHTS_MAP,
+    WIDEST,
     as_array,
 )
 from utils.draw.text import inches
 
-WIDEST = 12.4  # inches: what fits a slide
 DARK_ORANGE = "#8A5F00"  # the color of norms, dark enough for letters on white
-DARK_RED = "#A84A00"
 PLUM = "#9C4A7C"  # tables of word vectors
 INK = "#333333"
 START, END, PADDING = "<start>", "<end>", "<pad>"

@@ -17,13 +17,8 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREY, RED, as_array
+from utils.draw.style import BLUE, DARK_RED, DASHES, FONT, GREY, RED, WIDEST, as_array
 from utils.draw.text import inches
-
-WIDEST = 12.4  # inches: what fits a slide
-DASHES = (0, (4, 2))
-DARK_RED = "#A84A00"
-
 
 # Byte-pair merges of one word
 

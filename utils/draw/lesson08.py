@@ -14,11 +14,7 @@ from utils.draw.parts import (
     percent,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREY, ORANGE, SMALL, WEIGHTS_MAP, as_array, is_dark
-
-WIDEST = 12.4  # inches: what fits a slide
-DASHES = (0, (4, 2))
-
+from utils.draw.style import BLUE, DASHES, FONT, GREY, ORANGE, SMALL, WEIGHTS_MAP, WIDEST, as_array, is_dark
 
 # Accuracy against the number of labels
 

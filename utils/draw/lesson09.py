@@ -21,12 +21,23 @@ from utils.draw.parts import (
     top_of,
     write,
 )
-from utils.draw.style import BLUE, FONT, GREY, ORANGE, RED, SMALL, WEIGHTS_MAP, as_array, canvas, is_dark
+from utils.draw.style import (
+    BLUE,
+    DARK_RED,
+    DASHES,
+    FONT,
+    GREY,
+    ORANGE,
+    RED,
+    SMALL,
+    WEIGHTS_MAP,
+    WIDEST,
+    as_array,
+    canvas,
+    is_dark,
+)
 from utils.draw.text import inches
 
-WIDEST = 12.4  # inches: what fits a slide
-DASHES = (0, (4, 2))
-DARK_RED = "#A84A00"
 # Blue above zero, red below it.
 SIGNED_MAP = LinearSegmentedColormap.from_list("signed", [DARK_RED, "#E98A4E", "#FFFFFF", "#7FB8DC", BLUE], N=257)
 

@@ -12,14 +12,13 @@ from utils.draw.attention_view import spoken
 from utils.draw.figures import checked_weights, text_inches, title_lines, weight_text, write_title
 from utils.draw.forms import ThreeForms, picture_bundle
 from utils.draw.stage import STATIC, script, sentence_of
-from utils.draw.style import COLORS, FONT, GREY, SMALL, as_array, canvas, figure_png
+from utils.draw.style import COLORS, DARK_RED, FONT, GREY, SMALL, as_array, canvas, figure_png
 from utils.draw.text import shortened
 
 SAME = 1e-6  # an output that moved by no more than this is "same": rounding moves as much
 LONGEST = 12  # letters of a token in the picture; the text form has all of them
 COMPARED = "compared with every look allowed"
 NUMBERS_UP_TO = 8  # tokens: beyond that the cells of the static picture have room for the tick alone
-DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
 
 
 def mask_board(tokens, respond, *, start="everything", title="", compared=COMPARED):

@@ -24,6 +24,9 @@ PINK = "#CC79A7"
 BROWN = "#8C510A"
 GREY = "#6E6E6E"
 PALE = "#D9D9D9"
+DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
+DASHES = (0, (4, 2))
+WIDEST = 12.4  # inches: what fits a slide
 
 # The same thing has the same color in every figure and widget.
 COLORS = {
