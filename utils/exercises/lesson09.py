@@ -64,57 +64,27 @@ register(
         id="9.1",
         cases=mask_cases,
         mistakes=[
-            mistake(
-                "<= window",
-                "< window",
-                "The window is one position too short. A key exactly `window` positions away is visible: use `<=`.",
-            ),
-            mistake(
-                "<= window",
-                "<= window + 1",
-                "The window is one position too long. The farthest visible key is `window` positions away.",
-            ),
-            mistake(
-                "<= window", "<= window // 2", "`window` was treated as the total width. It is the reach to each side."
-            ),
-            mistake(
-                "ahead.abs() <=",
-                "ahead <=",
-                "All earlier tokens are visible, however far away. The distance is signed: take `.abs()`.",
-            ),
+            mistake("<= window", "< window", "The window is one position too short. Use `<=`."),
+            mistake("<= window", "<= window + 1", "The window is one position too long. Use `<= window`."),
+            mistake("<= window", "<= window // 2", "`window` is the reach to each side, not the total width."),
+            mistake("ahead.abs() <=", "ahead <=", "All earlier tokens are visible. Take `.abs()` of the distance."),
             mistake(
                 "ahead.abs() <= window",
                 "ahead >= -window",
-                "All later tokens are visible, however far away. The distance is signed: take `.abs()`.",
+                "All later tokens are visible. Take `.abs()` of the distance.",
             ),
             mistake(
-                "((ahead <= 0) if causal else True)",
-                "True",
-                "`causal` has no effect. With it, no token attends to a later one.",
+                "((ahead <= 0) if causal else True)", "True", "`causal` has no effect. With it, mask later tokens."
             ),
-            mistake(
-                " if causal else True", "", "The mask is always causal. Without `causal` the window covers both sides."
-            ),
+            mistake(" if causal else True", "", "It is always causal. Without `causal`, allow both sides."),
             mistake("if causal", "if not causal", "`causal` is inverted. Mask the later tokens when it is True."),
-            mistake(
-                "ahead <= 0",
-                "ahead >= 0",
-                "With `causal` the past is masked. Row i is query i; mask the columns to the right of the diagonal.",
-            ),
-            mistake(
-                "ahead <= 0",
-                "ahead < 0",
-                "With `causal` no token attends to itself. Mask only the later tokens and keep the diagonal.",
-            ),
-            mistake(
-                "<= window)",
-                "<= window) & (ahead != 0)",
-                "No token attends to itself. Its distance to itself is 0, so the diagonal is True.",
-            ),
+            mistake("ahead <= 0", "ahead >= 0", "`causal` masks the past. Mask the columns right of the diagonal."),
+            mistake("ahead <= 0", "ahead < 0", "With `causal` no token attends to itself. Keep the diagonal."),
+            mistake("<= window)", "<= window) & (ahead != 0)", "No token attends to itself. Keep the diagonal True."),
             mistake(
                 "(ahead.abs() <= window) & ((ahead <= 0) if causal else True)",
                 "(ahead <= 0) if causal else (ahead.abs() <= window)",
-                "With `causal` the window is ignored. A token sees the last `window` positions, not the whole past.",
+                "With `causal` the window is ignored. Combine both conditions with `&`.",
             ),
             mistake(mask_returned_as("~mask"), "The mask is inverted. True means 'may attend'."),
             mistake(
@@ -135,10 +105,7 @@ register(
                 mask_returned_as("torch.zeros(n, n).masked_fill(~mask, -torch.inf)"),
                 "This is an additive mask (0 and minus infinity). Return a boolean mask, which `attention` expects.",
             ),
-            mistake(
-                mask_returned_as("mask[None]"),
-                "The mask has one axis too many. Return (n, n), which broadcasts over the batch.",
-            ),
+            mistake(mask_returned_as("mask[None]"), "The mask has an extra axis. Return (n, n), which broadcasts."),
         ],
         hints=[
             "With `place = torch.arange(n)`, entry (i, j) of `place - place[:, None]` is j - i, the signed distance from query i to key j.",
@@ -326,56 +293,36 @@ register(
                 "The keys of the next block are missing. The last queries of a block attend to them.",
             ),
             mistake(
-                IN_WINDOW,
-                "inside[:, None]",
-                "Each query attends to all keys of three blocks. Mask keys that are more than `window` positions away.",
+                IN_WINDOW, "inside[:, None]", "Queries attend to three whole blocks. Mask keys outside the window."
             ),
-            mistake(
-                f", {IN_WINDOW}",
-                "",
-                "Nothing is masked: each query attends to three whole blocks and their padding. Pass a mask to `attention`.",
-            ),
+            mistake(f", {IN_WINDOW}", "", "Nothing is masked, not even the padding. Pass a mask to `attention`."),
             mistake(" & inside[:, None]", "", PADDING_ATTENDED),
             mistake([*WRAPPED, (" & inside[:, None]", "")], WRAPS_AROUND),
             mistake(WRAPPED, WRAPS_AROUND),
             mistake(BODY, gathered(" % n"), WRAPS_AROUND),
-            mistake(
-                BODY,
-                gathered(".clamp(0, n - 1)"),
-                "The first and the last key count several times, because indices were clamped to the ends. Mask those positions.",
-            ),
-            mistake(
-                "ahead.abs() <= w",
-                "ahead.abs() < w",
-                "The window is one position too short. A key exactly `window` positions away is visible: use `<=`.",
-            ),
+            mistake(BODY, gathered(".clamp(0, n - 1)"), "Clamped indices count the end keys several times. Mask them."),
+            mistake("ahead.abs() <= w", "ahead.abs() < w", "The window is one position too short. Use `<=`."),
             mistake(
                 BODY,
                 full_attention("local_attention_mask(n, window + 1)"),
-                "The window is one position too long. The farthest visible key is `window` positions away.",
+                "The window is one position too long. Use `<= window`.",
             ),
             mistake(
-                "ahead.abs() <= w",
-                "ahead.abs() <= w // 2",
-                "`window` was treated as the total width. It is the reach to each side.",
+                "ahead.abs() <= w", "ahead.abs() <= w // 2", "`window` is the reach to each side, not the total width."
             ),
             mistake(
                 "(ahead.abs() <= w)",
                 "(ahead.abs() <= w) & (ahead <= 0)",
-                "Queries attend to earlier keys only. The window covers both sides.",
+                "Only earlier keys are visible. Allow both sides.",
             ),
             mistake(
                 "(ahead.abs() <= w)",
                 "(ahead.abs() <= w) & (ahead >= 0)",
-                "Queries attend to later keys only. The window covers both sides.",
+                "Only later keys are visible. Allow both sides.",
             ),
             mistake(BODY, by_slices("i - window", "i + window + 1"), SLICE_BELOW_0),
             mistake(BODY, by_slices("max(0, i - window)", "i + window"), SLICE_END),
-            mistake(
-                BODY,
-                full_attention("None"),
-                "`window` has no effect: every query attends to all keys. Mask keys that are more than `window` positions away.",
-            ),
+            mistake(BODY, full_attention("None"), "`window` has no effect. Mask the keys outside the window."),
             mistake(all_pairs("scores.masked_fill(~mask, -torch.inf).softmax(-2)"), OVER_THE_QUERIES),
             mistake(in_blocks("scores.masked_fill(~mask, -torch.inf).softmax(-2)"), OVER_THE_QUERIES),
             mistake(in_blocks("scores.masked_fill(~mask, -1e9).softmax(-2)"), OVER_THE_QUERIES),
@@ -383,7 +330,7 @@ register(
             mistake(
                 IN_WINDOW,
                 f"{IN_WINDOW}, scale=1 / query.size(-1)",
-                "The scores were divided by d. Divide them by the square root of d.",
+                "The scores were divided by d. Use its square root.",
             ),
             mistake(in_blocks("scores.masked_fill(~mask, 0.0).softmax(-1)"), MASKED_WITH_ZERO),
             mistake(all_pairs("scores.masked_fill(~mask, 0.0).softmax(-1)"), MASKED_WITH_ZERO),
@@ -392,11 +339,7 @@ register(
             mistake(IN_WINDOW, f"~({IN_WINDOW})", MASK_INVERTED),
             mistake(in_blocks("scores.masked_fill(mask, -torch.inf).softmax(-1)"), MASK_INVERTED),
             mistake(in_blocks("scores.masked_fill(mask, -1e9).softmax(-1)"), MASK_INVERTED),
-            mistake(
-                "[:, :, :n]",
-                "",
-                "The padding of the last block was returned as tokens. Cut the output to n: `[:, :, :n]`.",
-            ),
+            mistake("[:, :, :n]", "", "The padding of the last block was returned. Cut it off: `[:, :, :n]`."),
             mistake("-(-n // w)", "n // w", REMAINDER_DROPPED),
             mistake(
                 BODY,
@@ -418,7 +361,7 @@ register(
         ],
         hints=[
             "Pad n to a multiple of the window with `F.pad`, then `unflatten(2, (-1, window))`: (b, heads, blocks, window, d). "
-            "A block of queries needs the keys of three blocks: the previous one, its own and the next one.",
+            "A block of queries needs the keys of three blocks: the previous one, its own and the next one. (A loop over the blocks with slices needs no padding and is accepted too.)",
             "Add a block of zeros at both ends of the keys, then concatenate the blocks shifted by one, unshifted, and shifted the "
             "other way: (b, heads, blocks, 3 window, d). The same for the values.",
             "The mask: within a block the query is at i = 0 .. window - 1 and the key at j = -window .. 2 window - 1. Require "
@@ -469,34 +412,19 @@ register(
             mistake(BODY, few_by_hand("project @ key", "value"), ONLY_KEYS),
             mistake("project @ key", "key", ONLY_VALUES),
             mistake(BODY, few_by_hand("key", "project @ value"), ONLY_VALUES),
+            mistake(projected("{}"), "`project` has no effect. Reduce the n keys to k first: `project @ key`."),
             mistake(
-                projected("{}"),
-                "`project` has no effect: every query attends to all n keys. Reduce them to k first: `project @ key`.",
-            ),
-            mistake(
-                "attention(query",
-                "attention(project @ query",
-                "The queries were projected too, so only k rows are returned. Project keys and values only.",
+                "attention(query", "attention(project @ query", "The queries were projected too. Leave them unchanged."
             ),
             mistake("output, _ =", "return", OUTPUT_AND_WEIGHTS),
             mistake(
-                projected("{}[..., : len(project), :]"),
-                "These are the first k tokens. Each of the k new keys combines all n: `project @ key`.",
+                projected("{}[..., : len(project), :]"), "These are the first k tokens. Combine all n: `project @ key`."
             ),
-            mistake(
-                projected("project.T @ {}"),
-                "`project` was transposed. It is already (k, n), so `project @ key` turns n rows into k.",
-            ),
+            mistake(projected("project.T @ {}"), "`project` was transposed. It is already (k, n): `project @ key`."),
             mistake(projected("{} @ project"), FEATURES_MIXED),
             mistake(projected("{} @ project.T"), FEATURES_MIXED),
-            mistake(
-                projected("project.softmax(-1) @ {}"),
-                "`project` went through a softmax. Use its rows as they are; their entries may be negative.",
-            ),
-            mistake(
-                projected("project @ {} / project.size(-1)"),
-                "The projected rows were divided by n. Use `project @ key` as it is.",
-            ),
+            mistake(projected("project.softmax(-1) @ {}"), "`project` went through a softmax. Use it as it is."),
+            mistake(projected("project @ {} / project.size(-1)"), "The projection was divided by n. Use it as it is."),
             mistake(BODY, few_by_hand("project @ key", "project @ value", -2), OVER_THE_QUERIES),
             mistake("project @ value", "project @ value, scale=1", NOT_SCALED),
             mistake(
@@ -548,30 +476,14 @@ register(
         output_names=("amount", "exponent"),
         any_float=True,
         mistakes=[
-            mistake(
-                "-slope",
-                "slope",
-                "The exponent has the wrong sign. In y = a x ** -b it is minus the slope, positive where y falls.",
-            ),
-            mistake(
-                "-slope",
-                "slope.abs()",
-                "The exponent lost its sign. It is minus the slope, and negative where y grows.",
-            ),
+            mistake("-slope", "slope", "The exponent has the wrong sign. In y = a x ** -b it is minus the slope."),
+            mistake("-slope", "slope.abs()", "The exponent lost its sign. It is negative where y grows."),
             mistake(".exp()", "", "The amount is still a logarithm. The intercept is log a: take its `exp`."),
-            mistake(
-                RESULTS,
-                f"{INTERCEPT}, slope",
-                "These are intercept and slope of the line. The amount is `exp` of the intercept, the exponent minus the slope.",
-            ),
+            mistake(RESULTS, f"{INTERCEPT}, slope", "These are intercept and slope. Return exp(intercept) and -slope."),
             mistake([(LOGS, ""), (RESULTS, f"{INTERCEPT}, -slope")], NO_LOGARITHMS),
             mistake([(LOGS, ""), (RESULTS, f"{INTERCEPT}, slope")], NO_LOGARITHMS),
             mistake(LOGS, "", NO_LOGARITHMS),
-            mistake(
-                "x.log()",
-                "x",
-                "Only y is a logarithm, which fits the exponential a e ** (-b x). Take the logarithm of x too.",
-            ),
+            mistake("x.log()", "x", "Only y is a logarithm: that fits an exponential. Use the log of x too."),
             mistake([("y.log()", "y"), (".exp()", "")], "Only x is a logarithm. Take the logarithm of y too."),
             mistake(LOGS, "x, y = x.log10(), y.log10()", MIXED_BASES),
             mistake(LOGS, "x, y = x.log2(), y.log2()", MIXED_BASES),
@@ -583,41 +495,23 @@ register(
                 [(FIT, "(y[-1] - y[0]) / (x[-1] - x[0])"), (INTERCEPT, "(y[0] - slope * x[0])")],
                 "The line passes through the first and the last point only. Fit all points by least squares.",
             ),
+            mistake(FIT, "(y.diff() / x.diff()).mean()", "Slopes between neighbors were averaged. Use least squares."),
             mistake(
-                FIT,
-                "(y.diff() / x.diff()).mean()",
-                "The slope is the mean of the slopes between neighboring points. Fit all points by least squares.",
-            ),
-            mistake(
-                FIT,
-                "(x * y).sum() / x.square().sum()",
-                "The slope is that of a line through the origin. Subtract the means of log x and log y first.",
+                FIT, "(x * y).sum() / x.square().sum()", "The line passes through the origin. Center log x and log y."
             ),
             mistake(
                 "(x - x.mean()).square()",
                 "(y - y.mean()).square()",
-                "The slope was divided by the squares of log y. To predict y from x, divide by the squares of log x.",
+                "The slope was divided by the sum of squares of log y. Divide by that of log x.",
             ),
             mistake(
                 FIT,
                 "((x - x.mean()) * (y - y.mean())).mean() / x.var()",
                 "The slope is off by (n - 1) / n: `mean` divides by n, `var` by n - 1. Use sums, or `correction=0`.",
             ),
-            mistake(
-                " - slope * x.mean()",
-                "",
-                "The amount is the geometric mean of y. Subtract slope times the mean of log x to get the intercept.",
-            ),
-            mistake(
-                "- slope",
-                "+ slope",
-                "The intercept has a wrong sign. It is mean(log y) - slope * mean(log x), and the slope is minus the exponent.",
-            ),
-            mistake(
-                INTERCEPT,
-                "y[0]",
-                "The amount is the first y. It is the value of the fitted law at x = 1, `exp` of the intercept.",
-            ),
+            mistake(" - slope * x.mean()", "", "The intercept is the mean of log y. Subtract slope * mean(log x)."),
+            mistake("- slope", "+ slope", "The intercept has a wrong sign. It is mean(log y) - slope * mean(log x)."),
+            mistake(INTERCEPT, "y[0]", "The amount is the first y. It is the fitted value at x = 1."),
             mistake(RESULTS, "-slope", "Only the exponent was returned. Return the amount and the exponent."),
         ],
         hints=[
@@ -675,60 +569,24 @@ register(
                 "x.var(-1, keepdim=True)",
                 "It was divided by torch's standard deviation (centered, over dim - 1). Use the mean square of x itself.",
             ),
-            mistake(
-                RMS,
-                f"({MEAN_SQUARE}.sqrt() + eps)",
-                "`eps` was added after the square root. Add it to the mean square, before the square root.",
-            ),
-            mistake(
-                " + eps",
-                "",
-                "`eps` is missing, so 0 is divided by 0 where all features are 0. Add it to the mean square.",
-            ),
+            mistake(RMS, f"({MEAN_SQUARE}.sqrt() + eps)", "`eps` was added after the square root. Add it before."),
+            mistake(" + eps", "", "`eps` is missing, so 0 is divided by 0. Add it to the mean square."),
             mistake(".sqrt()", "", "It was divided by the mean square. Divide by its square root."),
             mistake("x / (", "x * (", "It was multiplied by the root mean square. Divide by it."),
-            mistake(
-                "mean(",
-                "sum(",
-                "It was divided by the norm of the vector. Take the mean of the squares, not their sum.",
-            ),
+            mistake("mean(", "sum(", "It was divided by the vector norm. Use the mean of the squares."),
             mistake(
                 RMS,
                 "(x.abs().mean(-1, keepdim=True) + eps)",
                 "It was divided by the mean absolute value. Square, take the mean, then the square root.",
             ),
-            mistake(
-                MEAN_SQUARE,
-                "x.mean(-1, keepdim=True).square()",
-                "The mean was squared. Square first, then take the mean.",
-            ),
-            mistake(
-                "mean(-1",
-                "mean(0",
-                "The mean ran over the first axis. Each token has its own, over the features: `mean(-1, keepdim=True)`.",
-            ),
-            mistake(
-                "mean(-1",
-                "mean(-2 if x.dim() > 1 else -1",
-                "The mean ran over the positions. Each token has its own, over the features: `mean(-1, keepdim=True)`.",
-            ),
-            mistake(
-                "mean(-1, keepdim=True)",
-                "mean()",
-                "One mean was taken over all numbers. Each token has its own: `mean(-1, keepdim=True)`.",
-            ),
-            mistake(
-                ", keepdim=True",
-                "",
-                "The mean lost its axis and broadcasts along the wrong one. Use `mean(-1, keepdim=True)`.",
-            ),
+            mistake(MEAN_SQUARE, "x.mean(-1, keepdim=True).square()", "The mean was squared. Square before the mean."),
+            mistake("mean(-1", "mean(0", "The mean ran over the first axis. Take it over the features (dim -1)."),
+            mistake("mean(-1", "mean(-2 if x.dim() > 1 else -1", "The mean ran over the positions. Use dim -1."),
+            mistake("mean(-1, keepdim=True)", "mean()", "The mean ran over all numbers. Take one per token (dim -1)."),
+            mistake(", keepdim=True", "", "The mean broadcasts along the wrong axis. Use `keepdim=True`."),
             mistake(" * gain", "", "`gain` has no effect. Multiply by it at the end."),
             mistake("* gain", "+ gain", "`gain` was added. Multiply by it."),
-            mistake(
-                "* gain",
-                "* (1 + gain)",
-                "The result was scaled by 1 + gain, as some models do. Here multiply by `gain`.",
-            ),
+            mistake("* gain", "* (1 + gain)", "It was multiplied by 1 + gain. Multiply by `gain`."),
             mistake(
                 [(" * gain", ""), ("return", "x = x * gain\nreturn")],
                 "`gain` was applied before the norm, which partly undoes it. Normalize first, then multiply by `gain`.",
@@ -778,51 +636,23 @@ register(
                 "return gradients.mean(0)",
                 "All workers have the same weight, so tokens of small workers count more. Weight by `counts / counts.sum()`.",
             ),
-            mistake(
-                BODY,
-                "return gradients.sum(0)",
-                "The gradients were summed, but each is already a mean. Weight them by `counts / counts.sum()`.",
-            ),
-            mistake(
-                SHARES,
-                "counts",
-                "The weights do not sum to 1. Divide them by the total number of tokens, `counts.sum()`.",
-            ),
-            mistake(
-                SHARES,
-                "counts / len(counts)",
-                "The weights were divided by the number of workers. Divide by the number of tokens, `counts.sum()`.",
-            ),
-            mistake(
-                SHARES,
-                f"{SHARES} / len(counts)",
-                "It was divided twice, by tokens and by workers. The weights already sum to 1: use a sum, not a mean.",
-            ),
+            mistake(BODY, "return gradients.sum(0)", "The gradients were summed. Weight by `counts / counts.sum()`."),
+            mistake(SHARES, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
+            mistake(SHARES, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."),
+            mistake(SHARES, f"{SHARES} / len(counts)", "It was also divided by the number of workers. Use a sum."),
             mistake(
                 BODY,
                 "return gradients.sum(0) / counts.sum()",
                 "Gradients of means were summed and divided by all tokens. Multiply each by its count first.",
             ),
+            mistake(SHARES, "(1 / counts) / (1 / counts).sum()", "The weights are inverted. They grow with the count."),
             mistake(
-                SHARES,
-                "(1 / counts) / (1 / counts).sum()",
-                "Workers with few tokens get the larger weight. The weight is proportional to the count.",
-            ),
-            mistake(
-                SHARES,
-                "1 / counts",
-                "The gradients were divided by their counts, but they are already means. Multiply by `counts / counts.sum()`.",
+                SHARES, "1 / counts", "The gradients were divided by `counts`. Multiply by `counts / counts.sum()`."
             ),
             mistake(SHARES, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."),
+            mistake(SHARES, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
             mistake(
-                SHARES,
-                "counts / counts.max()",
-                "The counts were divided by the largest one. Divide by their sum, so that the weights sum to 1.",
-            ),
-            mistake(
-                SHARES,
-                "counts.float().softmax(0)",
-                "The counts went through a softmax, so the largest takes all. Use `counts / counts.sum()`.",
+                SHARES, "counts.float().softmax(0)", "The counts went through a softmax. Use `counts / counts.sum()`."
             ),
             mistake(
                 SHARES,
@@ -839,9 +669,7 @@ register(
                 "return (counts / counts.sum()) @ gradients",
                 "`@` sums over the wrong axis once a gradient is a matrix. Multiply by weights (workers, 1, ...) and sum over axis 0.",
             ),
-            mistake(
-                ".sum(-1)", ".movedim(-1, 0)", "The workers were not summed. Sum the weighted gradients over axis 0."
-            ),
+            mistake(".sum(-1)", ".movedim(-1, 0)", "The workers were not summed. Sum over their axis."),
             mistake(".sum(-1)", ".sum()", "All numbers were summed into one. Sum over the workers only."),
             mistake(".sum(-1)", ".movedim(-1, 0).sum(-1)", WRONG_AXIS),
             mistake(".sum(-1)", ".sum(0)", WRONG_AXIS),
@@ -918,37 +746,18 @@ register(
                 "x[:, torch.arange(query.size(1)) // x.size(1)]",
                 "Query head h got key head h // key_heads. Divide by the group size, heads / key_heads.",
             ),
-            mistake(
-                REPEAT, "x[:, :1]", "All query heads use the first key head. Query head h uses key head h // group."
-            ),
-            mistake(
-                REPEAT,
-                "x.mean(1, keepdim=True)",
-                "The key heads were averaged into one. Each group of query heads has its own key head.",
-            ),
-            mistake(
-                [MEAN_QUERY],
-                "The query heads of a group were averaged. Only keys and values are shared; return `heads` outputs.",
-            ),
+            mistake(REPEAT, "x[:, :1]", "All query heads use key head 0. Head h uses h // group."),
+            mistake(REPEAT, "x.mean(1, keepdim=True)", "The key heads were averaged. Each group has its own."),
+            mistake([MEAN_QUERY], "The query heads of a group were averaged. Share only keys and values."),
             mistake(
                 [MEAN_QUERY, ("[0]", "[0].repeat_interleave(group, 1)")],
                 "The query heads of a group were averaged, so their outputs are equal. Only keys and values are shared.",
             ),
             mistake(
-                "[0]",
-                "[0].unflatten(1, (-1, group)).mean(2)",
-                "The outputs of a group were averaged. Each query head has its own output.",
+                "[0]", "[0].unflatten(1, (-1, group)).mean(2)", "Head outputs of a group were averaged. Return all."
             ),
-            mistake(
-                REPEATED,
-                "query = query[:, ::group]",
-                "Only one query head of each group was used. All of them attend, to the same keys and values.",
-            ),
-            mistake(
-                REPEATED,
-                "",
-                "There are fewer key heads than query heads. Repeat each key and value head for every query head of its group.",
-            ),
+            mistake(REPEATED, "query = query[:, ::group]", "Only one query head per group was used. Use all of them."),
+            mistake(REPEATED, "", "There are fewer key heads than query heads. Repeat keys and values."),
             mistake(
                 "[0]",
                 "[0].unflatten(1, (-1, group)).transpose(1, 2).flatten(1, 2)",
@@ -1016,26 +825,10 @@ register(
         id="9.8",
         cases=patch_cases,
         mistakes=[
-            mistake(
-                ".transpose(2, 3)",
-                "",
-                "A plain reshape gives strips of pixels from the same row. Split both axes, swap the middle two, then merge.",
-            ),
-            mistake(
-                "transpose(2, 3)",
-                "permute(0, 3, 1, 2, 4)",
-                "The patches are ordered column by column. Order them row by row.",
-            ),
-            mistake(
-                "transpose(2, 3)",
-                "permute(0, 1, 3, 4, 2)",
-                "The pixels within each patch are transposed. Order them row by row.",
-            ),
-            mistake(
-                "transpose(2, 3)",
-                "permute(0, 3, 1, 4, 2)",
-                "The patches and the pixels within them are ordered column by column. Order both row by row.",
-            ),
+            mistake(".transpose(2, 3)", "", "A plain reshape gives strips. Split both axes and swap the middle two."),
+            mistake("transpose(2, 3)", "permute(0, 3, 1, 2, 4)", "The patches go column by column. Go row by row."),
+            mistake("transpose(2, 3)", "permute(0, 1, 3, 4, 2)", "Each patch is transposed. Order it row by row."),
+            mistake("transpose(2, 3)", "permute(0, 3, 1, 4, 2)", "Patches and pixels go by columns. Go by rows."),
             mistake(
                 [
                     ("side // size, size, side // size, size", "size, side // size, size, side // size"),
@@ -1043,29 +836,11 @@ register(
                 ],
                 "The pixels of a patch are far apart in the image. Split each axis into (side // size, size), in this order.",
             ),
-            mistake(
-                MERGED,
-                "",
-                "The patches are still a grid and their pixels a square. Merge both: (b, patches, size * size).",
-            ),
-            mistake(
-                MERGED,
-                ".flatten(1, 2)",
-                "The pixels of a patch are still a square. Flatten them into one vector of size * size.",
-            ),
-            mistake(
-                MERGED, ".flatten(3)", "The patches are still a grid. Merge its two axes into one sequence, row by row."
-            ),
-            mistake(
-                MERGED,
-                f"{MERGED}.transpose(1, 2)",
-                "The last two axes are swapped. Return (b, patches, size * size), one row per patch.",
-            ),
-            mistake(
-                "(b, -1, size * size)",
-                "(-1, size * size)",
-                "The patches of all images form one sequence. Keep the batch axis: (b, patches, size * size).",
-            ),
+            mistake(MERGED, "", "Patches and pixels are still grids. Merge to (b, patches, size * size)."),
+            mistake(MERGED, ".flatten(1, 2)", "The pixels of a patch are still a square. Flatten them."),
+            mistake(MERGED, ".flatten(3)", "The patches are still a grid. Merge them into one sequence."),
+            mistake(MERGED, f"{MERGED}.transpose(1, 2)", "The last two axes are swapped. Use one row per patch."),
+            mistake("(b, -1, size * size)", "(-1, size * size)", "All images form one sequence. Keep the batch axis."),
             mistake(
                 BODY,
                 "return images.unfold(1, size, 1).unfold(2, size, 1).flatten(3).flatten(1, 2)",
