@@ -14,20 +14,12 @@ SCORES = "scores = query @ key.transpose(-2, -1) / query.size(-1) ** 0.5"
 
 NOT_SCALED = "The scores were not scaled. Divide them by the square root of d, as `attention` does."
 OVER_THE_QUERIES = "The softmax ran over the queries (dim -2). Normalize over the keys: `softmax(scores, dim=-1)`."
-MASKED_WITH_ZERO = (
-    "Masked scores became 0, and exp(0) is 1. Fill them with minus infinity, or pass the mask to `attention`."
-)
-MASKED_LATE = (
-    "The mask was applied after the softmax, so the weights of a query no longer sum to 1. Pass it to `attention`."
-)
+MASKED_WITH_ZERO = "Masked scores became 0, and exp(0) is 1. Pass the mask to `attention`."
+MASKED_LATE = "The mask was applied after the softmax, so weights do not sum to 1. Pass it to `attention`."
 MASK_INVERTED = "The mask is inverted. True means 'may attend', in `attention` as well."
-SLICE_BELOW_0 = (
-    "A slice that starts below 0 counts from the end, so the first tokens lose keys. Start at `max(0, i - window)`."
-)
+SLICE_BELOW_0 = "A slice from a negative index counts from the end. Start at `max(0, i - window)`."
 SLICE_END = "To the right the window is one position short, because a slice excludes its end. Use `i + window + 1`."
-OUTPUT_AND_WEIGHTS = (
-    "It returned a tuple: `attention` gives the output and the attention weights. Return the output only."
-)
+OUTPUT_AND_WEIGHTS = "`attention` returns the output and the attention weights. Return the output only."
 
 
 # ---------------------------------------------------------------------------------------------- 9.1 the local mask
@@ -73,9 +65,7 @@ register(
                 "ahead >= -window",
                 "All later tokens are visible. Take `.abs()` of the distance.",
             ),
-            mistake(
-                "((ahead <= 0) if causal else True)", "True", "`causal` has no effect. With it, mask later tokens."
-            ),
+            mistake("((ahead <= 0) if causal else True)", "True", "`causal` has no effect. If set, mask later tokens."),
             mistake(" if causal else True", "", "It is always causal. Without `causal`, allow both sides."),
             mistake("if causal", "if not causal", "`causal` is inverted. Mask the later tokens when it is True."),
             mistake("ahead <= 0", "ahead >= 0", "`causal` masks the past. Mask the columns right of the diagonal."),
@@ -258,15 +248,9 @@ def by_slices(start, end):
         """
 
 
-PADDING_ATTENDED = (
-    "The padding before the first and after the last token is attended to. Mask positions below 0 and from n on."
-)
-WRAPS_AROUND = (
-    "The first tokens attend to the last ones: `roll` and negative indices wrap around. Mask what lies beyond the ends."
-)
-REMAINDER_DROPPED = (
-    "The last n % window tokens were dropped. Pad the sequence to a multiple of `window`, then cut the output to n."
-)
+PADDING_ATTENDED = "Queries attend to the padding at the ends. Mask positions below 0 and from n on."
+WRAPS_AROUND = "The first tokens attend to the last ones: indices wrap around. Mask positions below 0 and from n on."
+REMAINDER_DROPPED = "The last n % window tokens were dropped. Pad to a multiple of `window`, then cut to n."
 NOT_A_MULTIPLE = "The reshape fails because n is not a multiple of `window`. Pad the sequence with `F.pad` first."
 
 register(
@@ -292,9 +276,7 @@ register(
                 "(place < n) & (place // w <= torch.arange(blocks)[:, None])",
                 "The keys of the next block are missing. The last queries of a block attend to them.",
             ),
-            mistake(
-                IN_WINDOW, "inside[:, None]", "Queries attend to three whole blocks. Mask keys outside the window."
-            ),
+            mistake(IN_WINDOW, "inside[:, None]", "Queries attend to whole blocks. Mask keys outside the window."),
             mistake(f", {IN_WINDOW}", "", "Nothing is masked, not even the padding. Pass a mask to `attention`."),
             mistake(" & inside[:, None]", "", PADDING_ATTENDED),
             mistake([*WRAPPED, (" & inside[:, None]", "")], WRAPS_AROUND),
@@ -413,13 +395,9 @@ register(
             mistake("project @ key", "key", ONLY_VALUES),
             mistake(BODY, few_by_hand("key", "project @ value"), ONLY_VALUES),
             mistake(projected("{}"), "`project` has no effect. Reduce the n keys to k first: `project @ key`."),
-            mistake(
-                "attention(query", "attention(project @ query", "The queries were projected too. Leave them unchanged."
-            ),
+            mistake("attention(query", "attention(project @ query", "The queries were projected too. Keep them as is."),
             mistake("output, _ =", "return", OUTPUT_AND_WEIGHTS),
-            mistake(
-                projected("{}[..., : len(project), :]"), "These are the first k tokens. Combine all n: `project @ key`."
-            ),
+            mistake(projected("{}[..., : len(project), :]"), "These are the first k tokens. Use `project @ key`."),
             mistake(projected("project.T @ {}"), "`project` was transposed. It is already (k, n): `project @ key`."),
             mistake(projected("{} @ project"), FEATURES_MIXED),
             mistake(projected("{} @ project.T"), FEATURES_MIXED),
@@ -496,9 +474,7 @@ register(
                 "The line passes through the first and the last point only. Fit all points by least squares.",
             ),
             mistake(FIT, "(y.diff() / x.diff()).mean()", "Slopes between neighbors were averaged. Use least squares."),
-            mistake(
-                FIT, "(x * y).sum() / x.square().sum()", "The line passes through the origin. Center log x and log y."
-            ),
+            mistake(FIT, "(x * y).sum() / x.square().sum()", "The fit lacks an intercept. Center log x and log y."),
             mistake(
                 "(x - x.mean()).square()",
                 "(y - y.mean()).square()",
@@ -634,9 +610,13 @@ register(
             mistake(
                 BODY,
                 "return gradients.mean(0)",
-                "All workers have the same weight, so tokens of small workers count more. Weight by `counts / counts.sum()`.",
+                "All workers weigh the same, so tokens of small workers count more. Weight by `counts / counts.sum()`.",
             ),
-            mistake(BODY, "return gradients.sum(0)", "The gradients were summed. Weight by `counts / counts.sum()`."),
+            mistake(
+                BODY,
+                "return gradients.sum(0)",
+                "The gradients were summed, but each is already a mean. Weight them by `counts / counts.sum()`.",
+            ),
             mistake(SHARES, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
             mistake(SHARES, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."),
             mistake(SHARES, f"{SHARES} / len(counts)", "It was also divided by the number of workers. Use a sum."),
@@ -646,9 +626,7 @@ register(
                 "Gradients of means were summed and divided by all tokens. Multiply each by its count first.",
             ),
             mistake(SHARES, "(1 / counts) / (1 / counts).sum()", "The weights are inverted. They grow with the count."),
-            mistake(
-                SHARES, "1 / counts", "The gradients were divided by `counts`. Multiply by `counts / counts.sum()`."
-            ),
+            mistake(SHARES, "1 / counts", "Gradients were divided by `counts`. Multiply by `counts / counts.sum()`."),
             mistake(SHARES, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."),
             mistake(SHARES, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
             mistake(
@@ -674,9 +652,7 @@ register(
             mistake(".sum(-1)", ".movedim(-1, 0).sum(-1)", WRONG_AXIS),
             mistake(".sum(-1)", ".sum(0)", WRONG_AXIS),
             mistake(
-                BODY,
-                "return gradients[counts.argmax()]",
-                "This is the gradient of the worker with the most tokens. Combine all, weighted by `counts / counts.sum()`.",
+                BODY, "return gradients[counts.argmax()]", "This is the gradient of one worker. Combine all of them."
             ),
         ],
         hints=[
