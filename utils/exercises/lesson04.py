@@ -259,6 +259,7 @@ HALF_EXPONENT = (
 )
 TWICE_EXPONENT = "The exponent is twice what it should be. Components 0, 2, 4, ... are 2 i already."
 FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 to almost 1 / 10,000."
+COMPONENT_INDEX = "The component's index was used as i. i counts pairs: components 2 i and 2 i + 1 share a frequency."
 BASE_E = "The base is e. With `exp` the exponent needs a logarithm: exp(-log(10,000) · 2 i / d)."
 
 
@@ -271,6 +272,21 @@ def sinusoid_cases(generator):
     }
     sizes = ((5, 4), (7, 6), (1, 4), (12, 2), (4, 10), (20, 16), (6, 6), FAR)
     return [Case(size, note=notes.get(size, "")) for size in sizes]
+
+
+def for_each(exponent):
+    """A frequency for each component, sines in the even ones and cosines in the odd ones."""
+    angles = f"angles = torch.arange(length).unsqueeze(1) * 10_000.0 ** ({exponent})"
+    return f"{angles}\nreturn torch.where(torch.arange(dim) % 2 == 0, angles.sin(), angles.cos())"
+
+
+# Growing frequencies are no model of a mistake: at far positions float32 gives different numbers for every way to write them.
+FAST = torch.tensor(100.0, dtype=torch.float64)  # of the second of two pairs, instead of 1 / 100
+
+
+def frequencies_fall(answer, generator):
+    if torch.allclose(answer(2, 4)[1, 2:].double(), torch.stack([FAST.sin(), FAST.cos()]), atol=1e-3):
+        raise Wrong(FREQUENCIES_GROW)
 
 
 def dots_depend_on_the_offset(answer, generator):
@@ -287,7 +303,7 @@ register(
         id="4.3",
         cases=sinusoid_cases,
         tolerance=1e-3,
-        properties=[dots_depend_on_the_offset],
+        properties=[frequencies_fall, dots_depend_on_the_offset],
         mistakes=edits_of(
             {
                 "torch.arange(length)": {
@@ -295,8 +311,10 @@ register(
                 },
                 "return table": {
                     "return torch.cat([angles.sin(), angles.cos()], 1)": "All sines come first, then all cosines. Interleave them: sine in component 0, cosine in 1, sine in 2.",
-                    "angles = torch.arange(length).unsqueeze(1) * 10_000.0 ** (-torch.arange(dim) / dim)\n"
-                    "return torch.where(torch.arange(dim) % 2 == 0, angles.sin(), angles.cos())": "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share 10,000 ** (-2 i / dim).",
+                    for_each(
+                        "-torch.arange(dim) / dim"
+                    ): "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share 10,000 ** (-2 i / dim).",
+                    for_each("-2 * torch.arange(dim) / dim"): COMPONENT_INDEX,
                     "return table.T": "The result is transposed. Return one row per position, (length, dim).",
                     "return table.unflatten(1, (-1, 2))": "The pairs have an axis of their own. Return (length, dim): `flatten(1)`.",
                     "return angles.sin() + angles.cos()": "Sine and cosine were added. They are two components, 2 i and 2 i + 1.",
@@ -313,15 +331,19 @@ register(
                     " / max(dim - 2, 1))": ENDS_TOO_EARLY,
                     ")": "The exponent was not divided by `dim`. The frequencies are 10,000 ** (-2 i / dim).",
                 },
-                "(-torch": {"(torch": FREQUENCIES_GROW},
                 "(-torch.arange(0, dim, 2) / dim)": {
-                    "-(torch.arange(0, dim, 2) // dim)": "All frequencies are 1: `//` rounds the exponent to 0. Divide with `/`."
+                    "-(torch.arange(0, dim, 2) // dim)": "All frequencies are 1. Use 10,000 ** (-2 i / dim) with `/`: `//` rounds the exponent to 0.",
+                    "(-torch.arange(0, dim, 2) // dim)": "`//` rounds the exponent down to -1. Divide with `/`.",
+                    "(-torch.arange(2, dim + 2, 2) / dim)": "The exponents start at i = 1. Pair 0 has exponent 0 and frequency 1.",
                 },
                 "10_000.0": {"1_000.0": "The base is 1,000. Use 10,000.", "torch.e": BASE_E},
                 "* frequencies": {
                     "* 2 * torch.pi * frequencies": "The angles have an extra factor 2 pi. They are position times frequency."
                 },
-                "angles.cos()": {"angles.sin()": "All components are sines. The odd components are cosines."},
+                "angles.cos()": {
+                    "angles.sin()": "All components are sines. The odd components are cosines.",
+                    "0.0": "The odd components are still 0. They are the cosines.",
+                },
             }
         ),
         hints=[
@@ -338,6 +360,12 @@ def shift_cases(generator):
     notes = {0: "no shift", -2: "a negative shift", FAR[0]: "a long shift"}
     sizes = ((1, 4), (3, 6), (0, 4), (-2, 8), (5, 2), (7, 10), FAR)
     return [Case(size, note=notes.get(size[0], "")) for size in sizes]
+
+
+def rotations_slow_down(answer, generator):
+    c, s = FAST.cos(), FAST.sin()
+    if torch.allclose(answer(1, 4)[2:, 2:].double(), torch.tensor([[c, -s], [s, c]]).double(), atol=1e-3):
+        raise Wrong(FREQUENCIES_GROW)
 
 
 def it_shifts_every_position(answer, generator):
@@ -362,7 +390,7 @@ register(
         id="4.4",
         cases=shift_cases,
         tolerance=1e-3,
-        properties=[it_shifts_every_position],
+        properties=[rotations_slow_down, it_shifts_every_position],
         mistakes=edits_of(
             {
                 BLOCK: {
@@ -380,11 +408,7 @@ register(
                 ANGLE: {
                     "float(k)": "All pairs rotate by the same angle. Pair i rotates by k times its frequency, 10,000 ** (-2 i / dim)."
                 },
-                "-i / dim": {
-                    "-i / 2 / dim": HALF_EXPONENT,
-                    "-2 * i / dim": TWICE_EXPONENT,
-                    "i / dim": FREQUENCIES_GROW,
-                },
+                "-i / dim": {"-i / 2 / dim": HALF_EXPONENT, "-2 * i / dim": TWICE_EXPONENT},
                 "R[i : i + 2, i : i + 2]": {
                     "R[i // 2 :: dim // 2, i // 2 :: dim // 2]": "R pairs component i with i + dim / 2. Pair neighbors: components 2 i and 2 i + 1."
                 },
@@ -431,9 +455,24 @@ def lengths_stay(answer, generator):
         )
 
 
+def each_token_by_its_own_position(answer, generator):
+    x, positions = normal(generator, 2, 3, 6), torch.tensor([4, 1, 9])
+    alone = [answer(x[:, t : t + 1], positions[t : t + 1]) for t in range(3)]
+    if not torch.allclose(answer(x, positions), torch.cat(alone, 1), atol=1e-4):
+        raise Wrong(
+            "The rotation of a token depends on the other positions. Rotate token t by `positions[t]` alone: positions may have gaps and come in any order."
+        )
+
+
+def pairs_slow_down(answer, generator):
+    result = answer(torch.tensor([[0.0, 0.0, 1.0, 0.0]]), torch.tensor([1]))
+    if torch.allclose(result[0, 2:].double(), torch.stack([FAST.cos(), FAST.sin()]), atol=1e-3):
+        raise Wrong(FREQUENCIES_GROW)
+
+
 def position_zero_stays(answer, generator):
-    x = normal(generator, 2, 3, 6)
-    if not torch.allclose(answer(x, torch.zeros(3, dtype=torch.long)).double(), x.double(), atol=1e-4):
+    x = normal(generator, 2, 1, 6)
+    if not torch.allclose(answer(x, torch.tensor([0])).double(), x.double(), atol=1e-4):
         raise Wrong("Vectors at position 0 changed, although all angles are 0 there. Keep the order of the components.")
 
 
@@ -460,7 +499,13 @@ register(
         cases=rotate_cases,
         gradient=True,
         tolerance=1e-3,
-        properties=[lengths_stay, position_zero_stays, scores_depend_on_the_offset],
+        properties=[
+            lengths_stay,
+            pairs_slow_down,
+            each_token_by_its_own_position,
+            position_zero_stays,
+            scores_depend_on_the_offset,
+        ],
         mistakes=edits_of(
             {
                 TURNED: {
@@ -481,7 +526,6 @@ register(
                     "torch.arange(len(positions)).un": "`positions` has no effect. Token t is at `positions[t]`, which need not be t.",
                     "(positions + 1).un": "The positions are one too large. At position 0 all angles are 0.",
                     "(positions - positions[0]).un": "Positions were counted from the first token. Use `positions` as given; the first need not be 0.",
-                    "(positions[0] + torch.arange(len(positions))).un": "Positions after the first were counted up by one. Use `positions` as given; they may have gaps.",
                 },
                 FREQUENCIES: {
                     "torch.ones(dim // 2)": "All pairs rotate by the same angle. Pair i rotates by the position times 10,000 ** (-2 i / d)."
@@ -490,7 +534,6 @@ register(
                     "torch.arange(dim // 2)": HALF_EXPONENT,
                     "2 * torch.arange(0, dim, 2)": TWICE_EXPONENT,
                 },
-                "(-torch": {"(torch": FREQUENCIES_GROW},
                 "10_000.0": {"torch.e": BASE_E},
                 BODY: {"return x": "x was returned unchanged. Rotate each pair by position times frequency."},
                 "turned = ": {
@@ -498,7 +541,10 @@ register(
                 },
                 f"return {JOINED}": {
                     "angles = torch.cat([angles, angles], -1)\n"
-                    "return x * angles.cos() + torch.stack([-b, a], -1).flatten(-2) * angles.sin()": "The angles were concatenated, which fits pairs (i, i + d / 2). Neighbors share an angle: `repeat_interleave(2, -1)`."
+                    "return x * angles.cos() + torch.stack([-b, a], -1).flatten(-2) * angles.sin()": "The angles were concatenated, which fits pairs (i, i + d / 2). Neighbors share an angle: `repeat_interleave(2, -1)`.",
+                    "angles = angles.repeat_interleave(2, -1)\n"
+                    "a, b = x.chunk(2, -1)\n"
+                    "return x * angles.cos() + torch.cat([-b, a], -1) * angles.sin()": SPLIT_HALVES,
                 },
             }
         )
@@ -592,6 +638,7 @@ register(
                     f"{RELU}.mean(-2, keepdim=True).expand(*x.shape[:-1], -1)": "The tokens were averaged. Process each token on its own, with the same two layers.",
                 },
                 FFN: {
+                    "self.narrow(nn.ReLU(self.widen(x)))": "`nn.ReLU(...)` creates a layer instead of applying it. Use `torch.relu(...)`.",
                     "torch.relu(self.narrow(self.widen(x)))": "The ReLU was applied to the output. Apply it between `widen` and `narrow`.",
                     f"torch.relu({FFN})": "A second ReLU was applied to the output. `narrow` is the last step.",
                     f"{FFN}.softmax(-1)": "A softmax was applied to the output. `narrow` is the last step.",
@@ -904,27 +951,37 @@ def loss_cases(generator):
 
 
 LOGITS, TOKENS, MASK, LOSSES = "logits[:, :-1]", "tokens[:, 1:]", "mask[:, 1:]", "losses[mask[:, 1:]]"
-CLASSES, MEAN, CROSS_ENTROPY = (
-    ".transpose(1, 2)",
-    f"{LOSSES}.mean()",
-    'F.cross_entropy(guesses, targets, reduction="none")',
-)
+CROSS_ENTROPY = 'F.cross_entropy(guesses, targets, reduction="none")'
 PICKED = "gather(-1, targets.unsqueeze(-1)).squeeze(-1)"
-WRONG_WAY = "The shift goes the wrong way: position t predicts token t - 1. Use `logits[:, :-1]` and `tokens[:, 1:]`."
-PADDING_COUNTS = "Padding counts as a target. Average only the losses where `mask[:, 1:]` is True."
-SHAPES_MIXED = (
-    "`reshape` mixed positions and classes. Move the class axis with `transpose(1, 2)`, or flatten to (-1, words)."
+NOT_SHIFTED = (
+    "The targets are not shifted: position t predicts its own input. Use `logits[:, :-1]` and `tokens[:, 1:]`."
 )
-MEAN_OF_MEANS = "This is the mean of per-sequence means, which favors short sequences. Take one mean over all targets."
+NOT_SHIFTED_PADDED = (
+    "The targets are not shifted, and padding counts. Use `logits[:, :-1]`, `tokens[:, 1:]` and `mask[:, 1:]`."
+)
+WRONG_WAY = "The shift goes the wrong way: position t predicts token t - 1. Use `logits[:, :-1]` and `tokens[:, 1:]`."
 ROLLED = (
     "`roll` made the first token the target of the last position. Slice instead: `logits[:, :-1]`, `tokens[:, 1:]`."
 )
-CLASS_AXIS = "`F.cross_entropy` expects the classes in axis 1. Move them there with `transpose(1, 2)`, or flatten batch and positions."
 ACROSS = "The batch was flattened before the shift, so each sequence predicts the next one's first token. Shift first."
+ACROSS_PADDED = (
+    "The batch was flattened before the shift, and padding counts. Shift first, then select with `mask[:, 1:]`."
+)
+ONLY_TARGETS = "Only the targets were cut. The last logits have no target: use `logits[:, :-1]`."
+MEAN_OF_MEANS = "This is the mean of per-sequence means, which favors short sequences. Take one mean over all targets."
+STILL_COUNTS = "Padding was set to 0 and still counts. Leave its losses out of the mean."
+CLASS_AXIS = "`F.cross_entropy` expects the classes in axis 1. Use `transpose(1, 2)`, or flatten batch and positions."
+CLASS_AXIS_NOT_SHIFTED = (
+    "The classes are not in axis 1, and nothing is shifted. Use `logits[:, :-1].transpose(1, 2)`, `tokens[:, 1:]`."
+)
+HALF_FLAT = "The logits were flattened, the targets were not. Flatten both, or use `transpose(1, 2)` on the logits."
+RESHAPED = (
+    "`reshape` mixed positions and classes. Move the class axis with `transpose(1, 2)`, or flatten to (-1, words)."
+)
 
 
-def loss_with(logits=LOGITS, tokens=TOKENS, mask=MASK):
-    return [(LOGITS, logits), (TOKENS, tokens), (MASK, mask)]
+def loss_of(logits, targets, taken="losses", classes=".transpose(1, 2)"):
+    return f'losses = F.cross_entropy({logits}{classes}, {targets}, reduction="none")\nreturn {taken}.mean()'
 
 
 register(
@@ -938,14 +995,16 @@ register(
                     "logits[:, 1:]": "Logits and tokens were cut at the same end, so position t predicts its own input. Use `logits[:, :-1]`.",
                     "logits[:, :-1].softmax(-1)": "The softmax was applied twice. `F.cross_entropy` takes logits.",
                 },
-                LOSSES: {"losses": PADDING_COUNTS},
+                LOSSES: {"losses": "Padding counts as a target. Average only the losses where `mask[:, 1:]` is True."},
                 MASK: {
                     "mask[:, :-1]": "The mask was cut at the wrong end. It must select real targets: `mask[:, 1:]`.",
                     "~mask[:, 1:]": "The mask is inverted: this is the loss of the padding. True marks tokens.",
                 },
-                MEAN: {
+                f"{LOSSES}.mean()": {
                     "(losses * mask[:, 1:]).mean()": "The sum was divided by all positions, padding included. Divide by the number of targets.",
                     "(losses * mask[:, 1:]).sum() / mask.sum()": "The sum was divided by the number of tokens. First tokens are no targets: divide by `mask[:, 1:].sum()`.",
+                    "((losses * mask[:, 1:]).sum(1) / mask[:, 1:].sum(1)).mean()": MEAN_OF_MEANS,
+                    "((losses * mask[:, 1:]).sum(1) / mask[:, 1:].sum(1).clamp(min=1)).mean()": MEAN_OF_MEANS,
                     "losses * mask[:, 1:]": "There is one loss per position. Return their mean over the targets, one number.",
                 },
                 ".mean()": {
@@ -961,65 +1020,39 @@ register(
                     f"1 - logits[:, :-1].softmax(-1).{PICKED}": "The logarithm is missing. The loss of a target is its negative log-probability.",
                     f"-logits[:, :-1].log_softmax(1).{PICKED}": "The softmax ran over the positions. Normalize over the vocabulary, the last axis of the logits.",
                 },
-                CLASSES: {"": CLASS_AXIS, ".reshape(len(logits), logits.size(-1), -1)": SHAPES_MIXED},
+                ".transpose(1, 2)": {
+                    "": CLASS_AXIS,
+                    ".flatten(0, 1)": HALF_FLAT,
+                    ".reshape(len(logits), logits.size(-1), -1)": RESHAPED,
+                },
+                BODY: {
+                    loss_of("logits", "tokens", "losses[mask]"): NOT_SHIFTED,
+                    loss_of("logits", "tokens"): NOT_SHIFTED_PADDED,
+                    loss_of("logits", "tokens", classes=""): CLASS_AXIS_NOT_SHIFTED,
+                    loss_of("logits", "tokens", "losses[mask]", classes=""): CLASS_AXIS_NOT_SHIFTED,
+                    loss_of("logits", TOKENS): ONLY_TARGETS,
+                    loss_of("logits[:, 1:]", "tokens[:, :-1]", LOSSES): WRONG_WAY,
+                    loss_of("logits[:, 1:]", "tokens[:, :-1]", "losses[mask[:, :-1]]"): WRONG_WAY,
+                    loss_of("logits", "tokens.roll(-1, 1)", "losses[mask]"): ROLLED,
+                    loss_of("logits", "tokens.roll(-1, 1)", "losses[mask.roll(-1, 1)]"): ROLLED,
+                    loss_of(
+                        "logits.flatten(0, 1)[:-1]", "tokens.flatten()[1:]", "losses[mask.flatten()[1:]]", ""
+                    ): ACROSS,
+                    loss_of("logits.flatten(0, 1)[:-1]", "tokens.flatten()[1:]", classes=""): ACROSS_PADDED,
+                    **{
+                        loss_of(f"{LOGITS}.reshape(logits.size(-1), -1)", f"{TOKENS}.flatten()", taken, ".T"): RESHAPED
+                        for taken in ("losses[mask[:, 1:].flatten()]", "losses")
+                    },
+                    **{
+                        loss_of(f"({LOGITS}{of_logits})", f"{TOKENS}{of_targets}"): STILL_COUNTS
+                        for of_logits in (" * mask[:, 1:, None]", " * mask[:, :-1, None]", "")
+                        for of_targets in (" * mask[:, 1:]", "")
+                        if of_logits or of_targets
+                    },
+                    f"return F.cross_entropy({LOGITS}.transpose(1, 2), {TOKENS}, ignore_index=0)": "Targets with token id 0 were ignored. Id 0 may be a word; use `mask`.",
+                },
             }
-        )
-        + [
-            mistake(
-                loss_with("logits", "tokens", "mask"),
-                "The targets are not shifted: position t predicts its own input. Use `logits[:, :-1]` and `tokens[:, 1:]`.",
-            ),
-            mistake(loss_with("logits[:, 1:]", "tokens[:, :-1]"), WRONG_WAY),
-            mistake(loss_with("logits[:, 1:]", "tokens[:, :-1]", "mask[:, :-1]"), WRONG_WAY),
-            *(
-                mistake(MEAN, f"((losses * mask[:, 1:]).sum(1) / {count}).mean()", MEAN_OF_MEANS)
-                for count in ("mask[:, 1:].sum(1)", "mask[:, 1:].sum(1).clamp(min=1)")
-            ),
-            mistake(
-                [*loss_with("logits", "tokens", "mask"), (CLASSES, "")], f"{CLASS_AXIS[:-1]}, and shift the targets."
-            ),
-            *(
-                mistake(
-                    [
-                        (
-                            f"{LOGITS}{CLASSES}, {TOKENS}",
-                            f"{LOGITS}.reshape(logits.size(-1), -1).T, {TOKENS}.flatten()",
-                        ),
-                        (LOSSES, taken),
-                    ],
-                    SHAPES_MIXED,
-                )
-                for taken in ("losses[mask[:, 1:].flatten()]", "losses")
-            ),
-            *(
-                mistake(
-                    [(LOGITS, f"({LOGITS}{of_logits})"), (TOKENS, f"{TOKENS}{of_targets}"), (LOSSES, "losses")],
-                    "Padding was set to 0 and still counts. Leave its losses out of the mean.",
-                )
-                for of_logits in (" * mask[:, 1:, None]", " * mask[:, :-1, None]", "")
-                for of_targets in (" * mask[:, 1:]", "")
-                if of_logits or of_targets
-            ),
-            *(
-                mistake(
-                    [
-                        (f"{LOGITS}{CLASSES}, {TOKENS}", "logits.flatten(0, 1)[:-1], tokens.flatten()[1:]"),
-                        (LOSSES, taken),
-                    ],
-                    message,
-                )
-                for taken, message in (
-                    ("losses[mask.flatten()[1:]]", ACROSS),
-                    ("losses", f"{ACROSS} Then average only where `mask[:, 1:]` is True."),
-                )
-            ),
-            mistake(
-                [('reduction="none"', "ignore_index=0"), (MEAN, "losses")],
-                "Targets with token id 0 were ignored. Id 0 may be a word; use `mask`.",
-            ),
-            mistake(loss_with("logits", "tokens.roll(-1, 1)", "mask"), ROLLED),
-            mistake(loss_with("logits", "tokens.roll(-1, 1)", "mask.roll(-1, 1)"), ROLLED),
-        ],
+        ),
         hints=[
             "The last logits have no next token, and nothing predicts the first: `logits[:, :-1]` against `tokens[:, 1:]`.",
             '`F.cross_entropy` expects (b, words, n - 1) against (b, n - 1); `reduction="none"` keeps one loss per position.',
