@@ -39,13 +39,9 @@ def loop_cases(generator):
 
 # Messages of 4.1 and 4.2, some of them of 4.9 too
 NO_SCALE = "The scores were not scaled. Divide them by the square root of d_k before the softmax."
-WIDTH_OF_X = (
-    "The scores were divided by the square root of d, the width of X. Use d_k, the width of the keys: `W_K.size(1)`."
-)
+WIDTH_OF_X = "The scores were divided by the square root of d, the width of X. Use d_k, the width of the keys."
 BY_D_K = "The scores were divided by d_k itself. Divide by its square root."
-WIDTH_OF_VALUES = (
-    "The scores were divided by the square root of the width of the values. Use d_k, the width of the keys."
-)
+WIDTH_OF_VALUES = "The scores were divided by the square root of the values' width. Use d_k, the keys' width."
 TOKEN_COUNT = "The scores were divided by the square root of the number of tokens. Use d_k, the width of the keys."
 MULTIPLIED = "The scores were multiplied by the square root of d_k. Divide by it."
 SWAPPED_ROLES = "Queries and keys are swapped. Row i holds the scores of query i with every key."
@@ -259,6 +255,7 @@ HALF_EXPONENT = (
 )
 TWICE_EXPONENT = "The exponent is twice what it should be. Components 0, 2, 4, ... are 2 i already."
 FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 to almost 1 / 10,000."
+TWO_FREQUENCIES = "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share one."
 COMPONENT_INDEX = "The component's index was used as i. i counts pairs: components 2 i and 2 i + 1 share a frequency."
 BASE_E = "The base is e. With `exp` the exponent needs a logarithm: exp(-log(10,000) · 2 i / d)."
 
@@ -311,9 +308,7 @@ register(
                 },
                 "return table": {
                     "return torch.cat([angles.sin(), angles.cos()], 1)": "All sines come first, then all cosines. Interleave them: sine in component 0, cosine in 1, sine in 2.",
-                    for_each(
-                        "-torch.arange(dim) / dim"
-                    ): "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share 10,000 ** (-2 i / dim).",
+                    for_each("-torch.arange(dim) / dim"): TWO_FREQUENCIES,
                     for_each("-2 * torch.arange(dim) / dim"): COMPONENT_INDEX,
                     "return table.T": "The result is transposed. Return one row per position, (length, dim).",
                     "return table.unflatten(1, (-1, 2))": "The pairs have an axis of their own. Return (length, dim): `flatten(1)`.",
@@ -450,9 +445,7 @@ def lengths_stay(answer, generator):
     x = normal(generator, 2, 5, 6)
     result = answer(x, torch.arange(5))
     if not torch.allclose(result.norm(dim=-1).double(), x.norm(dim=-1).double(), rtol=1e-3):
-        raise Wrong(
-            "The norms of the vectors changed; a rotation preserves them. (a, b) becomes (a cos - b sin, a sin + b cos)."
-        )
+        raise Wrong("The vectors' norms changed. A rotation keeps them: (a, b) becomes (a cos - b sin, a sin + b cos).")
 
 
 def each_token_by_its_own_position(answer, generator):
@@ -460,7 +453,7 @@ def each_token_by_its_own_position(answer, generator):
     alone = [answer(x[:, t : t + 1], positions[t : t + 1]) for t in range(3)]
     if not torch.allclose(answer(x, positions), torch.cat(alone, 1), atol=1e-4):
         raise Wrong(
-            "The rotation of a token depends on the other positions. Rotate token t by `positions[t]` alone: positions may have gaps and come in any order."
+            "The rotation of a token depends on other positions. Rotate token t by `positions[t]`, gaps or not."
         )
 
 
@@ -570,9 +563,7 @@ def with_given_parameters(built, reference, seed):
     given = dict(built.named_parameters())
     for name, parameter in reference().named_parameters():
         if name not in given or given[name].shape != parameter.shape:
-            raise Wrong(
-                f"`{name}` is not as the given `__init__` made it. Restore `__init__` and change only `forward`."
-            )
+            raise Wrong(f"`{name}` is not as the given `__init__` made it. Restore it and change only `forward`.")
         given[name].data.copy_(parameter.data)
     return built
 
@@ -611,17 +602,20 @@ def tokens_do_not_meet(answer, generator):
     changed[:, 1] += 1
     before, after = answer(*sizes, x), answer(*sizes, changed)
     if before.shape == x.shape and not torch.allclose(before[:, 2:], after[:, 2:], atol=1e-5):
-        raise Wrong(
-            "A change of one token changed another. Process each token on its own, without a sum or mean over tokens."
-        )
-
-
-def instead_of_relu(activation, name):
-    return mistake("torch.relu(self.widen(x))", activation, f"The activation is {name}. Use the ReLU.")
+        raise Wrong("A change of one token changed another. Process each token on its own, without a sum over tokens.")
 
 
 RELU = "torch.relu(self.widen(x))"
 FFN = f"self.narrow({RELU})"
+OTHER_ACTIVATIONS = {
+    "F.gelu(self.widen(x))": "GELU",
+    "torch.tanh(self.widen(x))": "tanh",
+    "F.silu(self.widen(x))": "SiLU",
+    "torch.sigmoid(self.widen(x))": "sigmoid",
+    "self.widen(x).softmax(-1)": "softmax",
+    "F.leaky_relu(self.widen(x))": "leaky ReLU",
+    "self.widen(x).abs()": "absolute value",
+}
 
 register(
     Exercise(
@@ -633,6 +627,10 @@ register(
         mistakes=edits_of(
             {
                 RELU: {
+                    **{
+                        code: f"The activation function is {name}. Use the ReLU."
+                        for code, name in OTHER_ACTIVATIONS.items()
+                    },
                     "self.widen(x)": "The ReLU is missing. Two linear layers in a row are one linear layer; put `torch.relu` between them.",
                     "self.widen(torch.relu(x))": "The ReLU was applied to the input. Apply it between `widen` and `narrow`.",
                     f"{RELU}.mean(-2, keepdim=True).expand(*x.shape[:-1], -1)": "The tokens were averaged. Process each token on its own, with the same two layers.",
@@ -648,16 +646,7 @@ register(
                     "torch.relu(x @ self.widen.weight.T) @ self.narrow.weight.T": "The biases are missing. Call the layers, `self.widen(x)`; they add their bias.",
                 },
             }
-        )
-        + [
-            instead_of_relu("F.gelu(self.widen(x))", "the GELU"),
-            instead_of_relu("torch.tanh(self.widen(x))", "tanh"),
-            instead_of_relu("F.silu(self.widen(x))", "the SiLU"),
-            instead_of_relu("torch.sigmoid(self.widen(x))", "the sigmoid"),
-            instead_of_relu("self.widen(x).softmax(-1)", "a softmax"),
-            instead_of_relu("F.leaky_relu(self.widen(x))", "the leaky ReLU"),
-            instead_of_relu("self.widen(x).abs()", "the absolute value"),
-        ],
+        ),
         hints=[
             "A linear layer acts on the last axis, so every token is processed in the same way.",
             "`self.widen(x)` is (..., hidden).",
@@ -726,7 +715,7 @@ def padding_cases(generator):
 
 
 BATCH_FIRST = "Positions are rows and sequences columns. The batch comes first: (b, 1, length)."
-KEYS, KEY_AXIS = "torch.arange(length) < lengths.unsqueeze(1)", "words.unsqueeze(1)"
+KEY_AXIS = "words.unsqueeze(1)"
 
 register(
     Exercise(
@@ -750,16 +739,12 @@ register(
                     f"{KEY_AXIS}.float()": NOT_BOOL.format("float"),
                     f"torch.ones_like({KEY_AXIS})": "Every position is True. Positions after the end of a sequence are padding: False.",
                 },
-                "(length) < ": {
-                    "(length) <= ": "One padding position counts as a token. Positions start at 0, so compare with `<`."
+                "arange(length) <": {
+                    "arange(length) <=": "One padding position counts as a token. Positions start at 0, so compare with `<`.",
+                    "arange(length) + 1 <": "The last token of each sequence is masked. Positions 0 to its length - 1 are tokens.",
+                    "arange(int(lengths.max())) <": "The mask ends with the longest sequence. Make it `length` positions long.",
+                    "arange(length) ==": "At most one position per sequence is True. Compare with `<`, not with `==`.",
                 },
-                "(length) <": {
-                    "(length) + 1 <": "The last token of each sequence is masked. Positions 0 to its length - 1 are tokens."
-                },
-                "arange(length)": {
-                    "arange(int(lengths.max()))": "The mask ends with the longest sequence. Make it `length` positions long."
-                },
-                "<": {"==": "At most one position per sequence is True. Compare with `<`, not with `==`."},
                 BODY: {
                     "return torch.arange(length) < lengths": "Positions were compared with lengths one to one. Give the lengths an axis: `lengths.unsqueeze(1)`."
                 },
@@ -975,9 +960,7 @@ CLASS_AXIS_NOT_SHIFTED = (
     "The classes are not in axis 1, and nothing is shifted. Use `logits[:, :-1].transpose(1, 2)`, `tokens[:, 1:]`."
 )
 HALF_FLAT = "The logits were flattened, the targets were not. Flatten both, or use `transpose(1, 2)` on the logits."
-RESHAPED = (
-    "`reshape` mixed positions and classes. Move the class axis with `transpose(1, 2)`, or flatten to (-1, words)."
-)
+RESHAPED = "`reshape` mixed positions and classes. Move the class axis with `transpose(1, 2)`."
 
 
 def loss_of(logits, targets, taken="losses", classes=".transpose(1, 2)"):
