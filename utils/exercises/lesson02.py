@@ -142,6 +142,7 @@ def hop_cases(generator):
 
 
 AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "found.squeeze(-2)", "weights.squeeze(-2)"]
+AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
 KEY_STATE = "`key @ state` fails in a batch. Give the state an axis: `attention(state.unsqueeze(-2), ...)`."
 
 
@@ -166,10 +167,9 @@ register(
                 "mask",
                 "A mask (b, n) broadcasts to (b, b, n) here. Give it a query axis: `mask.unsqueeze(-2)` is (b, 1, n).",
             ),
-            mistake(
-                [(old, old.replace("-2", "1")) for old in AXIS],
-                "Axis 1 is the query axis only for one batch axis. Count from the end: `unsqueeze(-2)`, `squeeze(-2)`.",
-            ),
+            mistake([(old, old.replace("-2", "1")) for old in AXIS], AXIS_ONE),
+            mistake("mask.unsqueeze(-2)", "mask.unsqueeze(1)", AXIS_ONE),
+            mistake([(old, old.replace("-2", "1")) for old in AXIS if not old.startswith("mask")], AXIS_ONE),
             mistake(
                 [(old, old.split(".")[0]) for old in AXIS],
                 "The state (..., d) was passed as if the batch were its queries. Give it a query axis: `state.unsqueeze(-2)`.",
@@ -463,13 +463,21 @@ def fact_cases(generator):
         Case((peaked, wanted.bool()), note="three hops, some on the same sentence"),
         *(
             drawn(*sizes)
-            for sizes in ((8, 1, 5, 1), (40, 3, 6, 1), (20, 3, 6, 2), (20, 3, 4, 3), (8, 2, 7, 2), (1, 2, 5, 2))
+            for sizes in ((8, 1, 5, 1), (40, 3, 6, 1), (20, 3, 6, 2), (20, 3, 4, 3), (24, 2, 7, 2), (1, 2, 5, 2))
         ),
     ]
 
 
 TOPS, ALL_FOUND = "nn.functional.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0", "(tops | ~fact).all(-1)"
+
+
+def top_of(weights):
+    """The top sentence of a single distribution."""
+    return TOPS, f"nn.functional.one_hot({weights}.argmax(-1), weights.size(-1)) > 0"
+
+
 HITS = "fact.gather(1, weights.argmax(-1))"
+THRESHOLD = "A threshold on the weights was used. The top sentence of a hop has its largest weight: `argmax(-1)`."
 TWICE = "A fact that is the top sentence of two hops was counted twice. Count each fact once: mark it, then use `any` or `> 0`."
 register(
     Exercise(
@@ -486,11 +494,8 @@ register(
                 f"return {HITS}.all(-1)",
                 "This tests whether every hop attends to a fact. Test whether every fact is the top sentence of some hop.",
             ),
-            mistake(
-                TOPS,
-                "(weights > 0.3).any(-2)",
-                "A threshold on the weights was used. The top sentence of a hop has its largest weight: `argmax(-1)`.",
-            ),
+            mistake(TOPS, "(weights > 0.3).any(-2)", THRESHOLD),
+            mistake(TOPS, "(weights > 0.5).any(-2)", THRESHOLD),
             mistake(
                 ALL_FOUND,
                 "(tops == fact).all(-1)",
@@ -502,13 +507,25 @@ register(
                 "Each fact had to be the top sentence of every hop. One hop is enough: use `any` over the hops.",
             ),
             mistake(
-                "weights.argmax(-1), weights.size(-1)).sum(-2)",
-                "weights[:, -1].argmax(-1), weights.size(-1))",
+                ".sum(-2) > 0",
+                ".sum(-2) == 1",
+                "A fact that is the top sentence of two hops counts as not found. Test `> 0` hops, not exactly one.",
+            ),
+            mistake(
+                "argmax(-1)",
+                "argmax(1)",
+                "The argmax ran over the hops (dim 1). The top sentence of a hop is `weights.argmax(-1)`.",
+            ),
+            mistake(
+                [top_of("weights[:, -1]")],
                 "Only the last hop was used. Take the top sentence of every hop.",
             ),
             mistake(
-                "weights.argmax(-1), weights.size(-1)).sum(-2)",
-                "weights.sum(-2).argmax(-1), weights.size(-1))",
+                [top_of("weights[:, 0]")],
+                "Only the first hop was used. Take the top sentence of every hop.",
+            ),
+            mistake(
+                [top_of("weights.sum(1)")],
                 "The weights of all hops were summed first. Take the top sentence of each hop.",
             ),
             mistake(
