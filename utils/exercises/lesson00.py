@@ -37,9 +37,7 @@ register(
                 "These are percentages, which sum to 100. Shares sum to 1: drop the 100.",
             ),
             mistake(
-                SUM,
-                "numbers.norm()",
-                "This divides by the Euclidean norm, so the squares sum to 1. Divide by the sum.",
+                SUM, "numbers.norm()", "This divides by the Euclidean norm, so the squares sum to 1. Divide by the sum."
             ),
             mistake(
                 SUM,

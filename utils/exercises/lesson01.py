@@ -48,25 +48,15 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                f" - {LARGEST}",
-                "",
-                "Large logits overflow: exp(1000) is inf, and inf/inf is NaN. Subtract the maximum of each row first.",
+                f" - {LARGEST}", "", "Large logits overflow: inf/inf is NaN. Subtract the maximum of each row first."
             ),
             mistake(
                 LARGEST,
                 "scaled.max()",
                 "The maximum of the whole tensor was subtracted, so rows far below it underflow to 0/0. Subtract the maximum of each row: `amax(-1, keepdim=True)`.",
             ),
-            mistake(
-                "amax",
-                "amin",
-                "The minimum was subtracted, so a row from -1000 to 1000 still overflows. Subtract the maximum of each row.",
-            ),
-            mistake(
-                "amax",
-                "mean",
-                "The mean was subtracted, so a row from -1000 to 1000 still overflows. Subtract the maximum of each row.",
-            ),
+            mistake("amax", "amin", "The minimum was subtracted: a wide row still overflows. Subtract its maximum."),
+            mistake("amax", "mean", "The mean was subtracted: a wide row still overflows. Subtract its maximum."),
             mistake(
                 LARGEST,
                 "scaled[..., :1]",
@@ -78,8 +68,7 @@ register(
                 "The maximum was taken before the division by the temperature, so large logits overflow if T < 1. Divide first, then subtract the maximum.",
             ),
             mistake(
-                [("amax(-1", "amax(0"), ("sum(-1", "sum(0")],
-                "The columns sum to 1, not the rows: softmax ran over the first axis. Use the last one, `-1`.",
+                [("amax(-1", "amax(0"), ("sum(-1", "sum(0")], "Softmax ran over the first axis. Use the last one, -1."
             ),
             mistake(
                 [(LARGEST, "scaled.amax(-1)"), (TOTAL, "powers.sum(-1)")],
@@ -101,18 +90,14 @@ register(
             mistake(
                 BODY,
                 "return (logits / temperature).log_softmax(-1)",
-                "These are log-probabilities (all negative). Return the probabilities: no logarithm at the end.",
+                "These are log-probabilities, all negative. Return the probabilities: no logarithm at the end.",
             ),
             mistake(
                 BODY,
                 "return (logits / temperature) / (logits / temperature).sum(-1, keepdim=True)",
                 "The exponential is missing, so negative logits give negative probabilities. Apply `exp()` before normalizing.",
             ),
-            mistake(
-                f"powers / {TOTAL}",
-                f"(powers / {TOTAL}).squeeze()",
-                "`squeeze()` removed an axis of length 1. Return the shape of `logits`: leave it out.",
-            ),
+            mistake(f"powers / {TOTAL}", f"(powers / {TOTAL}).squeeze()", "`squeeze()` removed an axis. Leave it out."),
         ],
         hints=[
             "Three steps: divide by the temperature, take the exponential, divide each row by its sum.",
@@ -139,41 +124,23 @@ register(
                 "Only the diagonal is filled. Raising one logit lowers every other probability: off the diagonal it is -p_i p_j.",
             ),
             mistake(
-                BODY,
-                "return p * (1 - p)",
-                "This is only the diagonal, as a vector. Return the (n, n) matrix of all dp_i/dz_j.",
+                BODY, "return p * (1 - p)", "This is only the diagonal. Return the (n, n) matrix of all dp_i/dz_j."
             ),
             mistake(
                 f"{DIAGONAL} - {OUTER}",
                 f"{OUTER} - {DIAGONAL}",
                 "All signs are flipped: raising a logit raises its own probability. Compute `diag(p)` minus the outer product.",
             ),
-            mistake(
-                " - ",
-                " + ",
-                "The outer product was added, so the columns do not sum to 0 as those of a Jacobian of probabilities must. Subtract it.",
-            ),
+            mistake(" - ", " + ", "The outer product was added, so the columns do not sum to 0. Subtract it."),
             mistake(f"{DIAGONAL} - ", "-", "The Kronecker delta is missing. Add p_i on the diagonal: `torch.diag(p)`."),
-            mistake(
-                DIAGONAL,
-                "torch.eye(len(p))",
-                "The diagonal has 1 where it needs p_i: the delta has the factor p_i too. Use `torch.diag(p)`.",
-            ),
-            mistake(
-                BODY,
-                "return p[:, None] * (1 - p)",
-                "p_i (1 - p_j) holds on the diagonal only. The delta replaces the 1: p_i (delta_ij - p_j).",
-            ),
+            mistake(DIAGONAL, "torch.eye(len(p))", "The diagonal has 1 where it needs p_i. Use `torch.diag(p)`."),
+            mistake(BODY, "return p[:, None] * (1 - p)", "The 1 must be the Kronecker delta: p_i (delta_ij - p_j)."),
             mistake(
                 BODY,
                 "return p * (torch.eye(len(p)) - p)",
                 "Both factors broadcast along rows, which gives p_j (delta_ij - p_j). The first is p_i, a column: `p[:, None]`.",
             ),
-            mistake(
-                OUTER,
-                "p @ p",
-                "`p @ p` is the dot product, a single number. Use the outer product, `torch.outer(p, p)`.",
-            ),
+            mistake(OUTER, "p @ p", "`p @ p` is a single number. Use the outer product, `torch.outer(p, p)`."),
             mistake(
                 BODY,
                 "p = p.softmax(0)\nreturn torch.diag(p) - torch.outer(p, p)",
@@ -201,30 +168,14 @@ register(
         ],
         gradient=True,
         mistakes=[
+            mistake(f" / {NORMS}", "", "This is the plain dot product: long keys win. Divide by both norms."),
+            mistake(NORMS, "query.norm()", "The scores still depend on the norm of each key. Divide by it too."),
+            mistake(NORMS, "keys.norm(dim=-1)", "The scores still depend on the norm of the query. Divide by it too."),
             mistake(
-                f" / {NORMS}",
-                "",
-                "This is the plain dot product, which favors keys with a large norm. Divide by both norms.",
+                "keys.norm(dim=-1)", "keys.norm()", "This is the norm of the whole matrix. Use one per key: `dim=-1`."
             ),
             mistake(
-                NORMS,
-                "query.norm()",
-                "The scores still depend on the norm of each key. Divide by `keys.norm(dim=-1)` too.",
-            ),
-            mistake(
-                NORMS,
-                "keys.norm(dim=-1)",
-                "The scores still depend on the norm of the query. Divide by `query.norm()` too.",
-            ),
-            mistake(
-                "keys.norm(dim=-1)",
-                "keys.norm()",
-                "The norm of the whole matrix was used. Each key has its own norm: `keys.norm(dim=-1)`.",
-            ),
-            mistake(
-                NORMS,
-                "(keys.square().sum(-1) * query.square().sum())",
-                "This divides by the squared norms. Take their square roots, or use `norm`.",
+                NORMS, "(keys.square().sum(-1) * query.square().sum())", "These are the squared norms. Use `norm`."
             ),
             mistake(
                 NORMS,
@@ -239,9 +190,7 @@ register(
             mistake("dim=-1", "dim=0", COLUMN_NORMS),
             mistake(BODY, "return (keys / keys.norm(dim=0)) @ (query / query.norm())", COLUMN_NORMS),
             mistake(
-                "keys @ query",
-                "query @ keys",
-                "`query @ keys` sums over the keys. Each key is a row, so the scores are `keys @ query`.",
+                "keys @ query", "query @ keys", "`query @ keys` sums over the keys. The scores are `keys @ query`."
             ),
             mistake(
                 f"keys @ query / {NORMS}",
@@ -275,12 +224,8 @@ def lookup_cases(generator):
 
 
 SCORES, WEIGHTED = "keys @ query", "weights @ values"
-HARD = (
-    "This is a hard lookup of the best key, through which no gradient reaches the query. Weight all values by softmax."
-)
-OVERFLOW = (
-    "Scores of about 200 overflow: exp(200) is inf, and inf/inf is NaN. Use your stable `softmax` of exercise 1.1."
-)
+HARD = "This is a hard lookup, through which no gradient reaches the query. Weight all values by the softmax."
+OVERFLOW = "Scores of about 200 overflow, and inf/inf is NaN. Use your stable `softmax` of exercise 1.1."
 register(
     Exercise(
         id="1.4",
@@ -288,45 +233,27 @@ register(
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
-            mistake(
-                WEIGHTED,
-                "weights @ keys",
-                "The output is a weighted sum of the keys. The keys only determine the weights: use `weights @ values`.",
-            ),
-            mistake(
-                SCORES,
-                "query @ keys",
-                "`query @ keys` sums over the keys. Each key is a row, so the scores are `keys @ query`.",
-            ),
+            mistake(WEIGHTED, "weights @ keys", "The output is a weighted sum of the keys. Sum the values instead."),
+            mistake(SCORES, "query @ keys", "`query @ keys` sums over the keys. The scores are `keys @ query`."),
             mistake(
                 WEIGHTED,
                 "(weights * values).sum(0)",
                 "The weights broadcast along the wrong axis of `values`. Write `weights @ values`, or `weights[:, None] * values`.",
             ),
             mistake(
-                WEIGHTED,
-                "(weights[:, None] * values).mean(0)",
-                "The weighted values were averaged, which divides by n once more. The weights sum to 1: take the sum.",
+                WEIGHTED, "(weights[:, None] * values).mean(0)", "The weighted values were averaged. Take their sum."
             ),
             mistake(
-                WEIGHTED,
-                "weights[:, None] * values",
-                "The weighted values were not summed. Sum over the keys: `weights @ values`.",
+                WEIGHTED, "weights[:, None] * values", "The weighted values were not summed. Use `weights @ values`."
             ),
-            mistake(
-                f"softmax({SCORES})",
-                SCORES,
-                "The raw scores were used as weights. Apply `softmax`, so that they are positive and sum to 1.",
-            ),
+            mistake(f"softmax({SCORES})", SCORES, "The raw scores were used as weights. Apply `softmax` to them."),
             mistake(
                 f"softmax({SCORES})",
                 "(keys @ query) / (keys @ query).sum()",
                 "The scores were divided by their sum, so weights can be negative. Apply `softmax` to the scores.",
             ),
             mistake(
-                f"softmax({SCORES})",
-                "torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()",
-                HARD,
+                f"softmax({SCORES})", "torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()", HARD
             ),
             mistake(WEIGHTED, "values[weights.argmax()]", HARD),
             mistake(
@@ -337,12 +264,10 @@ register(
             mistake(
                 SCORES,
                 "keys @ query / len(query) ** 0.5",
-                "The scores were divided by a square root, as in lesson 04. Here they are plain dot products.",
+                "The scores were divided by sqrt(d), as in lesson 04. Here they are plain dot products.",
             ),
             mistake(
-                SCORES,
-                "cosine_scores(query, keys)",
-                "These are cosine scores. Here the scores are plain dot products, `keys @ query`.",
+                SCORES, "cosine_scores(query, keys)", "These are cosine scores. Use plain dot products, `keys @ query`."
             ),
             mistake(
                 SCORES, "-keys @ query", "The worst match got the largest weight. Drop the minus sign of the scores."
@@ -432,11 +357,7 @@ register(
         gradient=True,
         output_names=("output", "weights"),
         mistakes=[
-            mistake(
-                "if mask is None:",
-                "if not mask:",
-                "A tensor of several values has no single truth value. Test whether a mask was given: `if mask is not None:`.",
-            ),
+            mistake("if mask is None:", "if not mask:", "A tensor has no single truth value. Write `if mask is None`."),
             mistake(
                 [(FILLED, 'scores + (~mask).float() * float("-inf")'), UNGUARDED[1]],
                 "0 times minus infinity is NaN, so adding the mask times -inf ruins every row. Use `masked_fill(~mask, ...)`.",
@@ -445,10 +366,7 @@ register(
                 [(FILLED, 'scores.clone()\n    masked[~mask] = float("-inf")'), UNGUARDED[1]],
                 "Indexing with a mask does not broadcast over missing leading axes. Use `scores.masked_fill(~mask, ...)`.",
             ),
-            mistake(
-                UNGUARDED,
-                "A fully masked row gives NaN: softmax over minus infinities is 0/0. Give such a row zero weights.",
-            ),
+            mistake(UNGUARDED, "A fully masked row gives NaN: its softmax is 0/0. Give such a row zero weights."),
             mistake(
                 [*UNGUARDED, ('float("-inf")', "-1e9")],
                 "A fully masked row attends to every key: equal scores give a uniform softmax. Give such a row zero weights.",
@@ -500,7 +418,7 @@ register(
             mistake(
                 "@ value, weights",
                 "@ value, softmax(scores)",
-                "The weights returned are not those used for the output. Return them with the mask applied.",
+                "The returned weights ignore the mask. Return the weights that give the output.",
             ),
             mistake(
                 "@ value, weights", "@ value, scores", "The second result is the scores. Return the softmax weights."
@@ -564,16 +482,10 @@ register(
             mistake(
                 DEFAULT, "1.0", "`scale=None` was treated as 1. It means 1 / sqrt(d), with d the width of the queries."
             ),
-            mistake(
-                " if scale is None else scale",
-                "",
-                "The `scale` argument is ignored: 1 / sqrt(d) is always used. That is only the default for `scale=None`.",
-            ),
+            mistake(" if scale is None else scale", "", "`scale` is ignored. Use 1 / sqrt(d) only for `scale=None`."),
             mistake(" * scale", "", "The `scale` argument has no effect. Multiply the scores by it."),
             mistake(
-                "if scale is None",
-                "if not scale",
-                "`scale=0` was treated as `scale=None`, because 0 is falsy. Test `scale is None`.",
+                "if scale is None", "if not scale", "`scale=0` was treated as None: 0 is falsy. Test `scale is None`."
             ),
             mistake(
                 f"{DEFAULT} if scale is None else scale",
@@ -581,40 +493,25 @@ register(
                 "The given `scale` was multiplied by the default. It replaces 1 / sqrt(d).",
             ),
             mistake(
-                without_attend('float("-inf")'),
-                "A fully masked row gives NaN. Call `attend`, which handles such rows.",
+                without_attend('float("-inf")'), "A fully masked row gives NaN. Call `attend`: it handles such rows."
             ),
             mistake(
-                without_attend("-1e9"),
-                "A fully masked row attends to every key. Call `attend`, which handles such rows.",
+                without_attend("-1e9"), "A fully masked row attends to all keys. Call `attend`: it handles such rows."
             ),
             mistake(
-                [("** -0.5", "** 0.5"), (" * scale", " / scale")],
-                "The scores were divided by `scale`. Multiply by it; the default is 1 / sqrt(d).",
+                [("** -0.5", "** 0.5"), (" * scale", " / scale")], "The scores were divided by `scale`. Multiply by it."
             ),
             mistake(
                 "query.size(-1)",
                 "value.size(-1)",
                 "The default scale used the width of the values. Use d, the width of queries and keys.",
             ),
-            mistake(
-                "query.size(-1)",
-                "key.size(-2)",
-                "The default scale used the number of keys. Use d, the width of queries and keys.",
-            ),
+            mistake("query.size(-1)", "key.size(-2)", "The default scale used the number of keys. Use their width d."),
             mistake("** -0.5", "** -1.0", "The default scale is 1/d here. It is 1 / sqrt(d): take the square root."),
             mistake("** -0.5", "** 0.5", "The scores were multiplied by sqrt(d). The default scale is 1 / sqrt(d)."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
-            mistake(
-                KEYS,
-                "key.T",
-                "`.T` reverses all axes, also those of the batch. Swap the last two: `key.transpose(-2, -1)`.",
-            ),
-            mistake(
-                KEYS,
-                "key",
-                "`query @ key` multiplies along the wrong axis: both hold vectors as rows. Use `key.transpose(-2, -1)`.",
-            ),
+            mistake(KEYS, "key.T", "`.T` reverses all axes. Swap only the last two: `key.transpose(-2, -1)`."),
+            mistake(KEYS, "key", "Queries and keys are both rows. Transpose the keys: `key.transpose(-2, -1)`."),
             mistake(
                 f"query @ {KEYS}",
                 "key @ query.transpose(-2, -1)",
@@ -658,9 +555,7 @@ def masked_points_get_no_weight(answer, generator):
     mask[1] = False
     _, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
     if weights[1].nan_to_num().any():
-        raise Wrong(
-            "A fully masked query averages the masked points. Pass the mask to `attend`, which handles such rows."
-        )
+        raise Wrong("A fully masked query averages all points. Pass the mask to `attend`, which handles such rows.")
 
 
 EXPONENT, GAP = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
@@ -673,32 +568,18 @@ register(
         properties=[masked_points_get_no_weight],
         mistakes=[
             mistake("-((", "((", "Distant points get the largest weight. The score needs a minus sign."),
-            mistake(
-                f"({GAP}) ** 2",
-                "distance**2 / bandwidth",
-                "The bandwidth is not squared. It has the unit of x, like a standard deviation: divide by h squared.",
-            ),
+            mistake(f"({GAP}) ** 2", "distance**2 / bandwidth", "The bandwidth is not squared. Divide by h squared."),
             mistake(
                 ") / 2,", "),", "The factor 1/2 of the Gaussian is missing. Divide the squared distance by 2 h**2."
             ),
             mistake(EXPONENT, f"-({GAP}).abs()", "The distance is not squared. A Gaussian kernel needs its square."),
-            mistake(
-                GAP,
-                "distance * bandwidth",
-                "The distance was multiplied by the bandwidth. Divide: a wide kernel includes distant points.",
-            ),
+            mistake(GAP, "distance * bandwidth", "The distance was multiplied by the bandwidth. Divide by it."),
             mistake(GAP, "distance", "The bandwidth has no effect. Divide the distances by it."),
-            mistake(
-                EXPONENT,
-                f"({EXPONENT}).exp()",
-                "The exponential was taken twice: `attend` applies a softmax. Pass it the exponent as the score.",
-            ),
+            mistake(EXPONENT, f"({EXPONENT}).exp()", "`attend` takes the exponential again. Pass it the exponent."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
             mistake("output[:, 0]", "output", "The prediction has shape (m, 1). Drop the last axis: `output[:, 0]`."),
             mistake(
-                "output[:, 0]",
-                "output.squeeze()",
-                "`squeeze()` drops every axis of length 1, so a single query loses its own. Use `[:, 0]` or `squeeze(-1)`.",
+                "output[:, 0]", "output.squeeze()", "`squeeze()` drops the axis of a single query too. Use `[:, 0]`."
             ),
             mistake(
                 BODY,
@@ -711,9 +592,7 @@ register(
                 "Far from every point all kernels underflow to 0, and 0/0 is NaN. Pass the exponents to `attend`: its softmax is stable.",
             ),
             mistake(
-                ", mask)",
-                ", None if mask is None else mask.T)",
-                "The mask was transposed. Like the distances it has a row per query and a column per point.",
+                ", mask)", ", None if mask is None else mask.T)", "The mask was transposed. It has a row per query."
             ),
         ],
         hints=[
@@ -751,10 +630,7 @@ register_quiz(
             ("0.7, as in the plane.", "In the plane it is that large. Every further dimension makes it smaller."),
             ("0.3.", "Too large: that is the value in about ten dimensions."),
             ("0.04.", "One over the square root of 512."),
-            (
-                "0: the cosine is always 0.",
-                "Its mean is 0, but its standard deviation is one over the square root of d.",
-            ),
+            ("0: the cosine is always 0.", "Its mean is 0, but its standard deviation is 1 / sqrt(d)."),
         ],
         right=2,
         explanation="The cosine of random directions has standard deviation 1 / sqrt(d): 0.71 for d = 2, 0.044 for d = 512.",

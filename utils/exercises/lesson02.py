@@ -43,11 +43,7 @@ register(
                 ],
                 "The two centers are swapped. Subtract (d + 1)/2 from the component i and (J + 1)/2 from the word j.",
             ),
-            mistake(
-                "j[:, None] * i[None, :]",
-                "i[:, None] * j[None, :]",
-                "The matrix is transposed. It has a row per word and a column per component.",
-            ),
+            mistake("j[:, None] * i[None, :]", "i[:, None] * j[None, :]", "The matrix is transposed. Words are rows."),
             mistake(
                 [("- (length + 1) / 2", "- length / 2"), ("- (dim + 1) / 2", "- dim / 2")],
                 "The indices were centered at d/2 and J/2. The center of 1, ..., d is (d + 1)/2.",
@@ -61,7 +57,9 @@ register(
                 "This is the formula printed in the paper. Use the one above, from the authors' code.",
             ),
             mistake(
-                " / (dim * length)", "", "The product is not divided by d J, so the weights grow with the sentence."
+                " / (dim * length)",
+                "",
+                "The product is not divided by d J: long sentences get large weights. Divide by it.",
             ),
         ],
         hints=[
@@ -98,7 +96,7 @@ register(
             ),
             mistake(
                 [(".clamp_min(0)", ""), (UNPADDED, "vectors")],
-                "Padding was counted as the last word: index -1 is the last row of `table`. It must add nothing.",
+                "Padding was counted as the last word, because index -1 is the last row of `table`. It must add nothing.",
             ),
             mistake(">= 0", "> 0", "Word 0 was treated as padding. Only -1 is padding: test `sentences >= 0`."),
             mistake(
@@ -141,14 +139,13 @@ def hop_cases(generator):
     ]
 
 
+RAW, PRODUCT = "(key @ state.unsqueeze(-1)).squeeze(-1)", "(weights.unsqueeze(-2) @ value).squeeze(-2)"
 AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "found.squeeze(-2)", "weights.squeeze(-2)"]
 AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
 KEY_STATE = "`key @ state` fails in a batch. Give the state an axis: `attention(state.unsqueeze(-2), ...)`."
 
 
-def own_hop(
-    weights, scores="(key @ state.unsqueeze(-1)).squeeze(-1)", output="(weights.unsqueeze(-2) @ value).squeeze(-2)"
-):
+def own_hop(weights, scores=RAW, output=PRODUCT):
     """The hop written without `attention`: weights from `scores` and `mask`."""
     mask = "mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask"
     return [(BODY, f"scores = {scores}\n{mask}\nweights = {weights}\nreturn {output}, weights")]
@@ -178,7 +175,7 @@ register(
                 mistake(
                     own_hop('scores.masked_fill(~mask, float("-inf")).softmax(-1)', "key @ state", output), KEY_STATE
                 )
-                for output in ("weights @ value", "(weights.unsqueeze(-2) @ value).squeeze(-2)")
+                for output in ("weights @ value", PRODUCT)
             ),
             mistake(own_hop("scores * mask"), "The softmax is missing: the weights are the scores. Use `attention`."),
             mistake(
@@ -198,9 +195,7 @@ register(
             ),
             mistake(", scale=1", "", "The scores were divided by sqrt(d). Pass `scale=1`, as always before lesson 04."),
             mistake(
-                "return found",
-                "return state + found",
-                "The updated state was returned. Return the attention output: the network adds it to the state.",
+                "return found", "return state + found", "The updated state was returned. Return the attention output."
             ),
             mistake(
                 "found.squeeze(-2), weights.squeeze(-2)",
@@ -234,8 +229,12 @@ register(
             Case((padding_mask(generator, 1, 4),), note="a batch of one"),
         ],
         mistakes=[
-            mistake(AGES, "mask.cumsum(-1) - 1", "The ages count from the oldest statement. The newest one has age 0."),
-            mistake(AGES, f"{AGES} + 1", "The newest statement has age 1. Its age is 0."),
+            mistake(
+                AGES,
+                "mask.cumsum(-1) - 1",
+                "The ages count up from the oldest statement. Count back from the newest, which has age 0.",
+            ),
+            mistake(AGES, f"{AGES} + 1", "The newest statement got age 1. It must be 0: subtract 1."),
             mistake(
                 AGES,
                 "torch.arange(mask.size(-1) - 1, -1, -1).expand(mask.shape)",
@@ -299,18 +298,12 @@ register(
                 ADDED, "state = found", "The state was replaced by the output of the hop. Add it: `state + found`."
             ),
             mistake(ADDED, "pass", "The state never changes, so every hop has the same query. Add `found` to it."),
-            mistake(
-                PAIR,
-                "memories[0], memories[1]",
-                "Every hop uses the same two tables. Hop k takes its keys from table k, its values from table k + 1.",
-            ),
+            mistake(PAIR, "memories[0], memories[1]", "Every hop uses the same tables. Hop k uses tables k and k + 1."),
             mistake(
                 PAIR, "memories[hop], memories[hop]", "Keys and values share a table. Take values from table k + 1."
             ),
             mistake(
-                PAIR,
-                "memories[hop + 1], memories[hop]",
-                "Keys and values are swapped. Take the keys from table k and the values from table k + 1.",
+                PAIR, "memories[hop + 1], memories[hop]", "Keys and values are swapped. The keys come from table k."
             ),
             mistake(
                 "ages_of(mask)",
@@ -345,25 +338,17 @@ register(
                 f"{WITHOUT_AGES.format('hop')}, memories[hop + 1]",
                 "The age embeddings were added to the values only. Add them to the keys too.",
             ),
-            mistake(
-                LOGITS,
-                LOGITS.replace("state", "found"),
-                "The logits use only the output of the last hop. Use the state, which includes it.",
-            ),
+            mistake(LOGITS, LOGITS.replace("state", "found"), "The logits use only the last output. Use the state."),
             mistake(
                 "self.tables[0], self.weights",
                 "self.tables[0]",
                 "The question was encoded without position weights. Pass `self.weights`, as for the story.",
             ),
             mistake(
-                "story, table, self.weights",
-                "story, table",
-                "The story was encoded without position weights. Pass `self.weights`, as for the question.",
+                "story, table, self.weights", "story, table", "The story lacks position weights. Pass `self.weights`."
             ),
             mistake(
-                "torch.stack(looks, 1)",
-                "weights",
-                "Only the weights of the last hop were returned. Stack those of all hops: (b, hops, n).",
+                "torch.stack(looks, 1)", "weights", "Only the last weights were returned. Stack those of all hops."
             ),
             mistake("(looks, 1)", "(looks)", "The weights are (hops, b, n). Stack along axis 1: (b, hops, n)."),
         ],
@@ -377,11 +362,7 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 2.6 linear hop
-PRODUCT, RAW, ZEROED = (
-    "(weights.unsqueeze(-2) @ value).squeeze(-2)",
-    "(key @ state.unsqueeze(-1)).squeeze(-1)",
-    ".masked_fill(~mask, 0.0)",
-)
+ZEROED = ".masked_fill(~mask, 0.0)"
 register(
     Exercise(
         id="2.6",
@@ -393,22 +374,12 @@ register(
         output_names=("found", "weights"),
         mistakes=[
             mistake(
-                BODY,
-                "return memory_hop(state, key, value, mask)",
-                "The softmax is still applied. Here the weights are the scores.",
+                BODY, "return memory_hop(state, key, value, mask)", "The softmax is still applied. Leave it out here."
             ),
             mistake(ZEROED, "", "The mask has no effect. Set the weights of padding to 0."),
             mistake("~mask", "mask", "The mask is inverted. True means 'may attend': fill where it is False."),
-            mistake(
-                "return (",
-                "return state + (",
-                "The updated state was returned. Return the output: the network adds it to the state.",
-            ),
-            mistake(
-                f"{PRODUCT}, weights",
-                f"weights, {PRODUCT}",
-                "The two results are swapped. Return the output first, then the weights.",
-            ),
+            mistake("return (", "return state + (", "The updated state was returned. Return the output alone."),
+            mistake(f"{PRODUCT}, weights", f"weights, {PRODUCT}", "The results are swapped. Return the output first."),
             mistake(
                 ".squeeze(-2), weights",
                 ", weights.unsqueeze(-2)",
@@ -423,11 +394,7 @@ register(
                 "The scores were divided by their sum. A linear hop does not normalize them.",
             ),
             mistake("@ value", "@ key", "The output is a weighted sum of the keys. Weight the values."),
-            mistake(
-                ", weights",
-                f", {RAW}",
-                "The weights returned are not those used for the output. Set padding to 0 in them too.",
-            ),
+            mistake(", weights", f", {RAW}", "The returned weights include padding. Set it to 0 in them too."),
             mistake("0.0", 'float("-inf")', "Minus infinity needs a softmax to become 0. Fill padding with 0 here."),
         ],
         hints=[
@@ -449,10 +416,10 @@ def fact_cases(generator):
             fact[row, tops[:facts] if row % 2 else torch.randperm(n, generator=generator)[:facts]] = True
         return Case((weights, fact), note=f"{hops} hop{'s' * (hops > 1)}")
 
-    # 0.28 is the largest weight of its hop, though small; in the first row both hops attend to the same fact.
+    # In the first row both hops attend to the same fact; in the second a largest weight is small.
     small = [[[0.9, 0.05, 0.03, 0.02], [0.8, 0.1, 0.05, 0.05]], [[0.28, 0.26, 0.24, 0.22], [0.1, 0.1, 0.7, 0.1]]]
     facts = torch.tensor([[True, True, False, False], [True, False, True, False]])
-    # Top sentences of three hops, and the facts: one fact twice, all facts and one twice, none missing but one elsewhere, all elsewhere.
+    # Top sentence of each hop, and the facts: hops that share a sentence or attend to no fact, with all facts found or not.
     tops = torch.tensor([[0, 0, 1], [0, 0, 1], [0, 0, 3], [2, 0, 2], [1, 3, 1], [0, 1, 2], [3, 3, 3]])
     wanted = torch.tensor(
         [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 1], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
@@ -502,31 +469,16 @@ register(
                 "A hop whose top sentence is no fact counts as a failure here. Other hops may attend elsewhere: test the facts only.",
             ),
             mistake(
-                ".sum(-2) > 0",
-                ".all(-2)",
-                "Each fact had to be the top sentence of every hop. One hop is enough: use `any` over the hops.",
+                ".sum(-2) > 0", ".all(-2)", "Each fact had to be the top of every hop. One hop is enough: use `any`."
             ),
             mistake(
-                ".sum(-2) > 0",
-                ".sum(-2) == 1",
-                "A fact that is the top sentence of two hops counts as not found. Test `> 0` hops, not exactly one.",
+                ".sum(-2) > 0", ".sum(-2) == 1", "A fact on top of two hops counts as missing. Test `> 0`, not `== 1`."
             ),
+            mistake("argmax(-1)", "argmax(1)", "The argmax ran over the hops (dim 1). Use `weights.argmax(-1)`."),
+            mistake([top_of("weights[:, -1]")], "Only the last hop was used. Take the top sentence of every hop."),
+            mistake([top_of("weights[:, 0]")], "Only the first hop was used. Take the top sentence of every hop."),
             mistake(
-                "argmax(-1)",
-                "argmax(1)",
-                "The argmax ran over the hops (dim 1). The top sentence of a hop is `weights.argmax(-1)`.",
-            ),
-            mistake(
-                [top_of("weights[:, -1]")],
-                "Only the last hop was used. Take the top sentence of every hop.",
-            ),
-            mistake(
-                [top_of("weights[:, 0]")],
-                "Only the first hop was used. Take the top sentence of every hop.",
-            ),
-            mistake(
-                [top_of("weights.sum(1)")],
-                "The weights of all hops were summed first. Take the top sentence of each hop.",
+                [top_of("weights.sum(1)")], "The weights were summed over hops first. Take the top sentence of each."
             ),
             mistake(
                 ALL_FOUND,
