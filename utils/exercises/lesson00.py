@@ -6,61 +6,50 @@ from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
 from utils.exercises.edits import mistake
 
-
-def shares(numbers):
-    return numbers / numbers.sum()
-
-
-def some_positive_numbers(generator):
-    sizes = (
-        (3, 1, "three numbers"),
-        (1, 4, "one number: its share is 1"),
-        (7, 90, "seven numbers"),
-        (30, 9, "thirty numbers"),
-    )
-    return [Case((0.1 + torch.rand(length, generator=generator) * size,), note=note) for length, size, note in sizes]
-
+SUM = "numbers.sum()"
 
 register(
     Exercise(
         id="0.1",
         any_float=True,
-        cases=some_positive_numbers,
+        cases=lambda generator: [
+            Case((0.1 + torch.rand(length, generator=generator) * size,), note=note)
+            for length, size, note in (
+                (3, 1, "three numbers"),
+                (1, 4, "one number: its share is 1"),
+                (7, 90, "seven numbers"),
+                (30, 9, "thirty numbers"),
+            )
+        ],
         mistakes=[
-            mistake(lambda numbers: numbers, "The numbers came back as they went in: divide them by their sum."),
-            mistake(lambda numbers: numbers / len(numbers), "Divided by how many there are; divide by their sum."),
+            mistake(f"numbers / {SUM}", "numbers", "The numbers were returned unchanged. Divide them by their sum."),
+            mistake(SUM, "len(numbers)", "This divides by the number of elements. Divide by the sum, `numbers.sum()`."),
+            mistake(SUM, "numbers.max()", "This divides by the maximum, so the largest share is 1. Divide by the sum."),
             mistake(
-                lambda numbers: numbers / numbers.max(),
-                "Divided by the largest; then the largest share is 1. Divide by the sum.",
+                f"numbers / {SUM}",
+                "numbers.softmax(0)",
+                "This is a softmax, the subject of lesson 01. Here, divide the numbers by their sum.",
+            ),
+            mistake(SUM, "numbers.mean()", "This divides by the mean, so the shares sum to n. Divide by the sum."),
+            mistake(
+                "numbers /",
+                "100 * numbers /",
+                "These are percentages, which sum to 100. Shares sum to 1: drop the 100.",
             ),
             mistake(
-                lambda numbers: numbers.softmax(0),
-                "That is a softmax, which is lesson 01. Here only divide by the sum.",
+                SUM, "numbers.norm()", "This divides by the Euclidean norm, so the squares sum to 1. Divide by the sum."
             ),
             mistake(
-                lambda numbers: numbers / numbers.mean(),
-                "Divided by the mean; then the shares sum to how many there are. Divide by the sum.",
+                SUM,
+                "numbers.cumsum(0)",
+                "Each number was divided by the cumulative sum up to it. Divide all of them by the total, `sum()`.",
             ),
-            mistake(
-                lambda numbers: 100 * numbers / numbers.sum(),
-                "Those are percentages, which sum to 100; shares sum to 1.",
-            ),
-            mistake(
-                lambda numbers: numbers / numbers.norm(),
-                "Divided by the length of the vector; then the squares sum to 1. Divide by the sum.",
-            ),
-            mistake(
-                lambda numbers: numbers / numbers.cumsum(0),
-                "Each number was divided by the sum so far (cumsum); divide all of them by the whole sum.",
-            ),
-            mistake(lambda numbers: numbers.sum(), "That is the sum alone: divide each number by it."),
-            mistake(
-                lambda numbers: numbers.sum() / numbers, "Upside down: each number goes over the sum, not under it."
-            ),
+            mistake(f"numbers / {SUM}", SUM, "This returns the sum alone. Divide the numbers by it."),
+            mistake(f"numbers / {SUM}", f"{SUM} / numbers", "The fraction is inverted. Divide each number by the sum."),
         ],
         hints=[
-            "Shares of a whole add up to 1. What must each number be divided by?",
-            "`numbers.sum()` adds up a tensor, and dividing a tensor by a number divides each of its elements.",
+            "Shares of a whole sum to 1. What must each number be divided by?",
+            "`numbers.sum()` sums a tensor, and dividing a tensor by a number divides each of its elements.",
         ],
     )
 )
