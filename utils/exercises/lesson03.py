@@ -1,4 +1,4 @@
-"""Lesson 03: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 03: its exercises with the mistakes that people make in them, and its quizzes."""
 
 import inspect
 
@@ -8,7 +8,8 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
-from utils.exercises.edits import mistake
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import lesson03 as solved
 from utils.models.attention import attend
 from utils.models.one_seq2seq import (
     AttentionDecoder,
@@ -17,9 +18,6 @@ from utils.models.one_seq2seq import (
     dot_score,
     greedy_decode,
     multiplicative_score,
-    pad,
-    read_words,
-    recurrent_step,
 )
 
 
@@ -29,37 +27,31 @@ def some_mask(generator, *shape):
     return torch.arange(shape[-1]) < count.unsqueeze(-1)
 
 
+RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."
+NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
+SCORES_TRANSPOSED = "The scores are transposed. Rows are decoder states, columns are encoder states: (b, m, n)."
+NOT_SUMMED = "The products were not summed over the last axis. A score is one number per pair: (b, m, n)."
+USE_TRANSPOSE = "The memory was not transposed for the product. Use `memory.transpose(1, 2)`, so that (b, m, d) @ (b, d, n) is (b, m, n)."
+DOT_T = "`.T` reverses all three axes, the batch too. Swap the last two: `memory.transpose(1, 2)`."
+
+
 # ---------------------------------------------------------------------------------------------- 3.1 padding
-def some_sentences(generator, *lengths, lowest=4):
-    return [torch.randint(lowest, 40, (length,), generator=generator).tolist() for length in lengths]
-
-
 def pad_cases(generator):
+    def draw(*lengths):
+        return [torch.randint(4, 40, (length,), generator=generator).tolist() for length in lengths]
+
     return [
-        Case((some_sentences(generator, 3, 5, 1),), note="three sentences"),
-        Case((some_sentences(generator, 2, 2, 6, 4), 99), note="another number as padding"),
-        Case(([[0, 7, 0], *some_sentences(generator, 5)], -1), note="-1 as padding, and 0 is a word"),
-        Case((some_sentences(generator, 4),), note="one sentence"),
-        Case((some_sentences(generator, 3, 3),), note="all of one length"),
-        Case((some_sentences(generator, 6, 1, 4, 2, 3),), note="the longest comes first"),
+        Case((draw(3, 5, 1),), note="three sentences"),
+        Case((draw(2, 2, 6, 4), 99), note="padding=99"),
+        Case(([[0, 7, 0], *draw(5)], -1), note="padding=-1, and 0 is a token"),
+        Case((draw(4),), note="one sentence"),
+        Case((draw(3, 3),), note="two sentences of equal length"),
+        Case((draw(6, 1, 4, 2, 3),), note="the longest sentence comes first"),
     ]
 
 
-def pad_on_the_left(sentences, padding=0):
-    numbers, mask = pad([sentence[::-1] for sentence in sentences], padding)
-    return numbers.flip(1), mask.flip(1)
-
-
-def cut_to_the_shortest(sentences, padding=0):
-    shortest = min(map(len, sentences))
-    return pad([sentence[:shortest] for sentence in sentences], padding)
-
-
-def one_column_too_many(sentences, padding=0):
-    numbers, mask = pad(sentences, padding)
-    behind = torch.full((len(sentences), 1), padding)
-    return torch.cat([numbers, behind], 1), torch.cat([mask, behind < behind], 1)
-
+IN_ORDER = "The sentences were sorted by length. Keep their order: row i is sentence i."
+LENGTHS_TO_MASK = "torch.arange(longest) < lengths.unsqueeze(1)"
 
 register(
     Exercise(
@@ -68,58 +60,57 @@ register(
         output_names=("numbers", "mask"),
         mistakes=[
             mistake(
-                pad_on_the_left,
-                "The padding stands in front of the words; it belongs behind them.",
+                [
+                    (
+                        "sentence + [padding] * (longest - len(sentence))",
+                        "[padding] * (longest - len(sentence)) + sentence",
+                    ),
+                    (LENGTHS_TO_MASK, "torch.arange(longest) >= longest - lengths.unsqueeze(1)"),
+                ],
+                "The sentences were padded on the left. Append the padding on the right, after the tokens.",
+            ),
+            mistake("<", ">=", "The mask is inverted. True marks a token, False marks padding."),
+            mistake("[padding]", "[0]", "The argument `padding` has no effect. Pad with that id, not always with 0."),
+            mistake(
+                [("[padding]", "[0]"), (LENGTHS_TO_MASK, "numbers != 0")],
+                "Ids and mask assume that the padding id is 0. Use `padding`: then 0 may be a token.",
             ),
             mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], ~pad(sentences, padding)[1]),
-                "The mask is turned round: True means 'here is a word', False is padding.",
+                [("max(", "min("), ("sentence + [padding] * (longest - len(sentence))", "sentence[:longest]")],
+                "The sentences were truncated to the shortest length. Pad them to the longest length instead.",
             ),
             mistake(
-                lambda sentences, padding=0: pad(sentences),
-                "The argument `padding` has no effect: fill with that number, not always with 0.",
+                f"return numbers, {LENGTHS_TO_MASK}",
+                f"return numbers.T, ({LENGTHS_TO_MASK}).T",
+                "The result is transposed. Return (b, n), one row per sentence; `pad_sequence` needs `batch_first=True`.",
             ),
             mistake(
-                lambda sentences, padding=0: (pad(sentences)[0], pad(sentences)[0] != 0),
-                "Numbers and mask take 0 for the padding: use the argument `padding`, then 0 may be a word.",
+                LENGTHS_TO_MASK,
+                "numbers != 0",
+                "The mask is False wherever an id is 0, but `padding` may be another id. Compare positions with lengths.",
             ),
             mistake(
-                cut_to_the_shortest,
-                "The sentences were cut to the length of the shortest: fill the others up to the longest instead.",
+                LENGTHS_TO_MASK,
+                "torch.ones_like(numbers, dtype=torch.bool)",
+                "The mask is True everywhere. It must be False at the padding.",
             ),
             mistake(
-                lambda sentences, padding=0: tuple(result.T for result in pad(sentences, padding)),
-                "The result is turned: one row for each sentence, (b, n). `pad_sequence` needs `batch_first=True` for that.",
+                "longest = max(len(sentence) for sentence in sentences)",
+                "longest = max(len(sentence) for sentence in sentences) + 1",
+                "There is one column too many. n is the length of the longest sentence, which needs no padding.",
             ),
+            mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", IN_ORDER),
+            mistake("longest = max", "sentences = sorted(sentences, key=len, reverse=True)\nlongest = max", IN_ORDER),
             mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0] != 0),
-                "The mask asks whether a number is 0; ask whether it is `padding`, which may be another number.",
-            ),
-            mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0].isfinite()),
-                "The mask is True everywhere: it must be False at the padding.",
-            ),
-            mistake(
-                one_column_too_many,
-                "There is a column too many: n is the length of the longest sentence, which needs no padding.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sorted(sentences, key=len), padding),
-                "The sentences came back in another order: row i belongs to sentence i.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sorted(sentences, key=len, reverse=True), padding),
-                "The sentences came back with the longest first: row i belongs to sentence i.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sentences, padding)[::-1],
-                "The two results are swapped: the numbers come first, then the mask.",
+                f"numbers, {LENGTHS_TO_MASK}",
+                f"{LENGTHS_TO_MASK}, numbers",
+                "The two results are swapped. Return the ids first, then the mask.",
             ),
         ],
         hints=[
-            "`max(len(sentence) for sentence in sentences)` is the length that every row needs.",
-            "`sentence + [padding] * k` is a new list with k numbers of padding behind; `torch.tensor` of such rows is (b, n).",
-            "The mask: `torch.arange(n) < lengths.unsqueeze(1)` compares each place with the length of its row.",
+            "`max(len(sentence) for sentence in sentences)` is the length of every row.",
+            "`sentence + [padding] * k` appends k padding ids; `torch.tensor` of a list of such rows is (b, n).",
+            "The mask compares each position with the length of its row: `torch.arange(n) < lengths.unsqueeze(1)`.",
         ],
     )
 )
@@ -127,18 +118,21 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.2 recurrent step
 def step_cases(generator):
-    def one(b, d, w, note=""):
+    def case(b, d, w, note=""):
         sizes = ((b, d), (b, w), (d, w), (w, w), (w,))
         return Case(tuple(normal(generator, *size) for size in sizes), note=note)
 
     return [
-        one(2, 3, 4),
-        one(3, 5, 2),
-        one(1, 2, 3, note="one sentence"),
-        one(4, 3, 3, note="words and states of one width"),
-        one(3, 3, 3, note="all sizes equal"),
+        case(2, 3, 4),
+        case(3, 5, 2),
+        case(1, 2, 3, note="one sentence"),
+        case(4, 3, 3, note="d = w"),
+        case(3, 3, 3, note="all sizes equal"),
     ]
 
+
+SUM_FIRST = "Add all three terms first, then take one tanh of the sum."
+ROW_VECTORS = "Vectors are rows here: use `x @ A` and `state @ B`, without `.T`."
 
 register(
     Exercise(
@@ -147,131 +141,91 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                lambda x, state, A, B, c: x @ A + state @ B + c,
-                "The tanh is missing: without it the state may grow without end, and many steps are one linear map.",
+                "torch.tanh",
+                "",
+                "The tanh is missing. Without it the state can grow without bound, and several steps collapse into one linear map.",
+            ),
+            mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. This cell uses tanh."),
+            mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. This cell uses tanh."),
+            mistake(
+                " + state @ B", "", "The previous state has no effect, so the cell has no memory. Add `state @ B`."
+            ),
+            mistake("x @ A + ", "", "The input has no effect. Add `x @ A`."),
+            mistake(" + c", "", "The bias `c` is missing. Add it inside the tanh."),
+            mistake(" + c)", ") + c", "The bias `c` was added after the tanh. Add it inside."),
+            mistake(
+                "x @ A +", "x @ A) + torch.tanh(", f"Input and state each went through their own tanh. {SUM_FIRST}"
             ),
             mistake(
-                lambda x, state, A, B, c: torch.sigmoid(x @ A + state @ B + c),
-                "That is the sigmoid, which lies between 0 and 1; the plain cell uses tanh.",
+                BODY,
+                "return torch.tanh(x @ A) + torch.tanh(state @ B) + c",
+                f"Input and state each went through their own tanh, and `c` through none. {SUM_FIRST}",
             ),
+            mistake("x @ A + state @ B + c)", "x @ A) + state @ B + c", f"The tanh covers only the input. {SUM_FIRST}"),
             mistake(
-                lambda x, state, A, B, c: torch.relu(x @ A + state @ B + c),
-                "That is the ReLU; the plain cell uses tanh.",
+                "return",
+                "return state +",
+                "The previous state was added to the result. The tanh alone is the new state.",
             ),
+            mistake("B", "B.T", f"`B` is transposed. {ROW_VECTORS}"),
+            mistake([("A", "A.T"), ("B", "B.T")], f"`A` and `B` are transposed. {ROW_VECTORS}"),
             mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + c),
-                "The old state has no effect, so nothing is remembered: add `state @ B`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(state @ B + c),
-                "The word has no effect: add `x @ A`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B),
-                "The offset c is missing.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B) + c,
-                "The offset c is added behind the tanh; it belongs inside.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B + c),
-                "Two tanh were added: add word and state first, then take one tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B) + c,
-                "Each part got a tanh of its own: add all three parts first, then take one tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + state @ B + c,
-                "The tanh covers the word only: add all three parts first, then take the tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: state + torch.tanh(x @ A + state @ B + c),
-                "The old state was added to the result: the tanh is already the whole new state.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B.T + c),
-                "B is turned: vectors are rows here, so it is `state @ B`, without `.T`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A.T + state @ B.T + c),
-                "A and B are turned: vectors are rows here, so it is `x @ A` and `state @ B`, without `.T`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ B + state @ A + c),
-                "A and B are swapped: A takes the word to the state's width, B takes the old state.",
+                "x @ A + state @ B",
+                "x @ B + state @ A",
+                "`A` and `B` are swapped. `A` (d, w) multiplies the input, `B` (w, w) the previous state.",
             ),
         ],
         hints=[
-            "Three parts are added: one from the word, one from the old state, one offset.",
+            "The sum has three terms: one from the input, one from the previous state, and the bias.",
             "Vectors are rows: (b, d) @ (d, w) is (b, w).",
-            "`torch.tanh` of the whole sum.",
+            "Apply `torch.tanh` to the whole sum.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.3 reading
-class Reader:
-    """A recurrent step with matrices of its own, which insists on one word of every sentence."""
+class RecurrentStep:
+    """A recurrent step with parameters of its own, which insists on one token of every sentence."""
 
     def __init__(self, generator, d, w):
-        self.parts = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
+        self.parameters = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
 
     def __repr__(self):
         return "a recurrent step"
 
     def __call__(self, x, state):
-        wanted = (*state.shape[:-1], len(self.parts[0]))
+        wanted = (*state.shape[:-1], len(self.parameters[0]))
         if state.dim() != 2:
             raise Wrong(
-                f"`step` got a state of shape {tuple(state.shape)}: it reads a word and the state of every sentence, (b, d) and "
-                "(b, w). With `x[:, t]` one loop over the words reads all sentences at once."
+                f"`step` got a state of shape {tuple(state.shape)}, but it takes the whole batch, (b, d) and (b, w). "
+                "Loop over the positions only, with `x[:, t]`."
             )
         if x.shape != wanted:
             raise Wrong(
-                f"`step` got a word of shape {tuple(x.shape)}: expected {wanted}, "
-                "one word of each sentence. Time is axis 1 of `x`, so word t is `x[:, t]`."
+                f"`step` got an input of shape {tuple(x.shape)}, expected {wanted}: one token of each sentence. "
+                "Positions are axis 1 of `x`, so token t is `x[:, t]`."
             )
-        return recurrent_step(x, state, *(part.to(x.dtype) for part in self.parts))
-
-
-def read_with(first=lambda state: state, places=range, axis=1, collect=None, last=None):
-    """Read as the reference does, with parts that can be replaced by wrong ones."""
-
-    def wrong(x, state, step):
-        begin, state, states = state, first(state), []
-        for place in places(x.size(1)):
-            before, state = state, step(x[:, place], state)
-            states.append(before if collect == "before" else state)
-            state = begin if collect == "forget" else state
-        states = [begin, *states] if collect == "first too" else states
-        return torch.stack(states, axis), states[-1] if last is None else last(states, begin)
-
-    return wrong
-
-
-def along_the_sentences(x, state, step):
-    states = []
-    for word in x:
-        state = step(word, state)
-        states.append(state)
-    return torch.stack(states, 1), state
+        return solved.recurrent_step(x, state, *(parameter.to(x.dtype) for parameter in self.parameters))
 
 
 def read_cases(generator):
-    def one(b, n, d, w, note=""):
-        return Case((normal(generator, b, n, d), normal(generator, b, w), Reader(generator, d, w)), note=note)
+    def case(b, n, d, w, note=""):
+        return Case((normal(generator, b, n, d), normal(generator, b, w), RecurrentStep(generator, d, w)), note=note)
 
     return [
-        one(2, 5, 3, 4),
-        one(3, 4, 2, 5),
-        one(1, 6, 3, 2, note="one sentence"),
-        one(4, 1, 2, 3, note="one word"),
-        one(3, 3, 4, 2, note="as many sentences as words"),
+        case(2, 5, 3, 4),
+        case(3, 4, 2, 5),
+        case(1, 6, 3, 2, note="one sentence"),
+        case(4, 1, 2, 3, note="one token"),
+        case(3, 3, 4, 2, note="as many sentences as tokens"),
     ]
 
+
+APPEND_FIRST = (
+    "    state = step(word, state)\n    states.append(state)",
+    "    states.append(state)\n    state = step(word, state)",
+)
 
 register(
     Exercise(
@@ -281,65 +235,68 @@ register(
         output_names=("states", "last state"),
         mistakes=[
             mistake(
-                read_with(collect="forget"),
-                "Every word was read from the first state: hand each step the state that the step before returned.",
+                [
+                    ("    state = step(word, state)\n    states.append(state)", "    states.append(step(word, state))"),
+                    ("1), state", "1), states[-1]"),
+                ],
+                "Every step started from the initial state. Pass each step the state that the previous one returned.",
             ),
             mistake(
-                read_with(first=torch.zeros_like),
-                "The reading began with zeros: begin with the `state` that is given.",
+                "states = []",
+                "states, state = [], torch.zeros_like(state)",
+                "The initial state was replaced by zeros. Start with the given `state`.",
+            ),
+            mistake("x.unbind(1)", "x.flip(1).unbind(1)", "The tokens were read in reverse. Start with token 0."),
+            mistake(
+                "(states, 1)", "(states)", "The states are (n, b, w). The batch comes first: `torch.stack(states, 1)`."
             ),
             mistake(
-                read_with(places=lambda n: reversed(range(n))),
-                "The sentence was read from its end: begin with word 0.",
+                [APPEND_FIRST, ("1), state", "1), states[-1]")],
+                "Those are the states before each token, and the last state is missing. Append the state after each step.",
+            ),
+            mistake([APPEND_FIRST], "Those are the states before each token. Append the state after each step."),
+            mistake(
+                "[]", "[state]", "The initial state is among the outputs. Return one state per token: n, not n + 1."
             ),
             mistake(
-                read_with(axis=0),
-                "The states have the words first: the batch comes first, (b, n, w). Stack along axis 1.",
+                [("states = []", "states, initial = [], state"), ("1), state", "1), initial")],
+                "The second result is the initial state. Return the state after the last token.",
             ),
             mistake(
-                read_with(collect="before", last=None),
-                "Those are the states before each word, and the last word was lost; keep the state after each step.",
+                "1), state",
+                "1), states[0]",
+                "The second result is the state after the first token. Return the one after the last token.",
             ),
             mistake(
-                lambda x, state, step: (
-                    read_with(collect="before")(x, state, step)[0],
-                    read_words(x, state, step)[1],
-                ),
-                "Those are the states before each word; keep the state after each step.",
+                "1), state",
+                "1), torch.stack(states, 1)[-1]",
+                "The second result belongs to the last sentence. The last state of every sentence is `states[:, -1]`.",
             ),
             mistake(
-                read_with(collect="first too"),
-                "The first state is among the states: there is one state for each word, n and not n + 1.",
+                "1), state",
+                "1), state.unsqueeze(1)",
+                "The last state has an extra axis. Return (b, w): `states[:, -1]`, not `states[:, -1:]`.",
             ),
             mistake(
-                read_with(last=lambda states, begin: begin),
-                "The second result is the first state: return the state after the last word.",
+                "return torch.stack(states, 1), state",
+                "return state, torch.stack(states, 1)",
+                "The two results are swapped. Return all states first, then the last one.",
             ),
             mistake(
-                read_with(last=lambda states, begin: states[0]),
-                "The second result is the state after the first word: return the one after the last.",
+                "x.unbind(1)",
+                "x",
+                "The loop ran over the sentences: `x[t]` is sentence t. Token t of every sentence is `x[:, t]`.",
             ),
             mistake(
-                read_with(last=lambda states, begin: torch.stack(states, 1)[-1]),
-                "The second result belongs to the last sentence: the last word of every sentence is `states[:, -1]`.",
-            ),
-            mistake(
-                read_with(last=lambda states, begin: states[-1].unsqueeze(1)),
-                "The last state has an axis too many: (b, w), so `states[:, -1]` and not `states[:, -1:]`.",
-            ),
-            mistake(
-                lambda x, state, step: read_words(x, state, step)[::-1],
-                "The two results are swapped: all states come first, then the last one.",
-            ),
-            mistake(
-                along_the_sentences,
-                "The loop runs over the sentences: `x[t]` is sentence t. Word t of every sentence is `x[:, t]`.",
+                "step(word, state)",
+                "step(state, word)",
+                "The arguments of `step` are swapped. The input comes first, then the state: `step(word, state)`.",
             ),
         ],
         hints=[
-            "Begin with an empty list, and keep the newest state in a variable of its own.",
-            "`for word in x.unbind(1)` gives word 0 of every sentence, then word 1, ...: each is (b, d).",
-            "`state = step(word, state)`, append it; at the end `torch.stack(states, 1)`.",
+            "Start with an empty list, and keep the latest state in a variable.",
+            "`for word in x.unbind(1)` gives token 0 of every sentence, then token 1, and so on: each is (b, d).",
+            "Call `state = step(word, state)` and append it; at the end `torch.stack(states, 1)`.",
         ],
     )
 )
