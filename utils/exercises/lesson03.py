@@ -31,7 +31,7 @@ RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applie
 NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
 SCORES_TRANSPOSED = "The scores are transposed. Rows are decoder states, columns are encoder states: (b, m, n)."
 NOT_SUMMED = "The products were not summed over the last axis. A score is one number per pair: (b, m, n)."
-USE_TRANSPOSE = "The memory was not transposed for the product. Use `memory.transpose(1, 2)`, so that (b, m, d) @ (b, d, n) is (b, m, n)."
+USE_TRANSPOSE = "The memory was not transposed. The product sums over the features: use `memory.transpose(1, 2)`."
 DOT_T = "`.T` reverses all three axes, the batch too. Swap the last two: `memory.transpose(1, 2)`."
 
 
@@ -304,22 +304,24 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.4 dot score
 def pair_cases(generator, *extra, same_width=False):
-    """state (b, m, d), memory (b, n, e), and what the score needs beside them; `extra` names sizes: "de", "h"."""
+    """state (b, m, d), memory (b, n, e) and the parameters of the score, whose axes `extra` names: "de", "k"."""
 
-    def one(note="", **sizes):
+    def case(note="", **sizes):
         if same_width:
             sizes["e"] = sizes["d"]
         shapes = [[sizes[axis] for axis in axes] for axes in ("bmd", "bne", *extra)]
         return Case(tuple(normal(generator, *shape) for shape in shapes), note=note)
 
     return [
-        one(b=2, m=3, n=5, d=4, e=6, h=7),
-        one(b=3, m=1, n=4, d=2, e=5, h=6, note="one state"),
-        one(b=1, m=4, n=2, d=5, e=3, h=2, note="one sentence"),
-        one(b=2, m=4, n=3, d=3, e=3, h=5, note="state and memory of one width"),
-        one(b=3, m=3, n=3, d=3, e=3, h=3, note="all sizes equal"),
+        case(b=2, m=3, n=5, d=4, e=6, k=7),
+        case(b=3, m=1, n=4, d=2, e=5, k=6, note="one decoder state"),
+        case(b=1, m=4, n=2, d=5, e=3, k=2, note="one sentence"),
+        case(b=2, m=4, n=3, d=3, e=3, k=5, note="state and memory of equal width"),
+        case(b=3, m=3, n=3, d=3, e=3, k=3, note="all sizes equal"),
     ]
 
+
+SCORES = "state @ memory.transpose(1, 2)"
 
 register(
     Exercise(
@@ -327,50 +329,39 @@ register(
         cases=lambda generator: pair_cases(generator, same_width=True),
         gradient=True,
         mistakes=[
+            mistake(SCORES, "memory @ state.transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
+            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
             mistake(
-                lambda state, memory: memory @ state.transpose(1, 2),
-                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
+                BODY,
+                "return torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1)",
+                "That is the cosine similarity, without the norms of the vectors. The dot product keeps them.",
             ),
             mistake(
-                lambda state, memory: dot_score(state, memory).softmax(-1),
-                "Those are weights; return the scores, `attend` does the softmax.",
+                SCORES, f"{SCORES} / state.size(-1)", "That is the mean of the products. The dot product is their sum."
             ),
             mistake(
-                lambda state, memory: dot_score(state, memory) * state.size(-1) ** -0.5,
-                "The scores were divided by a square root: until lesson 04 the scale is 1.",
+                BODY,
+                "return torch.cdist(state, memory)",
+                "Those are distances, which are small for similar vectors. The dot product is large for them.",
+            ),
+            mistake(".transpose(1, 2)", "", USE_TRANSPOSE),
+            mistake(".transpose(1, 2)", ".T", DOT_T),
+            mistake(BODY, "return state.unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
+            mistake(
+                SCORES,
+                "(memory @ state.transpose(1, 2)).reshape(len(state), state.size(1), -1)",
+                "The transposed scores were reshaped, so they stand at wrong positions. Use `transpose`: `reshape` keeps the order of the entries.",
             ),
             mistake(
-                lambda state, memory: torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1),
-                "That is the cosine: the lengths of the vectors were divided out. The dot score keeps them.",
-            ),
-            mistake(
-                lambda state, memory: dot_score(state, memory) / state.size(-1),
-                "That is the mean of the products; the dot product is their sum.",
-            ),
-            mistake(
-                lambda state, memory: torch.cdist(state, memory),
-                "Those are distances: they are small where two vectors match. The dot product is large there.",
-            ),
-            mistake(
-                lambda state, memory: state @ memory,
-                "The memory must be turned before the product: (b, m, d) @ (b, d, n), so `memory.transpose(1, 2)`.",
-            ),
-            mistake(
-                lambda state, memory: dot_score(state, memory).transpose(1, 2).reshape(dot_score(state, memory).shape),
-                "The scores have the right shape but stand in the wrong places: `reshape` and `view` do not turn a table, "
-                "`transpose` does.",
-            ),
-            mistake(
-                lambda state, memory: (
-                    state
-                    @ memory.reshape(memory.size(0), memory.size(2), memory.size(1))  # what a beginner's view does
-                ),
-                "The memory was reshaped, which mixes its vectors up: `transpose(1, 2)` turns it.",
+                "memory.transpose(1, 2)",
+                "memory.reshape(len(memory), memory.size(2), -1)",
+                "The memory was reshaped, which mixes up its vectors. Use `memory.transpose(1, 2)`.",
             ),
         ],
         hints=[
-            "Every state against every memory of the same sentence: a matrix product in each sentence of the batch.",
-            "`@` leaves the first axis alone and multiplies (m, d) by (d, n).",
+            "Every decoder state is compared with every encoder state of the same sentence: a batched matrix product.",
+            "`@` multiplies the last two axes, (m, d) by (d, n), for each sentence of the batch.",
             "`memory.transpose(1, 2)` is (b, d, n).",
         ],
     )
@@ -378,6 +369,8 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
+SCORES = "dot_score(state @ W, memory)"
+
 register(
     Exercise(
         id="3.5",
@@ -385,135 +378,97 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                lambda state, memory, W: dot_score(state, memory),
-                "W has no effect: take the state through it first, `state @ W`, or different widths do not fit.",
+                "state @ W",
+                "state",
+                "`W` has no effect. Project the state first: `state @ W` has the width of the memory.",
+            ),
+            mistake("W", "W.T", "`W` is transposed. It is (d, e) and vectors are rows: use `state @ W` without `.T`."),
+            mistake(SCORES, f"{SCORES}.transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(SCORES, f"{SCORES}.softmax(-1)", RETURN_SCORES),
+            mistake(
+                "state @ W",
+                "torch.tanh(state @ W)",
+                "The projected state went through a tanh. The multiplicative score is linear; only the additive one has a tanh.",
+            ),
+            mistake(SCORES, f"{SCORES}.tanh()", "The scores went through a tanh. Return the product itself."),
+            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
+            mistake(SCORES, f"{SCORES} * memory.size(-1) ** -0.5", NOT_SCALED),
+            mistake(
+                "memory",
+                "memory @ W",
+                "Both state and memory were multiplied by `W`. Project the state only; then it has the width of the memory.",
             ),
             mistake(
-                lambda state, memory, W: state @ W.T @ memory.transpose(1, 2),
-                "W is turned: it is (d, e), and vectors are rows, so `state @ W` without `.T`.",
+                "state @ W, memory",
+                "state, memory @ W",
+                "The memory was multiplied by `W`, which maps states: (b, m, d) @ (d, e). Use `state @ W`.",
             ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W).transpose(1, 2),
-                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W).softmax(-1),
-                "Those are weights; return the scores, `attend` does the softmax.",
-            ),
-            mistake(
-                lambda state, memory, W: torch.tanh(state @ W) @ memory.transpose(1, 2),
-                "There is a tanh too many: the multiplicative score is linear in the state. (The additive one has a tanh.)",
-            ),
-            mistake(
-                lambda state, memory, W: torch.tanh(multiplicative_score(state, memory, W)),
-                "The scores were put through a tanh: nothing follows the product here.",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W) * state.size(-1) ** -0.5,
-                "The scores were divided by the square root of d: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W) * memory.size(-1) ** -0.5,
-                "The scores were divided by the square root of e: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                lambda state, memory, W: (state @ W) @ (memory @ W).transpose(1, 2),
-                "Both sides went through W; only the state does, and then it has the memory's width.",
-            ),
-            mistake(
-                lambda state, memory, W: state @ (memory @ W).transpose(1, 2),
-                "The memory went through W, which is made for the state: (b, m, d) @ (d, e).",
-            ),
-            mistake(
-                lambda state, memory, W: state @ W @ memory,
-                "The memory must be turned before the product: (b, m, e) @ (b, e, n), so `memory.transpose(1, 2)`.",
-            ),
+            mistake(SCORES, "state @ W @ memory", USE_TRANSPOSE),
+            mistake(SCORES, "state @ W @ memory.T", DOT_T),
+            mistake(SCORES, "(state @ W).unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
         ],
         hints=[
             "`state @ W` has the width of the memory: (b, m, e).",
-            "What is left is the dot score of exercise 3.4.",
-            "`dot_score(state @ W, memory)`, or `memory.transpose(1, 2)` behind a second `@`.",
+            "The rest is the dot score of exercise 3.4.",
+            "`dot_score(state @ W, memory)`, or `state @ W @ memory.transpose(1, 2)`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.6 additive score
-def additive_with(formula):
-    """The formula gets state A as (b, m, 1, h), memory B as (b, 1, n, h), and v."""
-    return lambda state, memory, A, B, v: formula((state @ A).unsqueeze(2), (memory @ B).unsqueeze(1), v)
-
-
-def pair_by_place(state, memory, A, B, v):
-    """Without new axes: word i meets memory i only."""
-    return torch.tanh(state @ A + memory @ B) @ v
-
+SCORES = "torch.tanh(pairs) @ v"
 
 register(
     Exercise(
         id="3.6",
-        cases=lambda generator: pair_cases(generator, "dh", "eh", "h"),
+        cases=lambda generator: pair_cases(generator, "dk", "ek", "k"),
         gradient=True,
         mistakes=[
             mistake(
-                additive_with(lambda state, memory, v: (state + memory) @ v),
-                "The tanh is missing: without it every state prefers the same memories, whatever it asks.",
+                "torch.tanh(pairs)",
+                "pairs",
+                "The tanh is missing. Without it the softmax gives every decoder state the same weights.",
             ),
             mistake(
-                additive_with(lambda state, memory, v: torch.tanh((state + memory) @ v)),
-                "The tanh came after v: first tanh of the h numbers, then their weighted sum with v.",
+                SCORES,
+                "torch.tanh(pairs @ v)",
+                "The tanh came after `v`. Apply it to the k features, then take the dot product with `v`.",
             ),
             mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state) + torch.tanh(memory)) @ v),
-                "Two tanh were added, so every state prefers the same memories: add first, then take one tanh.",
+                [
+                    ("(state @ A)", "torch.tanh(state @ A)"),
+                    ("(memory @ B)", "torch.tanh(memory @ B)"),
+                    ("torch.tanh(pairs)", "pairs"),
+                ],
+                "State and memory each went through their own tanh. Add them first, then take one tanh of the sum.",
             ),
             mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory).sum(-1)),
-                "v is missing: the h numbers were added up, each must be weighed with its own entry of v.",
+                "@ v",
+                "@ torch.ones_like(v)",
+                "`v` has no effect: the k features were just summed. Weight them with `@ v`.",
+            ),
+            mistake("@ v", "* v", "The last axis is still there. Multiply by `v` and sum over k: `@ v` does both."),
+            mistake("@ v", "@ v.unsqueeze(-1)", "The scores have an extra axis of length 1. Use `@ v`, or squeeze it."),
+            mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. The additive score uses tanh."),
+            mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. The additive score uses tanh."),
+            mistake(" + ", " * ", "State and memory were multiplied. The additive score adds their projections."),
+            mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
+            mistake(SCORES, f"({SCORES}).transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(
+                [("state @ A", "state @ B"), ("memory @ B", "memory @ A")],
+                "`A` and `B` are swapped. `A` projects the state, `B` the memory.",
             ),
             mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory) * v),
-                "The last axis is still there: multiply by v and add up over h, `@ v` does both.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory) @ v.unsqueeze(-1)),
-                "There is an axis of length 1 at the end: use `@ v`, or squeeze it away.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.sigmoid(state + memory) @ v),
-                "That is the sigmoid; the additive score uses tanh.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.relu(state + memory) @ v),
-                "That is the ReLU; the additive score uses tanh.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state * memory) @ v),
-                "State and memory were multiplied; the additive score adds them.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).softmax(-1)),
-                "Those are weights; return the scores, `attend` does the softmax.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).transpose(1, 2)),
-                "The scores are turned: a row for each state, a column for each memory. The new axis of the states is 2, "
-                "that of the memories is 1.",
-            ),
-            mistake(
-                lambda state, memory, A, B, v: additive_score(state, memory, B, A, v),
-                "A and B are swapped: A belongs to the state, B to the memory.",
-            ),
-            mistake(
-                pair_by_place,
-                "State i met memory i only: every state meets every memory. Give `state @ A` and `memory @ B` an axis each, "
-                "(b, m, 1, h) and (b, 1, n, h).",
+                BODY,
+                "return torch.tanh(state @ A + memory @ B) @ v",
+                "State i was added only to memory i, but all pairs are needed. Add axes: (b, m, 1, k) and (b, 1, n, k).",
             ),
         ],
         hints=[
-            "`state @ A` is (b, m, h), `memory @ B` is (b, n, h). Their sums are needed for all m times n pairs.",
-            "`(state @ A).unsqueeze(2)` is (b, m, 1, h), `(memory @ B).unsqueeze(1)` is (b, 1, n, h): added, (b, m, n, h).",
-            "`torch.tanh(...) @ v` takes the last axis away.",
+            "`state @ A` is (b, m, k), `memory @ B` is (b, n, k). You need their sums for all m times n pairs.",
+            "`(state @ A).unsqueeze(2)` is (b, m, 1, k), `(memory @ B).unsqueeze(1)` is (b, 1, n, k); their sum is (b, m, n, k).",
+            "`torch.tanh(...) @ v` sums over the last axis.",
         ],
     )
 )
