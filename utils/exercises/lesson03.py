@@ -10,14 +10,9 @@ from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson03 as solved
-from utils.models.attention import attend
 from utils.models.one_seq2seq import (
-    AttentionDecoder,
-    additive_score,
     alignment_error,
-    dot_score,
     greedy_decode,
-    multiplicative_score,
 )
 
 
@@ -476,10 +471,10 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.7 the decoder
 class Score:
-    """A score function with matrices of its own, which insists on its shapes."""
+    """A score function with parameters of its own, which insists on its shapes."""
 
-    def __init__(self, name, score, *parts):
-        self.name, self.score, self.parts = name, score, parts
+    def __init__(self, name, score, *parameters):
+        self.name, self.score, self.parameters = name, score, parameters
 
     def __repr__(self):
         return f"the {self.name} score"
@@ -487,43 +482,39 @@ class Score:
     def __call__(self, state, memory):
         if state.dim() != 3 or memory.dim() != 3 or len(state) != len(memory) or state.size(1) != 1:
             raise Wrong(
-                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}: it compares a state (b, 1, width) "
-                "with the memory (b, n, width), in this order."
+                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}. "
+                "Pass the state (b, 1, width) and the memory (b, n, width), in this order."
             )
-        return self.score(state, memory, *(part.to(state.dtype) for part in self.parts))
+        return self.score(state, memory, *(parameter.to(state.dtype) for parameter in self.parameters))
 
 
-def a_decoder(answer, seed, words, width, score):
-    """The answer's decoder with the same parameters whoever wrote it."""
+def make_decoder(answer, seed, words, width, score):
+    """The answer's decoder, with parameters that depend on the seed alone."""
     if not inspect.isclass(answer):
-        raise Wrong("Expected a class: put the line `class AttentionDecoder(nn.Module):` back.")
+        raise Wrong("Expected a class. Restore the line `class AttentionDecoder(nn.Module):`.")
     decoder = answer(words, width, score)
     torch.default_generator.manual_seed(seed)
     given = dict(decoder.named_parameters())
-    for name, parameter in AttentionDecoder(words, width, score).named_parameters():
+    for name, parameter in solved.AttentionDecoder(words, width, score).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `step` is yours to write.")
+            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: you write only `step`.")
         given[name].data.copy_(parameter.data)
     return decoder
 
 
 def run_step(answer, seed, words, score, word, state, memory, mask):
-    """Build the decoder and take one step."""
-    return a_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
+    """Make the decoder and take one step."""
+    return make_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
 
 
-def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
+def decoder_case(generator, b, n, w, words, kind, note="", lengths=None):
+    additive = normal(generator, w, 3), normal(generator, w, 3), normal(generator, 3)
     scores = {
-        "dot": Score("dot", dot_score),
-        "multiplicative": Score("multiplicative", multiplicative_score, normal(generator, w, w)),
-        "additive": Score(
-            "additive",
-            additive_score,
-            normal(generator, w, 3),
-            normal(generator, w, 3),
-            normal(generator, 3),
-        ),
+        "dot": Score("dot", solved.dot_score),
+        "multiplicative": Score("multiplicative", solved.multiplicative_score, normal(generator, w, w)),
+        "additive": Score("additive", solved.additive_score, *additive),
     }
+    lengths = torch.randint(1, n + 1, (b,), generator=generator) if lengths is None else torch.tensor(lengths)
     args = (
         int(torch.randint(10_000, (), generator=generator)),
         words,
@@ -531,108 +522,68 @@ def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
         torch.randint(words, (b,), generator=generator),
         normal(generator, b, w),
         normal(generator, b, n, w),
-        some_mask(generator, b, n) if mask is None else mask,
+        torch.arange(n) < lengths.unsqueeze(1),
     )
     return Case(args, note=note or f"the {kind} score")
 
 
 def decoder_cases(generator):
-    padded = torch.arange(5) < torch.tensor([[3], [5]])
-    square = torch.arange(3) < torch.tensor([[1], [3], [2]])  # another one if its axes are swapped
     return [
-        decoder_case(generator, 2, 5, 4, 7, "multiplicative", mask=padded),
+        decoder_case(generator, 2, 5, 4, 7, "multiplicative", lengths=(3, 5)),
         decoder_case(generator, 3, 4, 6, 5, "additive"),
         decoder_case(generator, 4, 6, 3, 8, "dot"),
         decoder_case(generator, 1, 3, 4, 6, "multiplicative", note="one sentence"),
-        decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", mask=torch.ones(2, 4, dtype=torch.bool)),
-        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal", mask=square),
+        decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", lengths=(4, 4)),
+        # With swapped axes this mask is another one.
+        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal", lengths=(1, 3, 2)),
     ]
 
 
-class DecoderWith(AttentionDecoder):
-    """The decoder with parts that can be replaced by wrong ones."""
-
-    def advance(self, word, state):
-        return self.cell(self.embed(word), state)
-
-    def scores(self, old, new, memory):
-        return self.score(new.unsqueeze(1), memory)
-
-    def look(self, scores, memory, mask):
-        return attend(scores, memory, mask.unsqueeze(1))
-
-    def together(self, state, context):
-        return torch.cat([state, context], -1)
-
-    def read(self, both, state):
-        return self.output(torch.tanh(self.combine(both)))
-
-    def results(self, logits, old, new, weights, both):
-        return logits, new, weights
-
-    def step(self, word, state, memory, mask):
-        new = self.advance(word, state)
-        context, weights = self.look(self.scores(state, new, memory), memory, mask)
-        both = self.together(new, context.squeeze(1))
-        return self.results(self.read(both, new), state, new, weights.squeeze(1), both)
-
-
-def decoder_with(**parts):
-    return type("Decoder", (DecoderWith,), parts)
-
-
-def mixed_with(weigh):
-    """A look with weights of its own: weigh(scores (b, 1, n), mask (b, 1, n))."""
-
-    def look(self, scores, memory, mask):
-        weights = weigh(scores, mask.unsqueeze(1))
-        return weights @ memory, weights
-
-    return look
-
-
-class JoinsTheOldState(DecoderWith):
-    def step(self, word, state, memory, mask):
-        new = self.advance(word, state)
-        context, weights = self.look(self.scores(state, new, memory), memory, mask)
-        return self.read(self.together(state, context.squeeze(1)), new), new, weights.squeeze(1)
-
-
-SQUEEZED_TOO_MUCH = (
-    "`.squeeze()` without an axis takes the batch away too when there is one sentence: write `.squeeze(1)`."
+MASK_INVERTED = "The mask is inverted: only padding gets weight. True already means may attend."
+SQUEEZE_ONE = "`.squeeze()` without an axis also removes the batch axis when b = 1. Use `.squeeze(1)`."
+NO_QUERY_AXIS = (
+    "The (b, n) mask or weights were broadcast over the wrong axes. Add the query axis, (b, 1, n): `mask.unsqueeze(1)`."
 )
-MASK_TURNED_ROUND = "The mask is turned round, so the model looks at the padding only: True already means 'may look'."
 
 
-def looks_at_the_words(answer, generator):
-    mask = torch.arange(5) < torch.tensor([[2], [4], [3]])
-    _, _, weights = answer(*decoder_case(generator, 3, 5, 4, 6, "multiplicative", mask=mask).args)
+def padding_gets_no_weight(answer, generator):
+    case = decoder_case(generator, 3, 5, 4, 6, "multiplicative", lengths=(2, 4, 3))
+    mask, (_, _, weights) = case.args[-1], answer(*case.args)
     if weights.shape == mask.shape and weights[mask].abs().max() < 1e-6 < weights[~mask].abs().max():
-        raise Wrong(MASK_TURNED_ROUND)
+        raise Wrong(MASK_INVERTED)
 
 
-def weights_add_up_to_one(answer, generator):
-    case = decoder_case(generator, 3, 5, 4, 6, "multiplicative")
-    _, _, weights = answer(*case.args)
+def weights_sum_to_one(answer, generator):
+    _, _, weights = answer(*decoder_case(generator, 3, 5, 4, 6, "multiplicative").args)
     if not torch.allclose(weights.sum(-1), torch.ones(3, dtype=weights.dtype), atol=1e-4):
         raise Wrong(
-            "The weights of a sentence do not add up to 1: the softmax runs over the source words, the last axis of the "
-            "scores, and after the mask. `attend` does both."
+            "The attention weights of a sentence do not sum to 1. Mask the scores, then normalize over the source "
+            "positions, the last axis; `attend` does both."
         )
 
 
 def a_step_keeps_nothing(answer, generator):
-    """The state goes in and comes out as an argument; nothing may be left behind in the decoder."""
+    """The state is an argument and a result; the decoder itself may keep none."""
     seed, words, score, word, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
-    decoder = a_decoder(answer.answer, seed, words, 4, score)
+    decoder = make_decoder(answer.answer, seed, words, 4, score)
     first = decoder.step(word, state, memory, mask)
     decoder.step(word.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
     again = decoder.step(word, state, memory, mask)
-    if not all(torch.allclose(one, other, atol=1e-5) for one, other in zip(first, again, strict=True)):
+    if not all(torch.allclose(before, after, atol=1e-5) for before, after in zip(first, again, strict=True)):
         raise Wrong(
-            "The same step gave another result the second time: something is kept in `self`. Use the `state` and the "
-            "`memory` that are given, and return the new state."
+            "The same step gave another result the second time: something is stored in `self`. Use the given `state` and "
+            "`memory`, and return the new state."
         )
+
+
+KEEP_OLD = ("state = self.cell(", "old, state = state, self.cell(")
+ATTEND = "attend(scores, memory, mask.unsqueeze(1))"
+LOGITS = "self.output(torch.tanh(self.combine(both)))"
+RESULTS = f"{LOGITS}, state, weights.squeeze(1)"
+
+
+def own_weights(weights):
+    return "context, weights = " + ATTEND, f"weights = {weights}\ncontext = weights @ memory"
 
 
 register(
@@ -640,155 +591,171 @@ register(
         id="3.7",
         cases=decoder_cases,
         call=run_step,
-        methods=("step",),
         gradient=True,
         output_names=("logits", "state", "weights"),
         tolerance=1e-3,
-        properties=[looks_at_the_words, weights_add_up_to_one, a_step_keeps_nothing],
+        properties=[padding_gets_no_weight, weights_sum_to_one, a_step_keeps_nothing],
         mistakes=[
             mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory)),
-                "The mask has no effect: padding still gets weight. Pass `mask.unsqueeze(1)` to `attend`.",
+                ATTEND,
+                "attend(scores, memory)",
+                "The mask has no effect: padding gets attention weight. Pass `mask.unsqueeze(1)` to `attend`.",
             ),
             mistake(
-                decoder_with(scores=lambda self, old, new, memory: self.score(old.unsqueeze(1), memory)),
-                "The scores were made with the old state: first the cell reads the word, then its new state asks.",
+                [KEEP_OLD, ("score(state", "score(old")],
+                "The query was the previous state. Update the state with the cell first, then compute the scores with the new one.",
             ),
             mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([context, state], -1)),
-                "State and context are joined in the wrong order: the state comes first, `torch.cat([state, context], -1)`.",
+                "[state, context.squeeze(1)]",
+                "[context.squeeze(1), state]",
+                "State and context are concatenated in the wrong order. The state comes first: `torch.cat([state, context], -1)`.",
             ),
             mistake(
-                decoder_with(read=lambda self, both, state: self.output(self.combine(both))),
-                "The tanh is missing: without it `combine` and `output` are one linear map.",
+                LOGITS,
+                "self.output(self.combine(both))",
+                "The tanh is missing. Without it `combine` and `output` collapse into one linear layer.",
             ),
             mistake(
-                decoder_with(read=lambda self, both, state: torch.tanh(self.output(self.combine(both)))),
-                "The tanh stands behind `output`, so no logit can leave -1 to 1: it belongs between `combine` and `output`.",
+                LOGITS,
+                "torch.tanh(self.output(self.combine(both)))",
+                "The tanh came after `output`, which limits the logits to -1 to 1. Apply it between `combine` and `output`.",
             ),
             mistake(
-                decoder_with(read=lambda self, both, state: self.output(self.combine(torch.tanh(both)))),
-                "The tanh stands before `combine`: it belongs between `combine` and `output`.",
+                LOGITS,
+                "self.output(self.combine(torch.tanh(both)))",
+                "The tanh came before `combine`. Apply it between `combine` and `output`.",
             ),
             mistake(
-                decoder_with(read=lambda self, both, state: self.output(state)),
-                "The output was read from the state alone: what was found must reach it, through `combine`.",
+                LOGITS,
+                "self.output(state)",
+                "The logits use the state alone. Concatenate it with the context and apply `combine`.",
+            ),
+            # First of those that raise a shape error, so it must fit any of them.
+            mistake(
+                "torch.cat([state, context.squeeze(1)], -1)",
+                "state + context.squeeze(1)",
+                "The shapes do not match. The context is (b, width); `combine` takes `torch.cat([state, context], -1)`, (b, 2 width).",
             ),
             mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([state, state], -1)),
-                "The state was joined with itself: join it with the context that `attend` returns.",
+                LOGITS,
+                "self.output(torch.tanh(both))",
+                "`combine` was skipped. It maps the concatenation (b, 2 width) to (b, width), which `output` expects.",
             ),
             mistake(
-                JoinsTheOldState,
-                "The context was joined with the old state: once the cell has read the word, use its new state everywhere.",
+                "context.squeeze(1)]",
+                "state]",
+                "The state was concatenated with itself. Concatenate it with the context that `attend` returns.",
             ),
             mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([state, context.squeeze()], -1)),
-                SQUEEZED_TOO_MUCH,
+                "[state,",
+                "[context.squeeze(1),",
+                "The context was concatenated with itself. Concatenate it with the new state.",
             ),
             mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.squeeze())),
-                SQUEEZED_TOO_MUCH,
+                [KEEP_OLD, ("[state,", "[old,")],
+                "The context was concatenated with the previous state. After the cell, use its new state everywhere.",
+            ),
+            mistake("context.squeeze(1)", "context.squeeze()", SQUEEZE_ONE),
+            mistake("weights.squeeze(1)", "weights.squeeze()", SQUEEZE_ONE),
+            mistake(
+                LOGITS,
+                f"{LOGITS}.softmax(-1)",
+                "Those are probabilities. Return the logits: the loss applies the softmax.",
             ),
             mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([context, context], -1)),
-                "The context was joined with itself: join it with the new state.",
+                LOGITS,
+                f"{LOGITS}.log_softmax(-1)",
+                "Those are log-probabilities. Return the logits: the loss applies the log-softmax.",
             ),
             mistake(
-                decoder_with(
-                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).softmax(-1),
-                ),
-                "Those are probabilities; return the logits, the loss has its own softmax.",
+                [KEEP_OLD, (RESULTS, f"{LOGITS}, old, weights.squeeze(1)")],
+                "The previous state was returned. Return the new one: the next step needs it.",
             ),
             mistake(
-                decoder_with(
-                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).log_softmax(-1),
-                ),
-                "Those are log probabilities; return the logits, the loss has its own softmax.",
+                RESULTS,
+                f"{LOGITS}, torch.tanh(self.combine(both)), weights.squeeze(1)",
+                "The output of `combine` was returned as the state. Return the state of the cell.",
             ),
             mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, old, weights)),
-                "The old state came back: the next step needs the new one.",
+                "weights.squeeze(1)",
+                "weights",
+                "The weights have an extra axis. Remove the query axis to get (b, n): `weights.squeeze(1)`.",
             ),
             mistake(
-                decoder_with(
-                    results=lambda self, logits, old, new, weights, both: (
-                        logits,
-                        torch.tanh(self.combine(both)),
-                        weights,
-                    )
-                ),
-                "The combined vector came back as the state: what was found goes into the output, the state is the cell's.",
+                RESULTS,
+                f"{LOGITS}.unsqueeze(1), state, weights",
+                "The logits have an extra axis. Remove the query axis from context and weights: `.squeeze(1)`.",
             ),
             mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.unsqueeze(1))),
-                "The weights have an axis too many: (b, n), so squeeze the axis of the one state away.",
+                RESULTS,
+                f"{LOGITS}, weights.squeeze(1), state",
+                "State and weights are swapped. Return logits, state, weights.",
             ),
             mistake(
-                decoder_with(
-                    results=lambda self, logits, old, new, weights, both: (
-                        logits.unsqueeze(1),
-                        new,
-                        weights.unsqueeze(1),
-                    )
-                ),
-                "The logits have an axis too many: (b, words). Squeeze the axis of the one state away from context and weights.",
+                "self.embed(word), state",
+                "state, self.embed(word)",
+                "The arguments of the cell are swapped. The embedding comes first, then the state.",
             ),
             mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, weights, new)),
-                "State and weights are swapped: return logits, state, weights.",
+                "self.embed(word), state",
+                "self.embed(word)",
+                "The cell got no state, so it started from zeros. Use `self.cell(self.embed(word), state)`.",
             ),
             mistake(
-                decoder_with(advance=lambda self, word, state: self.cell(state, self.embed(word))),
-                "The cell got its arguments in the wrong order: first the embedded word, then the state.",
+                "self.score(state.unsqueeze(1), memory)",
+                "dot_score(state.unsqueeze(1), memory)",
+                "The scores are always dot products. Call `self.score`, so that all three score functions work.",
+            ),
+            mistake("memory)  #", "memory) * state.size(-1) ** -0.5  #", NOT_SCALED),
+            mistake("mask.unsqueeze", "~mask.unsqueeze", MASK_INVERTED),
+            mistake(
+                [own_weights("scores.masked_fill(~mask.unsqueeze(1), 0.0).softmax(-1)")],
+                "The masked scores became 0, and exp(0) = 1 still gets weight. Pass the mask to `attend`.",
             ),
             mistake(
-                decoder_with(advance=lambda self, word, state: self.cell(self.embed(word))),
-                "The cell got no state, so it began at zero: `self.cell(self.embed(word), state)`.",
+                [own_weights("scores.softmax(-1) * mask.unsqueeze(1)")],
+                "The mask was applied after the softmax, so the weights no longer sum to 1. Pass it to `attend`.",
             ),
             mistake(
-                decoder_with(scores=lambda self, old, new, memory: dot_score(new.unsqueeze(1), memory)),
-                "The dot product is written into the step: call `self.score`, so that all three scores fit.",
+                [own_weights("scores.softmax(1)")],
+                "Every weight is 1: the softmax ran over the query axis. Normalize over the source positions, the last axis.",
             ),
             mistake(
-                decoder_with(
-                    scores=lambda self, old, new, memory: self.score(new.unsqueeze(1), memory) * new.size(-1) ** -0.5
-                ),
-                "The scores were divided by a square root: until lesson 04 the scale is 1.",
+                [own_weights("scores.masked_fill(~mask.unsqueeze(1), 0.0)")],
+                "The softmax is missing: the weights are the scores themselves. Use `attend`.",
+            ),
+            mistake("mask.unsqueeze(1)", "mask", NO_QUERY_AXIS),
+            mistake(
+                "context.squeeze(1)",
+                "context",
+                "The context is not (b, width). Pass `mask.unsqueeze(1)` to `attend`, then remove the query axis: `context.squeeze(1)`.",
             ),
             mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, ~mask.unsqueeze(1))),
-                MASK_TURNED_ROUND,
+                [
+                    ("mask.unsqueeze(1)", "mask"),
+                    ("context.squeeze(1)", "context[:, 0]"),
+                    ("weights.squeeze(1)", "weights[:, 0]"),
+                ],
+                NO_QUERY_AXIS,
             ),
             mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1))),
-                "Padding got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
+                [
+                    ("mask.unsqueeze(1)", "mask"),
+                    ("[state, context.squeeze(1)]", "[state.unsqueeze(1), context]"),
+                    (LOGITS, f"{LOGITS}.squeeze(1)"),
+                ],
+                NO_QUERY_AXIS,
             ),
             mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(-1) * mask)),
-                "The mask came after the softmax, so the weights no longer add up to 1: pass it to `attend`.",
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(1))),
-                "Every weight is 1: the softmax ran over the axis of the one state; it runs over the source words, the last.",
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0))),
-                "The softmax is missing: the weights are the scores themselves.",
-            ),
-            mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, mask)),
-                "The mask (b, n) lacks the axis of the one state, so every sentence got the masks of all: `mask.unsqueeze(1)`.",
-            ),
-            mistake(
-                decoder_with(scores=lambda self, old, new, memory: self.score(new, memory)),
-                "`self.score` got a state (b, width): it wants (b, 1, width), one state for each sentence, `state.unsqueeze(1)`.",
+                "score(state.unsqueeze(1)",
+                "score(state",
+                "`self.score` got a state (b, width). Add the query axis, (b, 1, width): `state.unsqueeze(1)`.",
             ),
         ],
         hints=[
-            "First the new state: `self.cell(self.embed(word), state)`. Everything after it uses the new one.",
-            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n); `attend(scores, memory, mask.unsqueeze(1))` gives context "
-            "and weights, both with that axis of length 1: squeeze it away.",
+            "Compute the new state first: `self.cell(self.embed(word), state)`. Everything after it uses the new state.",
+            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, mask.unsqueeze(1))` returns context "
+            "and weights, both with that query axis: remove it with `.squeeze(1)`.",
             "`torch.cat([state, context], -1)`, then `self.combine`, `torch.tanh`, `self.output`. Return logits, state, weights.",
         ],
     )
