@@ -12,7 +12,6 @@ from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson03 as solved
 from utils.models.one_seq2seq import (
     alignment_error,
-    greedy_decode,
 )
 
 
@@ -763,134 +762,79 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.8 greedy decoding
-class Speaker:
-    """Says what is planned, in steps: word (b,) and state (b, 3) to logits (b, words) and the next state.
+class PlannedStep:
+    """A decoder step that generates planned sentences: word (b,) and state (b, 3) to logits (b, words) and the next state.
 
-    A row of the state holds the number of the sentence, the number of words said, and a number that nobody needs. What
-    comes next hangs on all that was said: another word read, or an old state, leads elsewhere.
+    A row of the state holds the index of the sentence, the position, and a number without effect. The next token depends on
+    the position and on the input token: another input or an old state leads elsewhere. Sentence `zero` generates 0 first.
     """
 
-    def __init__(self, generator, lengths, words, end, limit):
+    def __init__(self, generator, lengths, words, end, limit, zero=None):
         b, longest = len(lengths), max(*lengths, limit) + 1
         others = torch.tensor([word for word in range(1, words) if word != end])
-        drawn = torch.randint(len(others), (b, longest, words), generator=generator)
-        self.next = others[drawn]  # (b, place, word read)
+        self.next = others[torch.randint(len(others), (b, longest, words), generator=generator)]
         self.next[torch.arange(b), torch.tensor(lengths) - 1] = end
+        if zero is not None:
+            self.next[zero, 0] = 0
         self.noise = normal(generator, b, longest, words)
         self.lengths, self.limit, self.calls, self.most = lengths, limit, 0, 2 * b * longest + 10
 
     def __repr__(self):
-        return f"a decoder that ends after {', '.join(map(str, self.lengths))} words"
+        return f"a decoder that ends after {', '.join(map(str, self.lengths))} tokens"
 
     def __call__(self, word, state):
         self.calls += 1
         if self.calls > self.most:
             raise Wrong(
-                f"With limit = {self.limit} the step was called {self.calls} times: stop when every sentence has said the "
-                "end token, and at `limit` words whatever happened."
+                f"With limit = {self.limit}, `step` was called {self.calls} times. Stop when every sentence has generated the "
+                "end token, and after `limit` tokens in any case."
             )
         if state.dim() != 2 or not isinstance(word, torch.Tensor) or word.shape != state.shape[:1]:
             raise Wrong(
-                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}: it reads one word number for each "
-                "sentence, a tensor (b,). The likeliest word is the argmax over the last axis of the logits."
+                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}. Pass one token id per sentence, a "
+                "tensor (b,): the argmax over the last axis of the logits."
             )
         if len(word) != len(self.lengths):
             raise Wrong(
-                f"`step` got {len(word)} of {len(self.lengths)} sentences: a decoder reads the source of each beside the "
-                "words, so every step takes all of them at once, also those that have ended."
+                f"`step` got {len(word)} of {len(self.lengths)} sentences. Pass the whole batch at every step, "
+                "sentences that have ended too: a decoder also holds the source of each."
             )
         if word.is_floating_point() or word.dtype == torch.bool:
-            raise Wrong(f"`step` got words of dtype {word.dtype}: it reads whole numbers (long).".replace("torch.", ""))
-        sentence, place = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
-        said = self.next[sentence, place, word]
-        logits = self.noise[sentence, place].scatter(1, said.unsqueeze(1), 6.0) - 7.0
+            raise Wrong(f"`step` got token ids of dtype {word.dtype}. Embeddings need int64 (`torch.long`).")
+        sentence, position = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
+        likeliest = self.next[sentence, position, word].unsqueeze(1)
+        noise = self.noise[sentence, position]
+        # A small margin, so that samples differ from the argmax; all logits are negative, as log-probabilities are.
+        logits = noise.scatter(1, likeliest, noise.amax(1, keepdim=True) + 0.5) - 7.0
         return logits, torch.stack([state[:, 0], state[:, 1] + 1, torch.sin(state[:, 2] + word)], 1)
 
 
 def decode_cases(generator):
-    def one(lengths, limit, words=9, start=1, end=2, note=""):
+    def case(lengths, limit, words=9, start=1, end=2, zero=None, note=""):
         b = len(lengths)
         state = torch.stack([torch.arange(b).float(), torch.zeros(b), normal(generator, b)], 1)
-        return Case((Speaker(generator, lengths, words, end, limit), state, start, end, limit), note=note)
+        return Case((PlannedStep(generator, lengths, words, end, limit, zero), state, start, end, limit), note=note)
 
     return [
-        one((3, 5), 8, note="two sentences end before the limit"),
-        one((2, 9, 4), 6, note="one sentence does not end"),
-        one((4,), 7, note="one sentence"),
-        one((9, 8, 7), 1, note="one word is allowed"),
-        one((1, 3, 2, 4, 2), 4, words=5, note="as many sentences as words; the longest just fits"),
+        case((3, 5), 8, note="two sentences end before the limit"),
+        case((2, 9, 4), 6, note="one sentence does not end"),
+        case((4,), 7, note="one sentence"),
+        case((9, 8, 7), 1, note="limit = 1"),
+        case((1, 3, 2, 4, 2), 4, words=5, note="b equals the vocabulary size; the longest sentence just fits"),
         # Twice: one in 200 decoders answers two start tokens alike.
-        one((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
-        one((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
+        case((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
+        case((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
+        case((3, 6), 9, zero=0, note="one sentence generates 0 before its end token"),
     ]
 
 
-def decode_with(
-    take=lambda logits: logits.argmax(-1),
-    fill=lambda word, going, end: word.masked_fill(~going, 0),
-    goes_on=lambda going: going.any(),
-    keep_state=True,
-    keep_word=True,
-    read_on=False,
-    first_too=False,
-    most=lambda limit: limit,
-    axis=1,
-):
-    """Decode as the reference does, with parts that can be replaced by wrong ones.
-
-    `read_on`: the steps of a sentence that has ended read what it would have said, and not the padding.
-    """
-
-    def wrong(step, state, start, end, limit):
-        word = begin = torch.full((len(state),), start)
-        going, words = torch.ones(len(state), dtype=torch.bool), [begin] if first_too else []
-        while goes_on(going) and len(words) < most(limit) + first_too:
-            logits, new = step(word if keep_word else begin, state)
-            state = new if keep_state else state
-            taken = take(logits)
-            words.append(fill(taken, going, end))
-            word = taken if read_on else words[-1]
-            going = going & (word != end)
-        return torch.stack(words, axis)
-
-    return wrong
-
-
-def without_the_end_token(step, state, start, end, limit):
-    words = greedy_decode(step, state, start, end, limit)
-    return words.masked_fill(words == end, 0)
-
-
-def all_at_the_same_step(step, state, start, end, limit):
-    """Ends only when every sentence says the end token in one and the same step."""
-    word, words = torch.full((len(state),), start), []
-    while len(words) < limit and not (words and (word == end).all()):
-        logits, state = step(word, state)
-        word = logits.argmax(-1)
-        words.append(word)
-    return torch.stack(words, 1)
-
-
-def asks_too_late(step, state, start, end, limit):
-    word, words = torch.full((len(state),), start), []
-    going = torch.ones(len(state), dtype=torch.bool)
-    while going.any() and len(words) < limit:
-        going = going & (word != end)
-        logits, state = step(word, state)
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words.append(word)
-    return torch.stack(words, 1)
-
-
-def count_the_start_token(step, state, start, end, limit):
-    if limit == 1:
-        return torch.empty(len(state), 0, dtype=torch.long)
-    return greedy_decode(step, state, start, end, limit - 1)
-
-
-OVER_THE_SENTENCES = "The argmax ran over the sentences: it runs over the words, the last axis of the logits."
-A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
-
+OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
+ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `limit` tokens; the start token does not count."
+END_MISSING = (
+    "The end token is missing. It is the last token of a sentence: append it before you stop; 0 comes after it."
+)
+APPEND = "    words.append(word)\n    going = going & (word != end)"
+NOT_REMEMBERED = "A sentence that has ended continues, unless all end at the same step. Remember which ones have ended: `going & (word != end)`."
 
 register(
     Exercise(
@@ -898,92 +842,109 @@ register(
         cases=decode_cases,
         mistakes=[
             mistake(
-                decode_with(first_too=True),
-                "The start token is among the words: it is only read, never said. Begin with an empty list.",
+                [("[]", "[word]"), ("< limit", "<= limit")],
+                "The start token is in the output. It is only the first input: start with an empty list.",
             ),
             mistake(
-                decode_with(first_too=True, most=lambda limit: limit - 1),
-                "The start token is among the words, and even counts as one: it is only read. Begin with an empty list.",
+                "[]",
+                "[word]",
+                "The start token is in the output and counts toward `limit`. It is only the first input: start with an empty list.",
             ),
             mistake(
-                decode_with(keep_state=False),
-                "Every step began from the first state: hand on the state that the step returned.",
+                "logits, state =",
+                "logits, _ =",
+                "Every step started from the initial state. Pass on the state that the previous step returned.",
             ),
             mistake(
-                decode_with(keep_word=False),
-                "Every step read the start token: it reads the word that was said last.",
+                "step(word",
+                "step(torch.full_like(word, start)",
+                "Every step got the start token as input. Pass the token that was generated last.",
             ),
             mistake(
-                decode_with(fill=lambda word, going, end: word),
-                "A sentence went on behind its end token while others were not done: fill with 0 there.",
+                ".masked_fill(~going, 0)",
+                "",
+                "A sentence continued after its end token while others were not done. Fill with 0 after the end token.",
+            ),
+            mistake("~going, 0", "~going, end", "The end token is repeated after the end. Fill with 0 there."),
+            mistake(
+                "going.any() and ",
+                "",
+                "The output is padded to `limit` although every sentence had ended. Return the columns up to the last end token only.",
             ),
             mistake(
-                decode_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
-                "The end token is repeated behind the end: padding is 0.",
+                [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
+                "The end token has no effect. Fill with 0 after it, and stop when every sentence has ended.",
             ),
             mistake(
-                decode_with(goes_on=lambda going: True),
-                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
+                [
+                    ("    going = going & (word != end)", ""),
+                    ("    logits, state", "    going = going & (word != end)\n    logits, state"),
+                ],
+                "The output has one extra column of padding. Update `going` right after a token is chosen, not one step later.",
+            ),
+            mistake([("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")], NOT_REMEMBERED),
+            mistake("going & (word != end)", "word != end", NOT_REMEMBERED),
+            mistake(
+                "going.any()",
+                "going.all()",
+                "Decoding stopped when the first sentence had ended. Continue until all sentences have ended.",
+            ),
+            mistake("(words, 1)", "(words, 1) * (torch.stack(words, 1) != end)", END_MISSING),
+            mistake(
+                APPEND,
+                "    going = going & (word != end)\n    if not going.any():\n        break\n    words.append(word)",
+                END_MISSING,
             ),
             mistake(
-                decode_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
-                "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
+                APPEND,
+                "    going = going & (word != end)\n    if not going.any():\n        break\n    words.append(word * going)",
+                END_MISSING,
+            ),
+            mistake("argmax(-1)", "argmax(0)", OVER_SENTENCES),
+            mistake(
+                "word = logits.argmax(-1).masked_fill(~going, 0)\n    words.append(word)",
+                "word = logits.argmax(0)\n    words.append(word.masked_fill(~going, 0))",
+                OVER_SENTENCES,
+            ),
+            mistake("argmax", "argmin", "Those are the least likely tokens. Take the argmax."),
+            mistake(
+                "argmax(-1)",
+                "softmax(-1).multinomial(1).squeeze(1)",
+                "The tokens were sampled. Greedy decoding takes the most likely token: `logits.argmax(-1)`.",
             ),
             mistake(
-                asks_too_late,
-                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
+                "(word != end)",
+                "(word != end) & (word != 0)",
+                "A generated 0 was treated as the end of its sentence. Only the token `end` ends a sentence.",
             ),
+            mistake("(words, 1)", "(words)", "The output is (m, b). The batch comes first: `torch.stack(words, 1)`."),
             mistake(
-                all_at_the_same_step,
-                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
+                [
+                    ("< limit", "< limit - 1"),
+                    ("(words, 1)", "(words, 1) if words else torch.empty(len(state), 0, dtype=torch.long)"),
+                ],
+                ONE_TOKEN_SHORT,
             ),
+            mistake("< limit", "< limit - 1", ONE_TOKEN_SHORT),
+            mistake("< limit", "<= limit", "There is one token too many. Stop after `limit` tokens."),
             mistake(
-                decode_with(goes_on=lambda going: going.all()),
-                "It stopped when the first sentence had ended: go on until all of them have.",
+                [(", start)", ", 1)"), ("!= end", "!= 2")],
+                "Start and end token are constants in your code. Use the arguments `start` and `end`.",
             ),
+            mistake("!= end", "!= 2", "The end token is a constant in your code. Use the argument `end`."),
+            mistake(", start)", ", 1)", "The start token is a constant in your code. Use the argument `start`."),
             mistake(
-                without_the_end_token,
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(decode_with(take=lambda logits: logits.argmax(0)), OVER_THE_SENTENCES),
-            mistake(decode_with(take=lambda logits: logits.argmax(0), read_on=True), OVER_THE_SENTENCES),
-            mistake(
-                decode_with(take=lambda logits: logits.argmin(-1)),
-                "Those are the least likely words: take the argmax.",
-            ),
-            mistake(
-                decode_with(axis=0),
-                "The words have the places first: the batch comes first, (b, m). Stack along axis 1.",
-            ),
-            mistake(count_the_start_token, A_WORD_IS_MISSING),
-            mistake(decode_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            mistake(
-                decode_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, 1, 2, limit),
-                "Start and end token are numbers in your code: use the arguments `start` and `end`.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, start, 2, limit),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, 1, end, limit),
-                "The start token is a number in your code: use the argument `start`.",
-            ),
-            mistake(
-                decode_with(most=lambda limit: 10**6),
-                "It goes on until the last sentence ends, which may be never: stop at `limit` words whatever happened.",
+                " and len(words) < limit",
+                "",
+                "Decoding runs until the last sentence ends, which may never happen. Stop after `limit` tokens in any case.",
             ),
         ],
         hints=[
-            "Begin with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
+            "Start with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
             "`logits, state = step(word, state)`.",
-            "`logits.argmax(-1)` is (b,); where a sentence has ended put 0: `.masked_fill(~going, 0)`. Then note who said `end`: "
+            "`logits.argmax(-1)` is (b,). Put 0 where a sentence has ended, `.masked_fill(~going, 0)`, then update the mask: "
             "`going = going & (word != end)`.",
-            "`while going.any() and len(words) < limit`, and `torch.stack(words, 1)` behind the loop.",
+            "`while going.any() and len(words) < limit`, then `torch.stack(words, 1)` after the loop.",
         ],
     )
 )
