@@ -10,16 +10,6 @@ from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson03 as solved
-from utils.models.one_seq2seq import (
-    alignment_error,
-)
-
-
-def some_mask(generator, *shape):
-    """Words first, then padding; at least one word in each row."""
-    count = torch.randint(1, shape[-1] + 1, shape[:-1], generator=generator)
-    return torch.arange(shape[-1]) < count.unsqueeze(-1)
-
 
 RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."
 NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
@@ -951,263 +941,224 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.9 alignment error
-def strongest(weights):
-    return {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
-
-
-def error_with(formula, links_of=strongest):
-    """formula(number of shared links, links found, right links)"""
-
-    def wrong(weights, links):
-        found = links_of(weights)
-        return formula(len(found & links), len(found), len(links))
-
-    return wrong
-
-
-def rate(shared, found, right):
-    return 1 - 2 * shared / (found + right) if found + right else 1.0
-
-
-def one_right_link_per_word(weights, links):
-    """A dictionary from target words to source words forgets all but one of several links."""
-    return alignment_error(weights, {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()})
-
-
 def alignment_cases(generator):
-    def one(m, n, links, hits, note=""):
-        """Weights whose largest in each row stands at a right link in `hits` rows, and elsewhere in the others."""
+    def case(m, n, links, hits, note=""):
+        """Weights whose largest in each row is a gold link in `hits` rows, and elsewhere in the others."""
         rows = []
         for target in range(m):
-            right = [source for source, word in links if word == target]
-            wrong = [source for source in range(n) if source not in right]
-            pool = right if right and (target < hits or not wrong) else wrong
+            gold = [source for source, position in links if position == target]
+            wrong = [source for source in range(n) if source not in gold]
+            pool = gold if gold and (target < hits or not wrong) else wrong
             chosen = pool[int(torch.randint(len(pool), (), generator=generator))]
             row = 0.5 * normal(generator, n)
             row[chosen] = row.max() + 0.3
             rows.append(row)
         return Case((torch.stack(rows).softmax(-1), set(links)), note=note)
 
-    def some_right(m, n):
+    def some_correct(m, n):
         """Another error in each draw: what was kept from an earlier call shows."""
         hits = int(torch.randint(m, (), generator=generator))
-        return one(m, n, [(word, word) for word in range(m)], hits, note="some links are right")
+        return case(m, n, [(position, position) for position in range(m)], hits, note="some links are correct")
 
-    flipped = [(0, 0), (3, 1), (2, 2), (1, 3)]
-    wrapped = [(0, 0), (1, 1), (3, 2), (4, 3), (3, 4)]  # one word, "not", to two places
-    melted = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]  # two words, "of the", to one
+    reordered = [(0, 0), (3, 1), (2, 2), (1, 3)]
+    one_to_two = [(0, 0), (1, 1), (3, 2), (4, 3), (3, 4)]  # "not" to "ne ... pas"
+    two_to_one = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]  # "of the" to "du"
     return [
-        one(4, 4, flipped, 4, note="the order flips, every link is right"),
-        one(4, 4, flipped, 2, note="the order flips, two links are right"),
-        one(5, 6, wrapped, 3, note="one source word goes to two places"),
-        one(4, 7, melted, 3, note="two source words go to one place"),
-        one(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no link"),
-        one(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is right"),
-        some_right(7, 8),
-        some_right(9, 9),
-        one(1, 2, [(1, 0)], 1, note="one target word"),
-        one(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be right
+        case(4, 4, reordered, 4, note="reordered, every link is correct"),
+        case(4, 4, reordered, 2, note="reordered, two links are correct"),
+        case(5, 6, one_to_two, 3, note="one source word is linked to two target words"),
+        case(4, 7, two_to_one, 3, note="two source words are linked to one target word"),
+        case(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no gold link"),
+        case(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is correct"),
+        some_correct(7, 8),
+        some_correct(9, 9),
+        case(1, 2, [(1, 0)], 1, note="one target word"),
+        case(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be correct
     ]
 
 
-def the_links_stay_as_they_were(answer, generator):
+def links_stay_unchanged(answer, generator):
     weights, links = alignment_cases(generator)[2].args
-    kept = set(links)
+    before = set(links)
     answer(weights, links)
-    if links != kept:
+    if links != before:
         raise Wrong(
-            "It changed its input `links`: `links & found` is a new set, `links &= found` and `.remove` are not."
+            "The input `links` was changed. `links & found` is a new set; `links &= found` and `.remove` are in place."
         )
 
+
+LINK = "(source, target) for"
+LARGEST = "enumerate(weights.argmax(1).tolist())"
+SHARE = "2 * len(found & links) / (len(found) + len(links))"
+ONE_LINK = "A target word gets exactly one link, to its largest weight."
+NO_END_TOKENS = "These weights contain no end tokens."
 
 register(
     Exercise(
         id="3.9",
         cases=alignment_cases,
-        properties=[the_links_stay_as_they_were],
+        properties=[links_stay_unchanged],
         mistakes=[
             mistake(
-                error_with(rate, lambda weights: set(enumerate(weights.argmax(0).tolist()))),
-                "There is one link for each source word: the argmax runs over the source words, so each target word gets one.",
+                f"{LINK} target, source in {LARGEST}",
+                f"{LINK} source, target in enumerate(weights.argmax(0).tolist())",
+                "Each source word got one link. Take the argmax over the source positions, so that each target word gets one.",
             ),
             mistake(
-                error_with(rate, lambda weights: set(enumerate(weights.argmax(1).tolist()))),
-                "The found links are turned: a link is (place in the source, place in the target).",
+                LINK,
+                "(target, source) for",
+                "Your links are reversed. A link is (source position, target position).",
             ),
             mistake(
-                error_with(lambda shared, found, right: 1 - shared / (found + right)),
-                "The 2 is missing: a shared link is counted in |A| and in |S|, so even a perfect alignment would not reach 0.",
+                "2 * ",
+                "",
+                "The factor 2 is missing. A shared link counts in |A| and in |S|, so a perfect alignment would not reach 0.",
+            ),
+            mistake("1 - ", "", "That is the agreement. The error is 1 minus it."),
+            mistake(
+                SHARE,
+                "len(found & links) / len(found)",
+                "The denominator is |A|: missed gold links cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
             ),
             mistake(
-                error_with(lambda shared, found, right: 2 * shared / (found + right)),
-                "That is how much agrees; the error is 1 minus that.",
+                SHARE,
+                "len(found & links) / len(links)",
+                "The denominator is |S|: wrong links cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
             ),
             mistake(
-                error_with(lambda shared, found, right: 1 - shared / found),
-                "Divided by |A| alone: right links that no word found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
+                SHARE,
+                "len(found & links) / len(found | links)",
+                "That is one minus the Jaccard index. The error rate divides 2 |A ∩ S| by |A| + |S|.",
             ),
             mistake(
-                error_with(lambda shared, found, right: 1 - shared / right),
-                "Divided by |S| alone: wrong links that were found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
+                "(len(found) + len(links))",
+                "len(found | links)",
+                "The denominator is |A ∪ S|. Divide by |A| + |S|, which counts a shared link twice.",
+            ),
+            mistake(LARGEST, "(weights > 0.5).nonzero().tolist()", f"All weights above 0.5 became links. {ONE_LINK}"),
+            mistake(
+                LARGEST,
+                "(weights > 1 / weights.size(1)).nonzero().tolist()",
+                f"All weights above the average became links. {ONE_LINK}",
+            ),
+            mistake(LINK, "(source + 1, target + 1) for", "The positions are counted from 1. Count them from 0."),
+            mistake("weights.", "weights[:-1, :-1].", f"The last row and column were dropped. {NO_END_TOKENS}"),
+            mistake("weights.", "weights[:-1].", f"The last target word was dropped. {NO_END_TOKENS}"),
+            mistake("1 - 2 *", "100 - 200 *", "That is a percentage. Return a fraction between 0 and 1."),
+            mistake("argmax", "argmin", "The links go to the smallest weights. Take the argmax."),
+            mistake(
+                ".tolist()",
+                "",
+                "A and S share no link: a tensor in a set equals no int. Convert to Python ints with `.tolist()` or `int`.",
             ),
             mistake(
-                error_with(lambda shared, found, right: 1 - shared / (found + right - shared)),
-                "Divided by the union of the links; the error rate divides 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 1 - 2 * shared / (found + right - shared)),
-                "Divided by the union of the links, |A ∪ S|; |A| + |S| counts a shared link twice.",
-            ),
-            mistake(
-                error_with(
-                    rate,
-                    lambda weights: {(source, target) for target, source in (weights > 0.5).nonzero().tolist()},
-                ),
-                "Links were all weights above one half: a target word gets exactly one, that of its largest weight.",
-            ),
-            mistake(
-                error_with(
-                    rate,
-                    lambda weights: {
-                        (source, target) for target, source in (weights > 1 / weights.size(1)).nonzero().tolist()
-                    },
-                ),
-                "Links were all weights above the average: a target word gets exactly one, that of its largest weight.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: {(source + 1, target + 1) for source, target in strongest(weights)}),
-                "The places are counted from 1; they are counted from 0.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: strongest(weights[:-1, :-1]) if min(weights.shape) > 1 else set()),
-                "The last row and column were cut off: these weights hold no end tokens any more.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: strongest(weights[:-1])),
-                "The last target word was left out: these weights hold no end token any more.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 100 * rate(shared, found, right)),
-                "That is per cent: return a share between 0 and 1.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: {(s, t) for t, s in enumerate(weights.argmin(1).tolist())}),
-                "The links go to the smallest weights: take the argmax.",
-            ),
-            mistake(
-                lambda weights, links: 1.0,
-                "No link was ever found in both sets: a tensor in a set is equal to no number. Make Python numbers first, with "
-                "`.tolist()` or `int`.",
-            ),
-            mistake(
-                one_right_link_per_word,
-                "Of several right links of a target word only one was counted in |S|: keep `links` as the set that it is.",
+                "found =",
+                "links = {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()}\nfound =",
+                "Only one of several gold links of a target word was counted in |S|. Keep `links` as the given set.",
             ),
         ],
         hints=[
-            "`weights.argmax(1)` is the source place of each target word; `.tolist()` makes Python numbers of it.",
-            "`{(source, target) for target, source in enumerate(places)}` is the set A.",
+            "`weights.argmax(1)` is the source position of each target word; `.tolist()` converts it to Python ints.",
+            "`{(source, target) for target, source in enumerate(positions)}` is the set A.",
             "`len(found & links)` counts the links in both sets.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="3.a",
-        question="A sentence of 4 words and one of 18 cross the bridge: the encoder's last state, 192 numbers (two vectors of "
-        "96). How many numbers are left of each?",
+        question="The encoder is an LSTM with 96 units. The decoder receives only its final hidden state and its final cell "
+        "state. How many numbers does it receive for a sentence of 4 words, and for one of 18 words?",
         options=[
             (
                 "4 × 192 and 18 × 192.",
-                "So many the encoder makes on the way, but only the last state crosses the bridge.",
+                "The encoder computes that many on the way, but only the final states are passed on.",
             ),
-            ("192 of each.", "The bridge has one width, whatever wants to cross it."),
+            ("192 for each.", "Two vectors of 96, whatever the length of the sentence."),
             (
-                "About 192 of the long one, fewer of the short one.",
-                "A state is always full: 4 words leave 192 numbers as well.",
+                "About 192 for the long sentence, fewer for the short one.",
+                "The size of a state does not depend on the input: 4 words give 192 numbers too.",
             ),
-            ("4 and 18.", "Those are the word numbers that went in."),
+            ("4 and 18.", "Those are the token ids that went in."),
         ],
         right=1,
-        explanation="The short sentence has plenty of room, the long one is crowded: this is the bottleneck.",
+        explanation="A short sentence fits easily; a long one has to be compressed. This is the bottleneck.",
     )
 )
 register_quiz(
     Quiz(
         id="3.b",
-        question="A recurrent layer reads twice as many words, on a machine that does everything at once that can be done at "
-        "once. How long does it take?",
+        question="A recurrent layer processes a sentence of twice the length, on hardware with unlimited parallelism. How "
+        "much longer does it take?",
         options=[
+            ("No longer: all words are processed in parallel.", "Word 2 needs the state after word 1."),
+            ("A little longer.", "No two steps of one sentence can run in parallel, so nothing is saved."),
+            ("Twice as long.", "Each step waits for the previous one, however many cores there are."),
             (
-                "As long as before: all words are read at once.",
-                "Word 2 cannot be read before the state after word 1 is known.",
+                "Four times as long.",
+                "That would be comparing every word with every other; here each is processed once.",
             ),
-            ("A little longer.", "No two steps can be done at once, so there is nothing to gain."),
-            ("Twice as long.", "Each step waits for the one before, however many cores there are."),
-            ("Four times as long.", "That would be comparing every word with every other; here each is read once."),
         ],
         right=2,
-        explanation="More cores make a step faster, or read more sentences at a time; the steps of one sentence stay in a row.",
+        explanation="More cores make one step faster or allow larger batches. The steps of one sentence stay sequential.",
     )
 )
 register_quiz(
     Quiz(
         id="3.c",
-        question="A model without attention is right on nearly all of the shortest quarter of the sentences. And on the longest?",
+        question="A model without attention translates most of the shortest quarter of the sentences exactly. And of the "
+        "longest quarter?",
         options=[
             (
-                "On more of them: long sentences say more.",
-                "They say more, and all of it must fit into the same state.",
+                "More of them: long sentences contain more context.",
+                "They do, and all of it must fit into the same state.",
             ),
             (
-                "On about as many.",
-                "Then the length would cost nothing; but the bridge does not grow with the sentence.",
+                "About as many.",
+                "Then length would cost nothing; but the context vector does not grow with the sentence.",
             ),
             (
-                "On a few points fewer.",
-                "More words give more chances to err, but that is the smaller part: what no longer fits is lost.",
+                "Somewhat fewer.",
+                "Independent errors would do that: 90 % exact at 5 words becomes 0.9³ ≈ 73 % at 15. The measured drop is larger.",
             ),
-            ("On far fewer.", "The bridge has a fixed size: the more must cross it, the more is lost."),
+            ("Far fewer.", "The context vector has a fixed size: the longer the sentence, the more is lost."),
         ],
         right=3,
-        explanation="The next figure measures it; in section 7 the models with attention stand beside it.",
+        explanation="The next figure measures it; section 7 adds the models with attention.",
     )
 )
 register_quiz(
     Quiz(
         id="3.d",
-        question="Which of the three scores can compare a state of width 256 with a memory of width 512?",
+        question="Which of the three scores can compare a decoder state of width 256 with encoder states of width 512?",
         options=[
-            ("All three.", "The dot score multiplies number by number: both must have one width."),
-            ("Only the additive one.", "The multiplicative one can too: its W may be 256 by 512."),
+            ("All three.", "The dot product needs two vectors of equal width."),
+            ("Only the additive score.", "The multiplicative score can too: its W may be 256 × 512."),
             (
-                "The multiplicative and the additive one.",
-                "Both have matrices that bring the two to one width; the dot score has none.",
+                "The multiplicative and the additive score.",
+                "Both project to a common width; the dot score has no parameters.",
             ),
-            ("Only the dot score.", "It is the one that cannot: it needs two vectors of one width."),
+            ("Only the dot score.", "It is the only one that cannot: it needs vectors of equal width."),
         ],
         right=2,
-        explanation="W is (256, 512); A and B are (256, h) and (512, h).",
+        explanation="W is (256, 512); A and B are (256, k) and (512, k).",
     )
 )
 register_quiz(
     Quiz(
         id="3.e",
-        question="'the european economic area' becomes 'la zone économique européenne'. Which English word has the largest weight "
-        "when the model says 'zone'?",
+        question="'the european economic area' becomes 'la zone économique européenne'. Which English word gets the largest "
+        "attention weight when the model generates 'zone'?",
         options=[
-            (
-                "'european': it stands at the same place.",
-                "The order flips: 'european' is wanted last.",
-            ),
-            ("'the'.", "It has been said already, as 'la' (whose gender, though, comes from 'area')."),
-            ("'economic'.", "That is wanted next, for 'économique'."),
-            ("'area'.", "A 'zone' is an area: the weights follow the meaning, not the place."),
+            ("'european': it is at the same position.", "The order is reversed: 'european' is needed last."),
+            ("'the'.", "It is already translated, as 'la' (whose gender, though, comes from 'area')."),
+            ("'economic'.", "It is needed next, for 'économique'."),
+            ("'area'.", "'zone' translates 'area': the weights follow the meaning, not the position."),
         ],
         right=3,
-        explanation="'zone' looks ahead to 'area'. Watch where 'européenne' looks: not always where you would.",
+        explanation="'zone' attends ahead to 'area'. Check what 'européenne' attends to: it is not always what you expect.",
     )
 )
