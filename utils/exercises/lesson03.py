@@ -34,8 +34,10 @@ def pad_cases(generator):
     ]
 
 
-IN_ORDER = "The sentences were sorted by length. Keep their order: row i is sentence i."
-LENGTHS_TO_MASK = "torch.arange(longest) < lengths.unsqueeze(1)"
+ROW = "sentence + [padding] * (longest - len(sentence))"
+MASK = "torch.arange(longest) < lengths.unsqueeze(1)"
+PADDING_IGNORED = "The argument `padding` has no effect. Pad with that id, not always with 0."
+SORTED = "The sentences were sorted by length. Keep their order: row i is sentence i."
 
 register(
     Exercise(
@@ -45,51 +47,28 @@ register(
         mistakes=[
             mistake(
                 [
-                    (
-                        "sentence + [padding] * (longest - len(sentence))",
-                        "[padding] * (longest - len(sentence)) + sentence",
-                    ),
-                    (LENGTHS_TO_MASK, "torch.arange(longest) >= longest - lengths.unsqueeze(1)"),
+                    (ROW, "[padding] * (longest - len(sentence)) + sentence"),
+                    (MASK, "torch.arange(longest) >= longest - lengths.unsqueeze(1)"),
                 ],
                 "The sentences were padded on the left. Append the padding on the right, after the tokens.",
             ),
             mistake("<", ">=", "The mask is inverted. True marks a token, False marks padding."),
-            mistake("[padding]", "[0]", "The argument `padding` has no effect. Pad with that id, not always with 0."),
+            mistake("[padding]", "[0]", PADDING_IGNORED),
+            mistake([("[padding]", "[0]"), (MASK, "numbers != 0")], PADDING_IGNORED),
             mistake(
-                [("[padding]", "[0]"), (LENGTHS_TO_MASK, "numbers != 0")],
-                "Ids and mask assume that the padding id is 0. Use `padding`: then 0 may be a token.",
-            ),
-            mistake(
-                [("max(", "min("), ("sentence + [padding] * (longest - len(sentence))", "sentence[:longest]")],
+                [("max(", "min("), (ROW, "sentence[:longest]")],
                 "The sentences were truncated to the shortest length. Pad them to the longest length instead.",
             ),
             mistake(
-                f"return numbers, {LENGTHS_TO_MASK}",
-                f"return numbers.T, ({LENGTHS_TO_MASK}).T",
+                [("return numbers", "return numbers.T"), (MASK, f"({MASK}).T")],
                 "The result is transposed. Return (b, n), one row per sentence; `pad_sequence` needs `batch_first=True`.",
             ),
-            mistake(
-                LENGTHS_TO_MASK,
-                "numbers != 0",
-                "The mask is False wherever an id is 0, but `padding` may be another id. Compare positions with lengths.",
-            ),
-            mistake(
-                LENGTHS_TO_MASK,
-                "torch.ones_like(numbers, dtype=torch.bool)",
-                "The mask is True everywhere. It must be False at the padding.",
-            ),
-            mistake(
-                "longest = max(len(sentence) for sentence in sentences)",
-                "longest = max(len(sentence) for sentence in sentences) + 1",
-                "There is one column too many. n is the length of the longest sentence, which needs no padding.",
-            ),
-            mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", IN_ORDER),
-            mistake("longest = max", "sentences = sorted(sentences, key=len, reverse=True)\nlongest = max", IN_ORDER),
-            mistake(
-                f"numbers, {LENGTHS_TO_MASK}",
-                f"{LENGTHS_TO_MASK}, numbers",
-                "The two results are swapped. Return the ids first, then the mask.",
-            ),
+            mistake(MASK, "numbers != 0", "The mask treats every 0 as padding. Compare positions with the lengths."),
+            mistake(MASK, "numbers == numbers", "The mask is True everywhere. It must be False at the padding."),
+            mistake(")\nnumbers", ") + 1\nnumbers", "Every sentence was padded. The longest one needs no padding."),
+            mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", SORTED),
+            mistake("longest = max", "sentences = sorted(sentences, key=len)[::-1]\nlongest = max", SORTED),
+            mistake(f"numbers, {MASK}", f"{MASK}, numbers", "The results are swapped. Return the ids first."),
         ],
         hints=[
             "`max(len(sentence) for sentence in sentences)` is the length of every row.",
@@ -116,6 +95,7 @@ def step_cases(generator):
 
 
 SUM_FIRST = "Add all three terms first, then take one tanh of the sum."
+TWO_TANH = f"Input and state each went through their own tanh. {SUM_FIRST}"
 ROW_VECTORS = "Vectors are rows here: use `x @ A` and `state @ B`, without `.T`."
 
 register(
@@ -124,40 +104,20 @@ register(
         cases=step_cases,
         gradient=True,
         mistakes=[
-            mistake(
-                "torch.tanh",
-                "",
-                "The tanh is missing. Without it the state can grow without bound, and several steps collapse into one linear map.",
-            ),
+            mistake("torch.tanh", "", "The tanh is missing. Without it several steps collapse into one linear map."),
             mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. This cell uses tanh."),
             mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. This cell uses tanh."),
-            mistake(
-                " + state @ B", "", "The previous state has no effect, so the cell has no memory. Add `state @ B`."
-            ),
+            mistake(" + state @ B", "", "The previous state has no effect: no memory. Add `state @ B`."),
             mistake("x @ A + ", "", "The input has no effect. Add `x @ A`."),
             mistake(" + c", "", "The bias `c` is missing. Add it inside the tanh."),
             mistake(" + c)", ") + c", "The bias `c` was added after the tanh. Add it inside."),
-            mistake(
-                "x @ A +", "x @ A) + torch.tanh(", f"Input and state each went through their own tanh. {SUM_FIRST}"
-            ),
-            mistake(
-                BODY,
-                "return torch.tanh(x @ A) + torch.tanh(state @ B) + c",
-                f"Input and state each went through their own tanh, and `c` through none. {SUM_FIRST}",
-            ),
+            mistake("x @ A +", "x @ A) + torch.tanh(", TWO_TANH),
+            mistake(BODY, "return torch.tanh(x @ A) + torch.tanh(state @ B) + c", TWO_TANH),
             mistake("x @ A + state @ B + c)", "x @ A) + state @ B + c", f"The tanh covers only the input. {SUM_FIRST}"),
-            mistake(
-                "return",
-                "return state +",
-                "The previous state was added to the result. The tanh alone is the new state.",
-            ),
+            mistake("return", "return state +", "The previous state was added again. The tanh is the new state."),
             mistake("B", "B.T", f"`B` is transposed. {ROW_VECTORS}"),
             mistake([("A", "A.T"), ("B", "B.T")], f"`A` and `B` are transposed. {ROW_VECTORS}"),
-            mistake(
-                "x @ A + state @ B",
-                "x @ B + state @ A",
-                "`A` and `B` are swapped. `A` (d, w) multiplies the input, `B` (w, w) the previous state.",
-            ),
+            mistake("x @ A + state @ B", "x @ B + state @ A", "`A` and `B` are swapped. `A` multiplies the input."),
         ],
         hints=[
             "The sum has three terms: one from the input, one from the previous state, and the bias.",
@@ -206,10 +166,12 @@ def read_cases(generator):
     ]
 
 
-APPEND_FIRST = (
-    "    state = step(word, state)\n    states.append(state)",
-    "    states.append(state)\n    state = step(word, state)",
-)
+BEFORE = "Those are the states before each token. Append the state after each step."
+NOT_LAST = "The second result is not the last state. Return the state after the last token."
+APPEND_FIRST = [
+    ("    state = step", "    states.append(state)\n    state = step"),
+    ("\n    states.append(state)\nreturn", "\nreturn"),
+]
 
 register(
     Exercise(
@@ -219,63 +181,26 @@ register(
         output_names=("states", "last state"),
         mistakes=[
             mistake(
-                [
-                    ("    state = step(word, state)\n    states.append(state)", "    states.append(step(word, state))"),
-                    ("1), state", "1), states[-1]"),
-                ],
+                [("    state = step", "    new = step"), ("append(state)", "append(new)"), ("1), state", "1), new")],
                 "Every step started from the initial state. Pass each step the state that the previous one returned.",
             ),
-            mistake(
-                "states = []",
-                "states, state = [], torch.zeros_like(state)",
-                "The initial state was replaced by zeros. Start with the given `state`.",
-            ),
+            mistake("[]", "[]\nstate = 0 * state", "The initial state was replaced by zeros. Start with `state`."),
             mistake("x.unbind(1)", "x.flip(1).unbind(1)", "The tokens were read in reverse. Start with token 0."),
-            mistake(
-                "(states, 1)", "(states)", "The states are (n, b, w). The batch comes first: `torch.stack(states, 1)`."
-            ),
-            mistake(
-                [APPEND_FIRST, ("1), state", "1), states[-1]")],
-                "Those are the states before each token, and the last state is missing. Append the state after each step.",
-            ),
-            mistake([APPEND_FIRST], "Those are the states before each token. Append the state after each step."),
-            mistake(
-                "[]", "[state]", "The initial state is among the outputs. Return one state per token: n, not n + 1."
-            ),
-            mistake(
-                [("states = []", "states, initial = [], state"), ("1), state", "1), initial")],
-                "The second result is the initial state. Return the state after the last token.",
-            ),
-            mistake(
-                "1), state",
-                "1), states[0]",
-                "The second result is the state after the first token. Return the one after the last token.",
-            ),
+            mistake("(states, 1)", "(states)", "The states are (n, b, w). The batch comes first: stack on axis 1."),
+            mistake(APPEND_FIRST, BEFORE),
+            mistake([*APPEND_FIRST, ("1), state", "1), states[-1]")], BEFORE),
+            mistake("[]", "[state]", "The initial state is in the output. Return one state per token, n."),
+            mistake([("[]", "[]\nfirst = state"), ("1), state", "1), first")], NOT_LAST),
+            mistake("1), state", "1), states[0]", NOT_LAST),
             mistake(
                 "1), state",
                 "1), torch.stack(states, 1)[-1]",
                 "The second result belongs to the last sentence. The last state of every sentence is `states[:, -1]`.",
             ),
-            mistake(
-                "1), state",
-                "1), state.unsqueeze(1)",
-                "The last state has an extra axis. Return (b, w): `states[:, -1]`, not `states[:, -1:]`.",
-            ),
-            mistake(
-                "return torch.stack(states, 1), state",
-                "return state, torch.stack(states, 1)",
-                "The two results are swapped. Return all states first, then the last one.",
-            ),
-            mistake(
-                "x.unbind(1)",
-                "x",
-                "The loop ran over the sentences: `x[t]` is sentence t. Token t of every sentence is `x[:, t]`.",
-            ),
-            mistake(
-                "step(word, state)",
-                "step(state, word)",
-                "The arguments of `step` are swapped. The input comes first, then the state: `step(word, state)`.",
-            ),
+            mistake("1), state", "1), state[:, None]", "The last state has an extra axis. Return (b, w)."),
+            mistake([("return", "return state,"), ("1), state", "1)")], "The results are swapped. States come first."),
+            mistake("x.unbind(1)", "x", "The loop ran over sentences. Token t of every sentence is `x[:, t]`."),
+            mistake("word, state)", "state, word)", "The arguments of `step` are swapped. Use `step(word, state)`."),
         ],
         hints=[
             "Start with an empty list, and keep the latest state in a variable.",
@@ -321,22 +246,11 @@ register(
                 "return torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1)",
                 "That is the cosine similarity, without the norms of the vectors. The dot product keeps them.",
             ),
-            mistake(
-                SCORES, f"{SCORES} / state.size(-1)", "That is the mean of the products. The dot product is their sum."
-            ),
-            mistake(
-                BODY,
-                "return torch.cdist(state, memory)",
-                "Those are distances, which are small for similar vectors. The dot product is large for them.",
-            ),
+            mistake(SCORES, f"{SCORES} / state.size(-1)", "That is the mean of the products. Take their sum."),
+            mistake(BODY, "return torch.cdist(state, memory)", "Those are distances. Take dot products instead."),
             mistake(".transpose(1, 2)", "", USE_TRANSPOSE),
             mistake(".transpose(1, 2)", ".T", DOT_T),
             mistake(BODY, "return state.unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
-            mistake(
-                SCORES,
-                "(memory @ state.transpose(1, 2)).reshape(len(state), state.size(1), -1)",
-                "The transposed scores were reshaped, so they stand at wrong positions. Use `transpose`: `reshape` keeps the order of the entries.",
-            ),
             mistake(
                 "memory.transpose(1, 2)",
                 "memory.reshape(len(memory), memory.size(2), -1)",
@@ -353,7 +267,10 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
+
+
 SCORES = "dot_score(state @ W, memory)"
+NO_TANH = "There is a tanh too many. Only the additive score has one."
 
 register(
     Exercise(
@@ -361,32 +278,16 @@ register(
         cases=lambda generator: pair_cases(generator, "de"),
         gradient=True,
         mistakes=[
-            mistake(
-                "state @ W",
-                "state",
-                "`W` has no effect. Project the state first: `state @ W` has the width of the memory.",
-            ),
+            mistake("state @ W", "state", "`W` has no effect. Use `state @ W`, which has the width of the memory."),
             mistake("W", "W.T", "`W` is transposed. It is (d, e) and vectors are rows: use `state @ W` without `.T`."),
             mistake(SCORES, f"{SCORES}.transpose(1, 2)", SCORES_TRANSPOSED),
             mistake(SCORES, f"{SCORES}.softmax(-1)", RETURN_SCORES),
-            mistake(
-                "state @ W",
-                "torch.tanh(state @ W)",
-                "The projected state went through a tanh. The multiplicative score is linear; only the additive one has a tanh.",
-            ),
-            mistake(SCORES, f"{SCORES}.tanh()", "The scores went through a tanh. Return the product itself."),
+            mistake("state @ W", "(state @ W).tanh()", NO_TANH),
+            mistake(SCORES, f"{SCORES}.tanh()", NO_TANH),
             mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
             mistake(SCORES, f"{SCORES} * memory.size(-1) ** -0.5", NOT_SCALED),
-            mistake(
-                "memory",
-                "memory @ W",
-                "Both state and memory were multiplied by `W`. Project the state only; then it has the width of the memory.",
-            ),
-            mistake(
-                "state @ W, memory",
-                "state, memory @ W",
-                "The memory was multiplied by `W`, which maps states: (b, m, d) @ (d, e). Use `state @ W`.",
-            ),
+            mistake("memory", "memory @ W", "State and memory were multiplied by `W`. Project the state only."),
+            mistake("state @ W, memory", "state, memory @ W", "The memory was multiplied by `W`. Project the state."),
             mistake(SCORES, "state @ W @ memory", USE_TRANSPOSE),
             mistake(SCORES, "state @ W @ memory.T", DOT_T),
             mistake(SCORES, "(state @ W).unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
@@ -401,6 +302,8 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.6 additive score
+
+
 SCORES = "torch.tanh(pairs) @ v"
 
 register(
@@ -409,29 +312,13 @@ register(
         cases=lambda generator: pair_cases(generator, "dk", "ek", "k"),
         gradient=True,
         mistakes=[
+            mistake("torch.tanh(pairs)", "pairs", "The tanh is missing. Without it all states get the same weights."),
+            mistake(SCORES, "torch.tanh(pairs @ v)", "The tanh came after `v`. Apply it to the k features first."),
             mistake(
-                "torch.tanh(pairs)",
-                "pairs",
-                "The tanh is missing. Without it the softmax gives every decoder state the same weights.",
-            ),
-            mistake(
-                SCORES,
-                "torch.tanh(pairs @ v)",
-                "The tanh came after `v`. Apply it to the k features, then take the dot product with `v`.",
-            ),
-            mistake(
-                [
-                    ("(state @ A)", "torch.tanh(state @ A)"),
-                    ("(memory @ B)", "torch.tanh(memory @ B)"),
-                    ("torch.tanh(pairs)", "pairs"),
-                ],
+                [("A)", "A).tanh()"), ("B)", "B).tanh()"), ("torch.tanh(pairs)", "pairs")],
                 "State and memory each went through their own tanh. Add them first, then take one tanh of the sum.",
             ),
-            mistake(
-                "@ v",
-                "@ torch.ones_like(v)",
-                "`v` has no effect: the k features were just summed. Weight them with `@ v`.",
-            ),
+            mistake("pairs) @ v", "pairs).sum(-1)", "`v` has no effect: the features were summed. Use `@ v`."),
             mistake("@ v", "* v", "The last axis is still there. Multiply by `v` and sum over k: `@ v` does both."),
             mistake("@ v", "@ v.unsqueeze(-1)", "The scores have an extra axis of length 1. Use `@ v`, or squeeze it."),
             mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. The additive score uses tanh."),
@@ -566,13 +453,13 @@ def a_step_keeps_nothing(answer, generator):
 
 
 KEEP_OLD = ("state = self.cell(", "old, state = state, self.cell(")
-ATTEND = "attend(scores, memory, mask.unsqueeze(1))"
+PLAIN_MASK = ("mask.unsqueeze(1)", "mask")
 LOGITS = "self.output(torch.tanh(self.combine(both)))"
-RESULTS = f"{LOGITS}, state, weights.squeeze(1)"
 
 
-def own_weights(weights):
-    return "context, weights = " + ATTEND, f"weights = {weights}\ncontext = weights @ memory"
+def own_weights(weights, message):
+    attend = "context, weights = attend(scores, memory, mask.unsqueeze(1))"
+    return mistake(attend, f"mask = mask.unsqueeze(1)\nweights = {weights}\ncontext = weights @ memory", message)
 
 
 register(
@@ -585,161 +472,77 @@ register(
         tolerance=1e-3,
         properties=[padding_gets_no_weight, weights_sum_to_one, a_step_keeps_nothing],
         mistakes=[
-            mistake(
-                ATTEND,
-                "attend(scores, memory)",
-                "The mask has no effect: padding gets attention weight. Pass `mask.unsqueeze(1)` to `attend`.",
-            ),
-            mistake(
-                [KEEP_OLD, ("score(state", "score(old")],
-                "The query was the previous state. Update the state with the cell first, then compute the scores with the new one.",
-            ),
+            mistake(", mask.unsqueeze(1)", "", "The mask has no effect. Pass `mask.unsqueeze(1)` to `attend`."),
+            mistake([KEEP_OLD, ("score(state", "score(old")], "The query was the previous state. Use the new one."),
             mistake(
                 "[state, context.squeeze(1)]",
                 "[context.squeeze(1), state]",
-                "State and context are concatenated in the wrong order. The state comes first: `torch.cat([state, context], -1)`.",
+                "The context came first in the concatenation. Use `torch.cat([state, context], -1)`.",
             ),
-            mistake(
-                LOGITS,
-                "self.output(self.combine(both))",
-                "The tanh is missing. Without it `combine` and `output` collapse into one linear layer.",
-            ),
-            mistake(
-                LOGITS,
-                "torch.tanh(self.output(self.combine(both)))",
-                "The tanh came after `output`, which limits the logits to -1 to 1. Apply it between `combine` and `output`.",
-            ),
-            mistake(
-                LOGITS,
-                "self.output(self.combine(torch.tanh(both)))",
-                "The tanh came before `combine`. Apply it between `combine` and `output`.",
-            ),
-            mistake(
-                LOGITS,
-                "self.output(state)",
-                "The logits use the state alone. Concatenate it with the context and apply `combine`.",
-            ),
+            mistake(LOGITS, "self.output(self.combine(both))", "The tanh between `combine` and `output` is missing."),
+            mistake(LOGITS, "self.output(self.combine(both)).tanh()", "The tanh came after `output`, not before it."),
+            mistake(LOGITS, "self.output(self.combine(both.tanh()))", "The tanh came before `combine`, not after it."),
+            mistake(LOGITS, "self.output(state)", "The context has no effect. Apply `combine` to state and context."),
             # First of those that raise a shape error, so it must fit any of them.
             mistake(
                 "torch.cat([state, context.squeeze(1)], -1)",
                 "state + context.squeeze(1)",
                 "The shapes do not match. The context is (b, width); `combine` takes `torch.cat([state, context], -1)`, (b, 2 width).",
             ),
-            mistake(
-                LOGITS,
-                "self.output(torch.tanh(both))",
-                "`combine` was skipped. It maps the concatenation (b, 2 width) to (b, width), which `output` expects.",
-            ),
-            mistake(
-                "context.squeeze(1)]",
-                "state]",
-                "The state was concatenated with itself. Concatenate it with the context that `attend` returns.",
-            ),
-            mistake(
-                "[state,",
-                "[context.squeeze(1),",
-                "The context was concatenated with itself. Concatenate it with the new state.",
-            ),
-            mistake(
-                [KEEP_OLD, ("[state,", "[old,")],
-                "The context was concatenated with the previous state. After the cell, use its new state everywhere.",
-            ),
+            mistake(LOGITS, "self.output(both)", "`combine` was skipped. It maps (b, 2 width) to (b, width)."),
+            mistake("context.squeeze(1)]", "state]", "The state was concatenated with itself, not with the context."),
+            mistake([KEEP_OLD, ("[state,", "[old,")], "The previous state was concatenated. Use the new one."),
             mistake("context.squeeze(1)", "context.squeeze()", SQUEEZE_ONE),
             mistake("weights.squeeze(1)", "weights.squeeze()", SQUEEZE_ONE),
+            mistake(LOGITS, f"{LOGITS}.softmax(-1)", "Those are probabilities. Return the logits."),
+            mistake(LOGITS, f"{LOGITS}.log_softmax(-1)", "Those are log-probabilities. Return the logits."),
+            mistake([KEEP_OLD, ("state, w", "old, w")], "The previous state was returned. Return the new one."),
             mistake(
-                LOGITS,
-                f"{LOGITS}.softmax(-1)",
-                "Those are probabilities. Return the logits: the loss applies the softmax.",
-            ),
-            mistake(
-                LOGITS,
-                f"{LOGITS}.log_softmax(-1)",
-                "Those are log-probabilities. Return the logits: the loss applies the log-softmax.",
-            ),
-            mistake(
-                [KEEP_OLD, (RESULTS, f"{LOGITS}, old, weights.squeeze(1)")],
-                "The previous state was returned. Return the new one: the next step needs it.",
-            ),
-            mistake(
-                RESULTS,
-                f"{LOGITS}, torch.tanh(self.combine(both)), weights.squeeze(1)",
+                "state, weights.",
+                "torch.tanh(self.combine(both)), weights.",
                 "The output of `combine` was returned as the state. Return the state of the cell.",
             ),
+            mistake("weights.squeeze(1)", "weights", "The weights have an extra axis. Use `weights.squeeze(1)`."),
             mistake(
-                "weights.squeeze(1)",
-                "weights",
-                "The weights have an extra axis. Remove the query axis to get (b, n): `weights.squeeze(1)`.",
-            ),
-            mistake(
-                RESULTS,
+                f"{LOGITS}, state, weights.squeeze(1)",
                 f"{LOGITS}.unsqueeze(1), state, weights",
                 "The logits have an extra axis. Remove the query axis from context and weights: `.squeeze(1)`.",
             ),
-            mistake(
-                RESULTS,
-                f"{LOGITS}, weights.squeeze(1), state",
-                "State and weights are swapped. Return logits, state, weights.",
-            ),
-            mistake(
-                "self.embed(word), state",
-                "state, self.embed(word)",
-                "The arguments of the cell are swapped. The embedding comes first, then the state.",
-            ),
-            mistake(
-                "self.embed(word), state",
-                "self.embed(word)",
-                "The cell got no state, so it started from zeros. Use `self.cell(self.embed(word), state)`.",
-            ),
-            mistake(
-                "self.score(state.unsqueeze(1), memory)",
-                "dot_score(state.unsqueeze(1), memory)",
-                "The scores are always dot products. Call `self.score`, so that all three score functions work.",
-            ),
+            mistake("state, weights.squeeze(1)", "weights.squeeze(1), state", "State and weights are swapped."),
+            mistake("self.embed(word), state", "state, self.embed(word)", "The arguments of the cell are swapped."),
+            mistake("(word), state", "(word)", "The cell got no state. Use `self.cell(self.embed(word), state)`."),
+            mistake("self.score", "dot_score", "The scores are always dot products. Call `self.score` instead."),
             mistake("memory)  #", "memory) * state.size(-1) ** -0.5  #", NOT_SCALED),
             mistake("mask.unsqueeze", "~mask.unsqueeze", MASK_INVERTED),
-            mistake(
-                [own_weights("scores.masked_fill(~mask.unsqueeze(1), 0.0).softmax(-1)")],
+            own_weights(
+                "(scores * mask).softmax(-1)",
                 "The masked scores became 0, and exp(0) = 1 still gets weight. Pass the mask to `attend`.",
             ),
-            mistake(
-                [own_weights("scores.softmax(-1) * mask.unsqueeze(1)")],
+            own_weights(
+                "scores.softmax(-1) * mask",
                 "The mask was applied after the softmax, so the weights no longer sum to 1. Pass it to `attend`.",
             ),
+            own_weights("scores.softmax(1)", "The softmax ran over the query axis. Normalize over the last axis."),
+            own_weights("scores * mask", "The softmax is missing: the weights are the scores. Use `attend`."),
+            mistake([PLAIN_MASK], NO_QUERY_AXIS),
             mistake(
-                [own_weights("scores.softmax(1)")],
-                "Every weight is 1: the softmax ran over the query axis. Normalize over the source positions, the last axis.",
-            ),
-            mistake(
-                [own_weights("scores.masked_fill(~mask.unsqueeze(1), 0.0)")],
-                "The softmax is missing: the weights are the scores themselves. Use `attend`.",
-            ),
-            mistake("mask.unsqueeze(1)", "mask", NO_QUERY_AXIS),
-            mistake(
-                "context.squeeze(1)",
-                "context",
-                "The context is not (b, width). Pass `mask.unsqueeze(1)` to `attend`, then remove the query axis: `context.squeeze(1)`.",
-            ),
-            mistake(
-                [
-                    ("mask.unsqueeze(1)", "mask"),
-                    ("context.squeeze(1)", "context[:, 0]"),
-                    ("weights.squeeze(1)", "weights[:, 0]"),
-                ],
+                [PLAIN_MASK, ("context.squeeze(1)", "context[:, 0]"), ("weights.squeeze(1)", "weights[:, 0]")],
                 NO_QUERY_AXIS,
             ),
             mistake(
                 [
-                    ("mask.unsqueeze(1)", "mask"),
-                    ("[state, context.squeeze(1)]", "[state.unsqueeze(1), context]"),
+                    PLAIN_MASK,
+                    ("state, context.squeeze(1)", "state[:, None], context"),
                     (LOGITS, f"{LOGITS}.squeeze(1)"),
                 ],
                 NO_QUERY_AXIS,
             ),
             mistake(
-                "score(state.unsqueeze(1)",
-                "score(state",
-                "`self.score` got a state (b, width). Add the query axis, (b, 1, width): `state.unsqueeze(1)`.",
+                "context.squeeze(1)",
+                "context",
+                "The context is not (b, width). Pass `mask.unsqueeze(1)` to `attend`, then use `context.squeeze(1)`.",
             ),
+            mistake("state.unsqueeze(1)", "state", "`self.score` got a (b, width) state. Pass `state.unsqueeze(1)`."),
         ],
         hints=[
             "Compute the new state first: `self.cell(self.embed(word), state)`. Everything after it uses the new state.",
@@ -818,116 +621,54 @@ def decode_cases(generator):
     ]
 
 
-OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
-ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `limit` tokens; the start token does not count."
+FILL = ".masked_fill(~going, 0)"
+UPDATE = "    going = going & (word != end)\n"
+APPEND = "    words.append(word)\n"
+STOP = f"{UPDATE}    if not going.any():\n        break\n"
+START_KEPT = "The start token is in the output. It is only the first input: start with an empty list."
+NOT_REMEMBERED = "A sentence that has ended continues. Remember which ones have ended: `going & (word != end)`."
 END_MISSING = (
     "The end token is missing. It is the last token of a sentence: append it before you stop; 0 comes after it."
 )
-APPEND = "    words.append(word)\n    going = going & (word != end)"
-NOT_REMEMBERED = "A sentence that has ended continues, unless all end at the same step. Remember which ones have ended: `going & (word != end)`."
+OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
+ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `limit` tokens; the start token does not count."
+CONSTANTS = "The start or end token is a constant in your code. Use the arguments `start` and `end`."
 
 register(
     Exercise(
         id="3.8",
         cases=decode_cases,
         mistakes=[
-            mistake(
-                [("[]", "[word]"), ("< limit", "<= limit")],
-                "The start token is in the output. It is only the first input: start with an empty list.",
-            ),
-            mistake(
-                "[]",
-                "[word]",
-                "The start token is in the output and counts toward `limit`. It is only the first input: start with an empty list.",
-            ),
-            mistake(
-                "logits, state =",
-                "logits, _ =",
-                "Every step started from the initial state. Pass on the state that the previous step returned.",
-            ),
-            mistake(
-                "step(word",
-                "step(torch.full_like(word, start)",
-                "Every step got the start token as input. Pass the token that was generated last.",
-            ),
-            mistake(
-                ".masked_fill(~going, 0)",
-                "",
-                "A sentence continued after its end token while others were not done. Fill with 0 after the end token.",
-            ),
+            mistake([("[]", "[word]"), ("< limit", "<= limit")], START_KEPT),
+            mistake("[]", "[word]", START_KEPT),
+            mistake("logits, state", "logits, _", "Every step started from the initial state. Pass on the new one."),
+            mistake("(word, ", "(0 * word + start, ", "Every input was the start token. Pass the latest token."),
+            mistake(FILL, "", "A sentence continued after its end token. Fill with 0 there."),
             mistake("~going, 0", "~going, end", "The end token is repeated after the end. Fill with 0 there."),
+            mistake("going.any() and ", "", "The output is padded to `limit`. End it at the last end token."),
+            mistake([("going.any() and ", ""), (FILL, "")], "The end token has no effect. Stop and fill with 0 there."),
             mistake(
-                "going.any() and ",
-                "",
-                "The output is padded to `limit` although every sentence had ended. Return the columns up to the last end token only.",
+                [(UPDATE, ""), ("    logits", f"{UPDATE}    logits")],
+                "The output has one extra column of padding. Update `going` right after a token is chosen.",
             ),
-            mistake(
-                [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
-                "The end token has no effect. Fill with 0 after it, and stop when every sentence has ended.",
-            ),
-            mistake(
-                [
-                    ("    going = going & (word != end)", ""),
-                    ("    logits, state", "    going = going & (word != end)\n    logits, state"),
-                ],
-                "The output has one extra column of padding. Update `going` right after a token is chosen, not one step later.",
-            ),
-            mistake([("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")], NOT_REMEMBERED),
+            mistake([("going & (word != end)", "word != end"), (FILL, "")], NOT_REMEMBERED),
             mistake("going & (word != end)", "word != end", NOT_REMEMBERED),
-            mistake(
-                "going.any()",
-                "going.all()",
-                "Decoding stopped when the first sentence had ended. Continue until all sentences have ended.",
-            ),
+            mistake("going.any()", "going.all()", "Decoding stopped when the first sentence ended. Wait for all."),
             mistake("(words, 1)", "(words, 1) * (torch.stack(words, 1) != end)", END_MISSING),
-            mistake(
-                APPEND,
-                "    going = going & (word != end)\n    if not going.any():\n        break\n    words.append(word)",
-                END_MISSING,
-            ),
-            mistake(
-                APPEND,
-                "    going = going & (word != end)\n    if not going.any():\n        break\n    words.append(word * going)",
-                END_MISSING,
-            ),
+            mistake(APPEND + UPDATE, STOP + APPEND, END_MISSING),
+            mistake(APPEND + UPDATE, f"{STOP}    words.append(word * going)\n", END_MISSING),
             mistake("argmax(-1)", "argmax(0)", OVER_SENTENCES),
-            mistake(
-                "word = logits.argmax(-1).masked_fill(~going, 0)\n    words.append(word)",
-                "word = logits.argmax(0)\n    words.append(word.masked_fill(~going, 0))",
-                OVER_SENTENCES,
-            ),
-            mistake("argmax", "argmin", "Those are the least likely tokens. Take the argmax."),
-            mistake(
-                "argmax(-1)",
-                "softmax(-1).multinomial(1).squeeze(1)",
-                "The tokens were sampled. Greedy decoding takes the most likely token: `logits.argmax(-1)`.",
-            ),
-            mistake(
-                "(word != end)",
-                "(word != end) & (word != 0)",
-                "A generated 0 was treated as the end of its sentence. Only the token `end` ends a sentence.",
-            ),
+            mistake([("-1)" + FILL, "0)"), ("append(word", f"append(word{FILL}")], OVER_SENTENCES),
+            mistake("argmax(-1)", "softmax(-1).multinomial(1)[:, 0]", "The tokens were sampled. Take the argmax."),
+            mistake("!= end)", "!= end) & (word != 0)", "A generated 0 ended its sentence. Only the token `end` does."),
             mistake("(words, 1)", "(words)", "The output is (m, b). The batch comes first: `torch.stack(words, 1)`."),
-            mistake(
-                [
-                    ("< limit", "< limit - 1"),
-                    ("(words, 1)", "(words, 1) if words else torch.empty(len(state), 0, dtype=torch.long)"),
-                ],
-                ONE_TOKEN_SHORT,
-            ),
+            mistake([("[]", "[word]"), ("(words, 1)", "(words, 1)[:, 1:]")], ONE_TOKEN_SHORT),
             mistake("< limit", "< limit - 1", ONE_TOKEN_SHORT),
             mistake("< limit", "<= limit", "There is one token too many. Stop after `limit` tokens."),
-            mistake(
-                [(", start)", ", 1)"), ("!= end", "!= 2")],
-                "Start and end token are constants in your code. Use the arguments `start` and `end`.",
-            ),
-            mistake("!= end", "!= 2", "The end token is a constant in your code. Use the argument `end`."),
-            mistake(", start)", ", 1)", "The start token is a constant in your code. Use the argument `start`."),
-            mistake(
-                " and len(words) < limit",
-                "",
-                "Decoding runs until the last sentence ends, which may never happen. Stop after `limit` tokens in any case.",
-            ),
+            mistake([(", start)", ", 1)"), ("!= end", "!= 2")], CONSTANTS),
+            mistake("!= end", "!= 2", CONSTANTS),
+            mistake(", start)", ", 1)", CONSTANTS),
+            mistake(" and len(words) < limit", "", "`limit` has no effect. Stop after `limit` tokens in any case."),
         ],
         hints=[
             "Start with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
@@ -990,7 +731,7 @@ def links_stay_unchanged(answer, generator):
 LINK = "(source, target) for"
 LARGEST = "enumerate(weights.argmax(1).tolist())"
 SHARE = "2 * len(found & links) / (len(found) + len(links))"
-ONE_LINK = "A target word gets exactly one link, to its largest weight."
+DIVIDE = "Divide 2 |A ∩ S| by |A| + |S|."
 NO_END_TOKENS = "These weights contain no end tokens."
 
 register(
@@ -1000,57 +741,27 @@ register(
         properties=[links_stay_unchanged],
         mistakes=[
             mistake(
-                f"{LINK} target, source in {LARGEST}",
-                f"{LINK} source, target in enumerate(weights.argmax(0).tolist())",
-                "Each source word got one link. Take the argmax over the source positions, so that each target word gets one.",
+                [("for target, source", "for source, target"), ("argmax(1)", "argmax(0)")],
+                "Each source word got one link. Take the argmax over the source positions: one link per target word.",
             ),
-            mistake(
-                LINK,
-                "(target, source) for",
-                "Your links are reversed. A link is (source position, target position).",
-            ),
-            mistake(
-                "2 * ",
-                "",
-                "The factor 2 is missing. A shared link counts in |A| and in |S|, so a perfect alignment would not reach 0.",
-            ),
+            mistake(LINK, "(target, source) for", "The links are reversed. Store (source, target) positions."),
+            mistake("2 * ", "", f"The factor 2 is missing: a perfect alignment would not reach 0. {DIVIDE}"),
             mistake("1 - ", "", "That is the agreement. The error is 1 minus it."),
-            mistake(
-                SHARE,
-                "len(found & links) / len(found)",
-                "The denominator is |A|: missed gold links cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                SHARE,
-                "len(found & links) / len(links)",
-                "The denominator is |S|: wrong links cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                SHARE,
-                "len(found & links) / len(found | links)",
-                "That is one minus the Jaccard index. The error rate divides 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                "(len(found) + len(links))",
-                "len(found | links)",
-                "The denominator is |A ∪ S|. Divide by |A| + |S|, which counts a shared link twice.",
-            ),
-            mistake(LARGEST, "(weights > 0.5).nonzero().tolist()", f"All weights above 0.5 became links. {ONE_LINK}"),
+            mistake(SHARE, "len(found & links) / len(found)", f"The denominator is |A|. {DIVIDE}"),
+            mistake(SHARE, "len(found & links) / len(links)", f"The denominator is |S|. {DIVIDE}"),
+            mistake(SHARE, "len(found & links) / len(found | links)", f"That uses |A ∪ S|. {DIVIDE}"),
+            mistake("(len(found) + len(links))", "len(found | links)", f"The denominator is |A ∪ S|. {DIVIDE}"),
             mistake(
                 LARGEST,
-                "(weights > 1 / weights.size(1)).nonzero().tolist()",
-                f"All weights above the average became links. {ONE_LINK}",
+                "(weights > 0.5).nonzero().tolist()",
+                "All weights above 0.5 became links. A target word gets exactly one, to its largest weight.",
             ),
             mistake(LINK, "(source + 1, target + 1) for", "The positions are counted from 1. Count them from 0."),
             mistake("weights.", "weights[:-1, :-1].", f"The last row and column were dropped. {NO_END_TOKENS}"),
             mistake("weights.", "weights[:-1].", f"The last target word was dropped. {NO_END_TOKENS}"),
             mistake("1 - 2 *", "100 - 200 *", "That is a percentage. Return a fraction between 0 and 1."),
             mistake("argmax", "argmin", "The links go to the smallest weights. Take the argmax."),
-            mistake(
-                ".tolist()",
-                "",
-                "A and S share no link: a tensor in a set equals no int. Convert to Python ints with `.tolist()` or `int`.",
-            ),
+            mistake(".tolist()", "", "Tensors in a set equal no int. Convert them to ints with `.tolist()` first."),
             mistake(
                 "found =",
                 "links = {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()}\nfound =",
