@@ -536,9 +536,10 @@ AttentionDecoder = exercise("3.7").use(AttentionDecoder)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.8 · greedy decoding · medium · 12 min
 def greedy_decode(step, state, start, end, limit):
-    """step(word (b,), state) -> logits (b, words), state. The likeliest words (b, m), 0 behind the end token.
+    """step(word (b,), state (b, w)) -> logits (b, words), state. The most likely tokens (b, m), 0 after the end token.
 
-    Stops when every sentence has said `end`, or at `limit` words.
+    `start`, `end` and `limit` are ints. Only `end` ends a sentence; a 0 before it is an ordinary token.
+    Stops when every sentence has generated `end`, or at `limit` tokens.
     """
     ### BEGIN SOLUTION
     word = torch.full((len(state),), start)

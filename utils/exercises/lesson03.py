@@ -1,4 +1,4 @@
-"""Lesson 03: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 03: its exercises with the mistakes that people make in them, and its quizzes."""
 
 import inspect
 
@@ -8,58 +8,36 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
-from utils.exercises.edits import mistake
-from utils.models.attention import attend
-from utils.models.one_seq2seq import (
-    AttentionDecoder,
-    additive_score,
-    alignment_error,
-    dot_score,
-    greedy_decode,
-    multiplicative_score,
-    pad,
-    read_words,
-    recurrent_step,
-)
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import lesson03 as solved
 
-
-def some_mask(generator, *shape):
-    """Words first, then padding; at least one word in each row."""
-    count = torch.randint(1, shape[-1] + 1, shape[:-1], generator=generator)
-    return torch.arange(shape[-1]) < count.unsqueeze(-1)
+RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."
+NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
+SCORES_TRANSPOSED = "The scores are transposed. Rows are decoder states, columns are encoder states: (b, m, n)."
+NOT_SUMMED = "The products were not summed over the last axis. A score is one number per pair: (b, m, n)."
+USE_TRANSPOSE = "The memory was not transposed. The product sums over the features: use `memory.transpose(1, 2)`."
+DOT_T = "`.T` reverses all three axes, the batch too. Swap the last two: `memory.transpose(1, 2)`."
 
 
 # ---------------------------------------------------------------------------------------------- 3.1 padding
-def some_sentences(generator, *lengths, lowest=4):
-    return [torch.randint(lowest, 40, (length,), generator=generator).tolist() for length in lengths]
-
-
 def pad_cases(generator):
+    def draw(*lengths):
+        return [torch.randint(4, 40, (length,), generator=generator).tolist() for length in lengths]
+
     return [
-        Case((some_sentences(generator, 3, 5, 1),), note="three sentences"),
-        Case((some_sentences(generator, 2, 2, 6, 4), 99), note="another number as padding"),
-        Case(([[0, 7, 0], *some_sentences(generator, 5)], -1), note="-1 as padding, and 0 is a word"),
-        Case((some_sentences(generator, 4),), note="one sentence"),
-        Case((some_sentences(generator, 3, 3),), note="all of one length"),
-        Case((some_sentences(generator, 6, 1, 4, 2, 3),), note="the longest comes first"),
+        Case((draw(3, 5, 1),), note="three sentences"),
+        Case((draw(2, 2, 6, 4), 99), note="padding=99"),
+        Case(([[0, 7, 0], *draw(5)], -1), note="padding=-1, and 0 is a token"),
+        Case((draw(4),), note="one sentence"),
+        Case((draw(3, 3),), note="two sentences of equal length"),
+        Case((draw(6, 1, 4, 2, 3),), note="the longest sentence comes first"),
     ]
 
 
-def pad_on_the_left(sentences, padding=0):
-    numbers, mask = pad([sentence[::-1] for sentence in sentences], padding)
-    return numbers.flip(1), mask.flip(1)
-
-
-def cut_to_the_shortest(sentences, padding=0):
-    shortest = min(map(len, sentences))
-    return pad([sentence[:shortest] for sentence in sentences], padding)
-
-
-def one_column_too_many(sentences, padding=0):
-    numbers, mask = pad(sentences, padding)
-    behind = torch.full((len(sentences), 1), padding)
-    return torch.cat([numbers, behind], 1), torch.cat([mask, behind < behind], 1)
-
+ROW = "sentence + [padding] * (longest - len(sentence))"
+MASK = "torch.arange(longest) < lengths.unsqueeze(1)"
+PADDING_IGNORED = "The argument `padding` has no effect. Pad with that id, not always with 0."
+SORTED = "The sentences were sorted by length. Keep their order: row i is sentence i."
 
 register(
     Exercise(
@@ -68,58 +46,34 @@ register(
         output_names=("numbers", "mask"),
         mistakes=[
             mistake(
-                pad_on_the_left,
-                "The padding stands in front of the words; it belongs behind them.",
+                [
+                    (ROW, "[padding] * (longest - len(sentence)) + sentence"),
+                    (MASK, "torch.arange(longest) >= longest - lengths.unsqueeze(1)"),
+                ],
+                "The sentences were padded on the left. Append the padding on the right, after the tokens.",
+            ),
+            mistake("<", ">=", "The mask is inverted. True marks a token, False marks padding."),
+            mistake("[padding]", "[0]", PADDING_IGNORED),
+            mistake([("[padding]", "[0]"), (MASK, "numbers != 0")], PADDING_IGNORED),
+            mistake(
+                [("max(", "min("), (ROW, "sentence[:longest]")],
+                "The sentences were truncated to the shortest length. Pad them to the longest length instead.",
             ),
             mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], ~pad(sentences, padding)[1]),
-                "The mask is turned round: True means 'here is a word', False is padding.",
+                [("return numbers", "return numbers.T"), (MASK, f"({MASK}).T")],
+                "The result is transposed. Return (b, n), one row per sentence; `pad_sequence` needs `batch_first=True`.",
             ),
-            mistake(
-                lambda sentences, padding=0: pad(sentences),
-                "The argument `padding` has no effect: fill with that number, not always with 0.",
-            ),
-            mistake(
-                lambda sentences, padding=0: (pad(sentences)[0], pad(sentences)[0] != 0),
-                "Numbers and mask take 0 for the padding: use the argument `padding`, then 0 may be a word.",
-            ),
-            mistake(
-                cut_to_the_shortest,
-                "The sentences were cut to the length of the shortest: fill the others up to the longest instead.",
-            ),
-            mistake(
-                lambda sentences, padding=0: tuple(result.T for result in pad(sentences, padding)),
-                "The result is turned: one row for each sentence, (b, n). `pad_sequence` needs `batch_first=True` for that.",
-            ),
-            mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0] != 0),
-                "The mask asks whether a number is 0; ask whether it is `padding`, which may be another number.",
-            ),
-            mistake(
-                lambda sentences, padding=0: (pad(sentences, padding)[0], pad(sentences, padding)[0].isfinite()),
-                "The mask is True everywhere: it must be False at the padding.",
-            ),
-            mistake(
-                one_column_too_many,
-                "There is a column too many: n is the length of the longest sentence, which needs no padding.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sorted(sentences, key=len), padding),
-                "The sentences came back in another order: row i belongs to sentence i.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sorted(sentences, key=len, reverse=True), padding),
-                "The sentences came back with the longest first: row i belongs to sentence i.",
-            ),
-            mistake(
-                lambda sentences, padding=0: pad(sentences, padding)[::-1],
-                "The two results are swapped: the numbers come first, then the mask.",
-            ),
+            mistake(MASK, "numbers != 0", "The mask treats every 0 as padding. Compare positions with the lengths."),
+            mistake(MASK, "numbers == numbers", "The mask is True everywhere. It must be False at the padding."),
+            mistake(")\nnumbers", ") + 1\nnumbers", "Every sentence was padded. The longest one needs no padding."),
+            mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", SORTED),
+            mistake("longest = max", "sentences = sorted(sentences, key=len)[::-1]\nlongest = max", SORTED),
+            mistake(f"numbers, {MASK}", f"{MASK}, numbers", "The results are swapped. Return the ids first."),
         ],
         hints=[
-            "`max(len(sentence) for sentence in sentences)` is the length that every row needs.",
-            "`sentence + [padding] * k` is a new list with k numbers of padding behind; `torch.tensor` of such rows is (b, n).",
-            "The mask: `torch.arange(n) < lengths.unsqueeze(1)` compares each place with the length of its row.",
+            "`max(len(sentence) for sentence in sentences)` is the length of every row.",
+            "`sentence + [padding] * k` appends k padding ids; `torch.tensor` of a list of such rows is (b, n).",
+            "The mask compares each position with the length of its row: `torch.arange(n) < lengths.unsqueeze(1)`.",
         ],
     )
 )
@@ -127,18 +81,22 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.2 recurrent step
 def step_cases(generator):
-    def one(b, d, w, note=""):
+    def case(b, d, w, note=""):
         sizes = ((b, d), (b, w), (d, w), (w, w), (w,))
         return Case(tuple(normal(generator, *size) for size in sizes), note=note)
 
     return [
-        one(2, 3, 4),
-        one(3, 5, 2),
-        one(1, 2, 3, note="one sentence"),
-        one(4, 3, 3, note="words and states of one width"),
-        one(3, 3, 3, note="all sizes equal"),
+        case(2, 3, 4),
+        case(3, 5, 2),
+        case(1, 2, 3, note="one sentence"),
+        case(4, 3, 3, note="d = w"),
+        case(3, 3, 3, note="all sizes equal"),
     ]
 
+
+SUM_FIRST = "Add all three terms first, then take one tanh of the sum."
+TWO_TANH = f"Input and state each went through their own tanh. {SUM_FIRST}"
+ROW_VECTORS = "Vectors are rows here: use `x @ A` and `state @ B`, without `.T`."
 
 register(
     Exercise(
@@ -146,132 +104,74 @@ register(
         cases=step_cases,
         gradient=True,
         mistakes=[
-            mistake(
-                lambda x, state, A, B, c: x @ A + state @ B + c,
-                "The tanh is missing: without it the state may grow without end, and many steps are one linear map.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.sigmoid(x @ A + state @ B + c),
-                "That is the sigmoid, which lies between 0 and 1; the plain cell uses tanh.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.relu(x @ A + state @ B + c),
-                "That is the ReLU; the plain cell uses tanh.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + c),
-                "The old state has no effect, so nothing is remembered: add `state @ B`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(state @ B + c),
-                "The word has no effect: add `x @ A`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B),
-                "The offset c is missing.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B) + c,
-                "The offset c is added behind the tanh; it belongs inside.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B + c),
-                "Two tanh were added: add word and state first, then take one tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + torch.tanh(state @ B) + c,
-                "Each part got a tanh of its own: add all three parts first, then take one tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A) + state @ B + c,
-                "The tanh covers the word only: add all three parts first, then take the tanh of the sum.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: state + torch.tanh(x @ A + state @ B + c),
-                "The old state was added to the result: the tanh is already the whole new state.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A + state @ B.T + c),
-                "B is turned: vectors are rows here, so it is `state @ B`, without `.T`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ A.T + state @ B.T + c),
-                "A and B are turned: vectors are rows here, so it is `x @ A` and `state @ B`, without `.T`.",
-            ),
-            mistake(
-                lambda x, state, A, B, c: torch.tanh(x @ B + state @ A + c),
-                "A and B are swapped: A takes the word to the state's width, B takes the old state.",
-            ),
+            mistake("torch.tanh", "", "The tanh is missing. Without it several steps collapse into one linear map."),
+            mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. This cell uses tanh."),
+            mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. This cell uses tanh."),
+            mistake(" + state @ B", "", "The previous state has no effect: no memory. Add `state @ B`."),
+            mistake("x @ A + ", "", "The input has no effect. Add `x @ A`."),
+            mistake(" + c", "", "The bias `c` is missing. Add it inside the tanh."),
+            mistake(" + c)", ") + c", "The bias `c` was added after the tanh. Add it inside."),
+            mistake("x @ A +", "x @ A) + torch.tanh(", TWO_TANH),
+            mistake(BODY, "return torch.tanh(x @ A) + torch.tanh(state @ B) + c", TWO_TANH),
+            mistake("x @ A + state @ B + c)", "x @ A) + state @ B + c", f"The tanh covers only the input. {SUM_FIRST}"),
+            mistake("return", "return state +", "The previous state was added again. The tanh is the new state."),
+            mistake("B", "B.T", f"`B` is transposed. {ROW_VECTORS}"),
+            mistake([("A", "A.T"), ("B", "B.T")], f"`A` and `B` are transposed. {ROW_VECTORS}"),
+            mistake("x @ A + state @ B", "x @ B + state @ A", "`A` and `B` are swapped. `A` multiplies the input."),
         ],
         hints=[
-            "Three parts are added: one from the word, one from the old state, one offset.",
+            "The sum has three terms: one from the input, one from the previous state, and the bias.",
             "Vectors are rows: (b, d) @ (d, w) is (b, w).",
-            "`torch.tanh` of the whole sum.",
+            "Apply `torch.tanh` to the whole sum.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.3 reading
-class Reader:
-    """A recurrent step with matrices of its own, which insists on one word of every sentence."""
+class RecurrentStep:
+    """A recurrent step with parameters of its own, which insists on one token of every sentence."""
 
     def __init__(self, generator, d, w):
-        self.parts = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
+        self.parameters = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
 
     def __repr__(self):
         return "a recurrent step"
 
     def __call__(self, x, state):
-        wanted = (*state.shape[:-1], len(self.parts[0]))
+        wanted = (*state.shape[:-1], len(self.parameters[0]))
         if state.dim() != 2:
             raise Wrong(
-                f"`step` got a state of shape {tuple(state.shape)}: it reads a word and the state of every sentence, (b, d) and "
-                "(b, w). With `x[:, t]` one loop over the words reads all sentences at once."
+                f"`step` got a state of shape {tuple(state.shape)}, but it takes the whole batch, (b, d) and (b, w). "
+                "Loop over the positions only, with `x[:, t]`."
             )
         if x.shape != wanted:
             raise Wrong(
-                f"`step` got a word of shape {tuple(x.shape)}: expected {wanted}, "
-                "one word of each sentence. Time is axis 1 of `x`, so word t is `x[:, t]`."
+                f"`step` got an input of shape {tuple(x.shape)}, expected {wanted}: one token of each sentence. "
+                "Positions are axis 1 of `x`, so token t is `x[:, t]`."
             )
-        return recurrent_step(x, state, *(part.to(x.dtype) for part in self.parts))
-
-
-def read_with(first=lambda state: state, places=range, axis=1, collect=None, last=None):
-    """Read as the reference does, with parts that can be replaced by wrong ones."""
-
-    def wrong(x, state, step):
-        begin, state, states = state, first(state), []
-        for place in places(x.size(1)):
-            before, state = state, step(x[:, place], state)
-            states.append(before if collect == "before" else state)
-            state = begin if collect == "forget" else state
-        states = [begin, *states] if collect == "first too" else states
-        return torch.stack(states, axis), states[-1] if last is None else last(states, begin)
-
-    return wrong
-
-
-def along_the_sentences(x, state, step):
-    states = []
-    for word in x:
-        state = step(word, state)
-        states.append(state)
-    return torch.stack(states, 1), state
+        return solved.recurrent_step(x, state, *(parameter.to(x.dtype) for parameter in self.parameters))
 
 
 def read_cases(generator):
-    def one(b, n, d, w, note=""):
-        return Case((normal(generator, b, n, d), normal(generator, b, w), Reader(generator, d, w)), note=note)
+    def case(b, n, d, w, note=""):
+        return Case((normal(generator, b, n, d), normal(generator, b, w), RecurrentStep(generator, d, w)), note=note)
 
     return [
-        one(2, 5, 3, 4),
-        one(3, 4, 2, 5),
-        one(1, 6, 3, 2, note="one sentence"),
-        one(4, 1, 2, 3, note="one word"),
-        one(3, 3, 4, 2, note="as many sentences as words"),
+        case(2, 5, 3, 4),
+        case(3, 4, 2, 5),
+        case(1, 6, 3, 2, note="one sentence"),
+        case(4, 1, 2, 3, note="one token"),
+        case(3, 3, 4, 2, note="as many sentences as tokens"),
     ]
 
+
+BEFORE = "Those are the states before each token. Append the state after each step."
+NOT_LAST = "The second result is not the last state. Return the state after the last token."
+APPEND_FIRST = [
+    ("    state = step", "    states.append(state)\n    state = step"),
+    ("\n    states.append(state)\nreturn", "\nreturn"),
+]
 
 register(
     Exercise(
@@ -281,65 +181,31 @@ register(
         output_names=("states", "last state"),
         mistakes=[
             mistake(
-                read_with(collect="forget"),
-                "Every word was read from the first state: hand each step the state that the step before returned.",
+                [("    state = step", "    new = step"), ("append(state)", "append(new)"), ("1), state", "1), new")],
+                "Every step started from the initial state. Pass each step the state that the previous one returned.",
             ),
+            mistake("[]", "[]\nstate = 0 * state", "The initial state was replaced by zeros. Start with `state`."),
+            mistake("x.unbind(1)", "x.flip(1).unbind(1)", "The tokens were read in reverse. Start with token 0."),
+            mistake("(states, 1)", "(states)", "The states are (n, b, w). The batch comes first: stack on axis 1."),
+            mistake(APPEND_FIRST, BEFORE),
+            mistake([*APPEND_FIRST, ("1), state", "1), states[-1]")], BEFORE),
+            mistake("[]", "[state]", "The initial state is in the output. Return one state per token, n."),
+            mistake([("[]", "[]\nfirst = state"), ("1), state", "1), first")], NOT_LAST),
+            mistake("1), state", "1), states[0]", NOT_LAST),
             mistake(
-                read_with(first=torch.zeros_like),
-                "The reading began with zeros: begin with the `state` that is given.",
+                "1), state",
+                "1), torch.stack(states, 1)[-1]",
+                "The second result belongs to the last sentence. The last state of every sentence is `states[:, -1]`.",
             ),
-            mistake(
-                read_with(places=lambda n: reversed(range(n))),
-                "The sentence was read from its end: begin with word 0.",
-            ),
-            mistake(
-                read_with(axis=0),
-                "The states have the words first: the batch comes first, (b, n, w). Stack along axis 1.",
-            ),
-            mistake(
-                read_with(collect="before", last=None),
-                "Those are the states before each word, and the last word was lost; keep the state after each step.",
-            ),
-            mistake(
-                lambda x, state, step: (
-                    read_with(collect="before")(x, state, step)[0],
-                    read_words(x, state, step)[1],
-                ),
-                "Those are the states before each word; keep the state after each step.",
-            ),
-            mistake(
-                read_with(collect="first too"),
-                "The first state is among the states: there is one state for each word, n and not n + 1.",
-            ),
-            mistake(
-                read_with(last=lambda states, begin: begin),
-                "The second result is the first state: return the state after the last word.",
-            ),
-            mistake(
-                read_with(last=lambda states, begin: states[0]),
-                "The second result is the state after the first word: return the one after the last.",
-            ),
-            mistake(
-                read_with(last=lambda states, begin: torch.stack(states, 1)[-1]),
-                "The second result belongs to the last sentence: the last word of every sentence is `states[:, -1]`.",
-            ),
-            mistake(
-                read_with(last=lambda states, begin: states[-1].unsqueeze(1)),
-                "The last state has an axis too many: (b, w), so `states[:, -1]` and not `states[:, -1:]`.",
-            ),
-            mistake(
-                lambda x, state, step: read_words(x, state, step)[::-1],
-                "The two results are swapped: all states come first, then the last one.",
-            ),
-            mistake(
-                along_the_sentences,
-                "The loop runs over the sentences: `x[t]` is sentence t. Word t of every sentence is `x[:, t]`.",
-            ),
+            mistake("1), state", "1), state[:, None]", "The last state has an extra axis. Return (b, w)."),
+            mistake([("return", "return state,"), ("1), state", "1)")], "The results are swapped. States come first."),
+            mistake("x.unbind(1)", "x", "The loop ran over sentences. Token t of every sentence is `x[:, t]`."),
+            mistake("word, state)", "state, word)", "The arguments of `step` are swapped. Use `step(word, state)`."),
         ],
         hints=[
-            "Begin with an empty list, and keep the newest state in a variable of its own.",
-            "`for word in x.unbind(1)` gives word 0 of every sentence, then word 1, ...: each is (b, d).",
-            "`state = step(word, state)`, append it; at the end `torch.stack(states, 1)`.",
+            "Start with an empty list, and keep the latest state in a variable.",
+            "`for word in x.unbind(1)` gives token 0 of every sentence, then token 1, and so on: each is (b, d).",
+            "Call `state = step(word, state)` and append it; at the end `torch.stack(states, 1)`.",
         ],
     )
 )
@@ -347,22 +213,24 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.4 dot score
 def pair_cases(generator, *extra, same_width=False):
-    """state (b, m, d), memory (b, n, e), and what the score needs beside them; `extra` names sizes: "de", "h"."""
+    """state (b, m, d), memory (b, n, e) and the parameters of the score, whose axes `extra` names: "de", "k"."""
 
-    def one(note="", **sizes):
+    def case(note="", **sizes):
         if same_width:
             sizes["e"] = sizes["d"]
         shapes = [[sizes[axis] for axis in axes] for axes in ("bmd", "bne", *extra)]
         return Case(tuple(normal(generator, *shape) for shape in shapes), note=note)
 
     return [
-        one(b=2, m=3, n=5, d=4, e=6, h=7),
-        one(b=3, m=1, n=4, d=2, e=5, h=6, note="one state"),
-        one(b=1, m=4, n=2, d=5, e=3, h=2, note="one sentence"),
-        one(b=2, m=4, n=3, d=3, e=3, h=5, note="state and memory of one width"),
-        one(b=3, m=3, n=3, d=3, e=3, h=3, note="all sizes equal"),
+        case(b=2, m=3, n=5, d=4, e=6, k=7),
+        case(b=3, m=1, n=4, d=2, e=5, k=6, note="one decoder state"),
+        case(b=1, m=4, n=2, d=5, e=3, k=2, note="one sentence"),
+        case(b=2, m=4, n=3, d=3, e=3, k=5, note="state and memory of equal width"),
+        case(b=3, m=3, n=3, d=3, e=3, k=3, note="all sizes equal"),
     ]
 
+
+SCORES = "state @ memory.transpose(1, 2)"
 
 register(
     Exercise(
@@ -370,50 +238,28 @@ register(
         cases=lambda generator: pair_cases(generator, same_width=True),
         gradient=True,
         mistakes=[
+            mistake(SCORES, "memory @ state.transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
+            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
             mistake(
-                lambda state, memory: memory @ state.transpose(1, 2),
-                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
+                BODY,
+                "return torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1)",
+                "That is the cosine similarity, without the norms of the vectors. The dot product keeps them.",
             ),
+            mistake(SCORES, f"{SCORES} / state.size(-1)", "That is the mean of the products. Take their sum."),
+            mistake(BODY, "return torch.cdist(state, memory)", "Those are distances. Take dot products instead."),
+            mistake(".transpose(1, 2)", "", USE_TRANSPOSE),
+            mistake(".transpose(1, 2)", ".T", DOT_T),
+            mistake(BODY, "return state.unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
             mistake(
-                lambda state, memory: dot_score(state, memory).softmax(-1),
-                "Those are weights; return the scores, `attend` does the softmax.",
-            ),
-            mistake(
-                lambda state, memory: dot_score(state, memory) * state.size(-1) ** -0.5,
-                "The scores were divided by a square root: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                lambda state, memory: torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1),
-                "That is the cosine: the lengths of the vectors were divided out. The dot score keeps them.",
-            ),
-            mistake(
-                lambda state, memory: dot_score(state, memory) / state.size(-1),
-                "That is the mean of the products; the dot product is their sum.",
-            ),
-            mistake(
-                lambda state, memory: torch.cdist(state, memory),
-                "Those are distances: they are small where two vectors match. The dot product is large there.",
-            ),
-            mistake(
-                lambda state, memory: state @ memory,
-                "The memory must be turned before the product: (b, m, d) @ (b, d, n), so `memory.transpose(1, 2)`.",
-            ),
-            mistake(
-                lambda state, memory: dot_score(state, memory).transpose(1, 2).reshape(dot_score(state, memory).shape),
-                "The scores have the right shape but stand in the wrong places: `reshape` and `view` do not turn a table, "
-                "`transpose` does.",
-            ),
-            mistake(
-                lambda state, memory: (
-                    state
-                    @ memory.reshape(memory.size(0), memory.size(2), memory.size(1))  # what a beginner's view does
-                ),
-                "The memory was reshaped, which mixes its vectors up: `transpose(1, 2)` turns it.",
+                "memory.transpose(1, 2)",
+                "memory.reshape(len(memory), memory.size(2), -1)",
+                "The memory was reshaped, which mixes up its vectors. Use `memory.transpose(1, 2)`.",
             ),
         ],
         hints=[
-            "Every state against every memory of the same sentence: a matrix product in each sentence of the batch.",
-            "`@` leaves the first axis alone and multiplies (m, d) by (d, n).",
+            "Every decoder state is compared with every encoder state of the same sentence: a batched matrix product.",
+            "`@` multiplies the last two axes, (m, d) by (d, n), for each sentence of the batch.",
             "`memory.transpose(1, 2)` is (b, d, n).",
         ],
     )
@@ -421,142 +267,79 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
+
+
+SCORES = "dot_score(state @ W, memory)"
+NO_TANH = "There is a tanh too many. Only the additive score has one."
+
 register(
     Exercise(
         id="3.5",
         cases=lambda generator: pair_cases(generator, "de"),
         gradient=True,
         mistakes=[
-            mistake(
-                lambda state, memory, W: dot_score(state, memory),
-                "W has no effect: take the state through it first, `state @ W`, or different widths do not fit.",
-            ),
-            mistake(
-                lambda state, memory, W: state @ W.T @ memory.transpose(1, 2),
-                "W is turned: it is (d, e), and vectors are rows, so `state @ W` without `.T`.",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W).transpose(1, 2),
-                "The scores are turned: a row for each state, a column for each memory, (b, m, n).",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W).softmax(-1),
-                "Those are weights; return the scores, `attend` does the softmax.",
-            ),
-            mistake(
-                lambda state, memory, W: torch.tanh(state @ W) @ memory.transpose(1, 2),
-                "There is a tanh too many: the multiplicative score is linear in the state. (The additive one has a tanh.)",
-            ),
-            mistake(
-                lambda state, memory, W: torch.tanh(multiplicative_score(state, memory, W)),
-                "The scores were put through a tanh: nothing follows the product here.",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W) * state.size(-1) ** -0.5,
-                "The scores were divided by the square root of d: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                lambda state, memory, W: multiplicative_score(state, memory, W) * memory.size(-1) ** -0.5,
-                "The scores were divided by the square root of e: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                lambda state, memory, W: (state @ W) @ (memory @ W).transpose(1, 2),
-                "Both sides went through W; only the state does, and then it has the memory's width.",
-            ),
-            mistake(
-                lambda state, memory, W: state @ (memory @ W).transpose(1, 2),
-                "The memory went through W, which is made for the state: (b, m, d) @ (d, e).",
-            ),
-            mistake(
-                lambda state, memory, W: state @ W @ memory,
-                "The memory must be turned before the product: (b, m, e) @ (b, e, n), so `memory.transpose(1, 2)`.",
-            ),
+            mistake("state @ W", "state", "`W` has no effect. Use `state @ W`, which has the width of the memory."),
+            mistake("W", "W.T", "`W` is transposed. It is (d, e) and vectors are rows: use `state @ W` without `.T`."),
+            mistake(SCORES, f"{SCORES}.transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(SCORES, f"{SCORES}.softmax(-1)", RETURN_SCORES),
+            mistake("state @ W", "(state @ W).tanh()", NO_TANH),
+            mistake(SCORES, f"{SCORES}.tanh()", NO_TANH),
+            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
+            mistake(SCORES, f"{SCORES} * memory.size(-1) ** -0.5", NOT_SCALED),
+            mistake("memory", "memory @ W", "State and memory were multiplied by `W`. Project the state only."),
+            mistake("state @ W, memory", "state, memory @ W", "The memory was multiplied by `W`. Project the state."),
+            mistake(SCORES, "state @ W @ memory", USE_TRANSPOSE),
+            mistake(SCORES, "state @ W @ memory.T", DOT_T),
+            mistake(SCORES, "(state @ W).unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
         ],
         hints=[
             "`state @ W` has the width of the memory: (b, m, e).",
-            "What is left is the dot score of exercise 3.4.",
-            "`dot_score(state @ W, memory)`, or `memory.transpose(1, 2)` behind a second `@`.",
+            "The rest is the dot score of exercise 3.4.",
+            "`dot_score(state @ W, memory)`, or `state @ W @ memory.transpose(1, 2)`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.6 additive score
-def additive_with(formula):
-    """The formula gets state A as (b, m, 1, h), memory B as (b, 1, n, h), and v."""
-    return lambda state, memory, A, B, v: formula((state @ A).unsqueeze(2), (memory @ B).unsqueeze(1), v)
 
 
-def pair_by_place(state, memory, A, B, v):
-    """Without new axes: word i meets memory i only."""
-    return torch.tanh(state @ A + memory @ B) @ v
-
+SCORES = "torch.tanh(pairs) @ v"
 
 register(
     Exercise(
         id="3.6",
-        cases=lambda generator: pair_cases(generator, "dh", "eh", "h"),
+        cases=lambda generator: pair_cases(generator, "dk", "ek", "k"),
         gradient=True,
         mistakes=[
+            mistake("torch.tanh(pairs)", "pairs", "The tanh is missing. Without it all states get the same weights."),
+            mistake(SCORES, "torch.tanh(pairs @ v)", "The tanh came after `v`. Apply it to the k features first."),
             mistake(
-                additive_with(lambda state, memory, v: (state + memory) @ v),
-                "The tanh is missing: without it every state prefers the same memories, whatever it asks.",
+                [("A)", "A).tanh()"), ("B)", "B).tanh()"), ("torch.tanh(pairs)", "pairs")],
+                "State and memory each went through their own tanh. Add them first, then take one tanh of the sum.",
+            ),
+            mistake("pairs) @ v", "pairs).sum(-1)", "`v` has no effect: the features were summed. Use `@ v`."),
+            mistake("@ v", "* v", "The last axis is still there. Multiply by `v` and sum over k: `@ v` does both."),
+            mistake("@ v", "@ v.unsqueeze(-1)", "The scores have an extra axis of length 1. Use `@ v`, or squeeze it."),
+            mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. The additive score uses tanh."),
+            mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. The additive score uses tanh."),
+            mistake(" + ", " * ", "State and memory were multiplied. The additive score adds their projections."),
+            mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
+            mistake(SCORES, f"({SCORES}).transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(
+                [("state @ A", "state @ B"), ("memory @ B", "memory @ A")],
+                "`A` and `B` are swapped. `A` projects the state, `B` the memory.",
             ),
             mistake(
-                additive_with(lambda state, memory, v: torch.tanh((state + memory) @ v)),
-                "The tanh came after v: first tanh of the h numbers, then their weighted sum with v.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state) + torch.tanh(memory)) @ v),
-                "Two tanh were added, so every state prefers the same memories: add first, then take one tanh.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory).sum(-1)),
-                "v is missing: the h numbers were added up, each must be weighed with its own entry of v.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory) * v),
-                "The last axis is still there: multiply by v and add up over h, `@ v` does both.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state + memory) @ v.unsqueeze(-1)),
-                "There is an axis of length 1 at the end: use `@ v`, or squeeze it away.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.sigmoid(state + memory) @ v),
-                "That is the sigmoid; the additive score uses tanh.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.relu(state + memory) @ v),
-                "That is the ReLU; the additive score uses tanh.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: torch.tanh(state * memory) @ v),
-                "State and memory were multiplied; the additive score adds them.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).softmax(-1)),
-                "Those are weights; return the scores, `attend` does the softmax.",
-            ),
-            mistake(
-                additive_with(lambda state, memory, v: (torch.tanh(state + memory) @ v).transpose(1, 2)),
-                "The scores are turned: a row for each state, a column for each memory. The new axis of the states is 2, "
-                "that of the memories is 1.",
-            ),
-            mistake(
-                lambda state, memory, A, B, v: additive_score(state, memory, B, A, v),
-                "A and B are swapped: A belongs to the state, B to the memory.",
-            ),
-            mistake(
-                pair_by_place,
-                "State i met memory i only: every state meets every memory. Give `state @ A` and `memory @ B` an axis each, "
-                "(b, m, 1, h) and (b, 1, n, h).",
+                BODY,
+                "return torch.tanh(state @ A + memory @ B) @ v",
+                "State i was added only to memory i, but all pairs are needed. Add axes: (b, m, 1, k) and (b, 1, n, k).",
             ),
         ],
         hints=[
-            "`state @ A` is (b, m, h), `memory @ B` is (b, n, h). Their sums are needed for all m times n pairs.",
-            "`(state @ A).unsqueeze(2)` is (b, m, 1, h), `(memory @ B).unsqueeze(1)` is (b, 1, n, h): added, (b, m, n, h).",
-            "`torch.tanh(...) @ v` takes the last axis away.",
+            "`state @ A` is (b, m, k), `memory @ B` is (b, n, k). You need their sums for all m times n pairs.",
+            "`(state @ A).unsqueeze(2)` is (b, m, 1, k), `(memory @ B).unsqueeze(1)` is (b, 1, n, k); their sum is (b, m, n, k).",
+            "`torch.tanh(...) @ v` sums over the last axis.",
         ],
     )
 )
@@ -564,10 +347,10 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.7 the decoder
 class Score:
-    """A score function with matrices of its own, which insists on its shapes."""
+    """A score function with parameters of its own, which insists on its shapes."""
 
-    def __init__(self, name, score, *parts):
-        self.name, self.score, self.parts = name, score, parts
+    def __init__(self, name, score, *parameters):
+        self.name, self.score, self.parameters = name, score, parameters
 
     def __repr__(self):
         return f"the {self.name} score"
@@ -575,43 +358,39 @@ class Score:
     def __call__(self, state, memory):
         if state.dim() != 3 or memory.dim() != 3 or len(state) != len(memory) or state.size(1) != 1:
             raise Wrong(
-                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}: it compares a state (b, 1, width) "
-                "with the memory (b, n, width), in this order."
+                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}. "
+                "Pass the state (b, 1, width) and the memory (b, n, width), in this order."
             )
-        return self.score(state, memory, *(part.to(state.dtype) for part in self.parts))
+        return self.score(state, memory, *(parameter.to(state.dtype) for parameter in self.parameters))
 
 
-def a_decoder(answer, seed, words, width, score):
-    """The answer's decoder with the same parameters whoever wrote it."""
+def make_decoder(answer, seed, words, width, score):
+    """The answer's decoder, with parameters that depend on the seed alone."""
     if not inspect.isclass(answer):
-        raise Wrong("Expected a class: put the line `class AttentionDecoder(nn.Module):` back.")
+        raise Wrong("Expected a class. Restore the line `class AttentionDecoder(nn.Module):`.")
     decoder = answer(words, width, score)
     torch.default_generator.manual_seed(seed)
     given = dict(decoder.named_parameters())
-    for name, parameter in AttentionDecoder(words, width, score).named_parameters():
+    for name, parameter in solved.AttentionDecoder(words, width, score).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `step` is yours to write.")
+            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: you write only `step`.")
         given[name].data.copy_(parameter.data)
     return decoder
 
 
 def run_step(answer, seed, words, score, word, state, memory, mask):
-    """Build the decoder and take one step."""
-    return a_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
+    """Make the decoder and take one step."""
+    return make_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
 
 
-def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
+def decoder_case(generator, b, n, w, words, kind, note="", lengths=None):
+    additive = normal(generator, w, 3), normal(generator, w, 3), normal(generator, 3)
     scores = {
-        "dot": Score("dot", dot_score),
-        "multiplicative": Score("multiplicative", multiplicative_score, normal(generator, w, w)),
-        "additive": Score(
-            "additive",
-            additive_score,
-            normal(generator, w, 3),
-            normal(generator, w, 3),
-            normal(generator, 3),
-        ),
+        "dot": Score("dot", solved.dot_score),
+        "multiplicative": Score("multiplicative", solved.multiplicative_score, normal(generator, w, w)),
+        "additive": Score("additive", solved.additive_score, *additive),
     }
+    lengths = torch.randint(1, n + 1, (b,), generator=generator) if lengths is None else torch.tensor(lengths)
     args = (
         int(torch.randint(10_000, (), generator=generator)),
         words,
@@ -619,108 +398,68 @@ def decoder_case(generator, b, n, w, words, kind, note="", mask=None):
         torch.randint(words, (b,), generator=generator),
         normal(generator, b, w),
         normal(generator, b, n, w),
-        some_mask(generator, b, n) if mask is None else mask,
+        torch.arange(n) < lengths.unsqueeze(1),
     )
     return Case(args, note=note or f"the {kind} score")
 
 
 def decoder_cases(generator):
-    padded = torch.arange(5) < torch.tensor([[3], [5]])
-    square = torch.arange(3) < torch.tensor([[1], [3], [2]])  # another one if its axes are swapped
     return [
-        decoder_case(generator, 2, 5, 4, 7, "multiplicative", mask=padded),
+        decoder_case(generator, 2, 5, 4, 7, "multiplicative", lengths=(3, 5)),
         decoder_case(generator, 3, 4, 6, 5, "additive"),
         decoder_case(generator, 4, 6, 3, 8, "dot"),
         decoder_case(generator, 1, 3, 4, 6, "multiplicative", note="one sentence"),
-        decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", mask=torch.ones(2, 4, dtype=torch.bool)),
-        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal", mask=square),
+        decoder_case(generator, 2, 4, 3, 5, "dot", note="no padding", lengths=(4, 4)),
+        # With swapped axes this mask is another one.
+        decoder_case(generator, 3, 3, 3, 3, "multiplicative", note="all sizes equal", lengths=(1, 3, 2)),
     ]
 
 
-class DecoderWith(AttentionDecoder):
-    """The decoder with parts that can be replaced by wrong ones."""
-
-    def advance(self, word, state):
-        return self.cell(self.embed(word), state)
-
-    def scores(self, old, new, memory):
-        return self.score(new.unsqueeze(1), memory)
-
-    def look(self, scores, memory, mask):
-        return attend(scores, memory, mask.unsqueeze(1))
-
-    def together(self, state, context):
-        return torch.cat([state, context], -1)
-
-    def read(self, both, state):
-        return self.output(torch.tanh(self.combine(both)))
-
-    def results(self, logits, old, new, weights, both):
-        return logits, new, weights
-
-    def step(self, word, state, memory, mask):
-        new = self.advance(word, state)
-        context, weights = self.look(self.scores(state, new, memory), memory, mask)
-        both = self.together(new, context.squeeze(1))
-        return self.results(self.read(both, new), state, new, weights.squeeze(1), both)
-
-
-def decoder_with(**parts):
-    return type("Decoder", (DecoderWith,), parts)
-
-
-def mixed_with(weigh):
-    """A look with weights of its own: weigh(scores (b, 1, n), mask (b, 1, n))."""
-
-    def look(self, scores, memory, mask):
-        weights = weigh(scores, mask.unsqueeze(1))
-        return weights @ memory, weights
-
-    return look
-
-
-class JoinsTheOldState(DecoderWith):
-    def step(self, word, state, memory, mask):
-        new = self.advance(word, state)
-        context, weights = self.look(self.scores(state, new, memory), memory, mask)
-        return self.read(self.together(state, context.squeeze(1)), new), new, weights.squeeze(1)
-
-
-SQUEEZED_TOO_MUCH = (
-    "`.squeeze()` without an axis takes the batch away too when there is one sentence: write `.squeeze(1)`."
+MASK_INVERTED = "The mask is inverted: only padding gets weight. True already means may attend."
+SQUEEZE_ONE = "`.squeeze()` without an axis also removes the batch axis when b = 1. Use `.squeeze(1)`."
+NO_QUERY_AXIS = (
+    "The (b, n) mask or weights were broadcast over the wrong axes. Add the query axis, (b, 1, n): `mask.unsqueeze(1)`."
 )
-MASK_TURNED_ROUND = "The mask is turned round, so the model looks at the padding only: True already means 'may look'."
 
 
-def looks_at_the_words(answer, generator):
-    mask = torch.arange(5) < torch.tensor([[2], [4], [3]])
-    _, _, weights = answer(*decoder_case(generator, 3, 5, 4, 6, "multiplicative", mask=mask).args)
+def padding_gets_no_weight(answer, generator):
+    case = decoder_case(generator, 3, 5, 4, 6, "multiplicative", lengths=(2, 4, 3))
+    mask, (_, _, weights) = case.args[-1], answer(*case.args)
     if weights.shape == mask.shape and weights[mask].abs().max() < 1e-6 < weights[~mask].abs().max():
-        raise Wrong(MASK_TURNED_ROUND)
+        raise Wrong(MASK_INVERTED)
 
 
-def weights_add_up_to_one(answer, generator):
-    case = decoder_case(generator, 3, 5, 4, 6, "multiplicative")
-    _, _, weights = answer(*case.args)
+def weights_sum_to_one(answer, generator):
+    _, _, weights = answer(*decoder_case(generator, 3, 5, 4, 6, "multiplicative").args)
     if not torch.allclose(weights.sum(-1), torch.ones(3, dtype=weights.dtype), atol=1e-4):
         raise Wrong(
-            "The weights of a sentence do not add up to 1: the softmax runs over the source words, the last axis of the "
-            "scores, and after the mask. `attend` does both."
+            "The attention weights of a sentence do not sum to 1. Mask the scores, then normalize over the source "
+            "positions, the last axis; `attend` does both."
         )
 
 
 def a_step_keeps_nothing(answer, generator):
-    """The state goes in and comes out as an argument; nothing may be left behind in the decoder."""
+    """The state is an argument and a result; the decoder itself may keep none."""
     seed, words, score, word, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
-    decoder = a_decoder(answer.answer, seed, words, 4, score)
+    decoder = make_decoder(answer.answer, seed, words, 4, score)
     first = decoder.step(word, state, memory, mask)
     decoder.step(word.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
     again = decoder.step(word, state, memory, mask)
-    if not all(torch.allclose(one, other, atol=1e-5) for one, other in zip(first, again, strict=True)):
+    if not all(torch.allclose(before, after, atol=1e-5) for before, after in zip(first, again, strict=True)):
         raise Wrong(
-            "The same step gave another result the second time: something is kept in `self`. Use the `state` and the "
-            "`memory` that are given, and return the new state."
+            "The same step gave another result the second time: something is stored in `self`. Use the given `state` and "
+            "`memory`, and return the new state."
         )
+
+
+KEEP_OLD = ("state = self.cell(", "old, state = state, self.cell(")
+PLAIN_MASK = ("mask.unsqueeze(1)", "mask")
+LOGITS = "self.output(torch.tanh(self.combine(both)))"
+
+
+def own_weights(weights, message):
+    attend = "context, weights = attend(scores, memory, mask.unsqueeze(1))"
+    return mistake(attend, f"mask = mask.unsqueeze(1)\nweights = {weights}\ncontext = weights @ memory", message)
 
 
 register(
@@ -728,155 +467,87 @@ register(
         id="3.7",
         cases=decoder_cases,
         call=run_step,
-        methods=("step",),
         gradient=True,
         output_names=("logits", "state", "weights"),
         tolerance=1e-3,
-        properties=[looks_at_the_words, weights_add_up_to_one, a_step_keeps_nothing],
+        properties=[padding_gets_no_weight, weights_sum_to_one, a_step_keeps_nothing],
         mistakes=[
+            mistake(", mask.unsqueeze(1)", "", "The mask has no effect. Pass `mask.unsqueeze(1)` to `attend`."),
+            mistake([KEEP_OLD, ("score(state", "score(old")], "The query was the previous state. Use the new one."),
             mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory)),
-                "The mask has no effect: padding still gets weight. Pass `mask.unsqueeze(1)` to `attend`.",
+                "[state, context.squeeze(1)]",
+                "[context.squeeze(1), state]",
+                "The context came first in the concatenation. Use `torch.cat([state, context], -1)`.",
+            ),
+            mistake(LOGITS, "self.output(self.combine(both))", "The tanh between `combine` and `output` is missing."),
+            mistake(LOGITS, "self.output(self.combine(both)).tanh()", "The tanh came after `output`, not before it."),
+            mistake(LOGITS, "self.output(self.combine(both.tanh()))", "The tanh came before `combine`, not after it."),
+            mistake(LOGITS, "self.output(state)", "The context has no effect. Apply `combine` to state and context."),
+            # First of those that raise a shape error, so it must fit any of them.
+            mistake(
+                "torch.cat([state, context.squeeze(1)], -1)",
+                "state + context.squeeze(1)",
+                "The shapes do not match. The context is (b, width); `combine` takes `torch.cat([state, context], -1)`, (b, 2 width).",
+            ),
+            mistake(LOGITS, "self.output(both)", "`combine` was skipped. It maps (b, 2 width) to (b, width)."),
+            mistake("context.squeeze(1)]", "state]", "The state was concatenated with itself, not with the context."),
+            mistake([KEEP_OLD, ("[state,", "[old,")], "The previous state was concatenated. Use the new one."),
+            mistake("context.squeeze(1)", "context.squeeze()", SQUEEZE_ONE),
+            mistake("weights.squeeze(1)", "weights.squeeze()", SQUEEZE_ONE),
+            mistake(LOGITS, f"{LOGITS}.softmax(-1)", "Those are probabilities. Return the logits."),
+            mistake(LOGITS, f"{LOGITS}.log_softmax(-1)", "Those are log-probabilities. Return the logits."),
+            mistake([KEEP_OLD, ("state, w", "old, w")], "The previous state was returned. Return the new one."),
+            mistake(
+                "state, weights.",
+                "torch.tanh(self.combine(both)), weights.",
+                "The output of `combine` was returned as the state. Return the state of the cell.",
+            ),
+            mistake("weights.squeeze(1)", "weights", "The weights have an extra axis. Use `weights.squeeze(1)`."),
+            mistake(
+                f"{LOGITS}, state, weights.squeeze(1)",
+                f"{LOGITS}.unsqueeze(1), state, weights",
+                "The logits have an extra axis. Remove the query axis from context and weights: `.squeeze(1)`.",
+            ),
+            mistake("state, weights.squeeze(1)", "weights.squeeze(1), state", "State and weights are swapped."),
+            mistake("self.embed(word), state", "state, self.embed(word)", "The arguments of the cell are swapped."),
+            mistake("(word), state", "(word)", "The cell got no state. Use `self.cell(self.embed(word), state)`."),
+            mistake("self.score", "dot_score", "The scores are always dot products. Call `self.score` instead."),
+            mistake("memory)  #", "memory) * state.size(-1) ** -0.5  #", NOT_SCALED),
+            mistake("mask.unsqueeze", "~mask.unsqueeze", MASK_INVERTED),
+            own_weights(
+                "(scores * mask).softmax(-1)",
+                "The masked scores became 0, and exp(0) = 1 still gets weight. Pass the mask to `attend`.",
+            ),
+            own_weights(
+                "scores.softmax(-1) * mask",
+                "The mask was applied after the softmax, so the weights no longer sum to 1. Pass it to `attend`.",
+            ),
+            own_weights("scores.softmax(1)", "The softmax ran over the query axis. Normalize over the last axis."),
+            own_weights("scores * mask", "The softmax is missing: the weights are the scores. Use `attend`."),
+            mistake([PLAIN_MASK], NO_QUERY_AXIS),
+            mistake(
+                [PLAIN_MASK, ("context.squeeze(1)", "context[:, 0]"), ("weights.squeeze(1)", "weights[:, 0]")],
+                NO_QUERY_AXIS,
             ),
             mistake(
-                decoder_with(scores=lambda self, old, new, memory: self.score(old.unsqueeze(1), memory)),
-                "The scores were made with the old state: first the cell reads the word, then its new state asks.",
+                [
+                    PLAIN_MASK,
+                    ("state, context.squeeze(1)", "state[:, None], context"),
+                    (LOGITS, f"{LOGITS}.squeeze(1)"),
+                ],
+                NO_QUERY_AXIS,
             ),
             mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([context, state], -1)),
-                "State and context are joined in the wrong order: the state comes first, `torch.cat([state, context], -1)`.",
+                "context.squeeze(1)",
+                "context",
+                "The context is not (b, width). Pass `mask.unsqueeze(1)` to `attend`, then use `context.squeeze(1)`.",
             ),
-            mistake(
-                decoder_with(read=lambda self, both, state: self.output(self.combine(both))),
-                "The tanh is missing: without it `combine` and `output` are one linear map.",
-            ),
-            mistake(
-                decoder_with(read=lambda self, both, state: torch.tanh(self.output(self.combine(both)))),
-                "The tanh stands behind `output`, so no logit can leave -1 to 1: it belongs between `combine` and `output`.",
-            ),
-            mistake(
-                decoder_with(read=lambda self, both, state: self.output(self.combine(torch.tanh(both)))),
-                "The tanh stands before `combine`: it belongs between `combine` and `output`.",
-            ),
-            mistake(
-                decoder_with(read=lambda self, both, state: self.output(state)),
-                "The output was read from the state alone: what was found must reach it, through `combine`.",
-            ),
-            mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([state, state], -1)),
-                "The state was joined with itself: join it with the context that `attend` returns.",
-            ),
-            mistake(
-                JoinsTheOldState,
-                "The context was joined with the old state: once the cell has read the word, use its new state everywhere.",
-            ),
-            mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([state, context.squeeze()], -1)),
-                SQUEEZED_TOO_MUCH,
-            ),
-            mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.squeeze())),
-                SQUEEZED_TOO_MUCH,
-            ),
-            mistake(
-                decoder_with(together=lambda self, state, context: torch.cat([context, context], -1)),
-                "The context was joined with itself: join it with the new state.",
-            ),
-            mistake(
-                decoder_with(
-                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).softmax(-1),
-                ),
-                "Those are probabilities; return the logits, the loss has its own softmax.",
-            ),
-            mistake(
-                decoder_with(
-                    read=lambda self, both, state: self.output(torch.tanh(self.combine(both))).log_softmax(-1),
-                ),
-                "Those are log probabilities; return the logits, the loss has its own softmax.",
-            ),
-            mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, old, weights)),
-                "The old state came back: the next step needs the new one.",
-            ),
-            mistake(
-                decoder_with(
-                    results=lambda self, logits, old, new, weights, both: (
-                        logits,
-                        torch.tanh(self.combine(both)),
-                        weights,
-                    )
-                ),
-                "The combined vector came back as the state: what was found goes into the output, the state is the cell's.",
-            ),
-            mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, new, weights.unsqueeze(1))),
-                "The weights have an axis too many: (b, n), so squeeze the axis of the one state away.",
-            ),
-            mistake(
-                decoder_with(
-                    results=lambda self, logits, old, new, weights, both: (
-                        logits.unsqueeze(1),
-                        new,
-                        weights.unsqueeze(1),
-                    )
-                ),
-                "The logits have an axis too many: (b, words). Squeeze the axis of the one state away from context and weights.",
-            ),
-            mistake(
-                decoder_with(results=lambda self, logits, old, new, weights, both: (logits, weights, new)),
-                "State and weights are swapped: return logits, state, weights.",
-            ),
-            mistake(
-                decoder_with(advance=lambda self, word, state: self.cell(state, self.embed(word))),
-                "The cell got its arguments in the wrong order: first the embedded word, then the state.",
-            ),
-            mistake(
-                decoder_with(advance=lambda self, word, state: self.cell(self.embed(word))),
-                "The cell got no state, so it began at zero: `self.cell(self.embed(word), state)`.",
-            ),
-            mistake(
-                decoder_with(scores=lambda self, old, new, memory: dot_score(new.unsqueeze(1), memory)),
-                "The dot product is written into the step: call `self.score`, so that all three scores fit.",
-            ),
-            mistake(
-                decoder_with(
-                    scores=lambda self, old, new, memory: self.score(new.unsqueeze(1), memory) * new.size(-1) ** -0.5
-                ),
-                "The scores were divided by a square root: until lesson 04 the scale is 1.",
-            ),
-            mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, ~mask.unsqueeze(1))),
-                MASK_TURNED_ROUND,
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0).softmax(-1))),
-                "Padding got the score 0, and exp(0) = 1 still weighs: pass the mask to `attend`.",
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(-1) * mask)),
-                "The mask came after the softmax, so the weights no longer add up to 1: pass it to `attend`.",
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.softmax(1))),
-                "Every weight is 1: the softmax ran over the axis of the one state; it runs over the source words, the last.",
-            ),
-            mistake(
-                decoder_with(look=mixed_with(lambda scores, mask: scores.masked_fill(~mask, 0.0))),
-                "The softmax is missing: the weights are the scores themselves.",
-            ),
-            mistake(
-                decoder_with(look=lambda self, scores, memory, mask: attend(scores, memory, mask)),
-                "The mask (b, n) lacks the axis of the one state, so every sentence got the masks of all: `mask.unsqueeze(1)`.",
-            ),
-            mistake(
-                decoder_with(scores=lambda self, old, new, memory: self.score(new, memory)),
-                "`self.score` got a state (b, width): it wants (b, 1, width), one state for each sentence, `state.unsqueeze(1)`.",
-            ),
+            mistake("state.unsqueeze(1)", "state", "`self.score` got a (b, width) state. Pass `state.unsqueeze(1)`."),
         ],
         hints=[
-            "First the new state: `self.cell(self.embed(word), state)`. Everything after it uses the new one.",
-            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n); `attend(scores, memory, mask.unsqueeze(1))` gives context "
-            "and weights, both with that axis of length 1: squeeze it away.",
+            "Compute the new state first: `self.cell(self.embed(word), state)`. Everything after it uses the new state.",
+            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, mask.unsqueeze(1))` returns context "
+            "and weights, both with that query axis: remove it with `.squeeze(1)`.",
             "`torch.cat([state, context], -1)`, then `self.combine`, `torch.tanh`, `self.output`. Return logits, state, weights.",
         ],
     )
@@ -884,490 +555,321 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.8 greedy decoding
-class Speaker:
-    """Says what is planned, in steps: word (b,) and state (b, 3) to logits (b, words) and the next state.
+class PlannedStep:
+    """A decoder step that generates planned sentences: word (b,) and state (b, 3) to logits (b, words) and the next state.
 
-    A row of the state holds the number of the sentence, the number of words said, and a number that nobody needs. What
-    comes next hangs on all that was said: another word read, or an old state, leads elsewhere.
+    A row of the state holds the index of the sentence, the position, and a number without effect. The next token depends on
+    the position and on the input token: another input or an old state leads elsewhere. Sentence `zero` generates 0 first.
     """
 
-    def __init__(self, generator, lengths, words, end, limit):
+    def __init__(self, generator, lengths, words, end, limit, zero=None):
         b, longest = len(lengths), max(*lengths, limit) + 1
         others = torch.tensor([word for word in range(1, words) if word != end])
-        drawn = torch.randint(len(others), (b, longest, words), generator=generator)
-        self.next = others[drawn]  # (b, place, word read)
+        self.next = others[torch.randint(len(others), (b, longest, words), generator=generator)]
         self.next[torch.arange(b), torch.tensor(lengths) - 1] = end
+        if zero is not None:
+            self.next[zero, 0] = 0
         self.noise = normal(generator, b, longest, words)
         self.lengths, self.limit, self.calls, self.most = lengths, limit, 0, 2 * b * longest + 10
 
     def __repr__(self):
-        return f"a decoder that ends after {', '.join(map(str, self.lengths))} words"
+        return f"a decoder that ends after {', '.join(map(str, self.lengths))} tokens"
 
     def __call__(self, word, state):
         self.calls += 1
         if self.calls > self.most:
             raise Wrong(
-                f"With limit = {self.limit} the step was called {self.calls} times: stop when every sentence has said the "
-                "end token, and at `limit` words whatever happened."
+                f"With limit = {self.limit}, `step` was called {self.calls} times. Stop when every sentence has generated the "
+                "end token, and after `limit` tokens in any case."
             )
         if state.dim() != 2 or not isinstance(word, torch.Tensor) or word.shape != state.shape[:1]:
             raise Wrong(
-                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}: it reads one word number for each "
-                "sentence, a tensor (b,). The likeliest word is the argmax over the last axis of the logits."
+                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}. Pass one token id per sentence, a "
+                "tensor (b,): the argmax over the last axis of the logits."
             )
         if len(word) != len(self.lengths):
             raise Wrong(
-                f"`step` got {len(word)} of {len(self.lengths)} sentences: a decoder reads the source of each beside the "
-                "words, so every step takes all of them at once, also those that have ended."
+                f"`step` got {len(word)} of {len(self.lengths)} sentences. Pass the whole batch at every step, "
+                "sentences that have ended too: a decoder also holds the source of each."
             )
         if word.is_floating_point() or word.dtype == torch.bool:
-            raise Wrong(f"`step` got words of dtype {word.dtype}: it reads whole numbers (long).".replace("torch.", ""))
-        sentence, place = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
-        said = self.next[sentence, place, word]
-        logits = self.noise[sentence, place].scatter(1, said.unsqueeze(1), 6.0) - 7.0
+            raise Wrong(f"`step` got token ids of dtype {word.dtype}. Embeddings need int64 (`torch.long`).")
+        sentence, position = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
+        likeliest = self.next[sentence, position, word].unsqueeze(1)
+        noise = self.noise[sentence, position]
+        # A small margin, so that samples differ from the argmax; all logits are negative, as log-probabilities are.
+        logits = noise.scatter(1, likeliest, noise.amax(1, keepdim=True) + 0.5) - 7.0
         return logits, torch.stack([state[:, 0], state[:, 1] + 1, torch.sin(state[:, 2] + word)], 1)
 
 
 def decode_cases(generator):
-    def one(lengths, limit, words=9, start=1, end=2, note=""):
+    def case(lengths, limit, words=9, start=1, end=2, zero=None, note=""):
         b = len(lengths)
         state = torch.stack([torch.arange(b).float(), torch.zeros(b), normal(generator, b)], 1)
-        return Case((Speaker(generator, lengths, words, end, limit), state, start, end, limit), note=note)
+        return Case((PlannedStep(generator, lengths, words, end, limit, zero), state, start, end, limit), note=note)
 
     return [
-        one((3, 5), 8, note="two sentences end before the limit"),
-        one((2, 9, 4), 6, note="one sentence does not end"),
-        one((4,), 7, note="one sentence"),
-        one((9, 8, 7), 1, note="one word is allowed"),
-        one((1, 3, 2, 4, 2), 4, words=5, note="as many sentences as words; the longest just fits"),
+        case((3, 5), 8, note="two sentences end before the limit"),
+        case((2, 9, 4), 6, note="one sentence does not end"),
+        case((4,), 7, note="one sentence"),
+        case((9, 8, 7), 1, note="limit = 1"),
+        case((1, 3, 2, 4, 2), 4, words=5, note="b equals the vocabulary size; the longest sentence just fits"),
         # Twice: one in 200 decoders answers two start tokens alike.
-        one((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
-        one((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
+        case((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
+        case((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
+        case((3, 6), 9, zero=0, note="one sentence generates 0 before its end token"),
     ]
 
 
-def decode_with(
-    take=lambda logits: logits.argmax(-1),
-    fill=lambda word, going, end: word.masked_fill(~going, 0),
-    goes_on=lambda going: going.any(),
-    keep_state=True,
-    keep_word=True,
-    read_on=False,
-    first_too=False,
-    most=lambda limit: limit,
-    axis=1,
-):
-    """Decode as the reference does, with parts that can be replaced by wrong ones.
-
-    `read_on`: the steps of a sentence that has ended read what it would have said, and not the padding.
-    """
-
-    def wrong(step, state, start, end, limit):
-        word = begin = torch.full((len(state),), start)
-        going, words = torch.ones(len(state), dtype=torch.bool), [begin] if first_too else []
-        while goes_on(going) and len(words) < most(limit) + first_too:
-            logits, new = step(word if keep_word else begin, state)
-            state = new if keep_state else state
-            taken = take(logits)
-            words.append(fill(taken, going, end))
-            word = taken if read_on else words[-1]
-            going = going & (word != end)
-        return torch.stack(words, axis)
-
-    return wrong
-
-
-def without_the_end_token(step, state, start, end, limit):
-    words = greedy_decode(step, state, start, end, limit)
-    return words.masked_fill(words == end, 0)
-
-
-def all_at_the_same_step(step, state, start, end, limit):
-    """Ends only when every sentence says the end token in one and the same step."""
-    word, words = torch.full((len(state),), start), []
-    while len(words) < limit and not (words and (word == end).all()):
-        logits, state = step(word, state)
-        word = logits.argmax(-1)
-        words.append(word)
-    return torch.stack(words, 1)
-
-
-def asks_too_late(step, state, start, end, limit):
-    word, words = torch.full((len(state),), start), []
-    going = torch.ones(len(state), dtype=torch.bool)
-    while going.any() and len(words) < limit:
-        going = going & (word != end)
-        logits, state = step(word, state)
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words.append(word)
-    return torch.stack(words, 1)
-
-
-def count_the_start_token(step, state, start, end, limit):
-    if limit == 1:
-        return torch.empty(len(state), 0, dtype=torch.long)
-    return greedy_decode(step, state, start, end, limit - 1)
-
-
-OVER_THE_SENTENCES = "The argmax ran over the sentences: it runs over the words, the last axis of the logits."
-A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
-
+FILL = ".masked_fill(~going, 0)"
+UPDATE = "    going = going & (word != end)\n"
+APPEND = "    words.append(word)\n"
+STOP = f"{UPDATE}    if not going.any():\n        break\n"
+START_KEPT = "The start token is in the output. It is only the first input: start with an empty list."
+NOT_REMEMBERED = "A sentence that has ended continues. Remember which ones have ended: `going & (word != end)`."
+END_MISSING = (
+    "The end token is missing. It is the last token of a sentence: append it before you stop; 0 comes after it."
+)
+OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
+ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `limit` tokens; the start token does not count."
+CONSTANTS = "The start or end token is a constant in your code. Use the arguments `start` and `end`."
 
 register(
     Exercise(
         id="3.8",
         cases=decode_cases,
         mistakes=[
+            mistake([("[]", "[word]"), ("< limit", "<= limit")], START_KEPT),
+            mistake("[]", "[word]", START_KEPT),
+            mistake("logits, state", "logits, _", "Every step started from the initial state. Pass on the new one."),
+            mistake("(word, ", "(0 * word + start, ", "Every input was the start token. Pass the latest token."),
+            mistake(FILL, "", "A sentence continued after its end token. Fill with 0 there."),
+            mistake("~going, 0", "~going, end", "The end token is repeated after the end. Fill with 0 there."),
+            mistake("going.any() and ", "", "The output is padded to `limit`. End it at the last end token."),
+            mistake([("going.any() and ", ""), (FILL, "")], "The end token has no effect. Stop and fill with 0 there."),
             mistake(
-                decode_with(first_too=True),
-                "The start token is among the words: it is only read, never said. Begin with an empty list.",
+                [(UPDATE, ""), ("    logits", f"{UPDATE}    logits")],
+                "The output has one extra column of padding. Update `going` right after a token is chosen.",
             ),
-            mistake(
-                decode_with(first_too=True, most=lambda limit: limit - 1),
-                "The start token is among the words, and even counts as one: it is only read. Begin with an empty list.",
-            ),
-            mistake(
-                decode_with(keep_state=False),
-                "Every step began from the first state: hand on the state that the step returned.",
-            ),
-            mistake(
-                decode_with(keep_word=False),
-                "Every step read the start token: it reads the word that was said last.",
-            ),
-            mistake(
-                decode_with(fill=lambda word, going, end: word),
-                "A sentence went on behind its end token while others were not done: fill with 0 there.",
-            ),
-            mistake(
-                decode_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
-                "The end token is repeated behind the end: padding is 0.",
-            ),
-            mistake(
-                decode_with(goes_on=lambda going: True),
-                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
-            ),
-            mistake(
-                decode_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
-                "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
-            ),
-            mistake(
-                asks_too_late,
-                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
-            ),
-            mistake(
-                all_at_the_same_step,
-                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
-            ),
-            mistake(
-                decode_with(goes_on=lambda going: going.all()),
-                "It stopped when the first sentence had ended: go on until all of them have.",
-            ),
-            mistake(
-                without_the_end_token,
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(decode_with(take=lambda logits: logits.argmax(0)), OVER_THE_SENTENCES),
-            mistake(decode_with(take=lambda logits: logits.argmax(0), read_on=True), OVER_THE_SENTENCES),
-            mistake(
-                decode_with(take=lambda logits: logits.argmin(-1)),
-                "Those are the least likely words: take the argmax.",
-            ),
-            mistake(
-                decode_with(axis=0),
-                "The words have the places first: the batch comes first, (b, m). Stack along axis 1.",
-            ),
-            mistake(count_the_start_token, A_WORD_IS_MISSING),
-            mistake(decode_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            mistake(
-                decode_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, 1, 2, limit),
-                "Start and end token are numbers in your code: use the arguments `start` and `end`.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, start, 2, limit),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda step, state, start, end, limit: greedy_decode(step, state, 1, end, limit),
-                "The start token is a number in your code: use the argument `start`.",
-            ),
-            mistake(
-                decode_with(most=lambda limit: 10**6),
-                "It goes on until the last sentence ends, which may be never: stop at `limit` words whatever happened.",
-            ),
+            mistake([("going & (word != end)", "word != end"), (FILL, "")], NOT_REMEMBERED),
+            mistake("going & (word != end)", "word != end", NOT_REMEMBERED),
+            mistake("going.any()", "going.all()", "Decoding stopped when the first sentence ended. Wait for all."),
+            mistake("(words, 1)", "(words, 1) * (torch.stack(words, 1) != end)", END_MISSING),
+            mistake(APPEND + UPDATE, STOP + APPEND, END_MISSING),
+            mistake(APPEND + UPDATE, f"{STOP}    words.append(word * going)\n", END_MISSING),
+            mistake("argmax(-1)", "argmax(0)", OVER_SENTENCES),
+            mistake([("-1)" + FILL, "0)"), ("append(word", f"append(word{FILL}")], OVER_SENTENCES),
+            mistake("argmax(-1)", "softmax(-1).multinomial(1)[:, 0]", "The tokens were sampled. Take the argmax."),
+            mistake("!= end)", "!= end) & (word != 0)", "A generated 0 ended its sentence. Only the token `end` does."),
+            mistake("(words, 1)", "(words)", "The output is (m, b). The batch comes first: `torch.stack(words, 1)`."),
+            mistake([("[]", "[word]"), ("(words, 1)", "(words, 1)[:, 1:]")], ONE_TOKEN_SHORT),
+            mistake("< limit", "< limit - 1", ONE_TOKEN_SHORT),
+            mistake("< limit", "<= limit", "There is one token too many. Stop after `limit` tokens."),
+            mistake([(", start)", ", 1)"), ("!= end", "!= 2")], CONSTANTS),
+            mistake("!= end", "!= 2", CONSTANTS),
+            mistake(", start)", ", 1)", CONSTANTS),
+            mistake(" and len(words) < limit", "", "`limit` has no effect. Stop after `limit` tokens in any case."),
         ],
         hints=[
-            "Begin with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
+            "Start with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
             "`logits, state = step(word, state)`.",
-            "`logits.argmax(-1)` is (b,); where a sentence has ended put 0: `.masked_fill(~going, 0)`. Then note who said `end`: "
+            "`logits.argmax(-1)` is (b,). Put 0 where a sentence has ended, `.masked_fill(~going, 0)`, then update the mask: "
             "`going = going & (word != end)`.",
-            "`while going.any() and len(words) < limit`, and `torch.stack(words, 1)` behind the loop.",
+            "`while going.any() and len(words) < limit`, then `torch.stack(words, 1)` after the loop.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.9 alignment error
-def strongest(weights):
-    return {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
-
-
-def error_with(formula, links_of=strongest):
-    """formula(number of shared links, links found, right links)"""
-
-    def wrong(weights, links):
-        found = links_of(weights)
-        return formula(len(found & links), len(found), len(links))
-
-    return wrong
-
-
-def rate(shared, found, right):
-    return 1 - 2 * shared / (found + right) if found + right else 1.0
-
-
-def one_right_link_per_word(weights, links):
-    """A dictionary from target words to source words forgets all but one of several links."""
-    return alignment_error(weights, {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()})
-
-
 def alignment_cases(generator):
-    def one(m, n, links, hits, note=""):
-        """Weights whose largest in each row stands at a right link in `hits` rows, and elsewhere in the others."""
+    def case(m, n, links, hits, note=""):
+        """Weights whose largest in each row is a gold link in `hits` rows, and elsewhere in the others."""
         rows = []
         for target in range(m):
-            right = [source for source, word in links if word == target]
-            wrong = [source for source in range(n) if source not in right]
-            pool = right if right and (target < hits or not wrong) else wrong
+            gold = [source for source, position in links if position == target]
+            wrong = [source for source in range(n) if source not in gold]
+            pool = gold if gold and (target < hits or not wrong) else wrong
             chosen = pool[int(torch.randint(len(pool), (), generator=generator))]
             row = 0.5 * normal(generator, n)
             row[chosen] = row.max() + 0.3
             rows.append(row)
         return Case((torch.stack(rows).softmax(-1), set(links)), note=note)
 
-    def some_right(m, n):
+    def some_correct(m, n):
         """Another error in each draw: what was kept from an earlier call shows."""
         hits = int(torch.randint(m, (), generator=generator))
-        return one(m, n, [(word, word) for word in range(m)], hits, note="some links are right")
+        return case(m, n, [(position, position) for position in range(m)], hits, note="some links are correct")
 
-    flipped = [(0, 0), (3, 1), (2, 2), (1, 3)]
-    wrapped = [(0, 0), (1, 1), (3, 2), (4, 3), (3, 4)]  # one word, "not", to two places
-    melted = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]  # two words, "of the", to one
+    reordered = [(0, 0), (3, 1), (2, 2), (1, 3)]
+    one_to_two = [(0, 0), (1, 1), (3, 2), (4, 3), (3, 4)]  # "not" to "ne ... pas"
+    two_to_one = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3)]  # "of the" to "du"
     return [
-        one(4, 4, flipped, 4, note="the order flips, every link is right"),
-        one(4, 4, flipped, 2, note="the order flips, two links are right"),
-        one(5, 6, wrapped, 3, note="one source word goes to two places"),
-        one(4, 7, melted, 3, note="two source words go to one place"),
-        one(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no link"),
-        one(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is right"),
-        some_right(7, 8),
-        some_right(9, 9),
-        one(1, 2, [(1, 0)], 1, note="one target word"),
-        one(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be right
+        case(4, 4, reordered, 4, note="reordered, every link is correct"),
+        case(4, 4, reordered, 2, note="reordered, two links are correct"),
+        case(5, 6, one_to_two, 3, note="one source word is linked to two target words"),
+        case(4, 7, two_to_one, 3, note="two source words are linked to one target word"),
+        case(6, 3, [(0, 0), (1, 1), (1, 3), (2, 5)], 3, note="two target words have no gold link"),
+        case(3, 5, [(0, 0), (1, 1), (2, 2)], 0, note="no link is correct"),
+        some_correct(7, 8),
+        some_correct(9, 9),
+        case(1, 2, [(1, 0)], 1, note="one target word"),
+        case(2, 2, [(0, 0), (1, 1)], 0, note="two words, both links wrong"),  # the smallest weights would be correct
     ]
 
 
-def the_links_stay_as_they_were(answer, generator):
+def links_stay_unchanged(answer, generator):
     weights, links = alignment_cases(generator)[2].args
-    kept = set(links)
+    before = set(links)
     answer(weights, links)
-    if links != kept:
+    if links != before:
         raise Wrong(
-            "It changed its input `links`: `links & found` is a new set, `links &= found` and `.remove` are not."
+            "The input `links` was changed. `links & found` is a new set; `links &= found` and `.remove` are in place."
         )
 
+
+LINK = "(source, target) for"
+LARGEST = "enumerate(weights.argmax(1).tolist())"
+SHARE = "2 * len(found & links) / (len(found) + len(links))"
+DIVIDE = "Divide 2 |A ∩ S| by |A| + |S|."
+NO_END_TOKENS = "These weights contain no end tokens."
 
 register(
     Exercise(
         id="3.9",
         cases=alignment_cases,
-        properties=[the_links_stay_as_they_were],
+        properties=[links_stay_unchanged],
         mistakes=[
             mistake(
-                error_with(rate, lambda weights: set(enumerate(weights.argmax(0).tolist()))),
-                "There is one link for each source word: the argmax runs over the source words, so each target word gets one.",
+                [("for target, source", "for source, target"), ("argmax(1)", "argmax(0)")],
+                "Each source word got one link. Take the argmax over the source positions: one link per target word.",
             ),
+            mistake(LINK, "(target, source) for", "The links are reversed. Store (source, target) positions."),
+            mistake("2 * ", "", f"The factor 2 is missing: a perfect alignment would not reach 0. {DIVIDE}"),
+            mistake("1 - ", "", "That is the agreement. The error is 1 minus it."),
+            mistake(SHARE, "len(found & links) / len(found)", f"The denominator is |A|. {DIVIDE}"),
+            mistake(SHARE, "len(found & links) / len(links)", f"The denominator is |S|. {DIVIDE}"),
+            mistake(SHARE, "len(found & links) / len(found | links)", f"That uses |A ∪ S|. {DIVIDE}"),
+            mistake("(len(found) + len(links))", "len(found | links)", f"The denominator is |A ∪ S|. {DIVIDE}"),
             mistake(
-                error_with(rate, lambda weights: set(enumerate(weights.argmax(1).tolist()))),
-                "The found links are turned: a link is (place in the source, place in the target).",
+                LARGEST,
+                "(weights > 0.5).nonzero().tolist()",
+                "All weights above 0.5 became links. A target word gets exactly one, to its largest weight.",
             ),
+            mistake(LINK, "(source + 1, target + 1) for", "The positions are counted from 1. Count them from 0."),
+            mistake("weights.", "weights[:-1, :-1].", f"The last row and column were dropped. {NO_END_TOKENS}"),
+            mistake("weights.", "weights[:-1].", f"The last target word was dropped. {NO_END_TOKENS}"),
+            mistake("1 - 2 *", "100 - 200 *", "That is a percentage. Return a fraction between 0 and 1."),
+            mistake("argmax", "argmin", "The links go to the smallest weights. Take the argmax."),
+            mistake(".tolist()", "", "Tensors in a set equal no int. Convert them to ints with `.tolist()` first."),
             mistake(
-                error_with(lambda shared, found, right: 1 - shared / (found + right)),
-                "The 2 is missing: a shared link is counted in |A| and in |S|, so even a perfect alignment would not reach 0.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 2 * shared / (found + right)),
-                "That is how much agrees; the error is 1 minus that.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 1 - shared / found),
-                "Divided by |A| alone: right links that no word found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 1 - shared / right),
-                "Divided by |S| alone: wrong links that were found would cost nothing. Divide 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 1 - shared / (found + right - shared)),
-                "Divided by the union of the links; the error rate divides 2 |A ∩ S| by |A| + |S|.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 1 - 2 * shared / (found + right - shared)),
-                "Divided by the union of the links, |A ∪ S|; |A| + |S| counts a shared link twice.",
-            ),
-            mistake(
-                error_with(
-                    rate,
-                    lambda weights: {(source, target) for target, source in (weights > 0.5).nonzero().tolist()},
-                ),
-                "Links were all weights above one half: a target word gets exactly one, that of its largest weight.",
-            ),
-            mistake(
-                error_with(
-                    rate,
-                    lambda weights: {
-                        (source, target) for target, source in (weights > 1 / weights.size(1)).nonzero().tolist()
-                    },
-                ),
-                "Links were all weights above the average: a target word gets exactly one, that of its largest weight.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: {(source + 1, target + 1) for source, target in strongest(weights)}),
-                "The places are counted from 1; they are counted from 0.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: strongest(weights[:-1, :-1]) if min(weights.shape) > 1 else set()),
-                "The last row and column were cut off: these weights hold no end tokens any more.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: strongest(weights[:-1])),
-                "The last target word was left out: these weights hold no end token any more.",
-            ),
-            mistake(
-                error_with(lambda shared, found, right: 100 * rate(shared, found, right)),
-                "That is per cent: return a share between 0 and 1.",
-            ),
-            mistake(
-                error_with(rate, lambda weights: {(s, t) for t, s in enumerate(weights.argmin(1).tolist())}),
-                "The links go to the smallest weights: take the argmax.",
-            ),
-            mistake(
-                lambda weights, links: 1.0,
-                "No link was ever found in both sets: a tensor in a set is equal to no number. Make Python numbers first, with "
-                "`.tolist()` or `int`.",
-            ),
-            mistake(
-                one_right_link_per_word,
-                "Of several right links of a target word only one was counted in |S|: keep `links` as the set that it is.",
+                "found =",
+                "links = {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()}\nfound =",
+                "Only one of several gold links of a target word was counted in |S|. Keep `links` as the given set.",
             ),
         ],
         hints=[
-            "`weights.argmax(1)` is the source place of each target word; `.tolist()` makes Python numbers of it.",
-            "`{(source, target) for target, source in enumerate(places)}` is the set A.",
+            "`weights.argmax(1)` is the source position of each target word; `.tolist()` converts it to Python ints.",
+            "`{(source, target) for target, source in enumerate(positions)}` is the set A.",
             "`len(found & links)` counts the links in both sets.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="3.a",
-        question="A sentence of 4 words and one of 18 cross the bridge: the encoder's last state, 192 numbers (two vectors of "
-        "96). How many numbers are left of each?",
+        question="The encoder is an LSTM with 96 units. The decoder receives only its final hidden state and its final cell "
+        "state. How many numbers does it receive for a sentence of 4 words, and for one of 18 words?",
         options=[
             (
                 "4 × 192 and 18 × 192.",
-                "So many the encoder makes on the way, but only the last state crosses the bridge.",
+                "The encoder computes that many on the way, but only the final states are passed on.",
             ),
-            ("192 of each.", "The bridge has one width, whatever wants to cross it."),
+            ("192 for each.", "Two vectors of 96, whatever the length of the sentence."),
             (
-                "About 192 of the long one, fewer of the short one.",
-                "A state is always full: 4 words leave 192 numbers as well.",
+                "About 192 for the long sentence, fewer for the short one.",
+                "The size of a state does not depend on the input: 4 words give 192 numbers too.",
             ),
-            ("4 and 18.", "Those are the word numbers that went in."),
+            ("4 and 18.", "Those are the token ids that went in."),
         ],
         right=1,
-        explanation="The short sentence has plenty of room, the long one is crowded: this is the bottleneck.",
+        explanation="A short sentence fits easily; a long one has to be compressed. This is the bottleneck.",
     )
 )
 register_quiz(
     Quiz(
         id="3.b",
-        question="A recurrent layer reads twice as many words, on a machine that does everything at once that can be done at "
-        "once. How long does it take?",
+        question="A recurrent layer processes a sentence of twice the length, on hardware with unlimited parallelism. How "
+        "much longer does it take?",
         options=[
+            ("No longer: all words are processed in parallel.", "Word 2 needs the state after word 1."),
+            ("A little longer.", "No two steps of one sentence can run in parallel, so nothing is saved."),
+            ("Twice as long.", "Each step waits for the previous one, however many cores there are."),
             (
-                "As long as before: all words are read at once.",
-                "Word 2 cannot be read before the state after word 1 is known.",
+                "Four times as long.",
+                "That would be comparing every word with every other; here each is processed once.",
             ),
-            ("A little longer.", "No two steps can be done at once, so there is nothing to gain."),
-            ("Twice as long.", "Each step waits for the one before, however many cores there are."),
-            ("Four times as long.", "That would be comparing every word with every other; here each is read once."),
         ],
         right=2,
-        explanation="More cores make a step faster, or read more sentences at a time; the steps of one sentence stay in a row.",
+        explanation="More cores make one step faster or allow larger batches. The steps of one sentence stay sequential.",
     )
 )
 register_quiz(
     Quiz(
         id="3.c",
-        question="A model without attention is right on nearly all of the shortest quarter of the sentences. And on the longest?",
+        question="A model without attention translates most of the shortest quarter of the sentences exactly. And of the "
+        "longest quarter?",
         options=[
             (
-                "On more of them: long sentences say more.",
-                "They say more, and all of it must fit into the same state.",
+                "More of them: long sentences contain more context.",
+                "They do, and all of it must fit into the same state.",
             ),
             (
-                "On about as many.",
-                "Then the length would cost nothing; but the bridge does not grow with the sentence.",
+                "About as many.",
+                "Then length would cost nothing; but the context vector does not grow with the sentence.",
             ),
             (
-                "On a few points fewer.",
-                "More words give more chances to err, but that is the smaller part: what no longer fits is lost.",
+                "Somewhat fewer.",
+                "Independent errors would do that: 90 % exact at 5 words becomes 0.9³ ≈ 73 % at 15. The measured drop is larger.",
             ),
-            ("On far fewer.", "The bridge has a fixed size: the more must cross it, the more is lost."),
+            ("Far fewer.", "The context vector has a fixed size: the longer the sentence, the more is lost."),
         ],
         right=3,
-        explanation="The next figure measures it; in section 7 the models with attention stand beside it.",
+        explanation="The next figure measures it; section 7 adds the models with attention.",
     )
 )
 register_quiz(
     Quiz(
         id="3.d",
-        question="Which of the three scores can compare a state of width 256 with a memory of width 512?",
+        question="Which of the three scores can compare a decoder state of width 256 with encoder states of width 512?",
         options=[
-            ("All three.", "The dot score multiplies number by number: both must have one width."),
-            ("Only the additive one.", "The multiplicative one can too: its W may be 256 by 512."),
+            ("All three.", "The dot product needs two vectors of equal width."),
+            ("Only the additive score.", "The multiplicative score can too: its W may be 256 × 512."),
             (
-                "The multiplicative and the additive one.",
-                "Both have matrices that bring the two to one width; the dot score has none.",
+                "The multiplicative and the additive score.",
+                "Both project to a common width; the dot score has no parameters.",
             ),
-            ("Only the dot score.", "It is the one that cannot: it needs two vectors of one width."),
+            ("Only the dot score.", "It is the only one that cannot: it needs vectors of equal width."),
         ],
         right=2,
-        explanation="W is (256, 512); A and B are (256, h) and (512, h).",
+        explanation="W is (256, 512); A and B are (256, k) and (512, k).",
     )
 )
 register_quiz(
     Quiz(
         id="3.e",
-        question="'the european economic area' becomes 'la zone économique européenne'. Which English word has the largest weight "
-        "when the model says 'zone'?",
+        question="'the european economic area' becomes 'la zone économique européenne'. Which English word gets the largest "
+        "attention weight when the model generates 'zone'?",
         options=[
-            (
-                "'european': it stands at the same place.",
-                "The order flips: 'european' is wanted last.",
-            ),
-            ("'the'.", "It has been said already, as 'la' (whose gender, though, comes from 'area')."),
-            ("'economic'.", "That is wanted next, for 'économique'."),
-            ("'area'.", "A 'zone' is an area: the weights follow the meaning, not the place."),
+            ("'european': it is at the same position.", "The order is reversed: 'european' is needed last."),
+            ("'the'.", "It is already translated, as 'la' (whose gender, though, comes from 'area')."),
+            ("'economic'.", "It is needed next, for 'économique'."),
+            ("'area'.", "'zone' translates 'area': the weights follow the meaning, not the position."),
         ],
         right=3,
-        explanation="'zone' looks ahead to 'area'. Watch where 'européenne' looks: not always where you would.",
+        explanation="'zone' attends ahead to 'area'. Check what 'européenne' attends to: it is not always what you expect.",
     )
 )
