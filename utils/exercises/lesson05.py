@@ -1,4 +1,4 @@
-"""Lesson 05: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 05: its exercises, the common mistakes in them, and its quizzes."""
 
 import inspect
 import math
@@ -20,66 +20,6 @@ from utils.models.multi_head import merge_heads, split_heads
 from utils.models.self_attention import causal_mask
 from utils.training import heads as reference_looks
 
-
-# ---------------------------------------------------------------------------------------------- 5.1 a list of heads
-def list_of_heads(x, maps, W_O, mask=None):
-    """x (b, n, d), maps (heads, 3, d, d_k), W_O (heads * d_k, d) to output (b, n, d) and weights (b, heads, n, n)."""
-    looks = [attention(x @ W_Q, x @ W_K, x @ W_V, mask) for W_Q, W_K, W_V in maps]
-    found = torch.cat([output for output, _ in looks], -1)  # (b, n, heads * d_k)
-    return found @ W_O, torch.stack([weights for _, weights in looks], 1)
-
-
-def list_with(
-    project=lambda x, head: [x @ W for W in head],
-    scale=lambda x, maps: maps.size(-1) ** -0.5,
-    look=attend,
-    chosen=lambda maps: maps,
-    join=lambda outputs: torch.cat(outputs, -1),
-    mix=lambda found, W_O: found @ W_O,
-    stack=lambda weights: torch.stack(weights, 1),
-    results=lambda output, weights, x: (output, weights),
-):
-    """The list of heads as the reference does it, with parts that can be replaced by wrong ones."""
-
-    def wrong(x, maps, W_O, mask=None):
-        outputs, weights = [], []
-        for head in chosen(maps):
-            query, key, value = project(x, head)
-            found, looked = look(query @ key.transpose(-2, -1) * scale(x, maps), value, mask)
-            outputs.append(found)
-            weights.append(looked)
-        return results(mix(join(outputs), W_O), stack(weights), x)
-
-    return wrong
-
-
-def list_cases(generator):
-    def one(b, n, d, heads, d_k, mask=None, note=""):
-        maps = normal(generator, heads, 3, d, d_k)
-        return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
-
-    words = torch.arange(5) < torch.tensor([[3], [5]])
-    return [
-        one(2, 5, 6, 3, 2, note="no mask"),
-        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
-        one(2, 3, 4, 3, 5, causal_mask(3), note="one mask for all sentences"),
-        one(2, 5, 7, 4, 3, words.unsqueeze(1), note="a mask (b, 1, n)"),
-        one(2, 3, 4, 1, 4, note="one head"),
-        one(2, 1, 6, 3, 2, note="one token"),
-        one(3, 4, 3, 3, 1, note="heads of width 1"),
-    ]
-
-
-def chained(x, maps, W_O, mask=None):
-    """`x` is overwritten in the loop."""
-    outputs, weights = [], []
-    for W_Q, W_K, W_V in maps:
-        x, looked = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
-        outputs.append(x)
-        weights.append(looked)
-    return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
-
-
 LOOKS = [
     (
         lambda scores, value, mask=None: attend(scores, value),
@@ -94,6 +34,79 @@ LOOKS = [
     ),
 ]
 
+
+# ---------------------------------------------------------------------------------------------- 5.1 a list of heads
+def list_cases(generator):
+    def one(b, n, d, heads, d_k, mask=None, note=""):
+        maps = normal(generator, heads, 3, d, d_k)
+        return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
+
+    words = torch.arange(5) < torch.tensor([[3], [5]])
+    return [
+        one(2, 5, 6, 3, 2, note="no mask"),
+        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
+        one(2, 5, 7, 4, 3, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(2, 3, 4, 1, 4, note="one head"),
+        one(2, 1, 6, 3, 2, note="one token"),
+        one(3, 4, 3, 3, 1, note="heads of width 1"),
+    ]
+
+
+def attention_with(weights):
+    """An edit that replaces `attention` by one with other weights: a formula of the scores `s` and the `mask`."""
+    scores = "q @ k.mT / q.size(-1) ** 0.5"
+    return "attention(", f"(lambda q, k, v, mask: ((w := (lambda s: {weights})({scores})) @ v, w))("
+
+
+def scale_mistakes(width, name):
+    """For both solutions that call `attention(..., mask)`; `width` is the code of d_k."""
+    return [
+        mistake(", mask)", f", mask, {scale})", message)
+        for scale, message in [
+            (
+                "x.size(-1) ** -0.5",
+                f"The scores were divided by the square root of {name}. Each head uses the square root of its own d_k, the default of `attention`.",
+            ),
+            ("1.0", "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k."),
+            (
+                f"1 / {width}",
+                "The scores were divided by d_k, not by its square root. Leave the scaling to `attention`.",
+            ),
+        ]
+    ]
+
+
+def mask_mistakes():
+    """For both solutions that call `attention(..., mask)`."""
+    return [
+        mistake(", mask)", ")", "The mask has no effect. Pass it on to `attention`."),
+        mistake(
+            ", mask)",
+            ", None if mask is None else ~mask)",
+            "The mask was inverted. True already means 'may attend': pass it to `attention` as it is.",
+        ),
+        mistake(
+            *attention_with("(s if mask is None else s.masked_fill(~mask, -torch.inf)).softmax(-1)"),
+            "A fully masked row became NaN (0 / 0); it must be zeros. Pass the mask to `attention`, which handles such rows.",
+        ),
+        mistake(
+            *attention_with("(s if mask is None else s.masked_fill(~mask, -1e9)).softmax(-1)"),
+            "A fully masked row got uniform weights; it must be zeros. Pass the mask to `attention`, which handles such rows.",
+        ),
+        mistake(
+            *attention_with("s.softmax(-1) * (1 if mask is None else mask)"),
+            "The mask was applied after the softmax, so rows no longer sum to 1. Pass it to `attention`, which masks the scores.",
+        ),
+        mistake(
+            *attention_with("s.softmax(-2)"),
+            "The softmax ran over the queries (dim -2) and ignored the mask. `attention` normalizes over the keys.",
+        ),
+    ]
+
+
+SLICED = "Each head received a slice of x. Every head projects the whole x: `x @ W_Q` with `W_Q` (d, d_k)."
+
 register(
     Exercise(
         id="5.1",
@@ -103,113 +116,105 @@ register(
         output_names=("output", "weights"),
         mistakes=[
             mistake(
-                list_with(mix=lambda found, W_O: found),
-                "The output matrix was forgotten: what the heads found stands side by side, and `@ W_O` mixes it.",
+                " @ W_O",
+                "",
+                "The output projection is missing. Multiply the concatenated head outputs by `W_O`.",
+            ),
+            *scale_mistakes("W_Q.size(-1)", "d"),
+            mistake(
+                ", mask)",
+                ", mask, len(W_O) ** -0.5)",
+                "The scores were divided by the square root of heads * d_k. Each head uses the square root of its own d_k, the default of `attention`.",
+            ),
+            # First among the shape errors: slices of another width raise it with other numbers.
+            mistake("W_Q, W_K, W_V in maps", "x, (W_Q, W_K, W_V) in zip(x.chunk(len(maps), -1), maps)", SLICED),
+            mistake(
+                [
+                    ("for W_Q, W_K, W_V in maps:", "s = x.size(-1) // len(maps)\nfor i, head in enumerate(maps):"),
+                    (
+                        "x @ W_Q, x @ W_K, x @ W_V",
+                        "*(x[..., i * s : i * s + s] @ W for W in head[:, i * s : i * s + s])",
+                    ),
+                ],
+                SLICED,
             ),
             mistake(
-                list_with(scale=lambda x, maps: x.size(-1) ** -0.5),
-                "The scores were divided by the root of d, the width of the tokens: a score of a head adds up d_k products, so "
-                "it is the root of the head's width. `attention` takes it by itself.",
+                "torch.cat(outputs, -1)",
+                "sum(outputs)",
+                "The head outputs were added. Concatenate them, `torch.cat(outputs, -1)`, to match the rows of `W_O`.",
             ),
             mistake(
-                list_with(scale=lambda x, maps: (len(maps) * maps.size(-1)) ** -0.5),
-                "The scores were divided by the root of the width of all heads together: each head has its own scores, of d_k "
-                "products each. `attention` takes the root of d_k by itself.",
+                "torch.cat(outputs, -1) @ W_O",
+                "sum(outputs)",
+                "The head outputs were added and `W_O` was left out. Concatenate them, `torch.cat(outputs, -1)`, then multiply by `W_O`.",
             ),
             mistake(
-                list_with(scale=lambda x, maps: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
+                "torch.cat(outputs, -1)",
+                "torch.cat(outputs, -2)",
+                "The head outputs were concatenated along the tokens or the batch. Concatenate the features: `torch.cat(outputs, -1)`.",
             ),
             mistake(
-                list_with(scale=lambda x, maps: 1 / maps.size(-1)),
-                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
+                "torch.cat(outputs, -1)",
+                "torch.stack(outputs, -1).flatten(-2)",
+                "The components of the heads are interleaved. Concatenate whole heads: `torch.cat(outputs, -1)`.",
             ),
             mistake(
-                list_with(join=sum),
-                "The heads were added up, and what they found apart is one mixture again: `torch.cat(..., -1)` keeps it side by "
-                "side, as wide as `W_O` is high.",
+                "torch.cat(outputs, -1)",
+                "torch.stack(outputs, 1)",
+                "The head outputs were stacked on a new axis. Concatenate their features: `torch.cat(outputs, -1)`.",
+            ),
+            mistake(" @ W_O", " @ W_O.T", "`W_O` was transposed. Multiply by `W_O` as it is: `... @ W_O`."),
+            mistake(
+                "torch.cat(outputs, -1) @ W_O",
+                "torch.relu(torch.cat(outputs, -1) @ W_O)",
+                "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+            ),
+            *(
+                mistake("torch.stack(weights, 1)", wrong, f"{what} Stack them on axis 1: `torch.stack(weights, 1)`.")
+                for wrong, what in [
+                    ("torch.stack(weights)", "The weights have shape (heads, b, n, n), with the heads first."),
+                    ("torch.stack(weights, 1).mean(1)", "The weights were averaged over the heads."),
+                    ("torch.stack(weights, -1)", "The weights have shape (b, n, n, heads), with the heads last."),
+                    ("torch.cat(weights, -1)", "The weights of all heads were concatenated into one row."),
+                    ("weights[-1]", "Only the weights of the last head were returned."),
+                    ("weights", "The weights are a list of tensors."),
+                ]
             ),
             mistake(
-                list_with(join=sum, mix=lambda found, W_O: found),
-                "The heads were added up and `W_O` was left out: `torch.cat(..., -1)` keeps them side by side, and `@ W_O` follows.",
+                "in maps",
+                "in maps[:1].expand_as(maps)",
+                "All heads used the projections of the first head. Loop over `maps`: each head has its own three.",
+            ),
+            *(
+                mistake(
+                    "for W_Q, W_K, W_V", f"for {order}", f"{what} are swapped. Each head of `maps` holds W_Q, W_K, W_V."
+                )
+                for order, what in [
+                    ("W_K, W_Q, W_V", "Queries and keys"),
+                    ("W_Q, W_V, W_K", "Keys and values"),
+                    ("W_V, W_K, W_Q", "Queries and values"),
+                ]
             ),
             mistake(
-                list_with(join=lambda outputs: torch.cat(outputs, -2)),
-                "The heads were put one below the other, as if they were more tokens or sentences: side by side, `torch.cat(..., -1)`. "
-                "(Without the -1 it takes the first axis.)",
+                "torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)",
+                "torch.stack(weights, 1), torch.cat(outputs, -1) @ W_O",
+                "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                list_with(join=lambda outputs: torch.stack(outputs, -1).flatten(-2)),
-                "The components of the heads are shuffled together: all of head 1 comes first, then head 2; "
-                "`torch.cat(..., -1)`.",
+                "return ",
+                "return x + ",
+                "x was added to the output. The residual connection belongs to the encoder layer, not here.",
             ),
+            *mask_mistakes(),
             mistake(
-                list_with(join=lambda outputs: torch.stack(outputs, 1)),
-                "The heads were stacked on an axis of their own, and `W_O` wants them side by side: `torch.cat(..., -1)`.",
-            ),
-            mistake(
-                list_with(mix=lambda found, W_O: found @ W_O.T),
-                "`W_O` is turned: tokens are rows, so it is `found @ W_O`.",
-            ),
-            mistake(
-                list_with(mix=lambda found, W_O: torch.relu(found @ W_O)),
-                "There is a ReLU behind the output matrix: mixing is linear, the output may be negative.",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights)),
-                "The weights have the heads in front of the batch: `torch.stack(..., 1)` gives (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights, 1).mean(1)),
-                "The weights were averaged over the heads: then one cannot see any more who looked where. Stack them, "
-                "(b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights, -1)),
-                "The weights have the heads at the end: `torch.stack(..., 1)` gives (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.cat(weights, -1)),
-                "The weights of the heads stand in one row, which adds up to more than 1: stack them, (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: weights[-1]),
-                "Only the last head's weights came back: stack those of all heads, (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: weights),
-                "The weights came back as a list: `torch.stack(..., 1)` makes one tensor (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(chosen=lambda maps: maps[:1].expand_as(maps)),
-                "All heads used the maps of the first: each has three of its own, let the loop run over `maps`.",
-            ),
-            mistake(
-                list_with(project=lambda x, head: (x @ head[1], x @ head[0], x @ head[2])),
-                "Queries and keys are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
-            ),
-            mistake(
-                list_with(project=lambda x, head: (x @ head[0], x @ head[2], x @ head[1])),
-                "Keys and values are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
-            ),
-            mistake(
-                list_with(results=lambda output, weights, x: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
-            ),
-            mistake(
-                list_with(results=lambda output, weights, x: (x + output, weights)),
-                "x was added to the output: that sum belongs to the block around this layer.",
-            ),
-            *(mistake(list_with(look=look), message) for look, message in LOOKS),
-            mistake(
-                chained,
-                "The second head read what the first had found: `x` was overwritten in the loop. All heads read the same x.",
+                [("found, looked", "x, looked"), ("append(found)", "append(x)")],
+                "x was overwritten in the loop, so each head attended to the output of the one before. All heads project the same x.",
             ),
         ],
         hints=[
-            "One head is lesson 04's layer: `attention(x @ W_Q, x @ W_K, x @ W_V, mask)`, with narrow maps.",
-            "`for W_Q, W_K, W_V in maps` goes through the heads; keep the outputs in one list and the weights in another.",
-            "`torch.cat(outputs, -1) @ W_O` mixes what was found; `torch.stack(weights, 1)` has the heads second.",
+            "One head is one call: `context, weights = attention(x @ W_Q, x @ W_K, x @ W_V, mask)`.",
+            "Loop over the heads with `for W_Q, W_K, W_V in maps` and collect outputs and weights in two lists.",
+            "Concatenate and project: `torch.cat(outputs, -1) @ W_O`. Stack the weights: `torch.stack(weights, 1)`.",
         ],
     )
 )
