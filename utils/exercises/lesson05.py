@@ -11,28 +11,13 @@ from torch import nn
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import HIDES, WRONG_MASKS, normal, nowhere_somewhere, some_looks
-from utils.exercises.edits import mistake
-from utils.models import attend, attention
+from utils.exercises.common import normal, nowhere_somewhere, some_looks
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import lesson05 as solved
 from utils.models import encoder as reference_encoder
-from utils.models import multi_head as reference_heads
-from utils.models.multi_head import merge_heads, split_heads
+from utils.models.multi_head import merge_heads
 from utils.models.self_attention import causal_mask
 from utils.training import heads as reference_looks
-
-LOOKS = [
-    (
-        lambda scores, value, mask=None: attend(scores, value),
-        "The mask has no effect: every head gets it, hand it on to `attention`.",
-    ),
-    (lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask), HIDES),
-    *WRONG_MASKS,
-    (
-        lambda scores, value, mask=None: (scores.softmax(-2) @ value, scores.softmax(-2)),
-        "The columns add up to 1, not the rows, and the mask has no effect: the softmax runs over the keys, the last axis. "
-        "`attention` does it.",
-    ),
-]
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
@@ -231,20 +216,10 @@ def split_cases(generator):
         one(2, 3, 4, 2),
         one(2, 4, 1, 3, note="one head"),
         one(2, 1, 3, 2, note="one token"),
-        one(1, 4, 3, 2, note="one sentence"),
+        one(1, 4, 3, 2, note="one sequence"),
         one(3, 3, 3, 3, note="all sizes equal"),
         one(2, 3, 4, 1, note="heads of width 1"),
     ]
-
-
-def split_to(change):
-    """A split by `change(x, b, n, heads, d_k)`."""
-
-    def wrong(x, heads):
-        b, n, d = x.shape
-        return change(x, b, n, heads, d // heads)
-
-    return wrong
 
 
 register(
@@ -254,65 +229,65 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, heads, n, d_k)),
-                "The shape is right, the contents are not: `view(b, heads, n, d_k)` cuts the sentence in pieces instead of each "
-                "token's vector, so a head gets some tokens whole and others not at all. First (b, n, heads, d_k), then "
-                "`transpose(1, 2)`.",
+                "n, heads, d // heads).transpose(1, 2)",
+                "heads, n, d // heads)",
+                "`view(b, heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k)),
-                "The vectors are cut rightly, but the heads stand behind the tokens: `transpose(1, 2)` puts them in front, or "
-                "attention would compare the heads of one token instead of the tokens of one head.",
+                ".transpose(1, 2)",
+                "",
+                "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).permute(0, 3, 1, 2)),
-                "The components were dealt out one by one, like cards: a head gets neighbours, the first head the first d / heads "
-                "components. `view(b, n, heads, d_k)` keeps them together.",
+                "heads, d // heads).transpose(1, 2)",
+                "d // heads, heads).permute(0, 3, 1, 2)",
+                "The features are interleaved: head 0 gets every `heads`-th one. Give it the first d_k: `view(b, n, heads, d_k)`.",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).transpose(1, 2)),
-                "`heads` was taken for the width of a head: there are `heads` heads, each d / heads wide.",
+                "heads, d // heads)",
+                "d // heads, heads)",
+                "`heads` was used as the width of a head. There are `heads` heads of width `d // heads`: `view(b, n, heads, d // heads)`.",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.transpose(1, 2).reshape(b, heads, n, d_k)),
-                "The transpose came before the cut, so tokens and components are mixed up: first `view(b, n, heads, d_k)`, then "
-                "`transpose(1, 2)`.",
+                "view(b, n, heads, d // heads).transpose(1, 2)",
+                "transpose(1, 2).reshape(b, heads, n, d // heads)",
+                "The transpose came before the split, which mixes tokens and features. First `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
+            ),
+            *(
+                mistake(
+                    "transpose(1, 2)", wrong, f"{what} Return (b, heads, n, d_k): `transpose(1, 2)` after the `view`."
+                )
+                for wrong, what in [
+                    ("permute(0, 2, 3, 1)", "Tokens and features are swapped within each head: (b, heads, d_k, n)."),
+                    ("permute(2, 0, 1, 3)", "The heads come before the batch: (heads, b, n, d_k)."),
+                    ("transpose(1, 2).flatten(0, 1)", "Batch and heads were merged into one axis."),
+                ]
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(0, 2, 3, 1)),
-                "Within a head, width and tokens are swapped: the tokens are the rows, (b, heads, n, d_k).",
+                "transpose(1, 2)",
+                "transpose(1, 2).flip(1)",
+                "The heads are in reverse order. Head 0 gets the first d_k features.",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(2, 0, 1, 3)),
-                "The heads came first: the batch stays in front, (b, heads, n, d_k).",
+                BODY,
+                "return x.chunk(heads, -1)",
+                "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flatten(0, 1)),
-                "Batch and heads are one axis now: keep them apart, (b, heads, n, d_k). `attention` takes any number of axes in "
-                "front.",
+                BODY,
+                "return torch.stack(x.chunk(heads, -1), -1)",
+                "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
             ),
             mistake(
-                split_to(lambda x, b, n, heads, d_k: x.chunk(heads, -1)),
-                "The pieces are right, but they come one by one: `torch.stack(pieces, 1)` makes one tensor of them.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: torch.stack(x.chunk(heads, -1), -1)),
-                "The heads stand at the end: they come second, (b, heads, n, d_k).",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.unsqueeze(1).repeat(1, heads, 1, 1)),
-                "Every head got the whole vector: it gets d / heads components, so that all heads together are as wide as one "
-                "was.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flip(1)),
-                "The heads are in the wrong order: head 1 gets the first components.",
+                BODY,
+                "return torch.stack([x] * heads, 1)",
+                "Every head got all d features. Split them: each head gets `d // heads`.",
             ),
         ],
         hints=[
-            "`b, n, d = x.shape`, and a head is `d // heads` wide.",
-            "`x.view(b, n, heads, d // heads)` cuts each token's vector in pieces and leaves the tokens where they are.",
-            "Now the axes are (b, n, heads, d_k): `transpose(1, 2)` swaps tokens and heads.",
+            "`b, n, d = x.shape`; a head has width `d // heads`.",
+            "`x.view(b, n, heads, d // heads)` splits the features of each token and leaves the tokens in place.",
+            "The axes are now (b, n, heads, d_k); `transpose(1, 2)` swaps tokens and heads.",
         ],
     )
 )
@@ -320,30 +295,19 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.3 merge
 def merge_cases(generator):
-    def one(b, heads, n, d_k, note=""):
-        return Case((normal(generator, b, heads, n, d_k),), note=note)
-
+    """The shapes of 5.2, the other way round."""
+    cases = [(*case.args, case.note) for case in split_cases(generator)]
     return [
-        one(2, 3, 5, 4),
-        one(3, 2, 4, 5),
-        one(2, 4, 3, 2),
-        one(2, 1, 4, 3, note="one head"),
-        one(2, 3, 1, 2, note="one token"),
-        one(1, 3, 4, 2, note="one sentence"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(2, 4, 3, 1, note="heads of width 1"),
+        Case((normal(generator, len(x), heads, x.size(1), x.size(2) // heads),), note=note) for x, heads, note in cases
     ]
 
 
-def merge_to(change):
-    """A merge by `change(x, b, heads, n, d_k)`."""
-    return lambda x: change(x, *x.shape)
-
-
-def the_way_back(answer, generator):
+def inverse_of_the_split(answer, generator):
     x, heads = split_cases(generator)[0].args
-    if not torch.equal(answer(split_heads(x, heads)), x):
-        raise Wrong("`merge_heads(split_heads(x, heads))` is not x again: merging is the way back, step by step.")
+    if not torch.equal(answer(solved.split_heads(x, heads)), x):
+        raise Wrong(
+            "`merge_heads(split_heads(x, heads))` does not return x. Undo the two steps of `split_heads` in reverse order."
+        )
 
 
 register(
@@ -351,85 +315,80 @@ register(
         id="5.3",
         cases=merge_cases,
         gradient=True,
-        properties=[the_way_back],
+        properties=[inverse_of_the_split],
         mistakes=[
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.reshape(b, n, heads * d_k)),
-                "The shape is right, the contents are not: without `transpose(1, 2)` first, a row holds several tokens of one "
-                "head instead of all heads of one token.",
+                "transpose(1, 2).flatten(2)",
+                "reshape(len(x), x.size(2), -1)",
+                "Without `transpose(1, 2)` first, a row holds several tokens of one head. Transpose, then `flatten(2)`.",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.flatten(1, 2)),
-                "The heads stand one below the other, (b, heads * n, d_k): put them side by side, (b, n, heads * d_k).",
+                "transpose(1, 2).flatten(2)",
+                "flatten(1, 2)",
+                "The heads were concatenated along the tokens: (b, heads * n, d_k). Concatenate their features: (b, n, heads * d_k).",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2)),
-                "Tokens and heads are in the right order, (b, n, heads, d_k), but still two axes: `flatten(2)` makes one of the "
-                "last two.",
+                ".flatten(2)",
+                "",
+                "The result is still (b, n, heads, d_k). Merge the last two axes with `flatten(2)`.",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).view(b, n, heads * d_k)),
-                "`view` cannot do it: after a transpose the numbers no longer lie in this order in memory. `reshape` and "
-                "`flatten` copy them when they must; so does `.contiguous()` before `view`.",
+                "flatten(2)",
+                "view(len(x), x.size(2), -1)",
+                "`view` fails because a transposed tensor is not contiguous in memory. Use `flatten(2)` or `reshape`, which copy if they must.",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.permute(0, 2, 3, 1).flatten(2)),
-                "The components of the heads are shuffled together like cards: all of head 1 comes first, then all of head 2.",
+                "transpose(1, 2)",
+                "permute(0, 2, 3, 1)",
+                "The features of the heads are interleaved. Concatenate whole heads: `transpose(1, 2)`, then `flatten(2)`.",
+            ),
+            *(
+                mistake(
+                    "transpose(1, 2).flatten(2)",
+                    f"{how}(1)",
+                    f"The heads were {done}. Concatenate their features: (b, n, heads * d_k).",
+                )
+                for how, done in [("sum", "added"), ("mean", "averaged")]
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.sum(1)),
-                "The heads were added up: then nobody can tell what came from which. Put them side by side.",
+                "transpose(1, 2).flatten(2)",
+                "transpose(2, 3).reshape(len(x), x.size(2), -1)",
+                "The wrong axes were swapped. Swap heads and tokens: `transpose(1, 2)`.",
+            ),
+            mistake("flatten(2)", "flip(2).flatten(2)", "The heads are in reverse order. Head 0 comes first."),
+            mistake(
+                "flatten(2)",
+                "flatten(1)",
+                "The tokens were flattened, too. Merge only heads and features: `flatten(2)`.",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.mean(1)),
-                "The heads were averaged: then nobody can tell what came from which. Put them side by side.",
+                BODY,
+                "return torch.cat(x.unbind(1))",
+                "The heads were concatenated along the batch. Concatenate their features: `torch.cat(..., -1)`.",
             ),
             mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(2, 3).reshape(b, n, heads * d_k)),
-                "The wrong axes were swapped: tokens and heads change places, `transpose(1, 2)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flip(2).flatten(2)),
-                "The heads are in the wrong order: head 1 comes first.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flatten(1)),
-                "All tokens ended in one axis: only heads and components become one, `flatten(2)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(1))),
-                "The heads were put below each other along the batch: along the last axis, `torch.cat(..., -1)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(0), -1)),
-                "The loop ran over the sentences: the heads are axis 1, `x.unbind(1)`.",
+                BODY,
+                "return torch.cat(x.unbind(0), -1)",
+                "The loop ran over the sequences of the batch. The heads are axis 1: `x.unbind(1)`.",
             ),
         ],
         hints=[
-            "The way back: where `split_heads` cut and then swapped, swap and then join.",
+            "Undo `split_heads`: it split and transposed, so transpose and then merge.",
             "`transpose(1, 2)` gives (b, n, heads, d_k).",
-            "`flatten(2)` makes one axis of the last two. (`view` would refuse: after a transpose it cannot.)",
+            "`flatten(2)` merges the last two axes. (`view` would fail: the transposed tensor is not contiguous.)",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.4 multi-head attention
-class MultiHeadAttention(reference_heads.MultiHeadAttention):
-    """The reference as the lesson calls it: the tokens look at each other, and the weights always come along."""
-
-    def forward(self, x, mask=None):
-        """x (b, n, dim), mask (n, n), (b, 1, n) or (b, n, n), to output (b, n, dim) and weights (b, heads, n, n)."""
-        return super().forward(x, mask=mask, need_weights=True)
-
-
 def expect_a_module(answer, name, *sizes, **options):
     """The answer's module, built."""
     if not inspect.isclass(answer):
-        raise Wrong(f"Expected a class, got {a_thing(answer)}: put the line `class {name}(nn.Module):` back.")
+        raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
     built = answer(*sizes, **options)
     if not isinstance(built, nn.Module):
-        raise Wrong(f"The class is no module: put the line `class {name}(nn.Module):` back.")
+        raise Wrong(f"The class is not an `nn.Module`. Restore the line `class {name}(nn.Module):`.")
     return built
 
 
@@ -439,7 +398,7 @@ def parameter_shapes(module, *sizes, **options):
 
 
 def besides(built, expected):
-    """What a saved copy of the module would hold besides the expected names, in words; "" if nothing.
+    """What the state dict holds besides the expected names, in words; "" if nothing.
 
     Also a second name of one tensor, and a buffer: a later load would ask for it.
     """
@@ -451,12 +410,13 @@ def with_given_parameters(built, shapes, seed):
     numbers, given = torch.Generator().manual_seed(seed), dict(built.named_parameters())
     for name, shape in shapes.items():
         if name not in given or tuple(given[name].shape) != shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `forward` is yours to write.")
+            raise Wrong(
+                f"`{name}` is not what the given `__init__` creates. Restore `__init__` and write only `forward`."
+            )
     extra = besides(built, shapes)
     if extra:
         raise Wrong(
-            f"The layer has parameters or buffers besides those that `__init__` made: {extra}. Put its lines back, only "
-            "`forward` is yours to write."
+            f"The layer has parameters or buffers that the given `__init__` does not create: {extra}. Restore `__init__` and write only `forward`."
         )
     for name, shape in shapes.items():
         given[name].data.copy_(0.7 * normal(numbers, *shape))
@@ -467,7 +427,7 @@ def run_multi_head(answer, seed, heads, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
     built = expect_a_module(answer, "MultiHeadAttention", dim, heads)
-    layer = with_given_parameters(built, parameter_shapes(MultiHeadAttention, dim, heads), seed).to(x.dtype)
+    layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, heads), seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
@@ -479,226 +439,141 @@ def multi_head_cases(generator):
     words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 5, 3, 2, note="no mask"),
-        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
-        one(2, 4, 3, 3, causal_mask(4), note="one mask (n, n) for all sentences"),
+        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
         one(2, 5, 4, 2, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
-        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sentences as heads"),
+        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
         one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         one(2, 1, 3, 2, note="one token"),
         one(2, 3, 1, 4, note="one head"),
-        one(1, 4, 2, 3, note="one sentence"),
+        one(1, 4, 2, 3, note="one sequence"),
     ]
 
 
-class HeadsWith(reference_heads.MultiHeadAttention):
-    """The layer with parts that can be replaced by wrong ones."""
-
-    def cut(self, x):
-        return split_heads(x, self.heads)
-
-    def projected(self, x):
-        return [self.cut(part) for part in self.project(x).chunk(3, -1)]
-
-    def scale(self, x, query):
-        return query.size(-1) ** -0.5
-
-    def widened(self, mask):
-        return mask.unsqueeze(1) if mask.dim() == 3 else mask
-
-    def see(self, scores, value, mask):
-        return attend(scores, value, mask)
-
-    def join(self, found):
-        return merge_heads(found)
-
-    def mixed(self, found):
-        return self.mix(found)
-
-    def results(self, output, weights, x):
-        return output, weights
-
-    def forward(self, x, mask=None):
-        query, key, value = self.projected(x)
-        mask = None if mask is None else self.widened(mask)
-        found, weights = self.see(query @ key.transpose(-2, -1) * self.scale(x, query), value, mask)
-        return self.results(self.mixed(self.join(found)), weights, x)
-
-
-def heads_with(**parts):
-    return type("MultiHeadAttention", (HeadsWith,), parts)
-
-
-def cut_by_reshape(self, x):
-    b, n, d = x.shape
-    return x.reshape(b, self.heads, n, d // self.heads)
-
-
-def heads_behind_tokens(self, x):
-    b, n, d = x.shape
-    return x.reshape(b, n, self.heads, d // self.heads)
-
-
-def joined_by_reshape(self, found):
-    b, heads, n, d_k = found.shape
-    return found.reshape(b, n, heads * d_k)
-
-
-def in_turn(*places):
-    """The three parts in another order."""
-
-    def projected(self, x):
-        parts = [self.cut(part) for part in self.project(x).chunk(3, -1)]
-        return [parts[place] for place in places]
-
-    return projected
-
-
-def method(look):
-    return lambda self, scores, value, mask: look(scores, value, mask)
-
-
-def heads_before_parts(self, x):
-    return split_heads(self.project(x), self.heads).chunk(3, -1)
-
-
-def attention_between_heads(self, x, mask=None):
-    """Split without a transpose: the heads of each token look at each other, and no token sees another."""
-    query, key, value = (heads_behind_tokens(self, part) for part in self.project(x).chunk(3, -1))
-    found, weights = attention(query, key, value)
-    return self.mix(found.flatten(2)), weights
-
-
-def one_wide_head(self, x, mask=None):
-    query, key, value = self.project(x).chunk(3, -1)
-    found, weights = attention(query, key, value, mask)
-    return self.mix(found), weights
-
-
-def one_wide_head_with_an_axis(self, x, mask=None):
-    output, weights = one_wide_head(self, x, mask)
-    return output, weights.unsqueeze(1)
-
-
-NOT_SPLIT = "There is only one head, as wide as the model: `split_heads` cuts queries, keys and values into `self.heads` pieces."
+PROJECTED = "(split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))"
+ONE_HEAD = [("split_heads(part, self.heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
+NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.heads)`."
 
 register(
     Exercise(
         id="5.4",
         cases=multi_head_cases,
         call=run_multi_head,
-        methods=("forward",),
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
             mistake(
-                heads_with(mixed=lambda self, found: found),
-                "The output matrix was forgotten: `self.mix` comes last, or the heads' findings never meet.",
+                "self.mix(merge_heads(found))",
+                "merge_heads(found)",
+                "The output projection is missing. Apply `self.mix` to the merged heads.",
+            ),
+            *scale_mistakes("query.size(-1)", "`dim`"),
+            mistake(
+                ", mask)",
+                ", mask, self.heads**-0.5)",
+                "The scores were divided by the square root of the number of heads. Use the square root of d_k, the default of `attention`.",
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
-                "The scores were divided by the root of `dim`: each head's scores add up dim / heads products, so it is the root "
-                "of the head's width. `attention` takes it by itself, from queries that are split.",
+                "mask = mask.unsqueeze(1)",
+                "pass",
+                "A mask (b, n, n) was broadcast as if its batch axis were the heads. Add a head axis: `mask.unsqueeze(1)` gives (b, 1, n, n).",
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
+                " and mask.dim() == 3",
+                "",
+                "A mask (n, n) also got a head axis and became (n, 1, n). Use `mask.unsqueeze(1)` only if `mask.dim() == 3`.",
+            ),
+            *(
+                mistake(
+                    check,
+                    without,
+                    "`mask` is None where no mask is given. Check `mask is not None` before you use it.",
+                )
+                for check, without in [("mask is not None and ", ""), ("mask is not None and mask.dim() == 3", "True")]
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: 1 / query.size(-1)),
-                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
+                "split_heads(part, self.heads)",
+                "part.reshape(len(x), self.heads, x.size(1), -1)",
+                "The split is a reshape without `transpose(1, 2)`, so each head holds parts of several tokens. Use `split_heads`.",
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: self.heads**-0.5),
-                "The scores were divided by the root of the number of heads: it is the width of a head that counts.",
+                [
+                    ("split_heads(part, self.heads)", "part.reshape(len(x), self.heads, x.size(1), -1)"),
+                    ("merge_heads(found)", "found.reshape(x.shape)"),
+                ],
+                "Split and merge are both a bare reshape, which mixes heads and tokens. Use `split_heads` and `merge_heads`.",
             ),
             mistake(
-                heads_with(widened=lambda self, mask: mask),
-                "A mask (b, n, n) met scores (b, heads, n, n) without an axis for the heads, so its sentences were taken for heads: "
-                "`mask.unsqueeze(1)` makes it (b, 1, n, n), the same for every head.",
+                "merge_heads(found)",
+                "found.reshape(x.shape)",
+                "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
             ),
             mistake(
-                heads_with(widened=lambda self, mask: mask.unsqueeze(1)),
-                "Masks (b, n, n) get their axis for the heads, but so did a mask (n, n), which became (n, 1, n) and lost its rows: "
-                "it fits as it is. Ask for `mask.dim() == 3`.",
+                [
+                    ("split_heads(part, self.heads)", "part.unflatten(-1, (self.heads, -1))"),
+                    (", mask)", ")"),
+                    ("merge_heads(found)", "found.flatten(2)"),
+                ],
+                "The heads of one token attended to each other. Put the heads before the tokens, (b, heads, n, d_k), with `split_heads`.",
             ),
             mistake(
-                heads_with(cut=cut_by_reshape),
-                "Queries, keys and values were split by a reshape without `transpose(1, 2)`, so a head holds pieces of several "
-                "tokens: use `split_heads`.",
+                PROJECTED,
+                "split_heads(self.project(x), self.heads).chunk(3, -1)",
+                "The heads were split before queries, keys and values. First `self.project(x).chunk(3, -1)`, then `split_heads` on each.",
             ),
             mistake(
-                heads_with(cut=cut_by_reshape, join=joined_by_reshape),
-                "Split and merge are both a bare reshape: the shapes fit, but heads and tokens are mixed up. Use `split_heads` and "
-                "`merge_heads`.",
+                "merge_heads(found)",
+                "found",
+                "The heads were not merged: `self.mix` got (b, heads, n, d_k). Apply `merge_heads` first.",
             ),
             mistake(
-                heads_with(join=joined_by_reshape),
-                "The heads were merged by a reshape without `transpose(1, 2)`, so a row holds several tokens of one head: use "
-                "`merge_heads`.",
+                PROJECTED,
+                "[split_heads(self.project(x), self.heads)] * 3",
+                "Queries, keys and values are each all of `self.project(x)`. Split it into three first: `.chunk(3, -1)`.",
+            ),
+            mistake([*ONE_HEAD, ("merge_heads(found)", "found")], NOT_SPLIT),
+            mistake([*ONE_HEAD, ("merge_heads(found)), weights", "found), weights.unsqueeze(1)")], NOT_SPLIT),
+            *(
+                mistake(
+                    "query, key, value =",
+                    f"{order} =",
+                    f"{what} are swapped. `self.project(x)` holds queries, keys and values in this order.",
+                )
+                for order, what in [
+                    ("key, query, value", "Queries and keys"),
+                    ("query, value, key", "Keys and values"),
+                    ("value, key, query", "Queries and values"),
+                ]
+            ),
+            mistake("merge_heads(found)", "found.sum(1)", "The heads were added. Concatenate them with `merge_heads`."),
+            mistake(
+                "self.mix(merge_heads(found))",
+                "torch.relu(self.mix(merge_heads(found)))",
+                "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
             ),
             mistake(
-                heads_with(forward=attention_between_heads),
-                "The heads of one token looked at each other, and no token saw another: the heads must stand in front of the "
-                "tokens, (b, heads, n, d_k), as `split_heads` puts them.",
+                "), weights",
+                "), weights.mean(1)",
+                "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
+            ),
+            mistake("), weights", ")", "Only the output was returned. Return output and weights."),
+            mistake(
+                "self.mix(merge_heads(found)), weights",
+                "weights, self.mix(merge_heads(found))",
+                "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                heads_with(projected=heads_before_parts),
-                "The heads were cut before queries, keys and values were taken apart: `self.project(x)` holds three blocks of "
-                "`dim`, first `.chunk(3, -1)`, then `split_heads` on each.",
+                "return ",
+                "return x + ",
+                "x was added to the output. The residual connection belongs to the encoder layer, not here.",
             ),
-            mistake(
-                heads_with(join=lambda self, found: found),
-                "The heads were not merged: what `attention` found is (b, heads, n, d_k), and `self.mix` wants (b, n, dim). "
-                "`merge_heads` comes in between.",
-            ),
-            mistake(
-                heads_with(projected=lambda self, x: [split_heads(self.project(x), self.heads)] * 3),
-                "Queries, keys and values are all three of `self.project(x)` at once, 3 dim wide: take it apart first, "
-                "`.chunk(3, -1)`.",
-            ),
-            mistake(heads_with(forward=one_wide_head), NOT_SPLIT),
-            mistake(heads_with(forward=one_wide_head_with_an_axis), NOT_SPLIT),
-            mistake(
-                heads_with(projected=in_turn(1, 0, 2)),
-                "Queries and keys are swapped: `self.project(x)` holds queries, keys, values, in this order.",
-            ),
-            mistake(
-                heads_with(projected=in_turn(0, 2, 1)),
-                "Keys and values are swapped: `self.project(x)` holds queries, keys, values, in this order.",
-            ),
-            mistake(
-                heads_with(join=lambda self, found: found.sum(1).repeat(1, 1, self.heads)),
-                "The heads were added up: then what they found apart is one mixture again. `merge_heads` puts them side by side.",
-            ),
-            mistake(
-                heads_with(mixed=lambda self, found: torch.relu(self.mix(found))),
-                "There is a ReLU behind the mixing: this layer's last step is linear, the output may be negative.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (output, weights.mean(1))),
-                "The weights were averaged over the heads, as torch's own layer does unless told otherwise: return all of them, "
-                "(b, heads, n, n).",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: output),
-                "Only the output came back: return output and weights, both.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (x + output, weights)),
-                "x was added to the output: that sum belongs to the block around this layer.",
-            ),
-            *(mistake(heads_with(see=method(look)), message) for look, message in LOOKS),
+            *mask_mistakes(),
         ],
         hints=[
-            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim); `split_heads` each of them.",
-            "`attention` works on any number of axes in front. A mask (b, n, n) needs one more: `mask.unsqueeze(1)`, if "
-            "`mask.dim() == 3`.",
-            "What it found is (b, heads, n, d_k): `self.mix(merge_heads(found))`, and return the weights beside it.",
+            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
+            "`attention` accepts any leading axes. A mask (b, n, n) needs a head axis: `mask.unsqueeze(1)` if `mask.dim() == 3`.",
+            "`attention` returns (b, heads, n, d_k) and the weights. Return `self.mix(merge_heads(...))` and the weights.",
         ],
     )
 )
