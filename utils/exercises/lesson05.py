@@ -15,9 +15,7 @@ from utils.exercises.common import normal, nowhere_somewhere, some_looks
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson05 as solved
 from utils.models import encoder as reference_encoder
-from utils.models.multi_head import merge_heads
 from utils.models.self_attention import causal_mask
-from utils.training import heads as reference_looks
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
@@ -580,174 +578,135 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 5.5 divergence
-def jensen_shannon(p, q):
-    """p and q (..., n) to (...): the reference, with the lesson's names of its arguments."""
-    return reference_looks.jensen_shannon(p, q)
-
-
 def divergence_cases(generator):
-    def shares(*shape):
+    def weights(*shape):
         return (1.5 * normal(generator, *shape)).softmax(-1)
 
-    def holes(*shape):
-        """Shares with zeros, as a mask leaves them."""
-        open_ = some_looks(generator, *shape)
-        return normal(generator, *shape).masked_fill(~open_, float("-inf")).softmax(-1)
+    def masked(*shape):
+        """Weights with zeros, as a mask leaves them."""
+        mask = some_looks(generator, *shape)
+        return normal(generator, *shape).masked_fill(~mask, float("-inf")).softmax(-1)
 
-    same = shares(2, 5)
-    apart = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    heads = shares(2, 3, 4, 5)
+    same = weights(2, 5)
+    disjoint = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    heads = weights(2, 3, 4, 5)
     return [
-        Case((shares(4), shares(4)), note="two distributions"),
-        Case((shares(3, 5), shares(3, 5))),
-        Case((holes(2, 4, 6), holes(2, 4, 6)), note="some weights are 0"),
-        Case((same, same.clone()), note="p and q are the same"),
-        Case((apart, apart.flip(-1)), note="nothing in common"),
+        Case((weights(4), weights(4)), note="two distributions"),
+        Case((weights(3, 5), weights(3, 5))),
+        Case((masked(2, 4, 6), masked(2, 4, 6)), note="some weights are 0"),
+        Case((same, same.clone()), note="p and q are equal"),
+        Case((disjoint, disjoint.flip(-1)), note="disjoint distributions"),
         Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
-        Case((shares(1, 6), shares(1, 6)), note="one row"),
+        Case((weights(1, 6), weights(1, 6)), note="one row"),
     ]
 
 
-def kl(p, q):
-    """The Kullback-Leibler divergence; infinite where p has something that q has not."""
-    return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)
-
-
-def to_the_middle(p, q, join=lambda first, second: (first + second) / 2):
-    middle = (p + q) / 2
-    return join(kl(p, middle), kl(q, middle))
-
-
-def naive_kl(p, q):
-    """0 times log 0 is NaN."""
-    return (p * (p / q).log()).sum(-1)
-
-
-def naive(p, q):
-    return (naive_kl(p, (p + q) / 2) + naive_kl(q, (p + q) / 2)) / 2
-
-
-def by_kl_div(p, q):
-    """Right, but for places that are 0 in both: the logarithm of the middle is infinite there."""
-    p, q = torch.broadcast_tensors(p, q)
-    log_middle = ((p + q) / 2).log()
-    return sum(F.kl_div(log_middle, one, reduction="none").sum(-1) for one in (p, q)) / 2
-
-
-def naive_entropy(p):
-    return -(p * p.log()).sum(-1)
-
-
-ZERO_TIMES_LOG = (
-    "Where a weight is 0 the result is NaN: 0 times log 0 counts as 0 here, as `torch.xlogy(p, p)` has it. Masked weights are "
-    "often 0."
-)
-NO_MIDDLE = "p was compared with q directly, which is infinite where only one of them is 0: compare each with the middle, (p + q) / 2."
-
-
-def both_ways_round(answer, generator):
+def symmetric(answer, generator):
     for case in divergence_cases(generator)[:3]:
         p, q = case.args
         if not torch.allclose(answer(p, q), answer(q, p), atol=1e-5, equal_nan=True):
             raise Wrong(
-                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ: both count alike, each against their middle."
+                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ. Give both divergences from `middle` the same weight, one half."
             )
 
 
-def never_negative(answer, generator):
+def in_range(answer, generator):
     for case in divergence_cases(generator):
-        found = answer(*case.args)
-        if (found < -1e-4).any() or (found > math.log(2) + 1e-4).any():
+        got = answer(*case.args)
+        if (got < -1e-4).any() or (got > math.log(2) + 1e-4).any():
             raise Wrong(
-                "It leaves the range from 0 (the same) to log 2 (nothing in common): sum over the last axis, take the mean of the two "
-                "parts, and the natural logarithm."
+                "The divergence leaves the range from 0 to log 2. Sum over the last axis, average the two divergences, use the natural logarithm."
             )
 
+
+RESULT = "(from_p + from_q) / 2"
+NO_MIDDLE = (
+    "p was compared with q directly, which is infinite where only q is 0. Compare each with `middle = (p + q) / 2`."
+)
+ZERO_TIMES_LOG = "A weight of 0 gives NaN, but 0 log 0 counts as 0 here. Use `torch.xlogy(p, p)`."
 
 register(
     Exercise(
         id="5.5",
         cases=divergence_cases,
-        properties=[never_negative, both_ways_round],
+        properties=[in_range, symmetric],
         mistakes=[
-            mistake(kl, NO_MIDDLE),
-            mistake(lambda p, q: naive_kl(p, q), NO_MIDDLE),
+            mistake(BODY, "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)", NO_MIDDLE),
+            mistake(BODY, "return (p * (p / q).log()).sum(-1)", NO_MIDDLE),
             mistake(
-                lambda p, q: (kl(p, q) + kl(q, p)) / 2,
-                "Both directions were averaged, but p and q still meet directly, which is infinite where only one of them is 0: "
-                "compare each with their middle, (p + q) / 2.",
+                [("xlogy(p, middle)", "xlogy(p, q)"), ("xlogy(q, middle)", "xlogy(q, p)")],
+                "The two KL divergences compare p and q directly, which is infinite where only one is 0. Compare each with `middle`.",
+            ),
+            mistake(RESULT, "from_p", "Only p was compared with `middle`. Average the divergences of p and q."),
+            mistake(RESULT, "from_p + from_q", "The factor 1/2 is missing. Average the two divergences."),
+            mistake(
+                RESULT,
+                f"{RESULT} / torch.tensor(2.0).log()",
+                "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
             ),
             mistake(
-                lambda p, q: to_the_middle(p, q, lambda first, second: first),
-                "Only p was compared with the middle: take the mean of both, or p and q would not count alike.",
+                RESULT,
+                f"({RESULT}).clamp(min=0).sqrt()",
+                "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
             ),
             mistake(
-                lambda p, q: to_the_middle(p, q, lambda first, second: first + second),
-                "The half is missing: it is the mean of the two parts, at most log 2.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q) / math.log(2),
-                "That is in bits, at most 1: take the natural logarithm, and nothing in common is log 2, about 0.69.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q).clamp(min=0).sqrt(),
-                "That is the root, the Jensen-Shannon distance: leave the root away.",
-            ),
-            mistake(naive, ZERO_TIMES_LOG),
-            mistake(by_kl_div, ZERO_TIMES_LOG),
-            mistake(
-                lambda p, q: naive_entropy((p + q) / 2) - (naive_entropy(p) + naive_entropy(q)) / 2,
+                [
+                    ("torch.xlogy(p, p) - torch.xlogy(p, middle)", "p * (p / middle).log()"),
+                    ("torch.xlogy(q, q) - torch.xlogy(q, middle)", "q * (q / middle).log()"),
+                ],
                 ZERO_TIMES_LOG,
             ),
             mistake(
-                lambda p, q: (kl((p + q) / 2, p) + kl((p + q) / 2, q)) / 2,
-                "The two sides are swapped: the weights in the sum are p and q, not those of the middle. (`F.kl_div` takes its "
-                "arguments in the other order.)",
+                [
+                    ("(p + q) / 2", "(p + q).log() - torch.tensor(2.0).log()"),
+                    ("torch.xlogy(p, middle)", "p * middle"),
+                    ("torch.xlogy(q, middle)", "q * middle"),
+                ],
+                ZERO_TIMES_LOG,
             ),
             mistake(
-                lambda p, q: to_the_middle(p, q) / p.size(-1),
-                "That is the mean over the last axis: a divergence is the sum over all keys.",
+                [
+                    (
+                        "torch.xlogy(p, p) - torch.xlogy(p, middle)",
+                        "torch.xlogy(middle, middle) - torch.xlogy(middle, p)",
+                    ),
+                    (
+                        "torch.xlogy(q, q) - torch.xlogy(q, middle)",
+                        "torch.xlogy(middle, middle) - torch.xlogy(middle, q)",
+                    ),
+                ],
+                "The KL divergences are reversed: the sums are weighted by `middle`, not by p and q. (`F.kl_div(input, target)` weights by its target.)",
             ),
             mistake(
-                lambda p, q: (kl(p, p + q) + kl(q, p + q)) / 2,
-                "The middle is (p + q) / 2: without the half it adds up to 2 and is no distribution.",
+                RESULT, f"{RESULT} / p.size(-1)", "The last axis was averaged. A divergence is the sum over all keys."
+            ),
+            mistake("(p + q) / 2", "p + q", "`middle` sums to 2, so it is not a distribution. Use `(p + q) / 2`."),
+            mistake("return ", "return -", "The sign is wrong: a divergence is never negative. Remove the minus."),
+            *(
+                mistake(RESULT, f"({RESULT}).{how}()", f"The {how} ran over all axes. Sum over the last axis only.")
+                for how in ("sum", "mean")
             ),
             mistake(
-                lambda p, q: -to_the_middle(p, q),
-                "The sign is wrong: a divergence is never below 0.",
+                BODY,
+                "return (p - q).abs().sum(-1) / 2",
+                "This is the total variation distance. Compute the two KL divergences from `middle`.",
             ),
             mistake(
-                lambda p, q: to_the_middle(p, q).sum(),
-                "There is one number for everything: sum over the last axis only, and keep those in front.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q).mean(),
-                "There is one mean for everything: sum over the last axis only, and keep those in front.",
-            ),
-            mistake(
-                lambda p, q: (p - q).abs().sum(-1) / 2,
-                "That is half the sum of the differences, another distance: take the logarithms, against the middle.",
-            ),
-            mistake(
-                lambda p, q: 1 - torch.cosine_similarity(p, q, -1),
-                "That is 1 minus the cosine, another distance: take the logarithms, against the middle.",
+                BODY,
+                "return 1 - torch.cosine_similarity(p, q, -1)",
+                "This is the cosine distance. Compute the two KL divergences from `middle`.",
             ),
         ],
         hints=[
-            "`middle = (p + q) / 2` is 0 only where both are.",
+            "`middle = (p + q) / 2` is 0 only where both are 0.",
             "Σ p log(p / middle) is `(torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)`; `xlogy(0, 0)` is 0.",
-            "The same for q, then the mean of the two: at most log 2, about 0.69.",
+            "Compute the same for q and average the two. The maximum is log 2, about 0.69.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.6 remove a head
-def mix_heads(found, W_O, gates):
-    """found (b, heads, n, d_k), W_O (heads * d_k, d), gates (heads,) to (b, n, d); a gate of 0 removes its head."""
-    return merge_heads(found * gates.view(-1, 1, 1)) @ W_O
-
-
 def gate_cases(generator):
     def one(b, heads, n, d_k, d, gates, note=""):
         found, W_O = normal(generator, b, heads, n, d_k), normal(generator, heads * d_k, d)
@@ -755,49 +714,20 @@ def gate_cases(generator):
 
     return [
         one(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
-        one(3, 2, 4, 5, 7, [1.0, 1.0], note="all heads stay"),
-        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="one head left"),
-        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="every head removed"),
+        one(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
+        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
+        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
         one(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="gates between 0 and 1"),
         one(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
         one(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
     ]
 
 
-def mixed(change, at_the_end=lambda output, gates: output):
-    """Mixing with what was found changed by `change(found, gates)`."""
-
-    def wrong(found, W_O, gates):
-        return at_the_end(merge_heads(change(found, gates)) @ W_O, gates)
-
-    return wrong
-
-
-def gated(found, gates):
-    return found * gates.view(-1, 1, 1)
-
-
-def gates_in_turn(found, W_O, gates):
-    return (merge_heads(found) * gates.repeat(found.size(-1))) @ W_O
-
-
-def heads_cut_out(merge):
-    """Only those that stay are merged. If none does, ways to merge differ in what they raise."""
-    return lambda found, W_O, gates: merge(found[:, gates != 0]) @ W_O
-
-
-def rows_cut_out(found, W_O, gates):
-    stays = gates != 0
-    return merge_heads(found[:, stays]) @ W_O[stays.repeat_interleave(found.size(-1))]
-
-
-CUT_OUT = (
-    "The removed heads were cut out, and now there are fewer columns than `W_O` has rows: multiply by the gate, so that "
-    "zeros stay in their place."
+GATED = "found * gates.view(-1, 1, 1)"
+LEFT_OUT = (
+    "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its gate."
 )
-ROWS_OR_NOT = (
-    "A gate between 0 and 1 has no effect: multiply the head by its gate instead of asking only whether it is 0."
-)
+NOT_SCALED = "A gate between 0 and 1 was treated as 0 or 1. Multiply each head by its gate."
 
 register(
     Exercise(
@@ -807,106 +737,102 @@ register(
         tolerance=1e-3,
         mistakes=[
             mistake(
-                mixed(lambda found, gates: found),
-                "The gates have no effect: multiply what each head found by its gate, before the heads are merged.",
+                GATED, "found", "The gates have no effect. Multiply each head output by its gate before `merge_heads`."
+            ),
+            mistake("gates.view", "(1 - gates).view", "The gates are inverted. 1 keeps a head, 0 removes it."),
+            mistake(
+                ".view(-1, 1, 1)",
+                "",
+                "`found * gates` aligns the gates with the features, the last axis. Heads are axis 1: `gates.view(-1, 1, 1)`.",
             ),
             mistake(
-                mixed(lambda found, gates: found * (1 - gates).view(-1, 1, 1)),
-                "The gates are turned round: 1 lets the head through, 0 removes it.",
+                ".view(-1, 1, 1)",
+                ".unsqueeze(-1)",
+                "The gates are aligned with the tokens, axis 2. Heads are axis 1: `gates.view(-1, 1, 1)`.",
             ),
             mistake(
-                mixed(lambda found, gates: found * gates),
-                "`found * gates` lines the gates up with the last axis, the components: heads are axis 1, so the gates need "
-                "shape (heads, 1, 1).",
+                f"merge_heads({GATED})",
+                f"({GATED}).flatten(1, 2)",
+                "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
             ),
             mistake(
-                mixed(lambda found, gates: found * gates.unsqueeze(-1)),
-                "The gates are lined up with the tokens: heads are axis 1, so the gates need shape (heads, 1, 1), with two axes of "
-                "length 1 behind.",
+                f"merge_heads({GATED})",
+                f"({GATED}).reshape(len(found), found.size(2), -1)",
+                "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
             ),
             mistake(
-                lambda found, W_O, gates: (found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O,
-                "The heads stand one below the other when they reach `W_O`: merge them first, `merge_heads`.",
+                f"merge_heads({GATED}) @ W_O",
+                "merge_heads(found) @ W_O * gates",
+                "The gates came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+            ),
+            *(
+                mistake("gates.view", f"{wrong}.view", f"{what} Use the gates as they are: 1 leaves a head unchanged.")
+                for wrong, what in [
+                    ("(gates * len(gates) / gates.sum())", "The remaining heads were scaled up, as in dropout."),
+                    ("(gates / gates.sum())", "The gates were divided by their sum."),
+                    ("gates.softmax(0)", "A softmax was applied to the gates."),
+                ]
             ),
             mistake(
-                lambda found, W_O, gates: gated(found, gates).reshape(len(found), found.size(2), -1) @ W_O,
-                "A `reshape` without `transpose(1, 2)` mixes tokens and heads: `merge_heads` joins the heads of each token.",
+                "gates.view",
+                "gates.square().view",
+                "The gates were applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
             ),
+            # If no head is left, ways to merge differ in what they raise.
+            mistake(GATED, "found[:, gates != 0]", LEFT_OUT),
+            mistake(f"merge_heads({GATED})", "torch.cat(found[:, gates != 0].unbind(1), -1)", LEFT_OUT),
+            mistake("gates.view", "(gates != 0).to(found.dtype).view", NOT_SCALED),
+            mistake("gates.view", "(gates == 1).to(found.dtype).view", NOT_SCALED),
             mistake(
-                mixed(lambda found, gates: found, lambda output, gates: output * gates),
-                "The gates came after the mixing, where no component belongs to a head any more: multiply before `merge_heads`.",
+                f"merge_heads({GATED})",
+                "(merge_heads(found) * gates.repeat(found.size(-1)))",
+                "`repeat` gives g0 g1 g2 g0 g1 g2, but merged heads need g0 g0 g1 g1 g2 g2. Use `repeat_interleave`.",
             ),
+            mistake(" @ W_O", "", "The output projection is missing. Multiply the merged heads by `W_O`."),
             mistake(
-                mixed(lambda found, gates: gated(found, gates * len(gates) / gates.sum())),
-                "The heads that stay were made larger to make up for those removed, as dropout would: here a removed head is just "
-                "missing.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates / gates.sum())),
-                "The gates were divided by their sum: they are no weights, a gate of 1 leaves its head as it is.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates.softmax(0))),
-                "A softmax was taken over the gates: they are no scores, a gate of 1 leaves its head as it is.",
-            ),
-            mistake(heads_cut_out(merge_heads), CUT_OUT),
-            mistake(heads_cut_out(lambda found: torch.cat(found.unbind(1), -1)), CUT_OUT),
-            mistake(rows_cut_out, ROWS_OR_NOT),
-            mistake(mixed(lambda found, gates: gated(found, (gates != 0).to(found.dtype))), ROWS_OR_NOT),
-            mistake(mixed(lambda found, gates: gated(found, (gates == 1).to(found.dtype))), ROWS_OR_NOT),
-            mistake(
-                gates_in_turn,
-                "`repeat` goes g0 g1 g2 g0 g1 g2, but the merged heads lie one after the other: g0 g0 g1 g1 g2 g2, which is "
-                "`repeat_interleave`.",
-            ),
-            mistake(
-                lambda found, W_O, gates: merge_heads(gated(found, gates)),
-                "The output matrix was forgotten: merge the heads, then `@ W_O`.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates**2)),
-                "The gates came in twice, so one half became one quarter: multiply what was found, or the rows of `W_O`, not both.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates).sum(1, keepdim=True)),
-                "The heads were added up before the mixing: `W_O` wants them side by side, `merge_heads`.",
+                f"merge_heads({GATED})",
+                f"({GATED}).sum(1)",
+                "The heads were added before the output projection. Concatenate them with `merge_heads`.",
             ),
         ],
         hints=[
-            "Heads are axis 1 of `found`, so the gates must have shape (heads, 1, 1) to be multiplied with it.",
-            "`gates.view(-1, 1, 1)` has it, `gates[:, None, None]` too.",
-            "Then as always: `merge_heads`, and `@ W_O`.",
+            "Heads are axis 1 of `found`, so the gates need shape (heads, 1, 1) to broadcast.",
+            "Use `gates.view(-1, 1, 1)` or `gates[:, None, None]`.",
+            "Then apply `merge_heads` and multiply by `W_O`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.7 layer normalisation
+# ---------------------------------------------------------------------------------------------- 5.7 layer normalization
 def a_learned_vector(built, name, start, dim):
     """The module's gain or shift, or what is wrong with it."""
-    found, words = getattr(built, name, None), "ones" if start else "zeros"
+    vector, words = getattr(built, name, None), "ones" if start else "zeros"
     make = f"`self.{name} = nn.Parameter(torch.{words}(dim))`"
-    if not isinstance(found, nn.Parameter):
-        if isinstance(found, torch.Tensor):
-            raise Wrong(f"`self.{name}` is a plain tensor, which no optimiser would find and train: {make}.")
-        raise Wrong(f"`self.{name}` is {'missing' if found is None else a_thing(found)}: `__init__` makes it, {make}.")
-    if tuple(found.shape) != (dim,):
-        raise Wrong(f"`self.{name}` has shape {tuple(found.shape)}: one number for each feature, {make}.")
-    if not torch.equal(found.data, torch.full((dim,), start)):
-        raise Wrong(f"`self.{name}` must begin with {words}, so that at first the norm is all that happens: {make}.")
-    return found
+    if not isinstance(vector, nn.Parameter):
+        if isinstance(vector, torch.Tensor):
+            raise Wrong(
+                f"`self.{name}` is a plain tensor, which an optimizer would not train. Make it a parameter: {make}."
+            )
+        raise Wrong(
+            f"`self.{name}` is {'missing' if vector is None else a_thing(vector)}. Create it in `__init__`: {make}."
+        )
+    if tuple(vector.shape) != (dim,):
+        raise Wrong(f"`self.{name}` has shape {tuple(vector.shape)}. Use one value per feature: {make}.")
+    if not torch.equal(vector.data, torch.full((dim,), start)):
+        raise Wrong(f"`self.{name}` is not initialized with {words}. Use {make}.")
+    return vector
 
 
 def run_layer_norm(answer, seed, x, eps=None):
-    """Build the norm, look at its parameters, give it others and call it."""
+    """Build the norm, check its parameters, give it others and call it."""
     dim = x.size(-1)
     built = expect_a_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
     gain, shift = a_learned_vector(built, "gain", 1.0, dim), a_learned_vector(built, "shift", 0.0, dim)
     extra = besides(built, ("gain", "shift"))
     if extra:
         raise Wrong(
-            f"The layer has parameters or buffers besides gain and shift: {extra}. These two are all that it keeps; eps is a "
-            "plain number, `self.eps = eps`, and `forward` does the rest by hand."
+            f"The layer has parameters or buffers besides `gain` and `shift`: {extra}. Keep only these two; eps is a plain number, `self.eps = eps`."
         )
     numbers = torch.Generator().manual_seed(seed)
     for parameter in (gain, shift):
@@ -915,213 +841,153 @@ def run_layer_norm(answer, seed, x, eps=None):
 
 
 def norm_cases(generator):
-    def one(*shape, centre=0.5, spread=2.0, eps=None, note=""):
+    def one(*shape, mean=0.5, std=2.0, eps=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, centre + spread * normal(generator, *shape), eps), note=note)
+        return Case((seed, mean + std * normal(generator, *shape), eps), note=note)
 
-    flat = one(2, 3, 4, spread=0.0, note="all features of a token are equal")
     return [
         one(2, 4, 3),
         one(3, 2, 5),
-        one(5, 6, note="one sentence without a batch axis"),
+        one(5, 6, note="one sequence without a batch axis"),
         one(2, 1, 4, note="one token"),
         one(4, 4, 4, note="all sizes equal"),
-        one(2, 3, 5, spread=0.003, note="features that hardly differ"),
+        one(2, 3, 5, std=0.003, note="a small variance"),
         one(2, 4, 3, eps=0.5, note="eps=0.5"),
-        one(2, 3, 6, centre=400.0, note="far from zero"),
-        one(1, 3, 5, note="one sentence"),
-        flat,
+        one(2, 3, 6, mean=400.0, note="a large mean"),
+        one(1, 3, 5, note="a batch of one"),
+        one(2, 3, 4, std=0.0, note="all features of a token are equal"),
     ]
 
 
-def centre_of(x):
-    return x - x.mean(-1, keepdim=True)
-
-
-def variance_of(x):
-    return x.var(-1, keepdim=True, correction=0)
-
-
-def norm_with(normed=None, finish=lambda self, y: y * self.gain + self.shift):
-    """A norm by `normed(x, eps)`, with a gain and a shift that can go wrong as well."""
-
-    class LayerNorm(reference_encoder.LayerNorm):
-        def forward(self, x):
-            plain = centre_of(x) / (variance_of(x) + self.eps).sqrt() if normed is None else normed(x, self.eps)
-            return finish(self, plain)
-
-    return LayerNorm
-
-
-def over(*axes):
-    """The right formula over other axes."""
-
-    def normed(x, eps):
-        variance = x.var(axes, keepdim=True, correction=0)
-        return (x - x.mean(axes, keepdim=True)) / (variance + eps).sqrt()
-
-    return normed
-
-
-def over_everything(x, eps):
-    return (x - x.mean()) / (x.var(correction=0) + eps).sqrt()
-
-
-def without_keepdim(x, eps):
-    return (x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt()
-
-
-def with_a_fixed_eps(eps):
-    return lambda x, _: centre_of(x) / (variance_of(x) + eps).sqrt()
-
-
-def by_squares(x, eps):
-    """The mean of the squares minus the square of the mean: far from zero two large numbers cancel."""
-    mean = x.mean(-1, keepdim=True)
-    return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + eps).sqrt()
-
-
-class WithoutSuper(nn.Module):
-    def __init__(self, dim, eps=1e-5):
-        self.gain = nn.Parameter(torch.ones(dim))
-
-
-FIXED_EPS = "The argument `eps` has no effect: keep it in `__init__`, `self.eps = eps`, and use it in `forward`."
-
-
-def tokens_do_not_meet(answer, generator):
+def tokens_are_independent(answer, generator):
     seed, x, _ = norm_cases(generator)[0].args
     changed = x.clone()
     changed[:, 1] += torch.arange(x.size(-1)) - 1.0
     before, after = answer(seed, x), answer(seed, changed)
     if not torch.allclose(before[:, 2:], after[:, 2:], atol=1e-5):
         raise Wrong(
-            "A change of one token changed another: mean and variance are taken over the features of each token alone, the last "
-            "axis."
+            "A change of one token changed another. Take mean and variance over the features of each token, the last axis."
         )
 
+
+def over(mean, variance):
+    """Edits of the axes over which mean and variance are taken."""
+    return [
+        ("x.mean(-1, keepdim=True)", f"x.mean({mean})"),
+        ("square().mean(-1, keepdim=True)", f"square().mean({variance})"),
+    ]
+
+
+VARIANCE, STD = "centred.square().mean(-1, keepdim=True)", "(variance + self.eps).sqrt()"
+FIXED_EPS = "The argument `eps` has no effect. Store it in `__init__`, `self.eps = eps`, and use it in `forward`."
 
 register(
     Exercise(
         id="5.7",
         cases=norm_cases,
         call=run_layer_norm,
-        methods=("__init__", "forward"),
         gradient=True,
         tolerance=1e-3,
-        properties=[tokens_do_not_meet],
+        properties=[tokens_are_independent],
         mistakes=[
-            mistake(
-                norm_with(over(-2)),
-                "Mean and variance ran over the positions: each token is normalised on its own, over its features, the last axis.",
+            *(
+                mistake(
+                    over(axes, axes),
+                    f"Mean and variance were taken over {what}. Normalize each token over its features: `mean(-1, keepdim=True)`.",
+                )
+                for axes, what in [
+                    ("-2, keepdim=True", "the positions"),
+                    ("0, keepdim=True", "the batch, as in batch normalization"),
+                    ("(-2, -1), keepdim=True", "a whole sequence"),
+                    ("", "the whole tensor"),
+                ]
             ),
             mistake(
-                norm_with(over(0)),
-                "Mean and variance ran over the batch, as batch normalisation does: each token is normalised on its own, over its "
-                "features, the last axis.",
+                [("x.mean(-1, keepdim=True)", "x.mean(-1)"), (VARIANCE, "x.var(-1, correction=0)")],
+                "The mean lost its last axis and broadcasts along the wrong one. Use `keepdim=True` for mean and variance.",
             ),
             mistake(
-                norm_with(over(-2, -1)),
-                "Mean and variance ran over a whole sentence: each token has its own, over its features alone, the last axis.",
+                ".sqrt()",
+                "",
+                "The features were divided by the variance. Divide by its square root, the standard deviation.",
             ),
             mistake(
-                norm_with(over_everything),
-                "There is one mean and one variance for everything: each token has its own, over the last axis, "
-                "`mean(-1, keepdim=True)`.",
+                VARIANCE,
+                "x.var(-1, keepdim=True)",
+                "The variance was divided by dim - 1, the default of `torch.var` and `torch.std`. Use `correction=0`.",
             ),
             mistake(
-                norm_with(without_keepdim),
-                "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`, and the variance alike.",
+                STD, "(variance.sqrt() + self.eps)", "eps was added outside the square root. Add it to the variance."
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x) / (variance_of(x) + eps)),
-                "It was divided by the variance: divide by its root, the deviation.",
+                STD,
+                "(x.std(-1, keepdim=True) + self.eps)",
+                "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x) / (x.var(-1, keepdim=True) + eps).sqrt()),
-                "The variance was divided by dim - 1, as torch's `var` and `std` do unless told otherwise: here it is the plain "
-                "mean of the squares, `correction=0`.",
+                STD,
+                "variance.sqrt()",
+                "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x) / (variance_of(x).sqrt() + eps)),
-                "eps stands outside of the root: add it to the variance, then take the root.",
+                "x - x.mean(-1, keepdim=True)",
+                "x",
+                "The mean was not subtracted (this is RMSNorm, lesson 09). Subtract it before computing the variance.",
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x) / (x.std(-1, keepdim=True) + eps)),
-                "Two things at once, both from `x.std(...) + eps`: torch's `std` divides by dim - 1, and eps stands outside of the "
-                "root. Take `var` with `correction=0`, add eps, then the root.",
+                "return centred",
+                "return x",
+                "The mean was not subtracted before the division. Divide x minus its mean.",
+            ),
+            mistake(f" / {STD}", "", "Only the mean was subtracted. Also divide by the standard deviation."),
+            mistake("centred /", "centred *", "The features were multiplied by the standard deviation. Divide by it."),
+            mistake(
+                "square().mean(",
+                "square().sum(",
+                "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x) / variance_of(x).sqrt()),
-                "Where all features are equal, 0 was divided by 0: eps is missing, add it to the variance.",
+                " * self.gain + self.shift",
+                "",
+                "`self.gain` and `self.shift` have no effect. End with `... * self.gain + self.shift`.",
+            ),
+            mistake(" * self.gain", "", "`self.gain` has no effect. Multiply by it."),
+            mistake(" + self.shift", "", "`self.shift` has no effect. Add it."),
+            mistake(
+                "* self.gain + self.shift",
+                "* self.shift + self.gain",
+                "`self.gain` and `self.shift` are swapped. Multiply by `self.gain`, add `self.shift`.",
             ),
             mistake(
-                norm_with(lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()),
-                "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 09): subtract it first.",
+                f"centred / {STD} * self.gain + self.shift",
+                f"(centred / {STD} + self.shift) * self.gain",
+                "`self.shift` was added before the multiplication. Multiply by `self.gain` first, then add `self.shift`.",
             ),
             mistake(
-                norm_with(lambda x, eps: x / (variance_of(x) + eps).sqrt()),
-                "The mean was not subtracted: the features must have mean 0 before they are divided.",
+                f"centred / {STD}",
+                f"(1 + centred / {STD})",
+                "The normalized features have mean 1. They must have mean 0 and standard deviation 1.",
+            ),
+            *(mistake("variance + self.eps", f"variance + {eps}", FIXED_EPS) for eps in ("1e-5", "1e-6")),
+            mistake(
+                VARIANCE,
+                "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()",
+                "With a large mean, E[x²] - E[x]² loses all precision. Subtract the mean first, then square.",
             ),
             mistake(
-                norm_with(lambda x, eps: centre_of(x)),
-                "Only the mean was subtracted: divide by the deviation, too.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) * (variance_of(x) + eps).sqrt()),
-                "It was multiplied by the deviation: divide by it.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (centre_of(x).square().sum(-1, keepdim=True) + eps).sqrt()),
-                "It was divided by the length of the vector: the variance is the mean of the squares, not their sum.",
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: y), "Gain and shift have no effect: `... * self.gain + self.shift`."
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: y + self.shift), "The gain has no effect: multiply by `self.gain`."
-            ),
-            mistake(norm_with(finish=lambda self, y: y * self.gain), "The shift has no effect: add `self.shift`."),
-            mistake(
-                norm_with(finish=lambda self, y: y * self.shift + self.gain),
-                "Gain and shift are swapped: multiply by `self.gain`, add `self.shift`.",
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: (y + self.shift) * self.gain),
-                "The shift came before the gain: multiply by `self.gain` first, then add `self.shift`.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: 1 + centre_of(x) / (variance_of(x) + eps).sqrt()),
-                "The features have mean 1 before gain and shift: they must have mean 0 and deviation 1.",
-            ),
-            mistake(norm_with(with_a_fixed_eps(1e-5)), FIXED_EPS),
-            mistake(norm_with(with_a_fixed_eps(1e-6)), FIXED_EPS),
-            mistake(
-                norm_with(by_squares),
-                "Far from zero the variance is off: the mean of the squares minus the square of the mean is the difference of two "
-                "large numbers. Subtract the mean first, then square.",
-            ),
-            mistake(
-                WithoutSuper,
-                "The first line of `__init__` is missing: `super().__init__()`, before the parameters are made.",
+                "super().__init__()\n", "", "`super().__init__()` is missing. Make it the first line of `__init__`."
             ),
         ],
         hints=[
-            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and the shift with zeros.",
-            "`x.mean(-1, keepdim=True)` is the mean of each token's features; `keepdim` leaves an axis of length 1, so that it can be "
-            "subtracted.",
-            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the root, divide; then gain and shift.",
+            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and `self.shift` with zeros.",
+            "`x.mean(-1, keepdim=True)` is the mean of each token's features; with `keepdim` it broadcasts against x.",
+            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the square root, divide, then apply gain and shift.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.8 the residual
-def residual(x, layer, norm, order):
-    """x and what `layer` makes of it: norm inside the branch ("pre") or after the sum ("post")."""
-    return x + layer(norm(x)) if order == "pre" else norm(x + layer(x))
-
-
+# ---------------------------------------------------------------------------------------------- 5.8 the residual connection
 def residual_cases(generator):
     def one(b, n, d, order, note=""):
         W, mixing, gain, shift = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
@@ -1132,43 +998,26 @@ def residual_cases(generator):
         def norm(x):
             return F.layer_norm(x, (d,), gain.to(x.dtype), shift.to(x.dtype))
 
-        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=note)
+        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=f"{order}-norm{note}")
 
     return [
-        one(2, 4, 3, "pre", note="pre-norm"),
-        one(3, 2, 5, "post", note="post-norm"),
-        one(2, 5, 4, "post", note="post-norm"),
-        one(3, 4, 6, "pre", note="pre-norm"),
-        one(2, 1, 3, "pre", note="pre-norm, one token"),
-        one(1, 3, 2, "post", note="post-norm, one sentence"),
+        one(2, 4, 3, "pre"),
+        one(3, 2, 5, "post"),
+        one(2, 5, 4, "post"),
+        one(3, 4, 6, "pre"),
+        one(2, 1, 3, "pre", note=", one token"),
+        one(1, 3, 2, "post", note=", a batch of one"),
     ]
 
 
-def orders(pre=lambda x, layer, norm: x + layer(norm(x)), post=lambda x, layer, norm: norm(x + layer(x))):
-    """Both orders, either of which can be replaced by a wrong one."""
-    return lambda x, layer, norm, order: (pre if order == "pre" else post)(x, layer, norm)
-
-
-def sums_before(x, layer, norm):
-    return x + layer(norm(x))
-
-
-def sums_after(x, layer, norm):
-    return norm(x + layer(x))
-
-
-def norm_on_the_branch(x, layer, norm):
-    return x + norm(layer(x))
-
-
-def the_way_past_stays_free(answer, generator):
-    """A branch that says nothing: pre-norm hands x on as it is."""
+def identity_path(answer, generator):
+    """With a layer that returns zeros, pre-norm is the identity."""
     x, _, norm, _ = residual_cases(generator)[0].args
     if not torch.allclose(answer(x, torch.zeros_like, norm, "pre"), x, atol=1e-5):
-        raise Wrong(
-            'With a layer that returns zeros and order "pre", x must come out as it went in: `x + layer(norm(x))`.'
-        )
+        raise Wrong("With a layer that returns zeros, pre-norm must return x unchanged. Use `x + layer(norm(x))`.")
 
+
+PRE, POST, BETWEEN = "x + layer(norm(x))", "norm(x + layer(x))", "x + norm(layer(x))"
 
 register(
     Exercise(
@@ -1176,88 +1025,49 @@ register(
         cases=residual_cases,
         gradient=True,
         tolerance=1e-3,
-        properties=[the_way_past_stays_free],
+        properties=[identity_path],
         mistakes=[
-            mistake(
-                orders(sums_after, sums_before),
-                'The two orders are swapped: "pre" has the norm inside the branch, before the layer; "post" after the sum.',
+            mistake('"pre"', '"post"', f'The two orders are swapped. "pre" is `{PRE}`, "post" is `{POST}`.'),
+            *(
+                mistake(POST, wrong, f"{what} Post-norm is `{POST}`.")
+                for wrong, what in [
+                    (PRE, "`order` has no effect: both orders are pre-norm."),
+                    (BETWEEN, "Post-norm normalized the layer's output before the addition."),
+                    ("norm(x + layer(norm(x)))", "Post-norm has a second norm before the layer."),
+                    ("norm(layer(x))", "Post-norm has no residual connection."),
+                    ("x + layer(x)", "Post-norm has no norm."),
+                    ("norm(x) + layer(x)", "Post-norm normalized x alone, not the sum."),
+                    ("norm(x) + norm(layer(x))", "Post-norm normalized both terms before adding them."),
+                    ("x + norm(x + layer(x))", "Post-norm added x again after the norm."),
+                ]
             ),
-            mistake(
-                orders(post=sums_before),
-                'The order has no effect, it is always "pre": with "post" the norm comes after the sum, `norm(x + layer(x))`.',
+            *(
+                mistake(PRE, wrong, f"{what} Pre-norm is `{PRE}`.")
+                for wrong, what in [
+                    (POST, "`order` has no effect: both orders are post-norm."),
+                    (BETWEEN, "Pre-norm normalized the layer's output, not its input."),
+                    (
+                        "norm(x) + layer(norm(x))",
+                        "Pre-norm added the normalized x, so the skip connection is not the identity.",
+                    ),
+                    ("norm(x + layer(norm(x)))", "Pre-norm has a second norm after the addition."),
+                    ("layer(norm(x))", "Pre-norm has no residual connection."),
+                    ("x + layer(x)", "Pre-norm has no norm."),
+                ]
             ),
-            mistake(
-                orders(pre=sums_after),
-                'The order has no effect, it is always "post": with "pre" the norm stands inside the branch, '
-                "`x + layer(norm(x))`.",
-            ),
-            mistake(
-                orders(post=norm_on_the_branch),
-                "Post-norm took the norm of what the layer returned, before the sum: it comes after the sum, and x goes through it "
-                "as well, `norm(x + layer(x))`.",
-            ),
-            mistake(
-                orders(pre=norm_on_the_branch),
-                "Pre-norm took the norm of what the layer returned: it stands in front of the layer, `x + layer(norm(x))`.",
-            ),
-            mistake(
-                orders(pre=norm_on_the_branch, post=norm_on_the_branch),
-                'The norm stands between the layer and the sum, in both orders: "pre" is in front of the layer, "post" after the '
-                "sum.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: norm(x) + layer(norm(x))),
-                "Pre-norm added the normalised x: the way past the layer stays free, it is x itself that is added.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: norm(x + layer(norm(x)))),
-                "Pre-norm has a second norm after the sum: with it the way past the layer is not free any more.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x + layer(norm(x)))),
-                "Post-norm has a second norm in front of the layer: there is one, after the sum.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: layer(norm(x)), post=lambda x, layer, norm: norm(layer(x))),
-                "x itself is gone: what the layer returned is added to x, in both orders.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: layer(norm(x))),
-                'With "pre" the sum is missing: `x + layer(norm(x))`.',
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(layer(x))),
-                'With "post" the sum is missing: `norm(x + layer(x))`.',
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: x + layer(x)),
-                'With "post" the norm is missing: `norm(x + layer(x))`.',
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: x + layer(x)),
-                'With "pre" the norm is missing: `x + layer(norm(x))`.',
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: x + layer(x), post=lambda x, layer, norm: x + layer(x)),
-                "The norm is missing in both orders.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x) + layer(x)),
-                "Post-norm took the norm of x alone: first the sum, then the norm of it.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x) + norm(layer(x))),
-                "Post-norm took two norms and then the sum: first the sum, then one norm of it.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: x + norm(x + layer(x))),
-                "Post-norm added x once more after the norm: the norm of the sum is all.",
+            *(
+                mistake([(PRE, pre), (POST, post)], f"{what} Pre-norm is `{PRE}`, post-norm is `{POST}`.")
+                for pre, post, what in [
+                    (BETWEEN, BETWEEN, "Both orders normalized the layer's output before the addition."),
+                    ("layer(norm(x))", "norm(layer(x))", "Neither order has a residual connection."),
+                    ("x + layer(x)", "x + layer(x)", "Neither order has a norm."),
+                ]
             ),
         ],
         hints=[
-            "Both orders add what the layer returned to x. They differ in where the norm stands.",
-            "Pre-norm: x + layer(norm(x)). The way from x to the output past the layer touches nothing.",
-            "Post-norm: norm(x + layer(x)). Everything goes through the norm.",
+            "Both orders add the layer's output to x. They differ in where the norm is applied.",
+            "Pre-norm, x + layer(norm(x)): the skip connection is the identity.",
+            "Post-norm, norm(x + layer(x)): the sum passes through the norm.",
         ],
     )
 )
