@@ -14,7 +14,6 @@ from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal, nowhere_somewhere, some_looks
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson05 as solved
-from utils.models import encoder as reference_encoder
 from utils.models.self_attention import causal_mask
 
 
@@ -972,7 +971,7 @@ register(
             mistake(
                 VARIANCE,
                 "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()",
-                "With a large mean, E[x²] - E[x]² loses all precision. Subtract the mean first, then square.",
+                "With a large mean, E[x²] - E[x]² loses precision. Subtract the mean first, then square.",
             ),
             mistake(
                 "super().__init__()\n", "", "`super().__init__()` is missing. Make it the first line of `__init__`."
@@ -1074,19 +1073,11 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 5.9 the encoder layer
-class EncoderLayer(reference_encoder.EncoderLayer):
-    """The reference as the lesson calls it: the weights always come along."""
-
-    def forward(self, x, mask=None):
-        """x (b, n, dim), mask as in `MultiHeadAttention`, to x (b, n, dim) and weights (b, heads, n, n)."""
-        return super().forward(x, mask, need_weights=True)
-
-
 def run_encoder_layer(answer, seed, norm, heads, hidden, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
     built = expect_a_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
-    shapes = parameter_shapes(EncoderLayer, dim, heads, hidden, norm=norm)
+    shapes = parameter_shapes(solved.EncoderLayer, dim, heads, hidden, norm=norm)
     layer = with_given_parameters(built, shapes, seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
@@ -1102,147 +1093,15 @@ def encoder_cases(generator):
         one(2, 4, 3, 2, 5, "pre"),
         one(3, 5, 2, 2, 7, "post"),
         one(2, 5, 4, 2, 6, "post", words.unsqueeze(1), note="a padding mask (b, 1, n)"),
-        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
+        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
         one(2, 1, 2, 3, 4, "post", note="one token"),
-        one(1, 3, 2, 3, 4, "pre", note="one sentence"),
+        one(1, 3, 2, 3, 4, "pre", note="a batch of one"),
     ]
 
 
-def pre_norm(x, look, think, first, second):
-    x = x + look(first(x))
-    return x + think(second(x))
-
-
-def post_norm(x, look, think, first, second):
-    x = first(x + look(x))
-    return second(x + think(x))
-
-
-def layer_with(
-    pre=pre_norm, post=post_norm, seen=lambda mask: mask, results=lambda output, weights, found: (output, weights)
-):
-    """The layer with parts that can be replaced by wrong ones; `seen` is the mask that attention gets."""
-
-    def forward(self, x, mask=None):
-        looked = []
-
-        def look(x):
-            found, weights = self.attention(x, mask=seen(mask), need_weights=True)
-            looked.append((found, weights))
-            return found
-
-        arrange = pre if self.norm == "pre" else post
-        output = arrange(x, look, self.feed_forward, self.attention_norm, self.feed_forward_norm)
-        found, weights = looked[-1]
-        return results(output, weights, found)
-
-    return type("EncoderLayer", (reference_encoder.EncoderLayer,), {"forward": forward})
-
-
-def in_each(message, pre=pre_norm, post=post_norm):
-    """One mistake made in both orders, in one, or in the other: three models, one message."""
-    pairs = dict.fromkeys([(pre, post), (pre, post_norm), (pre_norm, post)])
-    return [mistake(layer_with(*pair), message) for pair in pairs if pair != (pre_norm, post_norm)]
-
-
-def pre_with(first_sum=True, second_sum=True, norms=(0, 1), asks=lambda before, after: after, last=lambda x, second: x):
-    """Pre-norm with sums left out, other norms, or a feed-forward net that reads something else."""
-
-    def arrange(x, look, think, *both):
-        found = look(both[norms[0]](x))
-        after = x + found if first_sum else found
-        made = think(both[norms[1]](asks(x, after)))
-        return last(after + made if second_sum else made, both[1])
-
-    return arrange
-
-
-def post_with(first_sum=True, second_sum=True, norms=(0, 1)):
-    """Post-norm with sums left out or other norms."""
-
-    def arrange(x, look, think, *both):
-        found = look(x)
-        x = both[norms[0]](x + found if first_sum else found)
-        made = think(x)
-        return both[norms[1]](x + made if second_sum else made)
-
-    return arrange
-
-
-def pre_that_keeps_the_norm(x, look, think, first, second):
-    x = first(x)
-    x = x + look(x)
-    x = second(x)
-    return x + think(x)
-
-
-def pre_that_keeps_the_first_norm(x, look, think, first, second):
-    x = first(x)
-    x = x + look(x)
-    return x + think(second(x))
-
-
-def pre_that_keeps_the_second_norm(x, look, think, first, second):
-    x = second(x + look(first(x)))
-    return x + think(x)
-
-
-def without_norms(x, look, think, first, second):
-    x = x + look(x)
-    return x + think(x)
-
-
-def pre_with_the_first_x(x, look, think, first, second):
-    return x + think(second(x + look(first(x))))
-
-
-def post_with_the_first_x(x, look, think, first, second):
-    return second(x + think(first(x + look(x))))
-
-
-def post_inside(x, look, think, first, second):
-    x = x + first(look(x))
-    return x + second(think(x))
-
-
-def post_with_one_norm(x, look, think, first, second):
-    x = x + look(x)
-    return second(x + think(x))
-
-
-def post_side_by_side(x, look, think, first, second):
-    return second(first(x + look(x)) + think(x))
-
-
-def thinks_first(x, look, think, first, second):
-    x = x + think(second(x))
-    return x + look(first(x))
-
-
-def thinks_first_then_norm(x, look, think, first, second):
-    x = second(x + think(x))
-    return first(x + look(x))
-
-
-def pre_without_second_norm(x, look, think, first, second):
-    x = x + look(first(x))
-    return x + think(x)
-
-
-def pre_without_first_norm(x, look, think, first, second):
-    x = x + look(x)
-    return x + think(second(x))
-
-
-REPLACED = (
-    "Pre-norm replaced x by its norm, so the way past the layer is not free any more: normalise what goes into the layer, and "
-    "add to x itself."
-)
-
-
-def no_influence_from_hidden_tokens(answer, generator):
-    """By gradient: a token that hears nobody but itself does not change with the others."""
+def no_influence_of_masked_tokens(answer, generator):
+    """By gradient: under a causal mask, the first two tokens do not depend on later ones."""
     for norm in ("pre", "post"):
         seed, _, heads, hidden, x, mask = encoder_cases(generator)[4].args
         x = x.clone().requires_grad_()
@@ -1250,155 +1109,180 @@ def no_influence_from_hidden_tokens(answer, generator):
         (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
         if gradient[:, 2:].abs().max() > 0:
             raise Wrong(
-                "With a causal mask, later tokens still influence token 1: hand the mask on to `self.attention`, and let nothing else "
-                "run over the tokens."
+                "With a causal mask, later tokens still influence token 1. Pass the mask to `self.attention`; no other step may combine tokens."
             )
 
+
+SUBLAYERS = "\n".join(
+    [
+        "x = residual(x, look, self.attention_norm, self.norm)",
+        "x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)",
+    ]
+)
+PRE_NORM = "x = x + look(norm1(x)); x = x + ff(norm2(x))"
+POST_NORM = "x = norm1(x + look(x)); x = norm2(x + ff(x))"
+
+
+def layer_with(message, pre=PRE_NORM, post=POST_NORM):
+    """The two sublayers written out for each order, one of them or both wrong."""
+    names = "norm1, norm2, ff = self.attention_norm, self.feed_forward_norm, self.feed_forward"
+    return mistake(SUBLAYERS, f'{names}\nif self.norm == "pre":\n    {pre}\nelse:\n    {post}', message)
+
+
+def in_each(message, pre, post):
+    """One mistake in both orders, in the first, or in the second: three models, one message."""
+    return [layer_with(message, *both) for both in [(pre, post), (pre, POST_NORM), (PRE_NORM, post)]]
+
+
+NOT_THE_IDENTITY = "Pre-norm replaced x by its norm, so the skip connection is not the identity. Normalize only the input of the sublayer and add to x itself."
+OTHER_INPUT = "The weights come from a second call of `self.attention` on another input. Return the weights of the call whose output you add."
 
 register(
     Exercise(
         id="5.9",
         cases=encoder_cases,
         call=run_encoder_layer,
-        methods=("forward",),
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
-        properties=[no_influence_from_hidden_tokens],
+        properties=[no_influence_of_masked_tokens],
         mistakes=[
-            mistake(
-                layer_with(post_norm, pre_norm),
-                'The two orders are swapped: "pre" has the norm inside each branch, "post" after each sum.',
+            layer_with(
+                'The two orders are swapped. "pre" normalizes the input of each sublayer, "post" the sum.',
+                POST_NORM,
+                PRE_NORM,
             ),
-            mistake(
-                layer_with(post=pre_norm),
-                'It is pre-norm whatever `self.norm` says: with "post" each norm comes after its sum.',
+            layer_with(
+                'The layer is always pre-norm. With `self.norm == "post"` normalize after each addition.', post=PRE_NORM
             ),
-            mistake(
-                layer_with(pre=post_norm),
-                'It is post-norm whatever `self.norm` says: with "pre" each norm stands in front of its layer, inside the branch.',
-            ),
-            *in_each(
-                "The attention has no residual sum: what it found is added to x.",
-                pre_with(first_sum=False),
-                post_with(first_sum=False),
+            layer_with(
+                'The layer is always post-norm. With `self.norm == "pre"` normalize the input of each sublayer.',
+                pre=POST_NORM,
             ),
             *in_each(
-                "The feed-forward layer has no residual sum: what it made is added to what went in.",
-                pre_with(second_sum=False),
-                post_with(second_sum=False),
+                "The attention has no residual connection. Add its output to x.",
+                "x = look(norm1(x)); x = x + ff(norm2(x))",
+                "x = norm1(look(x)); x = norm2(x + ff(x))",
             ),
             *in_each(
-                "There is no residual sum at all: both layers add to what went into them.",
-                pre_with(False, False),
-                post_with(False, False),
+                "The feed-forward network has no residual connection. Add its output to the x after attention.",
+                "x = x + look(norm1(x)); x = ff(norm2(x))",
+                "x = norm1(x + look(x)); x = norm2(ff(x))",
             ),
             *in_each(
-                "The norm of the attention was used for the feed-forward layer, too: each has its own, "
-                "`self.feed_forward_norm`.",
-                pre_with(norms=(0, 0)),
-                post_with(norms=(0, 0)),
+                "There is no residual connection. Add the output of each sublayer to its input.",
+                "x = ff(norm2(look(norm1(x))))",
+                "x = norm2(ff(norm1(look(x))))",
             ),
             *in_each(
-                "The two norms are swapped: `self.attention_norm` belongs to the attention, `self.feed_forward_norm` to the "
-                "feed-forward layer.",
-                pre_with(norms=(1, 0)),
-                post_with(norms=(1, 0)),
+                "`self.attention_norm` was also used for the feed-forward network. Use `self.feed_forward_norm` there.",
+                "x = x + look(norm1(x)); x = x + ff(norm1(x))",
+                "x = norm1(x + look(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
-                "The last sum went back to the x that came in, so what attention found is not in it: add to the x after the "
-                "attention.",
-                pre_with_the_first_x,
-                post_with_the_first_x,
+                "The two norms are swapped. Use `self.attention_norm` with the attention, `self.feed_forward_norm` with the feed-forward network.",
+                "x = x + look(norm2(x)); x = x + ff(norm1(x))",
+                "x = norm2(x + look(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
-                "The feed-forward layer worked on the x that came in: it comes after the attention and works on its sum.",
-                pre_with(asks=lambda before, after: before),
-                post_side_by_side,
+                "The second residual connection starts at the input of the layer. Add to the x after attention.",
+                "x = x + ff(norm2(x + look(norm1(x))))",
+                "x = norm2(x + ff(norm1(x + look(x))))",
             ),
             *in_each(
-                "The feed-forward layer came first: the attention does, then each token works on what it found.",
-                thinks_first,
-                thinks_first_then_norm,
+                "The feed-forward network got the input of the layer. Give it the x after attention.",
+                "x = x + look(norm1(x)) + ff(norm2(x))",
+                "x = norm2(norm1(x + look(x)) + ff(x))",
             ),
             *in_each(
-                "There is no norm at all in one of the orders or in both: each of the two layers has its own.",
-                without_norms,
-                without_norms,
+                "The feed-forward network came first. Apply attention first, then the feed-forward network.",
+                "x = x + ff(norm2(x)); x = x + look(norm1(x))",
+                "x = norm2(x + ff(x)); x = norm1(x + look(x))",
             ),
-            mistake(layer_with(pre=pre_that_keeps_the_norm), REPLACED),
-            mistake(layer_with(pre=pre_that_keeps_the_first_norm), REPLACED),
-            mistake(layer_with(pre=pre_that_keeps_the_second_norm), REPLACED),
-            mistake(
-                layer_with(pre=pre_with(last=lambda x, second: second(x))),
-                "Pre-norm ends with one more norm: the layer ends with the sum. (A stack of pre-norm layers has one norm behind the "
-                "last.)",
+            *in_each(
+                "The norms are missing in at least one order. Each of the two sublayers has its own norm.",
+                "x = x + look(x); x = x + ff(x)",
+                "x = x + look(x); x = x + ff(x)",
             ),
-            mistake(
-                layer_with(pre=pre_without_second_norm),
-                "Pre-norm: the feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
+            *(
+                layer_with(NOT_THE_IDENTITY, pre)
+                for pre in [
+                    "x = norm1(x); x = x + look(x); x = norm2(x); x = x + ff(x)",
+                    "x = norm1(x); x = x + look(x); x = x + ff(norm2(x))",
+                    "x = norm2(x + look(norm1(x))); x = x + ff(x)",
+                ]
             ),
-            mistake(
-                layer_with(pre=pre_without_first_norm),
-                "Pre-norm: the attention lacks its norm, `self.attention_norm`, in front.",
+            layer_with(
+                "Pre-norm ends with another norm. End with the addition: a pre-norm stack has one norm after its last layer.",
+                f"{PRE_NORM}; x = norm2(x)",
             ),
-            mistake(
-                layer_with(post=post_inside),
-                "Post-norm took the norm of what a layer returned, before the sum: it comes after the sum, and x goes through it "
-                "as well.",
+            layer_with(
+                "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.feed_forward_norm`.",
+                "x = x + look(norm1(x)); x = x + ff(x)",
             ),
-            mistake(
-                layer_with(post=post_with_one_norm),
-                "Post-norm: the first norm is missing, there is one after each of the two sums.",
+            layer_with(
+                "Pre-norm: the input of the attention is not normalized. Apply `self.attention_norm`.",
+                "x = x + look(x); x = x + ff(norm2(x))",
             ),
-            mistake(
-                layer_with(seen=lambda mask: None),
-                "The mask has no effect: hand it on, `self.attention(..., mask)`.",
+            layer_with(
+                "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
+                post="x = x + norm1(look(x)); x = x + norm2(ff(x))",
             ),
-            mistake(
-                layer_with(seen=lambda mask: None if mask is None else ~mask),
-                "The mask is turned round: True already means 'may look', hand it on as it is.",
+            layer_with(
+                "Post-norm: the first norm is missing. Normalize after each of the two additions.",
+                post="x = x + look(x); x = norm2(x + ff(x))",
             ),
-            mistake(
-                layer_with(pre=lambda x, look, think, first, second: x + look(first(x))),
-                'With "pre" the feed-forward layer is missing: after the attention, a branch of its own.',
+            layer_with(
+                "Post-norm: the second norm is missing. Normalize after each of the two additions.",
+                post="x = norm1(x + look(x)); x = x + ff(x)",
             ),
+            mistake("(x, mask)", "(x)", "The mask has no effect. Pass it on: `self.attention(..., mask)`."),
             mistake(
-                layer_with(post=lambda x, look, think, first, second: first(x + look(x))),
-                'With "post" the feed-forward layer is missing: after the attention, a branch of its own.',
+                "(x, mask)",
+                "(x, None if mask is None else ~mask)",
+                "The mask was inverted. True already means 'may attend': pass it on as it is.",
             ),
-            mistake(
-                layer_with(
-                    pre=lambda x, look, think, first, second: x + look(first(x)),
-                    post=lambda x, look, think, first, second: first(x + look(x)),
-                ),
-                "The feed-forward layer is missing in both orders: after the attention, a branch of its own.",
+            *in_each(
+                "The feed-forward network is missing in at least one order. Apply it after attention, with its own residual connection.",
+                "x = x + look(norm1(x))",
+                "x = norm1(x + look(x))",
             ),
+            mistake(", looked[0]", "", "Only the output was returned. Return output and attention weights."),
             mistake(
-                layer_with(results=lambda output, weights, found: output),
-                "Only the output came back: return it with the weights of the attention, both.",
-            ),
-            mistake(
-                layer_with(results=lambda output, weights, found: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
+                "x, looked[0]",
+                "looked[0], x",
+                "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: (output, found)),
-                "The second result is what the attention found: return its weights, (b, heads, n, n).",
+                "append(weights)",
+                "append(found)",
+                "The second result is the output of the attention. Return its weights, (b, heads, n, n).",
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: (output, weights.mean(1))),
-                "The weights were averaged over the heads: return all of them, (b, heads, n, n).",
+                "looked[0]", "looked[0].mean(1)", "The weights were averaged over the heads. Return (b, heads, n, n)."
+            ),
+            mistake(
+                [("looked = []", "raw = self.attention(x, mask)[1]\nlooked = []"), ("looked[0]", "raw")],
+                "With pre-norm the weights come from x without the norm. Return the weights of the call on `self.attention_norm(x)`.",
+            ),
+            mistake(
+                [
+                    ("looked = []", "normed = self.attention(self.attention_norm(x), mask)[1]\nlooked = []"),
+                    ("looked[0]", "normed"),
+                ],
+                "With post-norm the weights come from the normalized x. Return the weights of the call on x itself.",
+            ),
+            mistake("looked[0]", "self.attention(x, mask)[1]", OTHER_INPUT),
+            mistake(
+                [("x = residual(x, self.feed", "look(x)\nx = residual(x, self.feed"), ("looked[0]", "looked[1]")],
+                OTHER_INPUT,
             ),
         ],
         hints=[
-            "`found, weights = self.attention(..., mask)`; keep the weights for the end.",
-            "Pre-norm, two lines: `x = x + found`, where the attention got `self.attention_norm(x)`; then x plus the feed-forward layer "
-            "of `self.feed_forward_norm(x)`.",
-            "Post-norm, two lines: `x = self.attention_norm(x + found)`; then `self.feed_forward_norm` of x plus the feed-forward layer "
-            "of x.",
-            "`residual` of 5.8 takes any function of x: a small function inside `forward` can call `self.attention` and remember "
-            "the weights.",
+            "`output, weights = self.attention(..., mask)`; keep the weights for the return value.",
+            "Pre-norm: attention gets `self.attention_norm(x)` and its output is added to x; likewise the feed-forward network.",
+            "Post-norm: `x = self.attention_norm(x + output)`; likewise the feed-forward network with `self.feed_forward_norm`.",
+            "`residual` of 5.8 passes on only the output, so catch the weights yourself: define a function inside `forward` that calls `self.attention`, stores the weights and returns the output.",
         ],
     )
 )
