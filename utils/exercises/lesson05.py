@@ -1288,212 +1288,209 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="5.a",
-        question="One head gives weight ½ to each of two tokens, whose values are v and w. The answer to the task is the pair "
-        "(v, w), in this order. What can the layers after it do?",
+        question="One head gives attention weight ½ to each of two tokens with values v and w. The task is to output the pair (v, w), in this order. "
+        "What can the layers after it do?",
         options=[
             (
-                "Read both values off the output, since nothing is lost.",
-                "The output is (v + w) / 2, and w + v gives the same: which was which is gone.",
+                "Recover both values and their order, since the output contains both.",
+                "The output is (v + w) / 2, the same as for (w, v). The order is lost.",
             ),
             (
-                "Recover both values and their order, once they are deep enough.",
-                "Two inputs, (v, w) and (w, v), give one and the same vector: no later layer can tell them apart.",
+                "Recover both values and their order, given enough layers.",
+                "The inputs (v, w) and (w, v) give the same vector. No later layer can tell them apart.",
             ),
             (
-                "Tell at best which two values were found, not their order.",
-                "The average of v and w is the average of w and v.",
+                "Recover at best which two values were attended to, not their order.",
+                "The average of v and w is also the average of w and v.",
             ),
-            ("Nothing, as equal weights make the values cancel to 0.", "The output is the average of the two values."),
+            ("Nothing: with equal weights the values cancel to 0.", "The output is the average of the two values."),
         ],
         right=2,
-        explanation="A second head needs no weights shared out: one looks here, one there, and their findings lie side by side.",
+        explanation="Two heads avoid this: each attends to one of the tokens, and their outputs are concatenated.",
     )
 )
 register_quiz(
     Quiz(
         id="5.b",
-        question="A blog post builds 12 heads of width 64 in a model of width 768 and divides each head's scores by √768, "
+        question="A blog post uses 12 heads of width 64 in a model of width 768 and divides the scores of each head by √768, "
         "'because the model is 768 wide'. What happens?",
         options=[
             (
-                "The scores come out 3.5 times too small, the weights too even.",
-                "27.7 instead of 8: at the start every token looks at nearly everything alike.",
+                "The scores are 3.5 times too small and the attention weights too uniform.",
+                "√768 is 27.7 instead of 8. At initialization the attention is close to uniform.",
             ),
             (
-                "The scores come out 3.5 times too large, and the softmax saturates.",
-                "Dividing by more makes them smaller.",
+                "The scores are 3.5 times too large and the softmax saturates.",
+                "A larger divisor makes the scores smaller.",
             ),
             (
-                "Nothing: √768 is the right root, as queries are made from 768 features.",
-                "A score of a head adds up 64 products, so its spread is √64 = 8; √768 is 27.7.",
+                "Nothing: √768 is correct, since queries are projected from 768 features.",
+                "A score sums 64 products, so its standard deviation is √64 = 8, not √768 = 27.7.",
             ),
             (
-                "The program stops, as the shapes of scores and root do not fit.",
-                "A number fits everywhere; that is why nobody notices.",
+                "It raises an error, since the shapes do not match.",
+                "A scalar broadcasts to any shape, so nothing reveals the mistake.",
             ),
         ],
         right=0,
-        explanation="The root of the head's width, d_k = 64: so 8. `attention` takes the width of the queries it is given, and those "
-        "are split.",
+        explanation="The scale is the square root of the head width, √d_k = √64 = 8. `attention` takes it from the queries, which are already split.",
     )
 )
 register_quiz(
     Quiz(
         id="5.c",
-        question="After the heads come two things: they are laid side by side and multiplied by the output matrix. What does the "
-        "matrix add?",
+        question="The head outputs are concatenated and multiplied by the output projection W_O. What does W_O add?",
         options=[
             (
-                "A non-linear step between the heads and the next layer.",
-                "A matrix is linear, whatever stands around it. The non-linear step of the block is the feed-forward layer.",
+                "A nonlinearity between the heads and the next layer.",
+                "A matrix product is linear. The nonlinearity of the block is in the feed-forward network.",
             ),
             (
-                "An average: every head has the same say in the output.",
-                "It could be one, but it learns how much of each head goes where.",
+                "An average: every head contributes equally to the output.",
+                "It could learn an average, but it learns how much of each head goes to each output feature.",
             ),
             (
-                "Nothing: laying the heads side by side has mixed them already.",
-                "Side by side is not mixed: the first d / h components come from head 1 alone.",
+                "Nothing: concatenation already combines the heads.",
+                "Concatenation keeps them apart: the first d / h features come from head 1 alone.",
             ),
             (
-                "A mixture: every output component may draw on every head.",
-                "Without it, component i would only ever hear from one head.",
+                "A combination: every output feature may depend on every head.",
+                "Without it, each output feature would depend on a single head.",
             ),
         ],
         right=3,
-        explanation="The same thing said otherwise: each head has its own rows of the matrix, and the output is the sum of what each "
-        "head adds. That is why one can be removed.",
+        explanation="Equivalently, each head has its own rows of W_O, and the output is the sum of the heads' contributions. That is why a single head "
+        "can be removed.",
     )
 )
 register_quiz(
     Quiz(
         id="5.d",
-        question="The width stays 64, and one head becomes eight. 'That costs nothing.' What really grows eightfold?",
+        question="The model width stays 64, and one head becomes eight. 'That costs nothing.' What grows eightfold?",
         options=[
             (
-                "The number of parameters in the three maps and the output matrix.",
-                "Eight maps to width 8 are one map to width 64, cut in pieces: the number stays.",
+                "The parameters of the three input projections and the output projection.",
+                "Eight projections to width 8 are one projection to width 64, split. The number of parameters stays the same.",
             ),
             (
                 "The multiplications in QKᵀ and in the product of weights and values.",
                 "Eight products with 8 terms each are 64 terms, as before.",
             ),
             (
-                "The scores and weights to store and to put through the softmax.",
-                "Eight tables of n × n instead of one, whatever the width of a head.",
+                "The scores and attention weights to store and to put through the softmax.",
+                "There are eight n × n matrices instead of one, whatever the head width.",
             ),
             (
-                "Nothing at all: the same work is cut into eight smaller pieces.",
-                "Eight heads have eight tables of scores, each n by n, each with its softmax.",
+                "Nothing: the same computation is split into eight smaller ones.",
+                "Eight heads have eight n × n score matrices, each with its own softmax.",
             ),
         ],
         right=2,
-        explanation="The matrix products stay, and the softmax and the memory for scores grow. The figure below measures both.",
+        explanation="The cost of the matrix products stays the same; the softmax and the memory for the weights grow. The figure below measures both.",
     )
 )
 register_quiz(
     Quiz(
         id="5.e",
-        question="'Each head learns something different.' What makes sure of that?",
+        question="'Each head learns something different.' What guarantees that?",
         options=[
             (
-                "The loss: heads that look alike are punished.",
-                "The loss asks for right answers; it does not look at heads.",
+                "The loss: it penalizes heads with similar attention weights.",
+                "The loss compares predictions with targets. It does not compare heads.",
             ),
             (
-                "Nothing: they only begin at different random places.",
-                "What comes of it must be measured. Two heads that begin alike, with equal rows of the output matrix, get equal "
-                "gradients and stay alike for ever.",
+                "Nothing: they only differ in their random initialization.",
+                "Whether they differ must be measured. Two heads with the same initialization, including their rows of W_O, get the same gradients "
+                "and stay identical.",
             ),
             (
-                "The softmax: the heads compete with each other for every token.",
-                "Each head has a softmax of its own; within it tokens compete, not heads.",
+                "The softmax: the heads compete for every token.",
+                "Each head has its own softmax. Tokens compete within it, heads do not.",
             ),
             (
-                "The output matrix: it is orthogonal and keeps them apart.",
-                "It begins as random numbers and becomes whatever training makes of it.",
+                "The output projection: it is orthogonal and separates them.",
+                "It is initialized at random, and training does not keep it orthogonal.",
             ),
         ],
         right=1,
-        explanation="So measure: how far apart they look, before and after training, and what is lost when one is removed.",
+        explanation="So measure it: how different their attention weights are, before and after training, and how much accuracy is lost without each head.",
     )
 )
 register_quiz(
     Quiz(
         id="5.f",
-        question="A stack of 16 layers is to learn the identity, the simplest task there is. Which stack begins nearest to it?",
+        question="A stack of 16 layers should learn the identity, the simplest task there is. Which stack is closest to it at initialization?",
         options=[
             (
-                "The one with residual sums: a branch that says nothing leaves x as it is.",
-                "Then the identity needs nothing but small branches.",
+                "The one with residual connections: a branch that outputs zeros leaves x unchanged.",
+                "The identity then only requires small branches.",
             ),
             (
-                "The one without residual sums: there is no second way that it has to unlearn.",
-                "Each layer would have to learn the identity first, and errors multiply 16 times.",
+                "The one without residual connections: there is no second path to unlearn.",
+                "Each layer would have to learn the identity first, and the errors of 16 layers compound.",
             ),
             (
-                "Both alike: they have the same parameters, drawn from the same numbers.",
-                "The same parameters stand for different functions: layer(x) and x + layer(x).",
+                "Both: they have the same parameters with the same initialization.",
+                "The same parameters define different functions: layer(x) and x + layer(x).",
             ),
         ],
         right=0,
-        explanation="The gradient has the same way past the layers: it reaches the first of them without being multiplied 16 times.",
+        explanation="The gradient benefits, too: through the skip connections it reaches the first layer without a product of 16 Jacobians.",
     )
 )
 register_quiz(
     Quiz(
         id="5.g",
-        question="Layer normalisation, before gain and shift. What is true of its output?",
+        question="What is true of the output of layer normalization, before gain and shift?",
         options=[
             (
-                "Each token's features have mean 1 and deviation 1.",
-                "Often said ('unit mean'); it is mean 0 and deviation 1.",
+                "The features of each token have mean 1 and standard deviation 1.",
+                "A common slip ('unit mean'). The mean is 0.",
             ),
             (
-                "Each feature has mean 0 and deviation 1 over the positions.",
-                "Then a token would change with its neighbours. Each token is normalised on its own.",
+                "Each feature has mean 0 and standard deviation 1 over the positions.",
+                "Then a token would depend on its neighbors. Each token is normalized on its own.",
             ),
             (
-                "Each token's features were divided by their variance.",
-                "By its root: divided by the variance, features twice as large would come out half as large.",
+                "The features of each token were divided by their variance.",
+                "They are divided by its square root. With the variance, features twice as large would come out half as large.",
             ),
             (
-                "Each token's features have mean 0 and deviation 1.",
-                "Minus the mean, divided by the deviation, the root of the variance.",
+                "The features of each token have mean 0 and standard deviation 1.",
+                "The mean is subtracted, then the result is divided by the standard deviation.",
             ),
         ],
         right=3,
-        explanation="Over features, per token: so it does the same in a batch of one, in a short sentence and while decoding.",
+        explanation="The statistics are per token, over the features. So they do not depend on batch size, sequence length or other tokens.",
     )
 )
 register_quiz(
     Quiz(
         id="5.h",
-        question="'The norm comes before the residual sum.' Where does it really stand?",
+        question="'The norm comes before the residual connection.' Where is it?",
         options=[
             (
-                "Between the layer and the sum in both orders, x + norm(layer(x)).",
-                "Neither of the two usual orders is this one.",
+                "Between layer and addition in both orders, x + norm(layer(x)).",
+                "This is neither pre-norm nor post-norm.",
             ),
             (
                 "Pre-norm: x + layer(norm(x)). Post-norm: norm(x + layer(x)).",
-                "Pre-norm has it inside the branch, and x itself passes untouched; post-norm has it after the sum, and everything "
-                "goes through it.",
+                "Pre-norm normalizes the input of the layer and leaves the skip connection alone. Post-norm normalizes the sum.",
             ),
             (
                 "Pre-norm: norm(x) + layer(norm(x)). Post-norm: norm(x + layer(x)).",
-                "In pre-norm it is x itself that is added, or there would be no free way through the stack.",
+                "Pre-norm adds x itself. Otherwise the skip connection would not be the identity.",
             ),
             (
-                "It makes no difference, as a norm only rescales what comes in.",
-                "It decides whether a gradient reaches the first layer without passing a norm. The curves below show what that means.",
+                "It makes no difference, since a norm only rescales its input.",
+                "It decides whether a gradient can reach the first layer without passing through a norm. The curves below show the effect.",
             ),
         ],
         right=1,
-        explanation="One switch, `norm`, and never a silent choice: the first Transformer was post-norm, most later models are pre-norm.",
+        explanation="The argument `norm` makes the choice explicit. The original Transformer was post-norm; most later models are pre-norm.",
     )
 )
