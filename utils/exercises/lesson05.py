@@ -17,6 +17,11 @@ from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
 
 
+def replacing(old, wrong):
+    """Mistakes that write something else in place of `old`: {what stands there: its message}."""
+    return [mistake(old, new, message) for new, message in wrong.items()]
+
+
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
 def list_cases(generator):
     def one(b, n, d, heads, d_k, mask=None, note=""):
@@ -36,57 +41,41 @@ def list_cases(generator):
 
 
 def attention_with(weights):
-    """An edit that replaces `attention` by one with other weights: a formula of the scores `s` and the `mask`."""
+    """Code that takes the place of `attention(`, with other weights: a formula of the scores `s` and the `mask`."""
     scores = "q @ k.mT / q.size(-1) ** 0.5"
-    return "attention(", f"(lambda q, k, v, mask: ((w := (lambda s: {weights})({scores})) @ v, w))("
+    return f"(lambda q, k, v, mask: ((w := (lambda s: {weights})({scores})) @ v, w))("
 
 
-def scale_mistakes(width, name):
-    """For both solutions that call `attention(..., mask)`; `width` is the code of d_k."""
+def attention_mistakes(width, name):
+    """For both solutions that call `attention(..., mask)`: `width` is the code of d_k, `name` that of d."""
+    hint = "Each head uses the square root of its own d_k, the default of `attention`."
     return [
-        mistake(", mask)", f", mask, {scale})", message)
-        for scale, message in [
-            (
-                "x.size(-1) ** -0.5",
-                f"The scores were divided by the square root of {name}. Each head uses the square root of its own d_k, the default of `attention`.",
-            ),
-            ("1.0", "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k."),
-            (
-                f"1 / {width}",
-                "The scores were divided by d_k, not by its square root. Leave the scaling to `attention`.",
-            ),
-        ]
-    ]
-
-
-def mask_mistakes():
-    """For both solutions that call `attention(..., mask)`."""
-    return [
-        mistake(", mask)", ")", "The mask has no effect. Pass it on to `attention`."),
-        mistake(
+        *replacing(
             ", mask)",
-            ", None if mask is None else ~mask)",
-            "The mask was inverted. True already means 'may attend': pass it to `attention` as it is.",
+            {
+                ", mask, x.size(-1) ** -0.5)": f"The scores were divided by the square root of {name}. {hint}",
+                ", mask, 1.0)": "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k.",
+                f", mask, 1 / {width})": "The scores were divided by d_k, not by its square root. Leave the scaling to `attention`.",
+                ")": "The mask has no effect. Pass it on to `attention`.",
+                ", None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it to `attention` as it is.",
+            },
         ),
-        mistake(
-            *attention_with("(s if mask is None else s.masked_fill(~mask, -torch.inf)).softmax(-1)"),
-            "A fully masked row became NaN (0 / 0); it must be zeros. Pass the mask to `attention`, which handles such rows.",
-        ),
-        mistake(
-            *attention_with("(s if mask is None else s.masked_fill(~mask, -1e9)).softmax(-1)"),
-            "A fully masked row got uniform weights; it must be zeros. Pass the mask to `attention`, which handles such rows.",
-        ),
-        mistake(
-            *attention_with("s.softmax(-1) * (1 if mask is None else mask)"),
-            "The mask was applied after the softmax, so rows no longer sum to 1. Pass it to `attention`, which masks the scores.",
-        ),
-        mistake(
-            *attention_with("s.softmax(-2)"),
-            "The softmax ran over the queries (dim -2) and ignored the mask. `attention` normalizes over the keys.",
+        *replacing(
+            "attention(",
+            {
+                attention_with(weights): message
+                for weights, message in {
+                    "(s if mask is None else s.masked_fill(~mask, -torch.inf)).softmax(-1)": "A fully masked row became NaN (0 / 0); it must be zeros. Pass the mask to `attention`, which handles such rows.",
+                    "(s if mask is None else s.masked_fill(~mask, -1e9)).softmax(-1)": "A fully masked row got uniform weights; it must be zeros. Pass the mask to `attention`, which handles such rows.",
+                    "s.softmax(-1) * (1 if mask is None else mask)": "The mask was applied after the softmax, so rows no longer sum to 1. Pass it to `attention`, which masks the scores.",
+                    "s.softmax(-2)": "The softmax ran over the queries (dim -2) and ignored the mask. `attention` normalizes over the keys.",
+                }.items()
+            },
         ),
     ]
 
 
+OUTPUT = "torch.cat(outputs, -1) @ W_O"
 SLICED = "Each head received a slice of x. Every head projects the whole x: `x @ W_Q` with `W_Q` (d, d_k)."
 
 register(
@@ -97,19 +86,23 @@ register(
         tolerance=1e-3,
         output_names=("output", "weights"),
         mistakes=[
-            mistake(
-                " @ W_O",
-                "",
-                "The output projection is missing. Multiply the concatenated head outputs by `W_O`.",
-            ),
-            *scale_mistakes("W_Q.size(-1)", "d"),
+            *attention_mistakes("W_Q.size(-1)", "d"),
             mistake(
                 ", mask)",
                 ", mask, len(W_O) ** -0.5)",
-                "The scores were divided by the square root of heads * d_k. Each head uses the square root of its own d_k, the default of `attention`.",
+                "The scores were divided by the square root of heads * d_k. Each head uses the square root of its own d_k.",
             ),
-            # First among the shape errors: slices of another width raise it with other numbers.
-            mistake("W_Q, W_K, W_V in maps", "x, (W_Q, W_K, W_V) in zip(x.chunk(len(maps), -1), maps)", SLICED),
+            *replacing(
+                "for W_Q, W_K, W_V in maps",
+                {
+                    # First among the shape errors: slices of another width raise it with other numbers.
+                    "for x, (W_Q, W_K, W_V) in zip(x.chunk(len(maps), -1), maps)": SLICED,
+                    "for W_Q, W_K, W_V in maps[:1].expand_as(maps)": "All heads used the projections of the first head. Loop over `maps`: each head has its own three.",
+                    "for W_K, W_Q, W_V in maps": "Queries and keys are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                    "for W_Q, W_V, W_K in maps": "Keys and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                    "for W_V, W_K, W_Q in maps": "Queries and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                },
+            ),
             mistake(
                 [
                     ("for W_Q, W_K, W_V in maps:", "s = x.size(-1) // len(maps)\nfor i, head in enumerate(maps):"),
@@ -120,74 +113,36 @@ register(
                 ],
                 SLICED,
             ),
-            mistake(
-                "torch.cat(outputs, -1)",
-                "sum(outputs)",
-                "The head outputs were added. Concatenate them, `torch.cat(outputs, -1)`, to match the rows of `W_O`.",
+            *replacing(
+                OUTPUT,
+                {
+                    "torch.cat(outputs, -1)": "The output projection is missing. Multiply the concatenated head outputs by `W_O`.",
+                    "sum(outputs) @ W_O": "The head outputs were added. Concatenate them, `torch.cat(outputs, -1)`, to match the rows of `W_O`.",
+                    "sum(outputs)": "The head outputs were added and `W_O` was left out. Concatenate them, `torch.cat(outputs, -1)`, then multiply by `W_O`.",
+                    "torch.cat(outputs, -2) @ W_O": "The head outputs were concatenated along the tokens or the batch. Concatenate the features: `torch.cat(outputs, -1)`.",
+                    "torch.stack(outputs, -1).flatten(-2) @ W_O": "The components of the heads are interleaved. Concatenate whole heads: `torch.cat(outputs, -1)`.",
+                    "torch.stack(outputs, 1) @ W_O": "The head outputs were stacked on a new axis. Concatenate their features: `torch.cat(outputs, -1)`.",
+                    f"{OUTPUT}.T": "`W_O` was transposed. Multiply by `W_O` as it is: `... @ W_O`.",
+                    f"torch.relu({OUTPUT})": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+                    f"x + {OUTPUT}": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
+                },
+            ),
+            *replacing(
+                "torch.stack(weights, 1)",
+                {
+                    "torch.stack(weights)": "The weights have shape (heads, b, n, n). Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "torch.stack(weights, -1)": "The weights have shape (b, n, n, heads). Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "torch.stack(weights, 1).mean(1)": "The weights were averaged over the heads. Return those of every head: `torch.stack(weights, 1)`.",
+                    "torch.cat(weights, -1)": "The weights of all heads were concatenated into one row. Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "weights[-1]": "Only the weights of the last head were returned. Stack those of all heads: `torch.stack(weights, 1)`.",
+                    "weights": "The weights are a list of tensors. Stack them on axis 1: `torch.stack(weights, 1)`.",
+                },
             ),
             mistake(
-                "torch.cat(outputs, -1) @ W_O",
-                "sum(outputs)",
-                "The head outputs were added and `W_O` was left out. Concatenate them, `torch.cat(outputs, -1)`, then multiply by `W_O`.",
-            ),
-            mistake(
-                "torch.cat(outputs, -1)",
-                "torch.cat(outputs, -2)",
-                "The head outputs were concatenated along the tokens or the batch. Concatenate the features: `torch.cat(outputs, -1)`.",
-            ),
-            mistake(
-                "torch.cat(outputs, -1)",
-                "torch.stack(outputs, -1).flatten(-2)",
-                "The components of the heads are interleaved. Concatenate whole heads: `torch.cat(outputs, -1)`.",
-            ),
-            mistake(
-                "torch.cat(outputs, -1)",
-                "torch.stack(outputs, 1)",
-                "The head outputs were stacked on a new axis. Concatenate their features: `torch.cat(outputs, -1)`.",
-            ),
-            mistake(" @ W_O", " @ W_O.T", "`W_O` was transposed. Multiply by `W_O` as it is: `... @ W_O`."),
-            mistake(
-                "torch.cat(outputs, -1) @ W_O",
-                "torch.relu(torch.cat(outputs, -1) @ W_O)",
-                "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
-            ),
-            *(
-                mistake("torch.stack(weights, 1)", wrong, f"{what} Stack them on axis 1: `torch.stack(weights, 1)`.")
-                for wrong, what in [
-                    ("torch.stack(weights)", "The weights have shape (heads, b, n, n), with the heads first."),
-                    ("torch.stack(weights, 1).mean(1)", "The weights were averaged over the heads."),
-                    ("torch.stack(weights, -1)", "The weights have shape (b, n, n, heads), with the heads last."),
-                    ("torch.cat(weights, -1)", "The weights of all heads were concatenated into one row."),
-                    ("weights[-1]", "Only the weights of the last head were returned."),
-                    ("weights", "The weights are a list of tensors."),
-                ]
-            ),
-            mistake(
-                "in maps",
-                "in maps[:1].expand_as(maps)",
-                "All heads used the projections of the first head. Loop over `maps`: each head has its own three.",
-            ),
-            *(
-                mistake(
-                    "for W_Q, W_K, W_V", f"for {order}", f"{what} are swapped. Each head of `maps` holds W_Q, W_K, W_V."
-                )
-                for order, what in [
-                    ("W_K, W_Q, W_V", "Queries and keys"),
-                    ("W_Q, W_V, W_K", "Keys and values"),
-                    ("W_V, W_K, W_Q", "Queries and values"),
-                ]
-            ),
-            mistake(
-                "torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)",
-                "torch.stack(weights, 1), torch.cat(outputs, -1) @ W_O",
+                f"{OUTPUT}, torch.stack(weights, 1)",
+                f"torch.stack(weights, 1), {OUTPUT}",
                 "The two results are swapped. Return the output first, then the weights.",
             ),
-            mistake(
-                "return ",
-                "return x + ",
-                "x was added to the output. The residual connection belongs to the encoder layer, not here.",
-            ),
-            *mask_mistakes(),
             mistake(
                 [("found, looked", "x, looked"), ("append(found)", "append(x)")],
                 "x was overwritten in the loop, so each head attended to the output of the one before. All heads project the same x.",
@@ -224,63 +179,23 @@ register(
         id="5.2",
         cases=split_cases,
         gradient=True,
-        mistakes=[
-            mistake(
-                "n, heads, d // heads).transpose(1, 2)",
-                "heads, n, d // heads)",
-                "`view(b, heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
-            ),
-            mistake(
-                ".transpose(1, 2)",
-                "",
-                "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
-            ),
-            mistake(
-                "heads, d // heads).transpose(1, 2)",
-                "d // heads, heads).permute(0, 3, 1, 2)",
-                "The features are interleaved: head 0 gets every `heads`-th one. Give it the first d_k: `view(b, n, heads, d_k)`.",
-            ),
-            mistake(
-                "heads, d // heads)",
-                "d // heads, heads)",
-                "`heads` was used as the width of a head. There are `heads` heads of width `d // heads`: `view(b, n, heads, d // heads)`.",
-            ),
-            mistake(
-                "view(b, n, heads, d // heads).transpose(1, 2)",
-                "transpose(1, 2).reshape(b, heads, n, d // heads)",
-                "The transpose came before the split, which mixes tokens and features. First `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
-            ),
-            *(
-                mistake(
-                    "transpose(1, 2)", wrong, f"{what} Return (b, heads, n, d_k): `transpose(1, 2)` after the `view`."
-                )
-                for wrong, what in [
-                    ("permute(0, 2, 3, 1)", "Tokens and features are swapped within each head: (b, heads, d_k, n)."),
-                    ("permute(2, 0, 1, 3)", "The heads come before the batch: (heads, b, n, d_k)."),
-                    ("transpose(1, 2).flatten(0, 1)", "Batch and heads were merged into one axis."),
-                ]
-            ),
-            mistake(
-                "transpose(1, 2)",
-                "transpose(1, 2).flip(1)",
-                "The heads are in reverse order. Head 0 gets the first d_k features.",
-            ),
-            mistake(
-                BODY,
-                "return x.chunk(heads, -1)",
-                "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
-            ),
-            mistake(
-                BODY,
-                "return torch.stack(x.chunk(heads, -1), -1)",
-                "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
-            ),
-            mistake(
-                BODY,
-                "return torch.stack([x] * heads, 1)",
-                "Every head got all d features. Split them: each head gets `d // heads`.",
-            ),
-        ],
+        mistakes=replacing(
+            "view(b, n, heads, d // heads).transpose(1, 2)",
+            {
+                "view(b, heads, n, d // heads)": "`view(b, heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, heads, d // heads)": "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
+                "view(b, n, d // heads, heads).permute(0, 3, 1, 2)": "The features are interleaved: head 0 gets every `heads`-th one. Give it the first d_k: `view(b, n, heads, d_k)`.",
+                "view(b, n, d // heads, heads).transpose(1, 2)": "`heads` was used as the width of a head. There are `heads` heads of width `d // heads`: `view(b, n, heads, d // heads)`.",
+                "transpose(1, 2).reshape(b, heads, n, d // heads)": "The transpose came before the split, which mixes tokens and features. First `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, heads, d // heads).permute(0, 2, 3, 1)": "Tokens and features are swapped within each head: (b, heads, d_k, n). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, heads, d // heads).permute(2, 0, 1, 3)": "The heads come before the batch: (heads, b, n, d_k). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, heads, d // heads).transpose(1, 2).flatten(0, 1)": "Batch and heads were merged into one axis. Keep both: (b, heads, n, d_k).",
+                "view(b, n, heads, d // heads).transpose(1, 2).flip(1)": "The heads are in reverse order. Head 0 gets the first d_k features.",
+                "chunk(heads, -1)": "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
+                "view(b, n, heads, d // heads).transpose(2, 3)": "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
+                "unsqueeze(1).repeat(1, heads, 1, 1)": "Every head got all d features. Split them: each head gets `d // heads`.",
+            },
+        ),
         hints=[
             "`b, n, d = x.shape`; a head has width `d // heads`.",
             "`x.view(b, n, heads, d // heads)` splits the features of each token and leaves the tokens in place.",
@@ -313,62 +228,23 @@ register(
         cases=merge_cases,
         gradient=True,
         properties=[inverse_of_the_split],
-        mistakes=[
-            mistake(
-                "transpose(1, 2).flatten(2)",
-                "reshape(len(x), x.size(2), -1)",
-                "Without `transpose(1, 2)` first, a row holds several tokens of one head. Transpose, then `flatten(2)`.",
-            ),
-            mistake(
-                "transpose(1, 2).flatten(2)",
-                "flatten(1, 2)",
-                "The heads were concatenated along the tokens: (b, heads * n, d_k). Concatenate their features: (b, n, heads * d_k).",
-            ),
-            mistake(
-                ".flatten(2)",
-                "",
-                "The result is still (b, n, heads, d_k). Merge the last two axes with `flatten(2)`.",
-            ),
-            mistake(
-                "flatten(2)",
-                "view(len(x), x.size(2), -1)",
-                "`view` fails because a transposed tensor is not contiguous in memory. Use `flatten(2)` or `reshape`, which copy if they must.",
-            ),
-            mistake(
-                "transpose(1, 2)",
-                "permute(0, 2, 3, 1)",
-                "The features of the heads are interleaved. Concatenate whole heads: `transpose(1, 2)`, then `flatten(2)`.",
-            ),
-            *(
-                mistake(
-                    "transpose(1, 2).flatten(2)",
-                    f"{how}(1)",
-                    f"The heads were {done}. Concatenate their features: (b, n, heads * d_k).",
-                )
-                for how, done in [("sum", "added"), ("mean", "averaged")]
-            ),
-            mistake(
-                "transpose(1, 2).flatten(2)",
-                "transpose(2, 3).reshape(len(x), x.size(2), -1)",
-                "The wrong axes were swapped. Swap heads and tokens: `transpose(1, 2)`.",
-            ),
-            mistake("flatten(2)", "flip(2).flatten(2)", "The heads are in reverse order. Head 0 comes first."),
-            mistake(
-                "flatten(2)",
-                "flatten(1)",
-                "The tokens were flattened, too. Merge only heads and features: `flatten(2)`.",
-            ),
-            mistake(
-                BODY,
-                "return torch.cat(x.unbind(1))",
-                "The heads were concatenated along the batch. Concatenate their features: `torch.cat(..., -1)`.",
-            ),
-            mistake(
-                BODY,
-                "return torch.cat(x.unbind(0), -1)",
-                "The loop ran over the sequences of the batch. The heads are axis 1: `x.unbind(1)`.",
-            ),
-        ],
+        mistakes=replacing(
+            "x.transpose(1, 2).flatten(2)",
+            {
+                "x.reshape(len(x), x.size(2), -1)": "Without `transpose(1, 2)` first, a row holds several tokens of one head. Transpose, then `flatten(2)`.",
+                "x.flatten(1, 2)": "The heads were concatenated along the tokens: (b, heads * n, d_k). Concatenate their features: (b, n, heads * d_k).",
+                "x.transpose(1, 2)": "The result is still (b, n, heads, d_k). Merge the last two axes with `flatten(2)`.",
+                "x.transpose(1, 2).view(len(x), x.size(2), -1)": "`view` fails because a transposed tensor is not contiguous in memory. Use `flatten(2)` or `reshape`, which copy if they must.",
+                "x.permute(0, 2, 3, 1).flatten(2)": "The features of the heads are interleaved. Concatenate whole heads: `transpose(1, 2)`, then `flatten(2)`.",
+                "x.sum(1)": "The heads were added. Concatenate their features: (b, n, heads * d_k).",
+                "x.mean(1)": "The heads were averaged. Concatenate their features: (b, n, heads * d_k).",
+                "x.transpose(2, 3).reshape(len(x), x.size(2), -1)": "The wrong axes were swapped. Swap heads and tokens: `transpose(1, 2)`.",
+                "x.transpose(1, 2).flip(2).flatten(2)": "The heads are in reverse order. Head 0 comes first.",
+                "x.transpose(1, 2).flatten(1)": "The tokens were flattened, too. Merge only heads and features: `flatten(2)`.",
+                "torch.cat(x.unbind(1))": "The heads were concatenated along the batch. Concatenate their features: `torch.cat(..., -1)`.",
+                "torch.cat(x.unbind(0), -1)": "The loop ran over the sequences of the batch. The heads are axis 1: `x.unbind(1)`.",
+            },
+        ),
         hints=[
             "Undo `split_heads`: it split and transposed, so transpose and then merge.",
             "`transpose(1, 2)` gives (b, n, heads, d_k).",
@@ -447,9 +323,11 @@ def multi_head_cases(generator):
     ]
 
 
-PROJECTED = "(split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))"
+PARTS = "(split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))"
+PLAIN_SPLIT = ("split_heads(part, self.heads)", "part.reshape(len(x), self.heads, x.size(1), -1)")
 ONE_HEAD = [("split_heads(part, self.heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
 NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.heads)`."
+NO_MASK = "`mask` is None where no mask is given. Check `mask is not None` before you use it."
 
 register(
     Exercise(
@@ -460,51 +338,28 @@ register(
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
-            mistake(
-                "self.mix(merge_heads(found))",
-                "merge_heads(found)",
-                "The output projection is missing. Apply `self.mix` to the merged heads.",
-            ),
-            *scale_mistakes("query.size(-1)", "`dim`"),
+            *attention_mistakes("query.size(-1)", "`dim`"),
             mistake(
                 ", mask)",
                 ", mask, self.heads**-0.5)",
                 "The scores were divided by the square root of the number of heads. Use the square root of d_k, the default of `attention`.",
             ),
-            mistake(
-                "mask = mask.unsqueeze(1)",
-                "pass",
-                "A mask (b, n, n) was broadcast as if its batch axis were the heads. Add a head axis: `mask.unsqueeze(1)` gives (b, 1, n, n).",
+            *replacing(
+                "mask is not None and mask.dim() == 3",
+                {
+                    "False": "A mask (b, n, n) was broadcast as if its batch axis were the heads. Add a head axis: `mask.unsqueeze(1)` gives (b, 1, n, n).",
+                    "mask is not None": "A mask (n, n) also got a head axis and became (n, 1, n). Use `mask.unsqueeze(1)` only if `mask.dim() == 3`.",
+                    "mask.dim() == 3": NO_MASK,
+                    "True": NO_MASK,
+                },
             ),
             mistake(
-                " and mask.dim() == 3",
-                "",
-                "A mask (n, n) also got a head axis and became (n, 1, n). Use `mask.unsqueeze(1)` only if `mask.dim() == 3`.",
-            ),
-            *(
-                mistake(
-                    check,
-                    without,
-                    "`mask` is None where no mask is given. Check `mask is not None` before you use it.",
-                )
-                for check, without in [("mask is not None and ", ""), ("mask is not None and mask.dim() == 3", "True")]
-            ),
-            mistake(
-                "split_heads(part, self.heads)",
-                "part.reshape(len(x), self.heads, x.size(1), -1)",
+                *PLAIN_SPLIT,
                 "The split is a reshape without `transpose(1, 2)`, so each head holds parts of several tokens. Use `split_heads`.",
             ),
             mistake(
-                [
-                    ("split_heads(part, self.heads)", "part.reshape(len(x), self.heads, x.size(1), -1)"),
-                    ("merge_heads(found)", "found.reshape(x.shape)"),
-                ],
+                [PLAIN_SPLIT, ("merge_heads(found)", "found.reshape(x.shape)")],
                 "Split and merge are both a bare reshape, which mixes heads and tokens. Use `split_heads` and `merge_heads`.",
-            ),
-            mistake(
-                "merge_heads(found)",
-                "found.reshape(x.shape)",
-                "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
             ),
             mistake(
                 [
@@ -514,58 +369,32 @@ register(
                 ],
                 "The heads of one token attended to each other. Put the heads before the tokens, (b, heads, n, d_k), with `split_heads`.",
             ),
-            mistake(
-                PROJECTED,
-                "split_heads(self.project(x), self.heads).chunk(3, -1)",
-                "The heads were split before queries, keys and values. First `self.project(x).chunk(3, -1)`, then `split_heads` on each.",
-            ),
-            mistake(
-                "merge_heads(found)",
-                "found",
-                "The heads were not merged: `self.mix` got (b, heads, n, d_k). Apply `merge_heads` first.",
-            ),
-            mistake(
-                PROJECTED,
-                "[split_heads(self.project(x), self.heads)] * 3",
-                "Queries, keys and values are each all of `self.project(x)`. Split it into three first: `.chunk(3, -1)`.",
+            *replacing(
+                f"query, key, value = {PARTS}",
+                {
+                    "query, key, value = split_heads(self.project(x), self.heads).chunk(3, -1)": "The heads were split before queries, keys and values. First `self.project(x).chunk(3, -1)`, then `split_heads` on each.",
+                    "query = key = value = split_heads(self.project(x), self.heads)": "Queries, keys and values are each all of `self.project(x)`. Split it into three first: `.chunk(3, -1)`.",
+                    f"key, query, value = {PARTS}": "Queries and keys are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                    f"query, value, key = {PARTS}": "Keys and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                    f"value, key, query = {PARTS}": "Queries and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                },
             ),
             mistake([*ONE_HEAD, ("merge_heads(found)", "found")], NOT_SPLIT),
             mistake([*ONE_HEAD, ("merge_heads(found)), weights", "found), weights.unsqueeze(1)")], NOT_SPLIT),
-            *(
-                mistake(
-                    "query, key, value =",
-                    f"{order} =",
-                    f"{what} are swapped. `self.project(x)` holds queries, keys and values in this order.",
-                )
-                for order, what in [
-                    ("key, query, value", "Queries and keys"),
-                    ("query, value, key", "Keys and values"),
-                    ("value, key, query", "Queries and values"),
-                ]
-            ),
-            mistake("merge_heads(found)", "found.sum(1)", "The heads were added. Concatenate them with `merge_heads`."),
-            mistake(
-                "self.mix(merge_heads(found))",
-                "torch.relu(self.mix(merge_heads(found)))",
-                "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
-            ),
-            mistake(
-                "), weights",
-                "), weights.mean(1)",
-                "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
-            ),
-            mistake("), weights", ")", "Only the output was returned. Return output and weights."),
-            mistake(
+            *replacing(
                 "self.mix(merge_heads(found)), weights",
-                "weights, self.mix(merge_heads(found))",
-                "The two results are swapped. Return the output first, then the weights.",
+                {
+                    "merge_heads(found), weights": "The output projection is missing. Apply `self.mix` to the merged heads.",
+                    "self.mix(found.reshape(x.shape)), weights": "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
+                    "self.mix(found), weights": "The heads were not merged: `self.mix` got (b, heads, n, d_k). Apply `merge_heads` first.",
+                    "self.mix(found.sum(1)), weights": "The heads were added. Concatenate them with `merge_heads`.",
+                    "torch.relu(self.mix(merge_heads(found))), weights": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+                    "self.mix(merge_heads(found)), weights.mean(1)": "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
+                    "self.mix(merge_heads(found))": "Only the output was returned. Return output and weights.",
+                    "weights, self.mix(merge_heads(found))": "The two results are swapped. Return the output first, then the weights.",
+                    "x + self.mix(merge_heads(found)), weights": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
+                },
             ),
-            mistake(
-                "return ",
-                "return x + ",
-                "x was added to the output. The residual connection belongs to the encoder layer, not here.",
-            ),
-            *mask_mistakes(),
         ],
         hints=[
             "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
@@ -618,7 +447,11 @@ def in_range(answer, generator):
             )
 
 
-RESULT = "(from_p + from_q) / 2"
+RESULT, FROM_P, FROM_Q = (
+    "(from_p + from_q) / 2",
+    "torch.xlogy(p, p) - torch.xlogy(p, middle)",
+    "torch.xlogy(q, q) - torch.xlogy(q, middle)",
+)
 NO_MIDDLE = (
     "p was compared with q directly, which is infinite where only q is 0. Compare each with `middle = (p + q) / 2`."
 )
@@ -630,34 +463,23 @@ register(
         cases=divergence_cases,
         properties=[in_range, symmetric],
         mistakes=[
-            mistake(BODY, "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)", NO_MIDDLE),
-            mistake(BODY, "return (p * (p / q).log()).sum(-1)", NO_MIDDLE),
+            *replacing(
+                BODY,
+                {
+                    "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)": NO_MIDDLE,
+                    "return (p * (p / q).log()).sum(-1)": NO_MIDDLE,
+                    "return (p - q).abs().sum(-1) / 2": "This is the total variation distance. Compute the two KL divergences from `middle`.",
+                    "return 1 - torch.cosine_similarity(p, q, -1)": "This is the cosine distance. Compute the two KL divergences from `middle`.",
+                },
+            ),
             mistake(
                 [("xlogy(p, middle)", "xlogy(p, q)"), ("xlogy(q, middle)", "xlogy(q, p)")],
                 "The two KL divergences compare p and q directly, which is infinite where only one is 0. Compare each with `middle`.",
             ),
-            mistake(RESULT, "from_p", "Only p was compared with `middle`. Average the divergences of p and q."),
-            mistake(RESULT, "from_p + from_q", "The factor 1/2 is missing. Average the two divergences."),
-            mistake(
-                RESULT,
-                f"{RESULT} / torch.tensor(2.0).log()",
-                "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
-            ),
-            mistake(
-                RESULT,
-                f"({RESULT}).clamp(min=0).sqrt()",
-                "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
-            ),
+            mistake([(FROM_P, "p * (p / middle).log()"), (FROM_Q, "q * (q / middle).log()")], ZERO_TIMES_LOG),
             mistake(
                 [
-                    ("torch.xlogy(p, p) - torch.xlogy(p, middle)", "p * (p / middle).log()"),
-                    ("torch.xlogy(q, q) - torch.xlogy(q, middle)", "q * (q / middle).log()"),
-                ],
-                ZERO_TIMES_LOG,
-            ),
-            mistake(
-                [
-                    ("(p + q) / 2", "(p + q).log() - torch.tensor(2.0).log()"),
+                    ("(p + q) / 2", "((p + q) / 2).log()"),
                     ("torch.xlogy(p, middle)", "p * middle"),
                     ("torch.xlogy(q, middle)", "q * middle"),
                 ],
@@ -665,35 +487,24 @@ register(
             ),
             mistake(
                 [
-                    (
-                        "torch.xlogy(p, p) - torch.xlogy(p, middle)",
-                        "torch.xlogy(middle, middle) - torch.xlogy(middle, p)",
-                    ),
-                    (
-                        "torch.xlogy(q, q) - torch.xlogy(q, middle)",
-                        "torch.xlogy(middle, middle) - torch.xlogy(middle, q)",
-                    ),
+                    (FROM_P, "torch.xlogy(middle, middle) - torch.xlogy(middle, p)"),
+                    (FROM_Q, "torch.xlogy(middle, middle) - torch.xlogy(middle, q)"),
                 ],
                 "The KL divergences are reversed: the sums are weighted by `middle`, not by p and q. (`F.kl_div(input, target)` weights by its target.)",
             ),
-            mistake(
-                RESULT, f"{RESULT} / p.size(-1)", "The last axis was averaged. A divergence is the sum over all keys."
-            ),
             mistake("(p + q) / 2", "p + q", "`middle` sums to 2, so it is not a distribution. Use `(p + q) / 2`."),
-            mistake("return ", "return -", "The sign is wrong: a divergence is never negative. Remove the minus."),
-            *(
-                mistake(RESULT, f"({RESULT}).{how}()", f"The {how} ran over all axes. Sum over the last axis only.")
-                for how in ("sum", "mean")
-            ),
-            mistake(
-                BODY,
-                "return (p - q).abs().sum(-1) / 2",
-                "This is the total variation distance. Compute the two KL divergences from `middle`.",
-            ),
-            mistake(
-                BODY,
-                "return 1 - torch.cosine_similarity(p, q, -1)",
-                "This is the cosine distance. Compute the two KL divergences from `middle`.",
+            *replacing(
+                RESULT,
+                {
+                    "from_p": "Only p was compared with `middle`. Average the divergences of p and q.",
+                    "from_p + from_q": "The factor 1/2 is missing. Average the two divergences.",
+                    f"{RESULT} / torch.tensor(2.0).log()": "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
+                    f"({RESULT}).clamp(min=0).sqrt()": "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
+                    f"{RESULT} / p.size(-1)": "The last axis was averaged. A divergence is the sum over all keys.",
+                    f"-{RESULT}": "The sign is wrong: a divergence is never negative. Remove the minus.",
+                    f"({RESULT}).sum()": "The sum ran over all axes. Sum over the last axis only.",
+                    f"({RESULT}).mean()": "The mean ran over all axes. Sum over the last axis only.",
+                },
             ),
         ],
         hints=[
@@ -722,7 +533,6 @@ def gate_cases(generator):
     ]
 
 
-GATED = "found * gates.view(-1, 1, 1)"
 LEFT_OUT = (
     "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its gate."
 )
@@ -735,63 +545,34 @@ register(
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            mistake(
-                GATED, "found", "The gates have no effect. Multiply each head output by its gate before `merge_heads`."
+            *replacing(
+                "found * gates.view(-1, 1, 1)",
+                {
+                    "found": "The gates have no effect. Multiply each head output by its gate before `merge_heads`.",
+                    "found * (1 - gates).view(-1, 1, 1)": "The gates are inverted. 1 keeps a head, 0 removes it.",
+                    "found * gates": "`found * gates` aligns the gates with the features, the last axis. Heads are axis 1: `gates.view(-1, 1, 1)`.",
+                    "found * gates.unsqueeze(-1)": "The gates are aligned with the tokens, axis 2. Heads are axis 1: `gates.view(-1, 1, 1)`.",
+                    "found * (gates / gates.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use the gates as they are: 1 leaves a head unchanged.",
+                    "found * (gates / gates.sum()).view(-1, 1, 1)": "The gates were divided by their sum. Use them as they are: 1 leaves a head unchanged.",
+                    "found * gates.softmax(0).view(-1, 1, 1)": "A softmax was applied to the gates. Use them as they are: 1 leaves a head unchanged.",
+                    "found * gates.square().view(-1, 1, 1)": "The gates were applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
+                    "found * (gates != 0).view(-1, 1, 1)": NOT_SCALED,
+                    "found * (gates == 1).view(-1, 1, 1)": NOT_SCALED,
+                    "found[:, gates != 0]": LEFT_OUT,
+                },
             ),
-            mistake("gates.view", "(1 - gates).view", "The gates are inverted. 1 keeps a head, 0 removes it."),
-            mistake(
-                ".view(-1, 1, 1)",
-                "",
-                "`found * gates` aligns the gates with the features, the last axis. Heads are axis 1: `gates.view(-1, 1, 1)`.",
-            ),
-            mistake(
-                ".view(-1, 1, 1)",
-                ".unsqueeze(-1)",
-                "The gates are aligned with the tokens, axis 2. Heads are axis 1: `gates.view(-1, 1, 1)`.",
-            ),
-            mistake(
-                f"merge_heads({GATED})",
-                f"({GATED}).flatten(1, 2)",
-                "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
-            ),
-            mistake(
-                f"merge_heads({GATED})",
-                f"({GATED}).reshape(len(found), found.size(2), -1)",
-                "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
-            ),
-            mistake(
-                f"merge_heads({GATED}) @ W_O",
-                "merge_heads(found) @ W_O * gates",
-                "The gates came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
-            ),
-            *(
-                mistake("gates.view", f"{wrong}.view", f"{what} Use the gates as they are: 1 leaves a head unchanged.")
-                for wrong, what in [
-                    ("(gates * len(gates) / gates.sum())", "The remaining heads were scaled up, as in dropout."),
-                    ("(gates / gates.sum())", "The gates were divided by their sum."),
-                    ("gates.softmax(0)", "A softmax was applied to the gates."),
-                ]
-            ),
-            mistake(
-                "gates.view",
-                "gates.square().view",
-                "The gates were applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
-            ),
-            # If no head is left, ways to merge differ in what they raise.
-            mistake(GATED, "found[:, gates != 0]", LEFT_OUT),
-            mistake(f"merge_heads({GATED})", "torch.cat(found[:, gates != 0].unbind(1), -1)", LEFT_OUT),
-            mistake("gates.view", "(gates != 0).to(found.dtype).view", NOT_SCALED),
-            mistake("gates.view", "(gates == 1).to(found.dtype).view", NOT_SCALED),
-            mistake(
-                f"merge_heads({GATED})",
-                "(merge_heads(found) * gates.repeat(found.size(-1)))",
-                "`repeat` gives g0 g1 g2 g0 g1 g2, but merged heads need g0 g0 g1 g1 g2 g2. Use `repeat_interleave`.",
-            ),
-            mistake(" @ W_O", "", "The output projection is missing. Multiply the merged heads by `W_O`."),
-            mistake(
-                f"merge_heads({GATED})",
-                f"({GATED}).sum(1)",
-                "The heads were added before the output projection. Concatenate them with `merge_heads`.",
+            *replacing(
+                "merge_heads(found * gates.view(-1, 1, 1)) @ W_O",
+                {
+                    # If no head is left, this raises something else than `merge_heads`.
+                    "torch.cat(found[:, gates != 0].unbind(1), -1) @ W_O": LEFT_OUT,
+                    "(found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
+                    "(found * gates.view(-1, 1, 1)).reshape(len(found), found.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
+                    "(found * gates.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
+                    "merge_heads(found) @ W_O * gates": "The gates came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+                    "merge_heads(found) * gates.repeat(found.size(-1)) @ W_O": "`repeat` gives g0 g1 g2 g0 g1 g2, but merged heads need g0 g0 g1 g1 g2 g2. Use `repeat_interleave`.",
+                    "merge_heads(found * gates.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
+                },
             ),
         ],
         hints=[
@@ -869,15 +650,7 @@ def tokens_are_independent(answer, generator):
         )
 
 
-def over(mean, variance):
-    """Edits of the axes over which mean and variance are taken."""
-    return [
-        ("x.mean(-1, keepdim=True)", f"x.mean({mean})"),
-        ("square().mean(-1, keepdim=True)", f"square().mean({variance})"),
-    ]
-
-
-VARIANCE, STD = "centred.square().mean(-1, keepdim=True)", "(variance + self.eps).sqrt()"
+STD, SCALED = "(variance + self.eps).sqrt()", "centred / (variance + self.eps).sqrt()"
 FIXED_EPS = "The argument `eps` has no effect. Store it in `__init__`, `self.eps = eps`, and use it in `forward`."
 
 register(
@@ -891,87 +664,63 @@ register(
         mistakes=[
             *(
                 mistake(
-                    over(axes, axes),
+                    [
+                        ("x.mean(-1, keepdim=True)", f"x.mean({axes})"),
+                        ("square().mean(-1, keepdim=True)", f"square().mean({axes})"),
+                    ],
                     f"Mean and variance were taken over {what}. Normalize each token over its features: `mean(-1, keepdim=True)`.",
                 )
-                for axes, what in [
-                    ("-2, keepdim=True", "the positions"),
-                    ("0, keepdim=True", "the batch, as in batch normalization"),
-                    ("(-2, -1), keepdim=True", "a whole sequence"),
-                    ("", "the whole tensor"),
-                ]
+                for axes, what in {
+                    "-2, keepdim=True": "the positions",
+                    "0, keepdim=True": "the batch, as in batch normalization",
+                    "(-2, -1), keepdim=True": "a whole sequence",
+                    "": "the whole tensor",
+                }.items()
             ),
             mistake(
-                [("x.mean(-1, keepdim=True)", "x.mean(-1)"), (VARIANCE, "x.var(-1, correction=0)")],
+                [
+                    ("x.mean(-1, keepdim=True)", "x.mean(-1)"),
+                    ("centred.square().mean(-1, keepdim=True)", "x.var(-1, correction=0)"),
+                ],
                 "The mean lost its last axis and broadcasts along the wrong one. Use `keepdim=True` for mean and variance.",
-            ),
-            mistake(
-                ".sqrt()",
-                "",
-                "The features were divided by the variance. Divide by its square root, the standard deviation.",
-            ),
-            mistake(
-                VARIANCE,
-                "x.var(-1, keepdim=True)",
-                "The variance was divided by dim - 1, the default of `torch.var` and `torch.std`. Use `correction=0`.",
-            ),
-            mistake(
-                STD, "(variance.sqrt() + self.eps)", "eps was added outside the square root. Add it to the variance."
-            ),
-            mistake(
-                STD,
-                "(x.std(-1, keepdim=True) + self.eps)",
-                "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
-            ),
-            mistake(
-                STD,
-                "variance.sqrt()",
-                "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
             ),
             mistake(
                 "x - x.mean(-1, keepdim=True)",
                 "x",
                 "The mean was not subtracted (this is RMSNorm, lesson 09). Subtract it before computing the variance.",
             ),
-            mistake(
-                "return centred",
-                "return x",
-                "The mean was not subtracted before the division. Divide x minus its mean.",
+            *replacing(
+                "centred.square().mean(-1, keepdim=True)",
+                {
+                    "x.var(-1, keepdim=True)": "The variance was divided by dim - 1, the default of `torch.var` and `torch.std`. Use `correction=0`.",
+                    "centred.square().sum(-1, keepdim=True)": "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
+                    "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()": "With a large mean, E[x²] - E[x]² loses precision. Subtract the mean first, then square.",
+                },
             ),
-            mistake(f" / {STD}", "", "Only the mean was subtracted. Also divide by the standard deviation."),
-            mistake("centred /", "centred *", "The features were multiplied by the standard deviation. Divide by it."),
-            mistake(
-                "square().mean(",
-                "square().sum(",
-                "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
+            *replacing(
+                SCALED,
+                {
+                    "centred / (variance + self.eps)": "The features were divided by the variance. Divide by its square root, the standard deviation.",
+                    "centred / (variance.sqrt() + self.eps)": "eps was added outside the square root. Add it to the variance.",
+                    "centred / (x.std(-1, keepdim=True) + self.eps)": "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
+                    "centred / variance.sqrt()": "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
+                    "centred / (variance + 1e-5).sqrt()": FIXED_EPS,
+                    "centred / (variance + 1e-6).sqrt()": FIXED_EPS,
+                    f"x / {STD}": "The mean was not subtracted before the division. Divide x minus its mean.",
+                    "centred": "Only the mean was subtracted. Also divide by the standard deviation.",
+                    f"centred * {STD}": "The features were multiplied by the standard deviation. Divide by it.",
+                    f"(1 + {SCALED})": "The normalized features have mean 1. They must have mean 0 and standard deviation 1.",
+                },
             ),
-            mistake(
-                " * self.gain + self.shift",
-                "",
-                "`self.gain` and `self.shift` have no effect. End with `... * self.gain + self.shift`.",
-            ),
-            mistake(" * self.gain", "", "`self.gain` has no effect. Multiply by it."),
-            mistake(" + self.shift", "", "`self.shift` has no effect. Add it."),
-            mistake(
-                "* self.gain + self.shift",
-                "* self.shift + self.gain",
-                "`self.gain` and `self.shift` are swapped. Multiply by `self.gain`, add `self.shift`.",
-            ),
-            mistake(
-                f"centred / {STD} * self.gain + self.shift",
-                f"(centred / {STD} + self.shift) * self.gain",
-                "`self.shift` was added before the multiplication. Multiply by `self.gain` first, then add `self.shift`.",
-            ),
-            mistake(
-                f"centred / {STD}",
-                f"(1 + centred / {STD})",
-                "The normalized features have mean 1. They must have mean 0 and standard deviation 1.",
-            ),
-            *(mistake("variance + self.eps", f"variance + {eps}", FIXED_EPS) for eps in ("1e-5", "1e-6")),
-            mistake(
-                VARIANCE,
-                "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()",
-                "With a large mean, E[x²] - E[x]² loses precision. Subtract the mean first, then square.",
+            *replacing(
+                f"{SCALED} * self.gain + self.shift",
+                {
+                    SCALED: "`self.gain` and `self.shift` have no effect. End with `... * self.gain + self.shift`.",
+                    f"{SCALED} + self.shift": "`self.gain` has no effect. Multiply by it.",
+                    f"{SCALED} * self.gain": "`self.shift` has no effect. Add it.",
+                    f"{SCALED} * self.shift + self.gain": "`self.gain` and `self.shift` are swapped. Multiply by `self.gain`, add `self.shift`.",
+                    f"({SCALED} + self.shift) * self.gain": "`self.shift` was added before the multiplication. Multiply by `self.gain` first, then add `self.shift`.",
+                },
             ),
             mistake(
                 "super().__init__()\n", "", "`super().__init__()` is missing. Make it the first line of `__init__`."
