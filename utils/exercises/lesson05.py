@@ -16,6 +16,8 @@ from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
 
+PADDING = (torch.arange(5) < torch.tensor([[3], [5]])).unsqueeze(1)  # a mask (b, 1, n): 3 and 5 real tokens
+
 
 def replacing(old, wrong):
     """Mistakes that write something else in place of `old`: {what stands there: its message}."""
@@ -28,12 +30,11 @@ def list_cases(generator):
         maps = normal(generator, heads, 3, d, d_k)
         return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 5, 6, 3, 2, note="no mask"),
         one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
         one(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
-        one(2, 5, 7, 4, 3, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(2, 5, 7, 4, 3, PADDING, note="a padding mask (b, 1, n)"),
         one(2, 3, 4, 1, 4, note="one head"),
         one(2, 1, 6, 3, 2, note="one token"),
         one(3, 4, 3, 3, 1, note="heads of width 1"),
@@ -309,12 +310,11 @@ def multi_head_cases(generator):
         seed = int(torch.randint(10_000, (), generator=generator))
         return Case((seed, heads, normal(generator, b, n, heads * d_k), mask), note=note)
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 5, 3, 2, note="no mask"),
         one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
-        one(2, 5, 4, 2, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
         one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
         one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         one(2, 1, 3, 2, note="one token"),
@@ -778,30 +778,27 @@ register(
             mistake('"pre"', '"post"', f'The two orders are swapped. "pre" is `{PRE}`, "post" is `{POST}`.'),
             *(
                 mistake(POST, wrong, f"{what} Post-norm is `{POST}`.")
-                for wrong, what in [
-                    (PRE, "`order` has no effect: both orders are pre-norm."),
-                    (BETWEEN, "Post-norm normalized the layer's output before the addition."),
-                    ("norm(x + layer(norm(x)))", "Post-norm has a second norm before the layer."),
-                    ("norm(layer(x))", "Post-norm has no residual connection."),
-                    ("x + layer(x)", "Post-norm has no norm."),
-                    ("norm(x) + layer(x)", "Post-norm normalized x alone, not the sum."),
-                    ("norm(x) + norm(layer(x))", "Post-norm normalized both terms before adding them."),
-                    ("x + norm(x + layer(x))", "Post-norm added x again after the norm."),
-                ]
+                for wrong, what in {
+                    PRE: "`order` has no effect: both orders are pre-norm.",
+                    BETWEEN: "Post-norm normalized the layer's output before the addition.",
+                    "norm(x + layer(norm(x)))": "Post-norm has a second norm before the layer.",
+                    "norm(layer(x))": "Post-norm has no residual connection.",
+                    "x + layer(x)": "Post-norm has no norm.",
+                    "norm(x) + layer(x)": "Post-norm normalized x alone, not the sum.",
+                    "norm(x) + norm(layer(x))": "Post-norm normalized both terms before adding them.",
+                    "x + norm(x + layer(x))": "Post-norm added x again after the norm.",
+                }.items()
             ),
             *(
                 mistake(PRE, wrong, f"{what} Pre-norm is `{PRE}`.")
-                for wrong, what in [
-                    (POST, "`order` has no effect: both orders are post-norm."),
-                    (BETWEEN, "Pre-norm normalized the layer's output, not its input."),
-                    (
-                        "norm(x) + layer(norm(x))",
-                        "Pre-norm added the normalized x, so the skip connection is not the identity.",
-                    ),
-                    ("norm(x + layer(norm(x)))", "Pre-norm has a second norm after the addition."),
-                    ("layer(norm(x))", "Pre-norm has no residual connection."),
-                    ("x + layer(x)", "Pre-norm has no norm."),
-                ]
+                for wrong, what in {
+                    POST: "`order` has no effect: both orders are post-norm.",
+                    BETWEEN: "Pre-norm normalized the layer's output, not its input.",
+                    "norm(x) + layer(norm(x))": "Pre-norm added the normalized x, so the skip connection is not the identity.",
+                    "norm(x + layer(norm(x)))": "Pre-norm has a second norm after the addition.",
+                    "layer(norm(x))": "Pre-norm has no residual connection.",
+                    "x + layer(x)": "Pre-norm has no norm.",
+                }.items()
             ),
             *(
                 mistake([(PRE, pre), (POST, post)], f"{what} Pre-norm is `{PRE}`, post-norm is `{POST}`.")
@@ -837,11 +834,10 @@ def encoder_cases(generator):
         x = 0.5 + 2 * normal(generator, b, n, heads * d_k)
         return Case((seed, norm, heads, hidden, x, mask), note=f"{norm}-norm{note and ', '}{note}")
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 4, 3, 2, 5, "pre"),
         one(3, 5, 2, 2, 7, "post"),
-        one(2, 5, 4, 2, 6, "post", words.unsqueeze(1), note="a padding mask (b, 1, n)"),
+        one(2, 5, 4, 2, 6, "post", PADDING, note="a padding mask (b, 1, n)"),
         one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
         one(2, 1, 2, 3, 4, "post", note="one token"),
@@ -862,12 +858,9 @@ def no_influence_of_masked_tokens(answer, generator):
             )
 
 
-SUBLAYERS = "\n".join(
-    [
-        "x = residual(x, look, self.attention_norm, self.norm)",
-        "x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)",
-    ]
-)
+SUBLAYERS = """\
+x = residual(x, look, self.attention_norm, self.norm)
+x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)"""
 PRE_NORM = "x = x + look(norm1(x)); x = x + ff(norm2(x))"
 POST_NORM = "x = norm1(x + look(x)); x = norm2(x + ff(x))"
 
@@ -900,13 +893,6 @@ register(
                 'The two orders are swapped. "pre" normalizes the input of each sublayer, "post" the sum.',
                 POST_NORM,
                 PRE_NORM,
-            ),
-            layer_with(
-                'The layer is always pre-norm. With `self.norm == "post"` normalize after each addition.', post=PRE_NORM
-            ),
-            layer_with(
-                'The layer is always post-norm. With `self.norm == "pre"` normalize the input of each sublayer.',
-                pre=POST_NORM,
             ),
             *in_each(
                 "The attention has no residual connection. Add its output to x.",
@@ -954,61 +940,51 @@ register(
                 "x = x + look(x); x = x + ff(x)",
             ),
             *(
-                layer_with(NOT_THE_IDENTITY, pre)
-                for pre in [
-                    "x = norm1(x); x = x + look(x); x = norm2(x); x = x + ff(x)",
-                    "x = norm1(x); x = x + look(x); x = x + ff(norm2(x))",
-                    "x = norm2(x + look(norm1(x))); x = x + ff(x)",
-                ]
+                layer_with(message, pre=pre)
+                for pre, message in {
+                    "x = norm1(x); x = x + look(x); x = norm2(x); x = x + ff(x)": NOT_THE_IDENTITY,
+                    "x = norm1(x); x = x + look(x); x = x + ff(norm2(x))": NOT_THE_IDENTITY,
+                    "x = norm2(x + look(norm1(x))); x = x + ff(x)": NOT_THE_IDENTITY,
+                    f"{PRE_NORM}; x = norm2(x)": "Pre-norm ends with another norm. End with the addition: a pre-norm stack has one norm after its last layer.",
+                    "x = x + look(norm1(x)); x = x + ff(x)": "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.feed_forward_norm`.",
+                    "x = x + look(x); x = x + ff(norm2(x))": "Pre-norm: the input of the attention is not normalized. Apply `self.attention_norm`.",
+                    POST_NORM: 'The layer is always post-norm. With `self.norm == "pre"` normalize the input of each sublayer.',
+                }.items()
             ),
-            layer_with(
-                "Pre-norm ends with another norm. End with the addition: a pre-norm stack has one norm after its last layer.",
-                f"{PRE_NORM}; x = norm2(x)",
+            *(
+                layer_with(message, post=post)
+                for post, message in {
+                    "x = x + norm1(look(x)); x = x + norm2(ff(x))": "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
+                    "x = x + look(x); x = norm2(x + ff(x))": "Post-norm: the first norm is missing. Normalize after each of the two additions.",
+                    "x = norm1(x + look(x)); x = x + ff(x)": "Post-norm: the second norm is missing. Normalize after each of the two additions.",
+                    PRE_NORM: 'The layer is always pre-norm. With `self.norm == "post"` normalize after each addition.',
+                }.items()
             ),
-            layer_with(
-                "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.feed_forward_norm`.",
-                "x = x + look(norm1(x)); x = x + ff(x)",
-            ),
-            layer_with(
-                "Pre-norm: the input of the attention is not normalized. Apply `self.attention_norm`.",
-                "x = x + look(x); x = x + ff(norm2(x))",
-            ),
-            layer_with(
-                "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
-                post="x = x + norm1(look(x)); x = x + norm2(ff(x))",
-            ),
-            layer_with(
-                "Post-norm: the first norm is missing. Normalize after each of the two additions.",
-                post="x = x + look(x); x = norm2(x + ff(x))",
-            ),
-            layer_with(
-                "Post-norm: the second norm is missing. Normalize after each of the two additions.",
-                post="x = norm1(x + look(x)); x = x + ff(x)",
-            ),
-            mistake("(x, mask)", "(x)", "The mask has no effect. Pass it on: `self.attention(..., mask)`."),
-            mistake(
+            *replacing(
                 "(x, mask)",
-                "(x, None if mask is None else ~mask)",
-                "The mask was inverted. True already means 'may attend': pass it on as it is.",
+                {
+                    "(x)": "The mask has no effect. Pass it on: `self.attention(..., mask)`.",
+                    "(x, None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it on as it is.",
+                },
             ),
             *in_each(
                 "The feed-forward network is missing in at least one order. Apply it after attention, with its own residual connection.",
                 "x = x + look(norm1(x))",
                 "x = norm1(x + look(x))",
             ),
-            mistake(", looked[0]", "", "Only the output was returned. Return output and attention weights."),
-            mistake(
+            *replacing(
                 "x, looked[0]",
-                "looked[0], x",
-                "The two results are swapped. Return the output first, then the weights.",
+                {
+                    "x": "Only the output was returned. Return output and attention weights.",
+                    "looked[0], x": "The two results are swapped. Return the output first, then the weights.",
+                    "x, looked[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
+                    "x, self.attention(x, mask)[1]": OTHER_INPUT,
+                },
             ),
             mistake(
                 "append(weights)",
                 "append(found)",
                 "The second result is the output of the attention. Return its weights, (b, heads, n, n).",
-            ),
-            mistake(
-                "looked[0]", "looked[0].mean(1)", "The weights were averaged over the heads. Return (b, heads, n, n)."
             ),
             mistake(
                 [("looked = []", "raw = self.attention(x, mask)[1]\nlooked = []"), ("looked[0]", "raw")],
@@ -1021,7 +997,6 @@ register(
                 ],
                 "With post-norm the weights come from the normalized x. Return the weights of the call on x itself.",
             ),
-            mistake("looked[0]", "self.attention(x, mask)[1]", OTHER_INPUT),
             mistake(
                 [("x = residual(x, self.feed", "look(x)\nx = residual(x, self.feed"), ("looked[0]", "looked[1]")],
                 OTHER_INPUT,
