@@ -1,4 +1,4 @@
-"""Lesson 05: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 05: its exercises, the common mistakes in them, and its quizzes."""
 
 import inspect
 import math
@@ -11,88 +11,73 @@ from torch import nn
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import HIDES, WRONG_MASKS, normal, nowhere_somewhere, some_looks
-from utils.exercises.edits import mistake
-from utils.models import attend, attention
-from utils.models import encoder as reference_encoder
-from utils.models import multi_head as reference_heads
-from utils.models.multi_head import merge_heads, split_heads
+from utils.exercises.common import normal, nowhere_somewhere, some_looks
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
-from utils.training import heads as reference_looks
+
+PADDING = (torch.arange(5) < torch.tensor([[3], [5]])).unsqueeze(1)  # a mask (b, 1, n): 3 and 5 real tokens
+
+
+def replacing(old, wrong):
+    """Mistakes that write something else in place of `old`: {what stands there: its message}."""
+    return [mistake(old, new, message) for new, message in wrong.items()]
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
-def list_of_heads(x, maps, W_O, mask=None):
-    """x (b, n, d), maps (heads, 3, d, d_k), W_O (heads * d_k, d) to output (b, n, d) and weights (b, heads, n, n)."""
-    looks = [attention(x @ W_Q, x @ W_K, x @ W_V, mask) for W_Q, W_K, W_V in maps]
-    found = torch.cat([output for output, _ in looks], -1)  # (b, n, heads * d_k)
-    return found @ W_O, torch.stack([weights for _, weights in looks], 1)
-
-
-def list_with(
-    project=lambda x, head: [x @ W for W in head],
-    scale=lambda x, maps: maps.size(-1) ** -0.5,
-    look=attend,
-    chosen=lambda maps: maps,
-    join=lambda outputs: torch.cat(outputs, -1),
-    mix=lambda found, W_O: found @ W_O,
-    stack=lambda weights: torch.stack(weights, 1),
-    results=lambda output, weights, x: (output, weights),
-):
-    """The list of heads as the reference does it, with parts that can be replaced by wrong ones."""
-
-    def wrong(x, maps, W_O, mask=None):
-        outputs, weights = [], []
-        for head in chosen(maps):
-            query, key, value = project(x, head)
-            found, looked = look(query @ key.transpose(-2, -1) * scale(x, maps), value, mask)
-            outputs.append(found)
-            weights.append(looked)
-        return results(mix(join(outputs), W_O), stack(weights), x)
-
-    return wrong
-
-
 def list_cases(generator):
     def one(b, n, d, heads, d_k, mask=None, note=""):
         maps = normal(generator, heads, 3, d, d_k)
         return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 5, 6, 3, 2, note="no mask"),
-        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
-        one(2, 3, 4, 3, 5, causal_mask(3), note="one mask for all sentences"),
-        one(2, 5, 7, 4, 3, words.unsqueeze(1), note="a mask (b, 1, n)"),
+        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
+        one(2, 5, 7, 4, 3, PADDING, note="a padding mask (b, 1, n)"),
         one(2, 3, 4, 1, 4, note="one head"),
         one(2, 1, 6, 3, 2, note="one token"),
         one(3, 4, 3, 3, 1, note="heads of width 1"),
     ]
 
 
-def chained(x, maps, W_O, mask=None):
-    """`x` is overwritten in the loop."""
-    outputs, weights = [], []
-    for W_Q, W_K, W_V in maps:
-        x, looked = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
-        outputs.append(x)
-        weights.append(looked)
-    return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
+def attention_with(weights):
+    """Code that takes the place of `attention(`, with other weights: a formula of the scores `s` and the `mask`."""
+    scores = "q @ k.mT / q.size(-1) ** 0.5"
+    return f"(lambda q, k, v, mask: ((w := (lambda s: {weights})({scores})) @ v, w))("
 
 
-LOOKS = [
-    (
-        lambda scores, value, mask=None: attend(scores, value),
-        "The mask has no effect: every head gets it, hand it on to `attention`.",
-    ),
-    (lambda scores, value, mask=None: attend(scores, value, None if mask is None else ~mask), HIDES),
-    *WRONG_MASKS,
-    (
-        lambda scores, value, mask=None: (scores.softmax(-2) @ value, scores.softmax(-2)),
-        "The columns add up to 1, not the rows, and the mask has no effect: the softmax runs over the keys, the last axis. "
-        "`attention` does it.",
-    ),
-]
+def attention_mistakes(width, name):
+    """For both solutions that call `attention(..., mask)`: `width` is the code of d_k, `name` that of d."""
+    hint = "Each head uses the square root of its own d_k, the default of `attention`."
+    return [
+        *replacing(
+            ", mask)",
+            {
+                ", mask, x.size(-1) ** -0.5)": f"The scores were divided by the square root of {name}. {hint}",
+                ", mask, 1.0)": "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k.",
+                f", mask, 1 / {width})": "The scores were divided by d_k, not by its square root. Leave the scaling to `attention`.",
+                ")": "The mask has no effect. Pass it on to `attention`.",
+                ", None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it to `attention` as it is.",
+            },
+        ),
+        *replacing(
+            "attention(",
+            {
+                attention_with(weights): message
+                for weights, message in {
+                    "(s if mask is None else s.masked_fill(~mask, -torch.inf)).softmax(-1)": "A fully masked row became NaN (0 / 0); it must be zeros. Pass the mask to `attention`, which handles such rows.",
+                    "(s if mask is None else s.masked_fill(~mask, -1e9)).softmax(-1)": "A fully masked row got uniform weights; it must be zeros. Pass the mask to `attention`, which handles such rows.",
+                    "s.softmax(-1) * (1 if mask is None else mask)": "The mask was applied after the softmax, so rows no longer sum to 1. Pass it to `attention`, which masks the scores.",
+                    "s.softmax(-2)": "The softmax ran over the queries (dim -2) and ignored the mask. `attention` normalizes over the keys.",
+                }.items()
+            },
+        ),
+    ]
+
+
+OUTPUT = "torch.cat(outputs, -1) @ W_O"
+SLICED = "Each head received a slice of x. Every head projects the whole x: `x @ W_Q` with `W_Q` (d, d_k)."
 
 register(
     Exercise(
@@ -102,114 +87,72 @@ register(
         tolerance=1e-3,
         output_names=("output", "weights"),
         mistakes=[
+            *attention_mistakes("W_Q.size(-1)", "d"),
             mistake(
-                list_with(mix=lambda found, W_O: found),
-                "The output matrix was forgotten: what the heads found stands side by side, and `@ W_O` mixes it.",
+                ", mask)",
+                ", mask, len(W_O) ** -0.5)",
+                "The scores were divided by the square root of heads * d_k. Each head uses the square root of its own d_k.",
+            ),
+            *replacing(
+                "for W_Q, W_K, W_V in maps",
+                {
+                    # First among the shape errors: slices of another width raise it with other numbers.
+                    "for x, (W_Q, W_K, W_V) in zip(x.chunk(len(maps), -1), maps)": SLICED,
+                    "for W_Q, W_K, W_V in maps[:1].expand_as(maps)": "All heads used the projections of the first head. Loop over `maps`: each head has its own three.",
+                    "for W_K, W_Q, W_V in maps": "Queries and keys are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                    "for W_Q, W_V, W_K in maps": "Keys and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                    "for W_V, W_K, W_Q in maps": "Queries and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                },
             ),
             mistake(
-                list_with(scale=lambda x, maps: x.size(-1) ** -0.5),
-                "The scores were divided by the root of d, the width of the tokens: a score of a head adds up d_k products, so "
-                "it is the root of the head's width. `attention` takes it by itself.",
+                [
+                    ("for W_Q, W_K, W_V in maps:", "s = x.size(-1) // len(maps)\nfor i, head in enumerate(maps):"),
+                    (
+                        "x @ W_Q, x @ W_K, x @ W_V",
+                        "*(x[..., i * s : i * s + s] @ W for W in head[:, i * s : i * s + s])",
+                    ),
+                ],
+                SLICED,
+            ),
+            *replacing(
+                OUTPUT,
+                {
+                    "torch.cat(outputs, -1)": "The output projection is missing. Multiply the concatenated head outputs by `W_O`.",
+                    "sum(outputs) @ W_O": "The head outputs were added. Concatenate them, `torch.cat(outputs, -1)`, to match the rows of `W_O`.",
+                    "sum(outputs)": "The head outputs were added and `W_O` was left out. Concatenate them, `torch.cat(outputs, -1)`, then multiply by `W_O`.",
+                    "torch.cat(outputs, -2) @ W_O": "The head outputs were concatenated along the tokens or the batch. Concatenate the features: `torch.cat(outputs, -1)`.",
+                    "torch.stack(outputs, -1).flatten(-2) @ W_O": "The components of the heads are interleaved. Concatenate whole heads: `torch.cat(outputs, -1)`.",
+                    "torch.stack(outputs, 1) @ W_O": "The head outputs were stacked on a new axis. Concatenate their features: `torch.cat(outputs, -1)`.",
+                    f"{OUTPUT}.T": "`W_O` was transposed. Multiply by `W_O` as it is: `... @ W_O`.",
+                    f"torch.relu({OUTPUT})": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+                    f"x + {OUTPUT}": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
+                },
+            ),
+            *replacing(
+                "torch.stack(weights, 1)",
+                {
+                    "torch.stack(weights)": "The weights have shape (heads, b, n, n). Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "torch.stack(weights, -1)": "The weights have shape (b, n, n, heads). Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "torch.stack(weights, 1).mean(1)": "The weights were averaged over the heads. Return those of every head: `torch.stack(weights, 1)`.",
+                    "torch.cat(weights, -1)": "The weights of all heads were concatenated into one row. Stack them on axis 1: `torch.stack(weights, 1)`.",
+                    "weights[-1]": "Only the weights of the last head were returned. Stack those of all heads: `torch.stack(weights, 1)`.",
+                    "weights": "The weights are a list of tensors. Stack them on axis 1: `torch.stack(weights, 1)`.",
+                },
             ),
             mistake(
-                list_with(scale=lambda x, maps: (len(maps) * maps.size(-1)) ** -0.5),
-                "The scores were divided by the root of the width of all heads together: each head has its own scores, of d_k "
-                "products each. `attention` takes the root of d_k by itself.",
+                f"{OUTPUT}, torch.stack(weights, 1)",
+                f"torch.stack(weights, 1), {OUTPUT}",
+                "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                list_with(scale=lambda x, maps: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
-            ),
-            mistake(
-                list_with(scale=lambda x, maps: 1 / maps.size(-1)),
-                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
-            ),
-            mistake(
-                list_with(join=sum),
-                "The heads were added up, and what they found apart is one mixture again: `torch.cat(..., -1)` keeps it side by "
-                "side, as wide as `W_O` is high.",
-            ),
-            mistake(
-                list_with(join=sum, mix=lambda found, W_O: found),
-                "The heads were added up and `W_O` was left out: `torch.cat(..., -1)` keeps them side by side, and `@ W_O` follows.",
-            ),
-            mistake(
-                list_with(join=lambda outputs: torch.cat(outputs, -2)),
-                "The heads were put one below the other, as if they were more tokens or sentences: side by side, `torch.cat(..., -1)`. "
-                "(Without the -1 it takes the first axis.)",
-            ),
-            mistake(
-                list_with(join=lambda outputs: torch.stack(outputs, -1).flatten(-2)),
-                "The components of the heads are shuffled together: all of head 1 comes first, then head 2; "
-                "`torch.cat(..., -1)`.",
-            ),
-            mistake(
-                list_with(join=lambda outputs: torch.stack(outputs, 1)),
-                "The heads were stacked on an axis of their own, and `W_O` wants them side by side: `torch.cat(..., -1)`.",
-            ),
-            mistake(
-                list_with(mix=lambda found, W_O: found @ W_O.T),
-                "`W_O` is turned: tokens are rows, so it is `found @ W_O`.",
-            ),
-            mistake(
-                list_with(mix=lambda found, W_O: torch.relu(found @ W_O)),
-                "There is a ReLU behind the output matrix: mixing is linear, the output may be negative.",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights)),
-                "The weights have the heads in front of the batch: `torch.stack(..., 1)` gives (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights, 1).mean(1)),
-                "The weights were averaged over the heads: then one cannot see any more who looked where. Stack them, "
-                "(b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.stack(weights, -1)),
-                "The weights have the heads at the end: `torch.stack(..., 1)` gives (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: torch.cat(weights, -1)),
-                "The weights of the heads stand in one row, which adds up to more than 1: stack them, (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: weights[-1]),
-                "Only the last head's weights came back: stack those of all heads, (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(stack=lambda weights: weights),
-                "The weights came back as a list: `torch.stack(..., 1)` makes one tensor (b, heads, n, n).",
-            ),
-            mistake(
-                list_with(chosen=lambda maps: maps[:1].expand_as(maps)),
-                "All heads used the maps of the first: each has three of its own, let the loop run over `maps`.",
-            ),
-            mistake(
-                list_with(project=lambda x, head: (x @ head[1], x @ head[0], x @ head[2])),
-                "Queries and keys are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
-            ),
-            mistake(
-                list_with(project=lambda x, head: (x @ head[0], x @ head[2], x @ head[1])),
-                "Keys and values are swapped: a head's maps are W_Q, W_K, W_V, in this order.",
-            ),
-            mistake(
-                list_with(results=lambda output, weights, x: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
-            ),
-            mistake(
-                list_with(results=lambda output, weights, x: (x + output, weights)),
-                "x was added to the output: that sum belongs to the block around this layer.",
-            ),
-            *(mistake(list_with(look=look), message) for look, message in LOOKS),
-            mistake(
-                chained,
-                "The second head read what the first had found: `x` was overwritten in the loop. All heads read the same x.",
+                [("found, looked", "x, looked"), ("append(found)", "append(x)")],
+                "x was overwritten in the loop, so each head attended to the output of the one before. All heads project the same x.",
             ),
         ],
         hints=[
-            "One head is lesson 04's layer: `attention(x @ W_Q, x @ W_K, x @ W_V, mask)`, with narrow maps.",
-            "`for W_Q, W_K, W_V in maps` goes through the heads; keep the outputs in one list and the weights in another.",
-            "`torch.cat(outputs, -1) @ W_O` mixes what was found; `torch.stack(weights, 1)` has the heads second.",
+            "One head is one call: `context, weights = attention(x @ W_Q, x @ W_K, x @ W_V, mask)`.",
+            "Loop over the heads with `for W_Q, W_K, W_V in maps` and collect outputs and weights in two lists.",
+            "Concatenate and project: `torch.cat(outputs, -1) @ W_O`. Stack the weights: `torch.stack(weights, 1)`.",
         ],
     )
 )
@@ -226,20 +169,10 @@ def split_cases(generator):
         one(2, 3, 4, 2),
         one(2, 4, 1, 3, note="one head"),
         one(2, 1, 3, 2, note="one token"),
-        one(1, 4, 3, 2, note="one sentence"),
+        one(1, 4, 3, 2, note="one sequence"),
         one(3, 3, 3, 3, note="all sizes equal"),
         one(2, 3, 4, 1, note="heads of width 1"),
     ]
-
-
-def split_to(change):
-    """A split by `change(x, b, n, heads, d_k)`."""
-
-    def wrong(x, heads):
-        b, n, d = x.shape
-        return change(x, b, n, heads, d // heads)
-
-    return wrong
 
 
 register(
@@ -247,67 +180,27 @@ register(
         id="5.2",
         cases=split_cases,
         gradient=True,
-        mistakes=[
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, heads, n, d_k)),
-                "The shape is right, the contents are not: `view(b, heads, n, d_k)` cuts the sentence in pieces instead of each "
-                "token's vector, so a head gets some tokens whole and others not at all. First (b, n, heads, d_k), then "
-                "`transpose(1, 2)`.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k)),
-                "The vectors are cut rightly, but the heads stand behind the tokens: `transpose(1, 2)` puts them in front, or "
-                "attention would compare the heads of one token instead of the tokens of one head.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).permute(0, 3, 1, 2)),
-                "The components were dealt out one by one, like cards: a head gets neighbours, the first head the first d / heads "
-                "components. `view(b, n, heads, d_k)` keeps them together.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, d_k, heads).transpose(1, 2)),
-                "`heads` was taken for the width of a head: there are `heads` heads, each d / heads wide.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.transpose(1, 2).reshape(b, heads, n, d_k)),
-                "The transpose came before the cut, so tokens and components are mixed up: first `view(b, n, heads, d_k)`, then "
-                "`transpose(1, 2)`.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(0, 2, 3, 1)),
-                "Within a head, width and tokens are swapped: the tokens are the rows, (b, heads, n, d_k).",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).permute(2, 0, 1, 3)),
-                "The heads came first: the batch stays in front, (b, heads, n, d_k).",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flatten(0, 1)),
-                "Batch and heads are one axis now: keep them apart, (b, heads, n, d_k). `attention` takes any number of axes in "
-                "front.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.chunk(heads, -1)),
-                "The pieces are right, but they come one by one: `torch.stack(pieces, 1)` makes one tensor of them.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: torch.stack(x.chunk(heads, -1), -1)),
-                "The heads stand at the end: they come second, (b, heads, n, d_k).",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.unsqueeze(1).repeat(1, heads, 1, 1)),
-                "Every head got the whole vector: it gets d / heads components, so that all heads together are as wide as one "
-                "was.",
-            ),
-            mistake(
-                split_to(lambda x, b, n, heads, d_k: x.reshape(b, n, heads, d_k).transpose(1, 2).flip(1)),
-                "The heads are in the wrong order: head 1 gets the first components.",
-            ),
-        ],
+        mistakes=replacing(
+            "view(b, n, heads, d // heads).transpose(1, 2)",
+            {
+                "view(b, heads, n, d // heads)": "`view(b, heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, heads, d // heads)": "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
+                "view(b, n, d // heads, heads).permute(0, 3, 1, 2)": "The features are interleaved: head 0 gets every `heads`-th one. Give it the first d_k: `view(b, n, heads, d_k)`.",
+                "view(b, n, d // heads, heads).transpose(1, 2)": "`heads` was used as the width of a head. There are `heads` heads of width `d // heads`: `view(b, n, heads, d // heads)`.",
+                "transpose(1, 2).reshape(b, heads, n, d // heads)": "The transpose came before the split, which mixes tokens and features. First `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, heads, d // heads).permute(0, 2, 3, 1)": "Tokens and features are swapped within each head: (b, heads, d_k, n). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, heads, d // heads).permute(2, 0, 1, 3)": "The heads come before the batch: (heads, b, n, d_k). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, heads, d // heads).transpose(1, 2).flatten(0, 1)": "Batch and heads were merged into one axis. Keep both: (b, heads, n, d_k).",
+                "view(b, n, heads, d // heads).transpose(1, 2).flip(1)": "The heads are in reverse order. Head 0 gets the first d_k features.",
+                "chunk(heads, -1)": "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
+                "view(b, n, heads, d // heads).transpose(2, 3)": "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
+                "unsqueeze(1).repeat(1, heads, 1, 1)": "Every head got all d features. Split them: each head gets `d // heads`.",
+            },
+        ),
         hints=[
-            "`b, n, d = x.shape`, and a head is `d // heads` wide.",
-            "`x.view(b, n, heads, d // heads)` cuts each token's vector in pieces and leaves the tokens where they are.",
-            "Now the axes are (b, n, heads, d_k): `transpose(1, 2)` swaps tokens and heads.",
+            "`b, n, d = x.shape`; a head has width `d // heads`.",
+            "`x.view(b, n, heads, d // heads)` splits the features of each token and leaves the tokens in place.",
+            "The axes are now (b, n, heads, d_k); `transpose(1, 2)` swaps tokens and heads.",
         ],
     )
 )
@@ -315,30 +208,19 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.3 merge
 def merge_cases(generator):
-    def one(b, heads, n, d_k, note=""):
-        return Case((normal(generator, b, heads, n, d_k),), note=note)
-
+    """The shapes of 5.2, the other way round."""
+    cases = [(*case.args, case.note) for case in split_cases(generator)]
     return [
-        one(2, 3, 5, 4),
-        one(3, 2, 4, 5),
-        one(2, 4, 3, 2),
-        one(2, 1, 4, 3, note="one head"),
-        one(2, 3, 1, 2, note="one token"),
-        one(1, 3, 4, 2, note="one sentence"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(2, 4, 3, 1, note="heads of width 1"),
+        Case((normal(generator, len(x), heads, x.size(1), x.size(2) // heads),), note=note) for x, heads, note in cases
     ]
 
 
-def merge_to(change):
-    """A merge by `change(x, b, heads, n, d_k)`."""
-    return lambda x: change(x, *x.shape)
-
-
-def the_way_back(answer, generator):
+def inverse_of_the_split(answer, generator):
     x, heads = split_cases(generator)[0].args
-    if not torch.equal(answer(split_heads(x, heads)), x):
-        raise Wrong("`merge_heads(split_heads(x, heads))` is not x again: merging is the way back, step by step.")
+    if not torch.equal(answer(solved.split_heads(x, heads)), x):
+        raise Wrong(
+            "`merge_heads(split_heads(x, heads))` does not return x. Undo the two steps of `split_heads` in reverse order."
+        )
 
 
 register(
@@ -346,85 +228,41 @@ register(
         id="5.3",
         cases=merge_cases,
         gradient=True,
-        properties=[the_way_back],
-        mistakes=[
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.reshape(b, n, heads * d_k)),
-                "The shape is right, the contents are not: without `transpose(1, 2)` first, a row holds several tokens of one "
-                "head instead of all heads of one token.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.flatten(1, 2)),
-                "The heads stand one below the other, (b, heads * n, d_k): put them side by side, (b, n, heads * d_k).",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2)),
-                "Tokens and heads are in the right order, (b, n, heads, d_k), but still two axes: `flatten(2)` makes one of the "
-                "last two.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).view(b, n, heads * d_k)),
-                "`view` cannot do it: after a transpose the numbers no longer lie in this order in memory. `reshape` and "
-                "`flatten` copy them when they must; so does `.contiguous()` before `view`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.permute(0, 2, 3, 1).flatten(2)),
-                "The components of the heads are shuffled together like cards: all of head 1 comes first, then all of head 2.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.sum(1)),
-                "The heads were added up: then nobody can tell what came from which. Put them side by side.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.mean(1)),
-                "The heads were averaged: then nobody can tell what came from which. Put them side by side.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(2, 3).reshape(b, n, heads * d_k)),
-                "The wrong axes were swapped: tokens and heads change places, `transpose(1, 2)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flip(2).flatten(2)),
-                "The heads are in the wrong order: head 1 comes first.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: x.transpose(1, 2).flatten(1)),
-                "All tokens ended in one axis: only heads and components become one, `flatten(2)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(1))),
-                "The heads were put below each other along the batch: along the last axis, `torch.cat(..., -1)`.",
-            ),
-            mistake(
-                merge_to(lambda x, b, heads, n, d_k: torch.cat(x.unbind(0), -1)),
-                "The loop ran over the sentences: the heads are axis 1, `x.unbind(1)`.",
-            ),
-        ],
+        properties=[inverse_of_the_split],
+        mistakes=replacing(
+            "x.transpose(1, 2).flatten(2)",
+            {
+                "x.reshape(len(x), x.size(2), -1)": "Without `transpose(1, 2)` first, a row holds several tokens of one head. Transpose, then `flatten(2)`.",
+                "x.flatten(1, 2)": "The heads were concatenated along the tokens: (b, heads * n, d_k). Concatenate their features: (b, n, heads * d_k).",
+                "x.transpose(1, 2)": "The result is still (b, n, heads, d_k). Merge the last two axes with `flatten(2)`.",
+                "x.transpose(1, 2).view(len(x), x.size(2), -1)": "`view` fails because a transposed tensor is not contiguous in memory. Use `flatten(2)` or `reshape`, which copy if they must.",
+                "x.permute(0, 2, 3, 1).flatten(2)": "The features of the heads are interleaved. Concatenate whole heads: `transpose(1, 2)`, then `flatten(2)`.",
+                "x.sum(1)": "The heads were added. Concatenate their features: (b, n, heads * d_k).",
+                "x.mean(1)": "The heads were averaged. Concatenate their features: (b, n, heads * d_k).",
+                "x.transpose(2, 3).reshape(len(x), x.size(2), -1)": "The wrong axes were swapped. Swap heads and tokens: `transpose(1, 2)`.",
+                "x.transpose(1, 2).flip(2).flatten(2)": "The heads are in reverse order. Head 0 comes first.",
+                "x.transpose(1, 2).flatten(1)": "The tokens were flattened, too. Merge only heads and features: `flatten(2)`.",
+                "torch.cat(x.unbind(1))": "The heads were concatenated along the batch. Concatenate their features: `torch.cat(..., -1)`.",
+                "torch.cat(x.unbind(0), -1)": "The loop ran over the sequences of the batch. The heads are axis 1: `x.unbind(1)`.",
+            },
+        ),
         hints=[
-            "The way back: where `split_heads` cut and then swapped, swap and then join.",
+            "Undo `split_heads`: it split and transposed, so transpose and then merge.",
             "`transpose(1, 2)` gives (b, n, heads, d_k).",
-            "`flatten(2)` makes one axis of the last two. (`view` would refuse: after a transpose it cannot.)",
+            "`flatten(2)` merges the last two axes. (`view` would fail: the transposed tensor is not contiguous.)",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.4 multi-head attention
-class MultiHeadAttention(reference_heads.MultiHeadAttention):
-    """The reference as the lesson calls it: the tokens look at each other, and the weights always come along."""
-
-    def forward(self, x, mask=None):
-        """x (b, n, dim), mask (n, n), (b, 1, n) or (b, n, n), to output (b, n, dim) and weights (b, heads, n, n)."""
-        return super().forward(x, mask=mask, need_weights=True)
-
-
 def expect_a_module(answer, name, *sizes, **options):
     """The answer's module, built."""
     if not inspect.isclass(answer):
-        raise Wrong(f"Expected a class, got {a_thing(answer)}: put the line `class {name}(nn.Module):` back.")
+        raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
     built = answer(*sizes, **options)
     if not isinstance(built, nn.Module):
-        raise Wrong(f"The class is no module: put the line `class {name}(nn.Module):` back.")
+        raise Wrong(f"The class is not an `nn.Module`. Restore the line `class {name}(nn.Module):`.")
     return built
 
 
@@ -434,7 +272,7 @@ def parameter_shapes(module, *sizes, **options):
 
 
 def besides(built, expected):
-    """What a saved copy of the module would hold besides the expected names, in words; "" if nothing.
+    """What the state dict holds besides the expected names, in words; "" if nothing.
 
     Also a second name of one tensor, and a buffer: a later load would ask for it.
     """
@@ -446,12 +284,13 @@ def with_given_parameters(built, shapes, seed):
     numbers, given = torch.Generator().manual_seed(seed), dict(built.named_parameters())
     for name, shape in shapes.items():
         if name not in given or tuple(given[name].shape) != shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it: put its lines back, only `forward` is yours to write.")
+            raise Wrong(
+                f"`{name}` is not what the given `__init__` creates. Restore `__init__` and write only `forward`."
+            )
     extra = besides(built, shapes)
     if extra:
         raise Wrong(
-            f"The layer has parameters or buffers besides those that `__init__` made: {extra}. Put its lines back, only "
-            "`forward` is yours to write."
+            f"The layer has parameters or buffers that the given `__init__` does not create: {extra}. Restore `__init__` and write only `forward`."
         )
     for name, shape in shapes.items():
         given[name].data.copy_(0.7 * normal(numbers, *shape))
@@ -462,7 +301,7 @@ def run_multi_head(answer, seed, heads, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
     built = expect_a_module(answer, "MultiHeadAttention", dim, heads)
-    layer = with_given_parameters(built, parameter_shapes(MultiHeadAttention, dim, heads), seed).to(x.dtype)
+    layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, heads), seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
@@ -471,403 +310,213 @@ def multi_head_cases(generator):
         seed = int(torch.randint(10_000, (), generator=generator))
         return Case((seed, heads, normal(generator, b, n, heads * d_k), mask), note=note)
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 5, 3, 2, note="no mask"),
-        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
-        one(2, 4, 3, 3, causal_mask(4), note="one mask (n, n) for all sentences"),
-        one(2, 5, 4, 2, words.unsqueeze(1), note="a padding mask (b, 1, n)"),
-        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sentences as heads"),
+        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
+        one(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
+        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
         one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         one(2, 1, 3, 2, note="one token"),
         one(2, 3, 1, 4, note="one head"),
-        one(1, 4, 2, 3, note="one sentence"),
+        one(1, 4, 2, 3, note="one sequence"),
     ]
 
 
-class HeadsWith(reference_heads.MultiHeadAttention):
-    """The layer with parts that can be replaced by wrong ones."""
-
-    def cut(self, x):
-        return split_heads(x, self.heads)
-
-    def projected(self, x):
-        return [self.cut(part) for part in self.project(x).chunk(3, -1)]
-
-    def scale(self, x, query):
-        return query.size(-1) ** -0.5
-
-    def widened(self, mask):
-        return mask.unsqueeze(1) if mask.dim() == 3 else mask
-
-    def see(self, scores, value, mask):
-        return attend(scores, value, mask)
-
-    def join(self, found):
-        return merge_heads(found)
-
-    def mixed(self, found):
-        return self.mix(found)
-
-    def results(self, output, weights, x):
-        return output, weights
-
-    def forward(self, x, mask=None):
-        query, key, value = self.projected(x)
-        mask = None if mask is None else self.widened(mask)
-        found, weights = self.see(query @ key.transpose(-2, -1) * self.scale(x, query), value, mask)
-        return self.results(self.mixed(self.join(found)), weights, x)
-
-
-def heads_with(**parts):
-    return type("MultiHeadAttention", (HeadsWith,), parts)
-
-
-def cut_by_reshape(self, x):
-    b, n, d = x.shape
-    return x.reshape(b, self.heads, n, d // self.heads)
-
-
-def heads_behind_tokens(self, x):
-    b, n, d = x.shape
-    return x.reshape(b, n, self.heads, d // self.heads)
-
-
-def joined_by_reshape(self, found):
-    b, heads, n, d_k = found.shape
-    return found.reshape(b, n, heads * d_k)
-
-
-def in_turn(*places):
-    """The three parts in another order."""
-
-    def projected(self, x):
-        parts = [self.cut(part) for part in self.project(x).chunk(3, -1)]
-        return [parts[place] for place in places]
-
-    return projected
-
-
-def method(look):
-    return lambda self, scores, value, mask: look(scores, value, mask)
-
-
-def heads_before_parts(self, x):
-    return split_heads(self.project(x), self.heads).chunk(3, -1)
-
-
-def attention_between_heads(self, x, mask=None):
-    """Split without a transpose: the heads of each token look at each other, and no token sees another."""
-    query, key, value = (heads_behind_tokens(self, part) for part in self.project(x).chunk(3, -1))
-    found, weights = attention(query, key, value)
-    return self.mix(found.flatten(2)), weights
-
-
-def one_wide_head(self, x, mask=None):
-    query, key, value = self.project(x).chunk(3, -1)
-    found, weights = attention(query, key, value, mask)
-    return self.mix(found), weights
-
-
-def one_wide_head_with_an_axis(self, x, mask=None):
-    output, weights = one_wide_head(self, x, mask)
-    return output, weights.unsqueeze(1)
-
-
-NOT_SPLIT = "There is only one head, as wide as the model: `split_heads` cuts queries, keys and values into `self.heads` pieces."
+PARTS = "(split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))"
+PLAIN_SPLIT = ("split_heads(part, self.heads)", "part.reshape(len(x), self.heads, x.size(1), -1)")
+ONE_HEAD = [("split_heads(part, self.heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
+NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.heads)`."
+NO_MASK = "`mask` is None where no mask is given. Check `mask is not None` before you use it."
 
 register(
     Exercise(
         id="5.4",
         cases=multi_head_cases,
         call=run_multi_head,
-        methods=("forward",),
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
+            *attention_mistakes("query.size(-1)", "`dim`"),
             mistake(
-                heads_with(mixed=lambda self, found: found),
-                "The output matrix was forgotten: `self.mix` comes last, or the heads' findings never meet.",
+                ", mask)",
+                ", mask, self.heads**-0.5)",
+                "The scores were divided by the square root of the number of heads. Use the square root of d_k, the default of `attention`.",
+            ),
+            *replacing(
+                "mask is not None and mask.dim() == 3",
+                {
+                    "False": "A mask (b, n, n) was broadcast as if its batch axis were the heads. Add a head axis: `mask.unsqueeze(1)` gives (b, 1, n, n).",
+                    "mask is not None": "A mask (n, n) also got a head axis and became (n, 1, n). Use `mask.unsqueeze(1)` only if `mask.dim() == 3`.",
+                    "mask.dim() == 3": NO_MASK,
+                    "True": NO_MASK,
+                },
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: x.size(-1) ** -0.5),
-                "The scores were divided by the root of `dim`: each head's scores add up dim / heads products, so it is the root "
-                "of the head's width. `attention` takes it by itself, from queries that are split.",
+                *PLAIN_SPLIT,
+                "The split is a reshape without `transpose(1, 2)`, so each head holds parts of several tokens. Use `split_heads`.",
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: 1.0),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of the head's width.",
+                [PLAIN_SPLIT, ("merge_heads(found)", "found.reshape(x.shape)")],
+                "Split and merge are both a bare reshape, which mixes heads and tokens. Use `split_heads` and `merge_heads`.",
             ),
             mistake(
-                heads_with(scale=lambda self, x, query: 1 / query.size(-1)),
-                "The scores were divided by the head's width: divide by its root, once, which `attention` does without being told.",
+                [
+                    ("split_heads(part, self.heads)", "part.unflatten(-1, (self.heads, -1))"),
+                    (", mask)", ")"),
+                    ("merge_heads(found)", "found.flatten(2)"),
+                ],
+                "The heads of one token attended to each other. Put the heads before the tokens, (b, heads, n, d_k), with `split_heads`.",
             ),
-            mistake(
-                heads_with(scale=lambda self, x, query: self.heads**-0.5),
-                "The scores were divided by the root of the number of heads: it is the width of a head that counts.",
+            *replacing(
+                f"query, key, value = {PARTS}",
+                {
+                    "query, key, value = split_heads(self.project(x), self.heads).chunk(3, -1)": "The heads were split before queries, keys and values. First `self.project(x).chunk(3, -1)`, then `split_heads` on each.",
+                    "query = key = value = split_heads(self.project(x), self.heads)": "Queries, keys and values are each all of `self.project(x)`. Split it into three first: `.chunk(3, -1)`.",
+                    f"key, query, value = {PARTS}": "Queries and keys are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                    f"query, value, key = {PARTS}": "Keys and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                    f"value, key, query = {PARTS}": "Queries and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                },
             ),
-            mistake(
-                heads_with(widened=lambda self, mask: mask),
-                "A mask (b, n, n) met scores (b, heads, n, n) without an axis for the heads, so its sentences were taken for heads: "
-                "`mask.unsqueeze(1)` makes it (b, 1, n, n), the same for every head.",
+            mistake([*ONE_HEAD, ("merge_heads(found)", "found")], NOT_SPLIT),
+            mistake([*ONE_HEAD, ("merge_heads(found)), weights", "found), weights.unsqueeze(1)")], NOT_SPLIT),
+            *replacing(
+                "self.mix(merge_heads(found)), weights",
+                {
+                    "merge_heads(found), weights": "The output projection is missing. Apply `self.mix` to the merged heads.",
+                    "self.mix(found.reshape(x.shape)), weights": "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
+                    "self.mix(found), weights": "The heads were not merged: `self.mix` got (b, heads, n, d_k). Apply `merge_heads` first.",
+                    "self.mix(found.sum(1)), weights": "The heads were added. Concatenate them with `merge_heads`.",
+                    "torch.relu(self.mix(merge_heads(found))), weights": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+                    "self.mix(merge_heads(found)), weights.mean(1)": "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
+                    "self.mix(merge_heads(found))": "Only the output was returned. Return output and weights.",
+                    "weights, self.mix(merge_heads(found))": "The two results are swapped. Return the output first, then the weights.",
+                    "x + self.mix(merge_heads(found)), weights": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
+                },
             ),
-            mistake(
-                heads_with(widened=lambda self, mask: mask.unsqueeze(1)),
-                "Masks (b, n, n) get their axis for the heads, but so did a mask (n, n), which became (n, 1, n) and lost its rows: "
-                "it fits as it is. Ask for `mask.dim() == 3`.",
-            ),
-            mistake(
-                heads_with(cut=cut_by_reshape),
-                "Queries, keys and values were split by a reshape without `transpose(1, 2)`, so a head holds pieces of several "
-                "tokens: use `split_heads`.",
-            ),
-            mistake(
-                heads_with(cut=cut_by_reshape, join=joined_by_reshape),
-                "Split and merge are both a bare reshape: the shapes fit, but heads and tokens are mixed up. Use `split_heads` and "
-                "`merge_heads`.",
-            ),
-            mistake(
-                heads_with(join=joined_by_reshape),
-                "The heads were merged by a reshape without `transpose(1, 2)`, so a row holds several tokens of one head: use "
-                "`merge_heads`.",
-            ),
-            mistake(
-                heads_with(forward=attention_between_heads),
-                "The heads of one token looked at each other, and no token saw another: the heads must stand in front of the "
-                "tokens, (b, heads, n, d_k), as `split_heads` puts them.",
-            ),
-            mistake(
-                heads_with(projected=heads_before_parts),
-                "The heads were cut before queries, keys and values were taken apart: `self.project(x)` holds three blocks of "
-                "`dim`, first `.chunk(3, -1)`, then `split_heads` on each.",
-            ),
-            mistake(
-                heads_with(join=lambda self, found: found),
-                "The heads were not merged: what `attention` found is (b, heads, n, d_k), and `self.mix` wants (b, n, dim). "
-                "`merge_heads` comes in between.",
-            ),
-            mistake(
-                heads_with(projected=lambda self, x: [split_heads(self.project(x), self.heads)] * 3),
-                "Queries, keys and values are all three of `self.project(x)` at once, 3 dim wide: take it apart first, "
-                "`.chunk(3, -1)`.",
-            ),
-            mistake(heads_with(forward=one_wide_head), NOT_SPLIT),
-            mistake(heads_with(forward=one_wide_head_with_an_axis), NOT_SPLIT),
-            mistake(
-                heads_with(projected=in_turn(1, 0, 2)),
-                "Queries and keys are swapped: `self.project(x)` holds queries, keys, values, in this order.",
-            ),
-            mistake(
-                heads_with(projected=in_turn(0, 2, 1)),
-                "Keys and values are swapped: `self.project(x)` holds queries, keys, values, in this order.",
-            ),
-            mistake(
-                heads_with(join=lambda self, found: found.sum(1).repeat(1, 1, self.heads)),
-                "The heads were added up: then what they found apart is one mixture again. `merge_heads` puts them side by side.",
-            ),
-            mistake(
-                heads_with(mixed=lambda self, found: torch.relu(self.mix(found))),
-                "There is a ReLU behind the mixing: this layer's last step is linear, the output may be negative.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (output, weights.mean(1))),
-                "The weights were averaged over the heads, as torch's own layer does unless told otherwise: return all of them, "
-                "(b, heads, n, n).",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: output),
-                "Only the output came back: return output and weights, both.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
-            ),
-            mistake(
-                heads_with(results=lambda self, output, weights, x: (x + output, weights)),
-                "x was added to the output: that sum belongs to the block around this layer.",
-            ),
-            *(mistake(heads_with(see=method(look)), message) for look, message in LOOKS),
         ],
         hints=[
-            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim); `split_heads` each of them.",
-            "`attention` works on any number of axes in front. A mask (b, n, n) needs one more: `mask.unsqueeze(1)`, if "
-            "`mask.dim() == 3`.",
-            "What it found is (b, heads, n, d_k): `self.mix(merge_heads(found))`, and return the weights beside it.",
+            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
+            "`attention` accepts any leading axes. A mask (b, n, n) needs a head axis: `mask.unsqueeze(1)` if `mask.dim() == 3`.",
+            "`attention` returns (b, heads, n, d_k) and the weights. Return `self.mix(merge_heads(...))` and the weights.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.5 divergence
-def jensen_shannon(p, q):
-    """p and q (..., n) to (...): the reference, with the lesson's names of its arguments."""
-    return reference_looks.jensen_shannon(p, q)
-
-
 def divergence_cases(generator):
-    def shares(*shape):
+    def weights(*shape):
         return (1.5 * normal(generator, *shape)).softmax(-1)
 
-    def holes(*shape):
-        """Shares with zeros, as a mask leaves them."""
-        open_ = some_looks(generator, *shape)
-        return normal(generator, *shape).masked_fill(~open_, float("-inf")).softmax(-1)
+    def masked(*shape):
+        """Weights with zeros, as a mask leaves them."""
+        mask = some_looks(generator, *shape)
+        return normal(generator, *shape).masked_fill(~mask, float("-inf")).softmax(-1)
 
-    same = shares(2, 5)
-    apart = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    heads = shares(2, 3, 4, 5)
+    same = weights(2, 5)
+    disjoint = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    heads = weights(2, 3, 4, 5)
     return [
-        Case((shares(4), shares(4)), note="two distributions"),
-        Case((shares(3, 5), shares(3, 5))),
-        Case((holes(2, 4, 6), holes(2, 4, 6)), note="some weights are 0"),
-        Case((same, same.clone()), note="p and q are the same"),
-        Case((apart, apart.flip(-1)), note="nothing in common"),
+        Case((weights(4), weights(4)), note="two distributions"),
+        Case((weights(3, 5), weights(3, 5))),
+        Case((masked(2, 4, 6), masked(2, 4, 6)), note="some weights are 0"),
+        Case((same, same.clone()), note="p and q are equal"),
+        Case((disjoint, disjoint.flip(-1)), note="disjoint distributions"),
         Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
-        Case((shares(1, 6), shares(1, 6)), note="one row"),
+        Case((weights(1, 6), weights(1, 6)), note="one row"),
     ]
 
 
-def kl(p, q):
-    """The Kullback-Leibler divergence; infinite where p has something that q has not."""
-    return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)
-
-
-def to_the_middle(p, q, join=lambda first, second: (first + second) / 2):
-    middle = (p + q) / 2
-    return join(kl(p, middle), kl(q, middle))
-
-
-def naive_kl(p, q):
-    """0 times log 0 is NaN."""
-    return (p * (p / q).log()).sum(-1)
-
-
-def naive(p, q):
-    return (naive_kl(p, (p + q) / 2) + naive_kl(q, (p + q) / 2)) / 2
-
-
-def by_kl_div(p, q):
-    """Right, but for places that are 0 in both: the logarithm of the middle is infinite there."""
-    p, q = torch.broadcast_tensors(p, q)
-    log_middle = ((p + q) / 2).log()
-    return sum(F.kl_div(log_middle, one, reduction="none").sum(-1) for one in (p, q)) / 2
-
-
-def naive_entropy(p):
-    return -(p * p.log()).sum(-1)
-
-
-ZERO_TIMES_LOG = (
-    "Where a weight is 0 the result is NaN: 0 times log 0 counts as 0 here, as `torch.xlogy(p, p)` has it. Masked weights are "
-    "often 0."
-)
-NO_MIDDLE = "p was compared with q directly, which is infinite where only one of them is 0: compare each with the middle, (p + q) / 2."
-
-
-def both_ways_round(answer, generator):
+def symmetric(answer, generator):
     for case in divergence_cases(generator)[:3]:
         p, q = case.args
         if not torch.allclose(answer(p, q), answer(q, p), atol=1e-5, equal_nan=True):
             raise Wrong(
-                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ: both count alike, each against their middle."
+                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ. Give both divergences from `middle` the same weight, one half."
             )
 
 
-def never_negative(answer, generator):
+def in_range(answer, generator):
     for case in divergence_cases(generator):
-        found = answer(*case.args)
-        if (found < -1e-4).any() or (found > math.log(2) + 1e-4).any():
+        got = answer(*case.args)
+        if (got < -1e-4).any() or (got > math.log(2) + 1e-4).any():
             raise Wrong(
-                "It leaves the range from 0 (the same) to log 2 (nothing in common): sum over the last axis, take the mean of the two "
-                "parts, and the natural logarithm."
+                "The divergence leaves the range from 0 to log 2. Sum over the last axis, average the two divergences, use the natural logarithm."
             )
 
+
+RESULT, FROM_P, FROM_Q = (
+    "(from_p + from_q) / 2",
+    "torch.xlogy(p, p) - torch.xlogy(p, middle)",
+    "torch.xlogy(q, q) - torch.xlogy(q, middle)",
+)
+NO_MIDDLE = (
+    "p was compared with q directly, which is infinite where only q is 0. Compare each with `middle = (p + q) / 2`."
+)
+ZERO_TIMES_LOG = "A weight of 0 gives NaN, but 0 log 0 counts as 0 here. Use `torch.xlogy(p, p)`."
 
 register(
     Exercise(
         id="5.5",
         cases=divergence_cases,
-        properties=[never_negative, both_ways_round],
+        properties=[in_range, symmetric],
         mistakes=[
-            mistake(kl, NO_MIDDLE),
-            mistake(lambda p, q: naive_kl(p, q), NO_MIDDLE),
-            mistake(
-                lambda p, q: (kl(p, q) + kl(q, p)) / 2,
-                "Both directions were averaged, but p and q still meet directly, which is infinite where only one of them is 0: "
-                "compare each with their middle, (p + q) / 2.",
+            *replacing(
+                BODY,
+                {
+                    "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)": NO_MIDDLE,
+                    "return (p * (p / q).log()).sum(-1)": NO_MIDDLE,
+                    "return (p - q).abs().sum(-1) / 2": "This is the total variation distance. Compute the two KL divergences from `middle`.",
+                    "return 1 - torch.cosine_similarity(p, q, -1)": "This is the cosine distance. Compute the two KL divergences from `middle`.",
+                },
             ),
             mistake(
-                lambda p, q: to_the_middle(p, q, lambda first, second: first),
-                "Only p was compared with the middle: take the mean of both, or p and q would not count alike.",
+                [("xlogy(p, middle)", "xlogy(p, q)"), ("xlogy(q, middle)", "xlogy(q, p)")],
+                "The two KL divergences compare p and q directly, which is infinite where only one is 0. Compare each with `middle`.",
             ),
+            mistake([(FROM_P, "p * (p / middle).log()"), (FROM_Q, "q * (q / middle).log()")], ZERO_TIMES_LOG),
             mistake(
-                lambda p, q: to_the_middle(p, q, lambda first, second: first + second),
-                "The half is missing: it is the mean of the two parts, at most log 2.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q) / math.log(2),
-                "That is in bits, at most 1: take the natural logarithm, and nothing in common is log 2, about 0.69.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q).clamp(min=0).sqrt(),
-                "That is the root, the Jensen-Shannon distance: leave the root away.",
-            ),
-            mistake(naive, ZERO_TIMES_LOG),
-            mistake(by_kl_div, ZERO_TIMES_LOG),
-            mistake(
-                lambda p, q: naive_entropy((p + q) / 2) - (naive_entropy(p) + naive_entropy(q)) / 2,
+                [
+                    ("(p + q) / 2", "((p + q) / 2).log()"),
+                    ("torch.xlogy(p, middle)", "p * middle"),
+                    ("torch.xlogy(q, middle)", "q * middle"),
+                ],
                 ZERO_TIMES_LOG,
             ),
             mistake(
-                lambda p, q: (kl((p + q) / 2, p) + kl((p + q) / 2, q)) / 2,
-                "The two sides are swapped: the weights in the sum are p and q, not those of the middle. (`F.kl_div` takes its "
-                "arguments in the other order.)",
+                [
+                    (FROM_P, "torch.xlogy(middle, middle) - torch.xlogy(middle, p)"),
+                    (FROM_Q, "torch.xlogy(middle, middle) - torch.xlogy(middle, q)"),
+                ],
+                "The KL divergences are reversed: the sums are weighted by `middle`, not by p and q. (`F.kl_div(input, target)` weights by its target.)",
             ),
-            mistake(
-                lambda p, q: to_the_middle(p, q) / p.size(-1),
-                "That is the mean over the last axis: a divergence is the sum over all keys.",
-            ),
-            mistake(
-                lambda p, q: (kl(p, p + q) + kl(q, p + q)) / 2,
-                "The middle is (p + q) / 2: without the half it adds up to 2 and is no distribution.",
-            ),
-            mistake(
-                lambda p, q: -to_the_middle(p, q),
-                "The sign is wrong: a divergence is never below 0.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q).sum(),
-                "There is one number for everything: sum over the last axis only, and keep those in front.",
-            ),
-            mistake(
-                lambda p, q: to_the_middle(p, q).mean(),
-                "There is one mean for everything: sum over the last axis only, and keep those in front.",
-            ),
-            mistake(
-                lambda p, q: (p - q).abs().sum(-1) / 2,
-                "That is half the sum of the differences, another distance: take the logarithms, against the middle.",
-            ),
-            mistake(
-                lambda p, q: 1 - torch.cosine_similarity(p, q, -1),
-                "That is 1 minus the cosine, another distance: take the logarithms, against the middle.",
+            mistake("(p + q) / 2", "p + q", "`middle` sums to 2, so it is not a distribution. Use `(p + q) / 2`."),
+            *replacing(
+                RESULT,
+                {
+                    "from_p": "Only p was compared with `middle`. Average the divergences of p and q.",
+                    "from_p + from_q": "The factor 1/2 is missing. Average the two divergences.",
+                    f"{RESULT} / torch.tensor(2.0).log()": "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
+                    f"({RESULT}).clamp(min=0).sqrt()": "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
+                    f"{RESULT} / p.size(-1)": "The last axis was averaged. A divergence is the sum over all keys.",
+                    f"-{RESULT}": "The sign is wrong: a divergence is never negative. Remove the minus.",
+                    f"({RESULT}).sum()": "The sum ran over all axes. Sum over the last axis only.",
+                    f"({RESULT}).mean()": "The mean ran over all axes. Sum over the last axis only.",
+                },
             ),
         ],
         hints=[
-            "`middle = (p + q) / 2` is 0 only where both are.",
+            "`middle = (p + q) / 2` is 0 only where both are 0.",
             "Σ p log(p / middle) is `(torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)`; `xlogy(0, 0)` is 0.",
-            "The same for q, then the mean of the two: at most log 2, about 0.69.",
+            "Compute the same for q and average the two. The maximum is log 2, about 0.69.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.6 remove a head
-def mix_heads(found, W_O, gates):
-    """found (b, heads, n, d_k), W_O (heads * d_k, d), gates (heads,) to (b, n, d); a gate of 0 removes its head."""
-    return merge_heads(found * gates.view(-1, 1, 1)) @ W_O
-
-
 def gate_cases(generator):
     def one(b, heads, n, d_k, d, gates, note=""):
         found, W_O = normal(generator, b, heads, n, d_k), normal(generator, heads * d_k, d)
@@ -875,49 +524,19 @@ def gate_cases(generator):
 
     return [
         one(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
-        one(3, 2, 4, 5, 7, [1.0, 1.0], note="all heads stay"),
-        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="one head left"),
-        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="every head removed"),
+        one(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
+        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
+        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
         one(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="gates between 0 and 1"),
         one(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
         one(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
     ]
 
 
-def mixed(change, at_the_end=lambda output, gates: output):
-    """Mixing with what was found changed by `change(found, gates)`."""
-
-    def wrong(found, W_O, gates):
-        return at_the_end(merge_heads(change(found, gates)) @ W_O, gates)
-
-    return wrong
-
-
-def gated(found, gates):
-    return found * gates.view(-1, 1, 1)
-
-
-def gates_in_turn(found, W_O, gates):
-    return (merge_heads(found) * gates.repeat(found.size(-1))) @ W_O
-
-
-def heads_cut_out(merge):
-    """Only those that stay are merged. If none does, ways to merge differ in what they raise."""
-    return lambda found, W_O, gates: merge(found[:, gates != 0]) @ W_O
-
-
-def rows_cut_out(found, W_O, gates):
-    stays = gates != 0
-    return merge_heads(found[:, stays]) @ W_O[stays.repeat_interleave(found.size(-1))]
-
-
-CUT_OUT = (
-    "The removed heads were cut out, and now there are fewer columns than `W_O` has rows: multiply by the gate, so that "
-    "zeros stay in their place."
+LEFT_OUT = (
+    "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its gate."
 )
-ROWS_OR_NOT = (
-    "A gate between 0 and 1 has no effect: multiply the head by its gate instead of asking only whether it is 0."
-)
+NOT_SCALED = "A gate between 0 and 1 was treated as 0 or 1. Multiply each head by its gate."
 
 register(
     Exercise(
@@ -926,107 +545,74 @@ register(
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            mistake(
-                mixed(lambda found, gates: found),
-                "The gates have no effect: multiply what each head found by its gate, before the heads are merged.",
+            *replacing(
+                "found * gates.view(-1, 1, 1)",
+                {
+                    "found": "The gates have no effect. Multiply each head output by its gate before `merge_heads`.",
+                    "found * (1 - gates).view(-1, 1, 1)": "The gates are inverted. 1 keeps a head, 0 removes it.",
+                    "found * gates": "`found * gates` aligns the gates with the features, the last axis. Heads are axis 1: `gates.view(-1, 1, 1)`.",
+                    "found * gates.unsqueeze(-1)": "The gates are aligned with the tokens, axis 2. Heads are axis 1: `gates.view(-1, 1, 1)`.",
+                    "found * (gates / gates.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use the gates as they are: 1 leaves a head unchanged.",
+                    "found * (gates / gates.sum()).view(-1, 1, 1)": "The gates were divided by their sum. Use them as they are: 1 leaves a head unchanged.",
+                    "found * gates.softmax(0).view(-1, 1, 1)": "A softmax was applied to the gates. Use them as they are: 1 leaves a head unchanged.",
+                    "found * gates.square().view(-1, 1, 1)": "The gates were applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
+                    "found * (gates != 0).view(-1, 1, 1)": NOT_SCALED,
+                    "found * (gates == 1).view(-1, 1, 1)": NOT_SCALED,
+                    "found[:, gates != 0]": LEFT_OUT,
+                },
             ),
-            mistake(
-                mixed(lambda found, gates: found * (1 - gates).view(-1, 1, 1)),
-                "The gates are turned round: 1 lets the head through, 0 removes it.",
-            ),
-            mistake(
-                mixed(lambda found, gates: found * gates),
-                "`found * gates` lines the gates up with the last axis, the components: heads are axis 1, so the gates need "
-                "shape (heads, 1, 1).",
-            ),
-            mistake(
-                mixed(lambda found, gates: found * gates.unsqueeze(-1)),
-                "The gates are lined up with the tokens: heads are axis 1, so the gates need shape (heads, 1, 1), with two axes of "
-                "length 1 behind.",
-            ),
-            mistake(
-                lambda found, W_O, gates: (found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O,
-                "The heads stand one below the other when they reach `W_O`: merge them first, `merge_heads`.",
-            ),
-            mistake(
-                lambda found, W_O, gates: gated(found, gates).reshape(len(found), found.size(2), -1) @ W_O,
-                "A `reshape` without `transpose(1, 2)` mixes tokens and heads: `merge_heads` joins the heads of each token.",
-            ),
-            mistake(
-                mixed(lambda found, gates: found, lambda output, gates: output * gates),
-                "The gates came after the mixing, where no component belongs to a head any more: multiply before `merge_heads`.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates * len(gates) / gates.sum())),
-                "The heads that stay were made larger to make up for those removed, as dropout would: here a removed head is just "
-                "missing.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates / gates.sum())),
-                "The gates were divided by their sum: they are no weights, a gate of 1 leaves its head as it is.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates.softmax(0))),
-                "A softmax was taken over the gates: they are no scores, a gate of 1 leaves its head as it is.",
-            ),
-            mistake(heads_cut_out(merge_heads), CUT_OUT),
-            mistake(heads_cut_out(lambda found: torch.cat(found.unbind(1), -1)), CUT_OUT),
-            mistake(rows_cut_out, ROWS_OR_NOT),
-            mistake(mixed(lambda found, gates: gated(found, (gates != 0).to(found.dtype))), ROWS_OR_NOT),
-            mistake(mixed(lambda found, gates: gated(found, (gates == 1).to(found.dtype))), ROWS_OR_NOT),
-            mistake(
-                gates_in_turn,
-                "`repeat` goes g0 g1 g2 g0 g1 g2, but the merged heads lie one after the other: g0 g0 g1 g1 g2 g2, which is "
-                "`repeat_interleave`.",
-            ),
-            mistake(
-                lambda found, W_O, gates: merge_heads(gated(found, gates)),
-                "The output matrix was forgotten: merge the heads, then `@ W_O`.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates**2)),
-                "The gates came in twice, so one half became one quarter: multiply what was found, or the rows of `W_O`, not both.",
-            ),
-            mistake(
-                mixed(lambda found, gates: gated(found, gates).sum(1, keepdim=True)),
-                "The heads were added up before the mixing: `W_O` wants them side by side, `merge_heads`.",
+            *replacing(
+                "merge_heads(found * gates.view(-1, 1, 1)) @ W_O",
+                {
+                    # If no head is left, this raises something else than `merge_heads`.
+                    "torch.cat(found[:, gates != 0].unbind(1), -1) @ W_O": LEFT_OUT,
+                    "(found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
+                    "(found * gates.view(-1, 1, 1)).reshape(len(found), found.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
+                    "(found * gates.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
+                    "merge_heads(found) @ W_O * gates": "The gates came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+                    "merge_heads(found) * gates.repeat(found.size(-1)) @ W_O": "`repeat` gives g0 g1 g2 g0 g1 g2, but merged heads need g0 g0 g1 g1 g2 g2. Use `repeat_interleave`.",
+                    "merge_heads(found * gates.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
+                },
             ),
         ],
         hints=[
-            "Heads are axis 1 of `found`, so the gates must have shape (heads, 1, 1) to be multiplied with it.",
-            "`gates.view(-1, 1, 1)` has it, `gates[:, None, None]` too.",
-            "Then as always: `merge_heads`, and `@ W_O`.",
+            "Heads are axis 1 of `found`, so the gates need shape (heads, 1, 1) to broadcast.",
+            "Use `gates.view(-1, 1, 1)` or `gates[:, None, None]`.",
+            "Then apply `merge_heads` and multiply by `W_O`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.7 layer normalisation
+# ---------------------------------------------------------------------------------------------- 5.7 layer normalization
 def a_learned_vector(built, name, start, dim):
     """The module's gain or shift, or what is wrong with it."""
-    found, words = getattr(built, name, None), "ones" if start else "zeros"
+    vector, words = getattr(built, name, None), "ones" if start else "zeros"
     make = f"`self.{name} = nn.Parameter(torch.{words}(dim))`"
-    if not isinstance(found, nn.Parameter):
-        if isinstance(found, torch.Tensor):
-            raise Wrong(f"`self.{name}` is a plain tensor, which no optimiser would find and train: {make}.")
-        raise Wrong(f"`self.{name}` is {'missing' if found is None else a_thing(found)}: `__init__` makes it, {make}.")
-    if tuple(found.shape) != (dim,):
-        raise Wrong(f"`self.{name}` has shape {tuple(found.shape)}: one number for each feature, {make}.")
-    if not torch.equal(found.data, torch.full((dim,), start)):
-        raise Wrong(f"`self.{name}` must begin with {words}, so that at first the norm is all that happens: {make}.")
-    return found
+    if not isinstance(vector, nn.Parameter):
+        if isinstance(vector, torch.Tensor):
+            raise Wrong(
+                f"`self.{name}` is a plain tensor, which an optimizer would not train. Make it a parameter: {make}."
+            )
+        raise Wrong(
+            f"`self.{name}` is {'missing' if vector is None else a_thing(vector)}. Create it in `__init__`: {make}."
+        )
+    if tuple(vector.shape) != (dim,):
+        raise Wrong(f"`self.{name}` has shape {tuple(vector.shape)}. Use one value per feature: {make}.")
+    if not torch.equal(vector.data, torch.full((dim,), start)):
+        raise Wrong(f"`self.{name}` is not initialized with {words}. Use {make}.")
+    return vector
 
 
 def run_layer_norm(answer, seed, x, eps=None):
-    """Build the norm, look at its parameters, give it others and call it."""
+    """Build the norm, check its parameters, give it others and call it."""
     dim = x.size(-1)
     built = expect_a_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
     gain, shift = a_learned_vector(built, "gain", 1.0, dim), a_learned_vector(built, "shift", 0.0, dim)
     extra = besides(built, ("gain", "shift"))
     if extra:
         raise Wrong(
-            f"The layer has parameters or buffers besides gain and shift: {extra}. These two are all that it keeps; eps is a "
-            "plain number, `self.eps = eps`, and `forward` does the rest by hand."
+            f"The layer has parameters or buffers besides `gain` and `shift`: {extra}. Keep only these two; eps is a plain number, `self.eps = eps`."
         )
     numbers = torch.Generator().manual_seed(seed)
     for parameter in (gain, shift):
@@ -1035,213 +621,121 @@ def run_layer_norm(answer, seed, x, eps=None):
 
 
 def norm_cases(generator):
-    def one(*shape, centre=0.5, spread=2.0, eps=None, note=""):
+    def one(*shape, mean=0.5, std=2.0, eps=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, centre + spread * normal(generator, *shape), eps), note=note)
+        return Case((seed, mean + std * normal(generator, *shape), eps), note=note)
 
-    flat = one(2, 3, 4, spread=0.0, note="all features of a token are equal")
     return [
         one(2, 4, 3),
         one(3, 2, 5),
-        one(5, 6, note="one sentence without a batch axis"),
+        one(5, 6, note="one sequence without a batch axis"),
         one(2, 1, 4, note="one token"),
         one(4, 4, 4, note="all sizes equal"),
-        one(2, 3, 5, spread=0.003, note="features that hardly differ"),
+        one(2, 3, 5, std=0.003, note="a small variance"),
         one(2, 4, 3, eps=0.5, note="eps=0.5"),
-        one(2, 3, 6, centre=400.0, note="far from zero"),
-        one(1, 3, 5, note="one sentence"),
-        flat,
+        one(2, 3, 6, mean=400.0, note="a large mean"),
+        one(1, 3, 5, note="a batch of one"),
+        one(2, 3, 4, std=0.0, note="all features of a token are equal"),
     ]
 
 
-def centre_of(x):
-    return x - x.mean(-1, keepdim=True)
-
-
-def variance_of(x):
-    return x.var(-1, keepdim=True, correction=0)
-
-
-def norm_with(normed=None, finish=lambda self, y: y * self.gain + self.shift):
-    """A norm by `normed(x, eps)`, with a gain and a shift that can go wrong as well."""
-
-    class LayerNorm(reference_encoder.LayerNorm):
-        def forward(self, x):
-            plain = centre_of(x) / (variance_of(x) + self.eps).sqrt() if normed is None else normed(x, self.eps)
-            return finish(self, plain)
-
-    return LayerNorm
-
-
-def over(*axes):
-    """The right formula over other axes."""
-
-    def normed(x, eps):
-        variance = x.var(axes, keepdim=True, correction=0)
-        return (x - x.mean(axes, keepdim=True)) / (variance + eps).sqrt()
-
-    return normed
-
-
-def over_everything(x, eps):
-    return (x - x.mean()) / (x.var(correction=0) + eps).sqrt()
-
-
-def without_keepdim(x, eps):
-    return (x - x.mean(-1)) / (x.var(-1, correction=0) + eps).sqrt()
-
-
-def with_a_fixed_eps(eps):
-    return lambda x, _: centre_of(x) / (variance_of(x) + eps).sqrt()
-
-
-def by_squares(x, eps):
-    """The mean of the squares minus the square of the mean: far from zero two large numbers cancel."""
-    mean = x.mean(-1, keepdim=True)
-    return (x - mean) / (x.square().mean(-1, keepdim=True) - mean.square() + eps).sqrt()
-
-
-class WithoutSuper(nn.Module):
-    def __init__(self, dim, eps=1e-5):
-        self.gain = nn.Parameter(torch.ones(dim))
-
-
-FIXED_EPS = "The argument `eps` has no effect: keep it in `__init__`, `self.eps = eps`, and use it in `forward`."
-
-
-def tokens_do_not_meet(answer, generator):
+def tokens_are_independent(answer, generator):
     seed, x, _ = norm_cases(generator)[0].args
     changed = x.clone()
     changed[:, 1] += torch.arange(x.size(-1)) - 1.0
     before, after = answer(seed, x), answer(seed, changed)
     if not torch.allclose(before[:, 2:], after[:, 2:], atol=1e-5):
         raise Wrong(
-            "A change of one token changed another: mean and variance are taken over the features of each token alone, the last "
-            "axis."
+            "A change of one token changed another. Take mean and variance over the features of each token, the last axis."
         )
 
+
+STD, SCALED = "(variance + self.eps).sqrt()", "centred / (variance + self.eps).sqrt()"
+FIXED_EPS = "The argument `eps` has no effect. Store it in `__init__`, `self.eps = eps`, and use it in `forward`."
 
 register(
     Exercise(
         id="5.7",
         cases=norm_cases,
         call=run_layer_norm,
-        methods=("__init__", "forward"),
         gradient=True,
         tolerance=1e-3,
-        properties=[tokens_do_not_meet],
+        properties=[tokens_are_independent],
         mistakes=[
-            mistake(
-                norm_with(over(-2)),
-                "Mean and variance ran over the positions: each token is normalised on its own, over its features, the last axis.",
+            *(
+                mistake(
+                    [
+                        ("x.mean(-1, keepdim=True)", f"x.mean({axes})"),
+                        ("square().mean(-1, keepdim=True)", f"square().mean({axes})"),
+                    ],
+                    f"Mean and variance were taken over {what}. Normalize each token over its features: `mean(-1, keepdim=True)`.",
+                )
+                for axes, what in {
+                    "-2, keepdim=True": "the positions",
+                    "0, keepdim=True": "the batch, as in batch normalization",
+                    "(-2, -1), keepdim=True": "a whole sequence",
+                    "": "the whole tensor",
+                }.items()
             ),
             mistake(
-                norm_with(over(0)),
-                "Mean and variance ran over the batch, as batch normalisation does: each token is normalised on its own, over its "
-                "features, the last axis.",
+                [
+                    ("x.mean(-1, keepdim=True)", "x.mean(-1)"),
+                    ("centred.square().mean(-1, keepdim=True)", "x.var(-1, correction=0)"),
+                ],
+                "The mean lost its last axis and broadcasts along the wrong one. Use `keepdim=True` for mean and variance.",
             ),
             mistake(
-                norm_with(over(-2, -1)),
-                "Mean and variance ran over a whole sentence: each token has its own, over its features alone, the last axis.",
+                "x - x.mean(-1, keepdim=True)",
+                "x",
+                "The mean was not subtracted (this is RMSNorm, lesson 09). Subtract it before computing the variance.",
+            ),
+            *replacing(
+                "centred.square().mean(-1, keepdim=True)",
+                {
+                    "x.var(-1, keepdim=True)": "The variance was divided by dim - 1, the default of `torch.var` and `torch.std`. Use `correction=0`.",
+                    "centred.square().sum(-1, keepdim=True)": "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
+                    "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()": "With a large mean, E[x²] - E[x]² loses precision. Subtract the mean first, then square.",
+                },
+            ),
+            *replacing(
+                SCALED,
+                {
+                    "centred / (variance + self.eps)": "The features were divided by the variance. Divide by its square root, the standard deviation.",
+                    "centred / (variance.sqrt() + self.eps)": "eps was added outside the square root. Add it to the variance.",
+                    "centred / (x.std(-1, keepdim=True) + self.eps)": "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
+                    "centred / variance.sqrt()": "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
+                    "centred / (variance + 1e-5).sqrt()": FIXED_EPS,
+                    "centred / (variance + 1e-6).sqrt()": FIXED_EPS,
+                    f"x / {STD}": "The mean was not subtracted before the division. Divide x minus its mean.",
+                    "centred": "Only the mean was subtracted. Also divide by the standard deviation.",
+                    f"centred * {STD}": "The features were multiplied by the standard deviation. Divide by it.",
+                    f"(1 + {SCALED})": "The normalized features have mean 1. They must have mean 0 and standard deviation 1.",
+                },
+            ),
+            *replacing(
+                f"{SCALED} * self.gain + self.shift",
+                {
+                    SCALED: "`self.gain` and `self.shift` have no effect. End with `... * self.gain + self.shift`.",
+                    f"{SCALED} + self.shift": "`self.gain` has no effect. Multiply by it.",
+                    f"{SCALED} * self.gain": "`self.shift` has no effect. Add it.",
+                    f"{SCALED} * self.shift + self.gain": "`self.gain` and `self.shift` are swapped. Multiply by `self.gain`, add `self.shift`.",
+                    f"({SCALED} + self.shift) * self.gain": "`self.shift` was added before the multiplication. Multiply by `self.gain` first, then add `self.shift`.",
+                },
             ),
             mistake(
-                norm_with(over_everything),
-                "There is one mean and one variance for everything: each token has its own, over the last axis, "
-                "`mean(-1, keepdim=True)`.",
-            ),
-            mistake(
-                norm_with(without_keepdim),
-                "The mean lost its axis and is lined up with the wrong one: `mean(-1, keepdim=True)`, and the variance alike.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (variance_of(x) + eps)),
-                "It was divided by the variance: divide by its root, the deviation.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (x.var(-1, keepdim=True) + eps).sqrt()),
-                "The variance was divided by dim - 1, as torch's `var` and `std` do unless told otherwise: here it is the plain "
-                "mean of the squares, `correction=0`.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (variance_of(x).sqrt() + eps)),
-                "eps stands outside of the root: add it to the variance, then take the root.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (x.std(-1, keepdim=True) + eps)),
-                "Two things at once, both from `x.std(...) + eps`: torch's `std` divides by dim - 1, and eps stands outside of the "
-                "root. Take `var` with `correction=0`, add eps, then the root.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / variance_of(x).sqrt()),
-                "Where all features are equal, 0 was divided by 0: eps is missing, add it to the variance.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: x / (x.square().mean(-1, keepdim=True) + eps).sqrt()),
-                "The mean was not subtracted, only the size was made 1 (that is RMS norm, lesson 09): subtract it first.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: x / (variance_of(x) + eps).sqrt()),
-                "The mean was not subtracted: the features must have mean 0 before they are divided.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x)),
-                "Only the mean was subtracted: divide by the deviation, too.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) * (variance_of(x) + eps).sqrt()),
-                "It was multiplied by the deviation: divide by it.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: centre_of(x) / (centre_of(x).square().sum(-1, keepdim=True) + eps).sqrt()),
-                "It was divided by the length of the vector: the variance is the mean of the squares, not their sum.",
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: y), "Gain and shift have no effect: `... * self.gain + self.shift`."
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: y + self.shift), "The gain has no effect: multiply by `self.gain`."
-            ),
-            mistake(norm_with(finish=lambda self, y: y * self.gain), "The shift has no effect: add `self.shift`."),
-            mistake(
-                norm_with(finish=lambda self, y: y * self.shift + self.gain),
-                "Gain and shift are swapped: multiply by `self.gain`, add `self.shift`.",
-            ),
-            mistake(
-                norm_with(finish=lambda self, y: (y + self.shift) * self.gain),
-                "The shift came before the gain: multiply by `self.gain` first, then add `self.shift`.",
-            ),
-            mistake(
-                norm_with(lambda x, eps: 1 + centre_of(x) / (variance_of(x) + eps).sqrt()),
-                "The features have mean 1 before gain and shift: they must have mean 0 and deviation 1.",
-            ),
-            mistake(norm_with(with_a_fixed_eps(1e-5)), FIXED_EPS),
-            mistake(norm_with(with_a_fixed_eps(1e-6)), FIXED_EPS),
-            mistake(
-                norm_with(by_squares),
-                "Far from zero the variance is off: the mean of the squares minus the square of the mean is the difference of two "
-                "large numbers. Subtract the mean first, then square.",
-            ),
-            mistake(
-                WithoutSuper,
-                "The first line of `__init__` is missing: `super().__init__()`, before the parameters are made.",
+                "super().__init__()\n", "", "`super().__init__()` is missing. Make it the first line of `__init__`."
             ),
         ],
         hints=[
-            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and the shift with zeros.",
-            "`x.mean(-1, keepdim=True)` is the mean of each token's features; `keepdim` leaves an axis of length 1, so that it can be "
-            "subtracted.",
-            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the root, divide; then gain and shift.",
+            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and `self.shift` with zeros.",
+            "`x.mean(-1, keepdim=True)` is the mean of each token's features; with `keepdim` it broadcasts against x.",
+            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the square root, divide, then apply gain and shift.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.8 the residual
-def residual(x, layer, norm, order):
-    """x and what `layer` makes of it: norm inside the branch ("pre") or after the sum ("post")."""
-    return x + layer(norm(x)) if order == "pre" else norm(x + layer(x))
-
-
+# ---------------------------------------------------------------------------------------------- 5.8 the residual connection
 def residual_cases(generator):
     def one(b, n, d, order, note=""):
         W, mixing, gain, shift = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
@@ -1252,43 +746,26 @@ def residual_cases(generator):
         def norm(x):
             return F.layer_norm(x, (d,), gain.to(x.dtype), shift.to(x.dtype))
 
-        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=note)
+        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=f"{order}-norm{note}")
 
     return [
-        one(2, 4, 3, "pre", note="pre-norm"),
-        one(3, 2, 5, "post", note="post-norm"),
-        one(2, 5, 4, "post", note="post-norm"),
-        one(3, 4, 6, "pre", note="pre-norm"),
-        one(2, 1, 3, "pre", note="pre-norm, one token"),
-        one(1, 3, 2, "post", note="post-norm, one sentence"),
+        one(2, 4, 3, "pre"),
+        one(3, 2, 5, "post"),
+        one(2, 5, 4, "post"),
+        one(3, 4, 6, "pre"),
+        one(2, 1, 3, "pre", note=", one token"),
+        one(1, 3, 2, "post", note=", a batch of one"),
     ]
 
 
-def orders(pre=lambda x, layer, norm: x + layer(norm(x)), post=lambda x, layer, norm: norm(x + layer(x))):
-    """Both orders, either of which can be replaced by a wrong one."""
-    return lambda x, layer, norm, order: (pre if order == "pre" else post)(x, layer, norm)
-
-
-def sums_before(x, layer, norm):
-    return x + layer(norm(x))
-
-
-def sums_after(x, layer, norm):
-    return norm(x + layer(x))
-
-
-def norm_on_the_branch(x, layer, norm):
-    return x + norm(layer(x))
-
-
-def the_way_past_stays_free(answer, generator):
-    """A branch that says nothing: pre-norm hands x on as it is."""
+def identity_path(answer, generator):
+    """With a layer that returns zeros, pre-norm is the identity."""
     x, _, norm, _ = residual_cases(generator)[0].args
     if not torch.allclose(answer(x, torch.zeros_like, norm, "pre"), x, atol=1e-5):
-        raise Wrong(
-            'With a layer that returns zeros and order "pre", x must come out as it went in: `x + layer(norm(x))`.'
-        )
+        raise Wrong("With a layer that returns zeros, pre-norm must return x unchanged. Use `x + layer(norm(x))`.")
 
+
+PRE, POST, BETWEEN = "x + layer(norm(x))", "norm(x + layer(x))", "x + norm(layer(x))"
 
 register(
     Exercise(
@@ -1296,107 +773,57 @@ register(
         cases=residual_cases,
         gradient=True,
         tolerance=1e-3,
-        properties=[the_way_past_stays_free],
+        properties=[identity_path],
         mistakes=[
-            mistake(
-                orders(sums_after, sums_before),
-                'The two orders are swapped: "pre" has the norm inside the branch, before the layer; "post" after the sum.',
+            mistake('"pre"', '"post"', f'The two orders are swapped. "pre" is `{PRE}`, "post" is `{POST}`.'),
+            *(
+                mistake(POST, wrong, f"{what} Post-norm is `{POST}`.")
+                for wrong, what in {
+                    PRE: "`order` has no effect: both orders are pre-norm.",
+                    BETWEEN: "Post-norm normalized the layer's output before the addition.",
+                    "norm(x + layer(norm(x)))": "Post-norm has a second norm before the layer.",
+                    "norm(layer(x))": "Post-norm has no residual connection.",
+                    "x + layer(x)": "Post-norm has no norm.",
+                    "norm(x) + layer(x)": "Post-norm normalized x alone, not the sum.",
+                    "norm(x) + norm(layer(x))": "Post-norm normalized both terms before adding them.",
+                    "x + norm(x + layer(x))": "Post-norm added x again after the norm.",
+                }.items()
             ),
-            mistake(
-                orders(post=sums_before),
-                'The order has no effect, it is always "pre": with "post" the norm comes after the sum, `norm(x + layer(x))`.',
+            *(
+                mistake(PRE, wrong, f"{what} Pre-norm is `{PRE}`.")
+                for wrong, what in {
+                    POST: "`order` has no effect: both orders are post-norm.",
+                    BETWEEN: "Pre-norm normalized the layer's output, not its input.",
+                    "norm(x) + layer(norm(x))": "Pre-norm added the normalized x, so the skip connection is not the identity.",
+                    "norm(x + layer(norm(x)))": "Pre-norm has a second norm after the addition.",
+                    "layer(norm(x))": "Pre-norm has no residual connection.",
+                    "x + layer(x)": "Pre-norm has no norm.",
+                }.items()
             ),
-            mistake(
-                orders(pre=sums_after),
-                'The order has no effect, it is always "post": with "pre" the norm stands inside the branch, '
-                "`x + layer(norm(x))`.",
-            ),
-            mistake(
-                orders(post=norm_on_the_branch),
-                "Post-norm took the norm of what the layer returned, before the sum: it comes after the sum, and x goes through it "
-                "as well, `norm(x + layer(x))`.",
-            ),
-            mistake(
-                orders(pre=norm_on_the_branch),
-                "Pre-norm took the norm of what the layer returned: it stands in front of the layer, `x + layer(norm(x))`.",
-            ),
-            mistake(
-                orders(pre=norm_on_the_branch, post=norm_on_the_branch),
-                'The norm stands between the layer and the sum, in both orders: "pre" is in front of the layer, "post" after the '
-                "sum.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: norm(x) + layer(norm(x))),
-                "Pre-norm added the normalised x: the way past the layer stays free, it is x itself that is added.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: norm(x + layer(norm(x)))),
-                "Pre-norm has a second norm after the sum: with it the way past the layer is not free any more.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x + layer(norm(x)))),
-                "Post-norm has a second norm in front of the layer: there is one, after the sum.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: layer(norm(x)), post=lambda x, layer, norm: norm(layer(x))),
-                "x itself is gone: what the layer returned is added to x, in both orders.",
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: layer(norm(x))),
-                'With "pre" the sum is missing: `x + layer(norm(x))`.',
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(layer(x))),
-                'With "post" the sum is missing: `norm(x + layer(x))`.',
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: x + layer(x)),
-                'With "post" the norm is missing: `norm(x + layer(x))`.',
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: x + layer(x)),
-                'With "pre" the norm is missing: `x + layer(norm(x))`.',
-            ),
-            mistake(
-                orders(pre=lambda x, layer, norm: x + layer(x), post=lambda x, layer, norm: x + layer(x)),
-                "The norm is missing in both orders.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x) + layer(x)),
-                "Post-norm took the norm of x alone: first the sum, then the norm of it.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: norm(x) + norm(layer(x))),
-                "Post-norm took two norms and then the sum: first the sum, then one norm of it.",
-            ),
-            mistake(
-                orders(post=lambda x, layer, norm: x + norm(x + layer(x))),
-                "Post-norm added x once more after the norm: the norm of the sum is all.",
+            *(
+                mistake([(PRE, pre), (POST, post)], f"{what} Pre-norm is `{PRE}`, post-norm is `{POST}`.")
+                for pre, post, what in [
+                    (BETWEEN, BETWEEN, "Both orders normalized the layer's output before the addition."),
+                    ("layer(norm(x))", "norm(layer(x))", "Neither order has a residual connection."),
+                    ("x + layer(x)", "x + layer(x)", "Neither order has a norm."),
+                ]
             ),
         ],
         hints=[
-            "Both orders add what the layer returned to x. They differ in where the norm stands.",
-            "Pre-norm: x + layer(norm(x)). The way from x to the output past the layer touches nothing.",
-            "Post-norm: norm(x + layer(x)). Everything goes through the norm.",
+            "Both orders add the layer's output to x. They differ in where the norm is applied.",
+            "Pre-norm, x + layer(norm(x)): the skip connection is the identity.",
+            "Post-norm, norm(x + layer(x)): the sum passes through the norm.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.9 the encoder layer
-class EncoderLayer(reference_encoder.EncoderLayer):
-    """The reference as the lesson calls it: the weights always come along."""
-
-    def forward(self, x, mask=None):
-        """x (b, n, dim), mask as in `MultiHeadAttention`, to x (b, n, dim) and weights (b, heads, n, n)."""
-        return super().forward(x, mask, need_weights=True)
-
-
 def run_encoder_layer(answer, seed, norm, heads, hidden, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
     built = expect_a_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
-    shapes = parameter_shapes(EncoderLayer, dim, heads, hidden, norm=norm)
+    shapes = parameter_shapes(solved.EncoderLayer, dim, heads, hidden, norm=norm)
     layer = with_given_parameters(built, shapes, seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
@@ -1407,152 +834,19 @@ def encoder_cases(generator):
         x = 0.5 + 2 * normal(generator, b, n, heads * d_k)
         return Case((seed, norm, heads, hidden, x, mask), note=f"{norm}-norm{note and ', '}{note}")
 
-    words = torch.arange(5) < torch.tensor([[3], [5]])
     return [
         one(2, 4, 3, 2, 5, "pre"),
         one(3, 5, 2, 2, 7, "post"),
-        one(2, 5, 4, 2, 6, "post", words.unsqueeze(1), note="a padding mask (b, 1, n)"),
-        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one token may look nowhere"),
+        one(2, 5, 4, 2, 6, "post", PADDING, note="a padding mask (b, 1, n)"),
+        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
         one(2, 1, 2, 3, 4, "post", note="one token"),
-        one(1, 3, 2, 3, 4, "pre", note="one sentence"),
+        one(1, 3, 2, 3, 4, "pre", note="a batch of one"),
     ]
 
 
-def pre_norm(x, look, think, first, second):
-    x = x + look(first(x))
-    return x + think(second(x))
-
-
-def post_norm(x, look, think, first, second):
-    x = first(x + look(x))
-    return second(x + think(x))
-
-
-def layer_with(
-    pre=pre_norm, post=post_norm, seen=lambda mask: mask, results=lambda output, weights, found: (output, weights)
-):
-    """The layer with parts that can be replaced by wrong ones; `seen` is the mask that attention gets."""
-
-    def forward(self, x, mask=None):
-        looked = []
-
-        def look(x):
-            found, weights = self.attention(x, mask=seen(mask), need_weights=True)
-            looked.append((found, weights))
-            return found
-
-        arrange = pre if self.norm == "pre" else post
-        output = arrange(x, look, self.feed_forward, self.attention_norm, self.feed_forward_norm)
-        found, weights = looked[-1]
-        return results(output, weights, found)
-
-    return type("EncoderLayer", (reference_encoder.EncoderLayer,), {"forward": forward})
-
-
-def in_each(message, pre=pre_norm, post=post_norm):
-    """One mistake made in both orders, in one, or in the other: three models, one message."""
-    pairs = dict.fromkeys([(pre, post), (pre, post_norm), (pre_norm, post)])
-    return [mistake(layer_with(*pair), message) for pair in pairs if pair != (pre_norm, post_norm)]
-
-
-def pre_with(first_sum=True, second_sum=True, norms=(0, 1), asks=lambda before, after: after, last=lambda x, second: x):
-    """Pre-norm with sums left out, other norms, or a feed-forward net that reads something else."""
-
-    def arrange(x, look, think, *both):
-        found = look(both[norms[0]](x))
-        after = x + found if first_sum else found
-        made = think(both[norms[1]](asks(x, after)))
-        return last(after + made if second_sum else made, both[1])
-
-    return arrange
-
-
-def post_with(first_sum=True, second_sum=True, norms=(0, 1)):
-    """Post-norm with sums left out or other norms."""
-
-    def arrange(x, look, think, *both):
-        found = look(x)
-        x = both[norms[0]](x + found if first_sum else found)
-        made = think(x)
-        return both[norms[1]](x + made if second_sum else made)
-
-    return arrange
-
-
-def pre_that_keeps_the_norm(x, look, think, first, second):
-    x = first(x)
-    x = x + look(x)
-    x = second(x)
-    return x + think(x)
-
-
-def pre_that_keeps_the_first_norm(x, look, think, first, second):
-    x = first(x)
-    x = x + look(x)
-    return x + think(second(x))
-
-
-def pre_that_keeps_the_second_norm(x, look, think, first, second):
-    x = second(x + look(first(x)))
-    return x + think(x)
-
-
-def without_norms(x, look, think, first, second):
-    x = x + look(x)
-    return x + think(x)
-
-
-def pre_with_the_first_x(x, look, think, first, second):
-    return x + think(second(x + look(first(x))))
-
-
-def post_with_the_first_x(x, look, think, first, second):
-    return second(x + think(first(x + look(x))))
-
-
-def post_inside(x, look, think, first, second):
-    x = x + first(look(x))
-    return x + second(think(x))
-
-
-def post_with_one_norm(x, look, think, first, second):
-    x = x + look(x)
-    return second(x + think(x))
-
-
-def post_side_by_side(x, look, think, first, second):
-    return second(first(x + look(x)) + think(x))
-
-
-def thinks_first(x, look, think, first, second):
-    x = x + think(second(x))
-    return x + look(first(x))
-
-
-def thinks_first_then_norm(x, look, think, first, second):
-    x = second(x + think(x))
-    return first(x + look(x))
-
-
-def pre_without_second_norm(x, look, think, first, second):
-    x = x + look(first(x))
-    return x + think(x)
-
-
-def pre_without_first_norm(x, look, think, first, second):
-    x = x + look(x)
-    return x + think(second(x))
-
-
-REPLACED = (
-    "Pre-norm replaced x by its norm, so the way past the layer is not free any more: normalise what goes into the layer, and "
-    "add to x itself."
-)
-
-
-def no_influence_from_hidden_tokens(answer, generator):
-    """By gradient: a token that hears nobody but itself does not change with the others."""
+def no_influence_of_masked_tokens(answer, generator):
+    """By gradient: under a causal mask, the first two tokens do not depend on later ones."""
     for norm in ("pre", "post"):
         seed, _, heads, hidden, x, mask = encoder_cases(generator)[4].args
         x = x.clone().requires_grad_()
@@ -1560,366 +854,367 @@ def no_influence_from_hidden_tokens(answer, generator):
         (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
         if gradient[:, 2:].abs().max() > 0:
             raise Wrong(
-                "With a causal mask, later tokens still influence token 1: hand the mask on to `self.attention`, and let nothing else "
-                "run over the tokens."
+                "With a causal mask, later tokens still influence token 1. Pass the mask to `self.attention`; no other step may combine tokens."
             )
 
+
+SUBLAYERS = """\
+x = residual(x, look, self.attention_norm, self.norm)
+x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)"""
+PRE_NORM = "x = x + look(norm1(x)); x = x + ff(norm2(x))"
+POST_NORM = "x = norm1(x + look(x)); x = norm2(x + ff(x))"
+
+
+def layer_with(message, pre=PRE_NORM, post=POST_NORM):
+    """The two sublayers written out for each order, one of them or both wrong."""
+    names = "norm1, norm2, ff = self.attention_norm, self.feed_forward_norm, self.feed_forward"
+    return mistake(SUBLAYERS, f'{names}\nif self.norm == "pre":\n    {pre}\nelse:\n    {post}', message)
+
+
+def in_each(message, pre, post):
+    """One mistake in both orders, in the first, or in the second: three models, one message."""
+    return [layer_with(message, *both) for both in [(pre, post), (pre, POST_NORM), (PRE_NORM, post)]]
+
+
+NOT_THE_IDENTITY = "Pre-norm replaced x by its norm, so the skip connection is not the identity. Normalize only the input of the sublayer and add to x itself."
+OTHER_INPUT = "The weights come from a second call of `self.attention` on another input. Return the weights of the call whose output you add."
 
 register(
     Exercise(
         id="5.9",
         cases=encoder_cases,
         call=run_encoder_layer,
-        methods=("forward",),
         gradient=True,
         output_names=("output", "weights"),
         tolerance=1e-3,
-        properties=[no_influence_from_hidden_tokens],
+        properties=[no_influence_of_masked_tokens],
         mistakes=[
-            mistake(
-                layer_with(post_norm, pre_norm),
-                'The two orders are swapped: "pre" has the norm inside each branch, "post" after each sum.',
-            ),
-            mistake(
-                layer_with(post=pre_norm),
-                'It is pre-norm whatever `self.norm` says: with "post" each norm comes after its sum.',
-            ),
-            mistake(
-                layer_with(pre=post_norm),
-                'It is post-norm whatever `self.norm` says: with "pre" each norm stands in front of its layer, inside the branch.',
+            layer_with(
+                'The two orders are swapped. "pre" normalizes the input of each sublayer, "post" the sum.',
+                POST_NORM,
+                PRE_NORM,
             ),
             *in_each(
-                "The attention has no residual sum: what it found is added to x.",
-                pre_with(first_sum=False),
-                post_with(first_sum=False),
+                "The attention has no residual connection. Add its output to x.",
+                "x = look(norm1(x)); x = x + ff(norm2(x))",
+                "x = norm1(look(x)); x = norm2(x + ff(x))",
             ),
             *in_each(
-                "The feed-forward layer has no residual sum: what it made is added to what went in.",
-                pre_with(second_sum=False),
-                post_with(second_sum=False),
+                "The feed-forward network has no residual connection. Add its output to the x after attention.",
+                "x = x + look(norm1(x)); x = ff(norm2(x))",
+                "x = norm1(x + look(x)); x = norm2(ff(x))",
             ),
             *in_each(
-                "There is no residual sum at all: both layers add to what went into them.",
-                pre_with(False, False),
-                post_with(False, False),
+                "There is no residual connection. Add the output of each sublayer to its input.",
+                "x = ff(norm2(look(norm1(x))))",
+                "x = norm2(ff(norm1(look(x))))",
             ),
             *in_each(
-                "The norm of the attention was used for the feed-forward layer, too: each has its own, "
-                "`self.feed_forward_norm`.",
-                pre_with(norms=(0, 0)),
-                post_with(norms=(0, 0)),
+                "`self.attention_norm` was also used for the feed-forward network. Use `self.feed_forward_norm` there.",
+                "x = x + look(norm1(x)); x = x + ff(norm1(x))",
+                "x = norm1(x + look(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
-                "The two norms are swapped: `self.attention_norm` belongs to the attention, `self.feed_forward_norm` to the "
-                "feed-forward layer.",
-                pre_with(norms=(1, 0)),
-                post_with(norms=(1, 0)),
+                "The two norms are swapped. Use `self.attention_norm` with the attention, `self.feed_forward_norm` with the feed-forward network.",
+                "x = x + look(norm2(x)); x = x + ff(norm1(x))",
+                "x = norm2(x + look(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
-                "The last sum went back to the x that came in, so what attention found is not in it: add to the x after the "
-                "attention.",
-                pre_with_the_first_x,
-                post_with_the_first_x,
+                "The second residual connection starts at the input of the layer. Add to the x after attention.",
+                "x = x + ff(norm2(x + look(norm1(x))))",
+                "x = norm2(x + ff(norm1(x + look(x))))",
             ),
             *in_each(
-                "The feed-forward layer worked on the x that came in: it comes after the attention and works on its sum.",
-                pre_with(asks=lambda before, after: before),
-                post_side_by_side,
+                "The feed-forward network got the input of the layer. Give it the x after attention.",
+                "x = x + look(norm1(x)) + ff(norm2(x))",
+                "x = norm2(norm1(x + look(x)) + ff(x))",
             ),
             *in_each(
-                "The feed-forward layer came first: the attention does, then each token works on what it found.",
-                thinks_first,
-                thinks_first_then_norm,
+                "The feed-forward network came first. Apply attention first, then the feed-forward network.",
+                "x = x + ff(norm2(x)); x = x + look(norm1(x))",
+                "x = norm2(x + ff(x)); x = norm1(x + look(x))",
             ),
             *in_each(
-                "There is no norm at all in one of the orders or in both: each of the two layers has its own.",
-                without_norms,
-                without_norms,
+                "The norms are missing in at least one order. Each of the two sublayers has its own norm.",
+                "x = x + look(x); x = x + ff(x)",
+                "x = x + look(x); x = x + ff(x)",
             ),
-            mistake(layer_with(pre=pre_that_keeps_the_norm), REPLACED),
-            mistake(layer_with(pre=pre_that_keeps_the_first_norm), REPLACED),
-            mistake(layer_with(pre=pre_that_keeps_the_second_norm), REPLACED),
-            mistake(
-                layer_with(pre=pre_with(last=lambda x, second: second(x))),
-                "Pre-norm ends with one more norm: the layer ends with the sum. (A stack of pre-norm layers has one norm behind the "
-                "last.)",
+            *(
+                layer_with(message, pre=pre)
+                for pre, message in {
+                    "x = norm1(x); x = x + look(x); x = norm2(x); x = x + ff(x)": NOT_THE_IDENTITY,
+                    "x = norm1(x); x = x + look(x); x = x + ff(norm2(x))": NOT_THE_IDENTITY,
+                    "x = norm2(x + look(norm1(x))); x = x + ff(x)": NOT_THE_IDENTITY,
+                    f"{PRE_NORM}; x = norm2(x)": "Pre-norm ends with another norm. End with the addition: a pre-norm stack has one norm after its last layer.",
+                    "x = x + look(norm1(x)); x = x + ff(x)": "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.feed_forward_norm`.",
+                    "x = x + look(x); x = x + ff(norm2(x))": "Pre-norm: the input of the attention is not normalized. Apply `self.attention_norm`.",
+                    POST_NORM: 'The layer is always post-norm. With `self.norm == "pre"` normalize the input of each sublayer.',
+                }.items()
             ),
-            mistake(
-                layer_with(pre=pre_without_second_norm),
-                "Pre-norm: the feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
+            *(
+                layer_with(message, post=post)
+                for post, message in {
+                    "x = x + norm1(look(x)); x = x + norm2(ff(x))": "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
+                    "x = x + look(x); x = norm2(x + ff(x))": "Post-norm: the first norm is missing. Normalize after each of the two additions.",
+                    "x = norm1(x + look(x)); x = x + ff(x)": "Post-norm: the second norm is missing. Normalize after each of the two additions.",
+                    PRE_NORM: 'The layer is always pre-norm. With `self.norm == "post"` normalize after each addition.',
+                }.items()
             ),
-            mistake(
-                layer_with(pre=pre_without_first_norm),
-                "Pre-norm: the attention lacks its norm, `self.attention_norm`, in front.",
+            *replacing(
+                "(x, mask)",
+                {
+                    "(x)": "The mask has no effect. Pass it on: `self.attention(..., mask)`.",
+                    "(x, None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it on as it is.",
+                },
             ),
-            mistake(
-                layer_with(post=post_inside),
-                "Post-norm took the norm of what a layer returned, before the sum: it comes after the sum, and x goes through it "
-                "as well.",
+            *in_each(
+                "The feed-forward network is missing in at least one order. Apply it after attention, with its own residual connection.",
+                "x = x + look(norm1(x))",
+                "x = norm1(x + look(x))",
             ),
-            mistake(
-                layer_with(post=post_with_one_norm),
-                "Post-norm: the first norm is missing, there is one after each of the two sums.",
-            ),
-            mistake(
-                layer_with(seen=lambda mask: None),
-                "The mask has no effect: hand it on, `self.attention(..., mask)`.",
-            ),
-            mistake(
-                layer_with(seen=lambda mask: None if mask is None else ~mask),
-                "The mask is turned round: True already means 'may look', hand it on as it is.",
-            ),
-            mistake(
-                layer_with(pre=lambda x, look, think, first, second: x + look(first(x))),
-                'With "pre" the feed-forward layer is missing: after the attention, a branch of its own.',
-            ),
-            mistake(
-                layer_with(post=lambda x, look, think, first, second: first(x + look(x))),
-                'With "post" the feed-forward layer is missing: after the attention, a branch of its own.',
-            ),
-            mistake(
-                layer_with(
-                    pre=lambda x, look, think, first, second: x + look(first(x)),
-                    post=lambda x, look, think, first, second: first(x + look(x)),
-                ),
-                "The feed-forward layer is missing in both orders: after the attention, a branch of its own.",
+            *replacing(
+                "x, looked[0]",
+                {
+                    "x": "Only the output was returned. Return output and attention weights.",
+                    "looked[0], x": "The two results are swapped. Return the output first, then the weights.",
+                    "x, looked[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
+                    "x, self.attention(x, mask)[1]": OTHER_INPUT,
+                },
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: output),
-                "Only the output came back: return it with the weights of the attention, both.",
+                "append(weights)",
+                "append(found)",
+                "The second result is the output of the attention. Return its weights, (b, heads, n, n).",
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
+                [("looked = []", "raw = self.attention(x, mask)[1]\nlooked = []"), ("looked[0]", "raw")],
+                "With pre-norm the weights come from x without the norm. Return the weights of the call on `self.attention_norm(x)`.",
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: (output, found)),
-                "The second result is what the attention found: return its weights, (b, heads, n, n).",
+                [
+                    ("looked = []", "normed = self.attention(self.attention_norm(x), mask)[1]\nlooked = []"),
+                    ("looked[0]", "normed"),
+                ],
+                "With post-norm the weights come from the normalized x. Return the weights of the call on x itself.",
             ),
             mistake(
-                layer_with(results=lambda output, weights, found: (output, weights.mean(1))),
-                "The weights were averaged over the heads: return all of them, (b, heads, n, n).",
+                [("x = residual(x, self.feed", "look(x)\nx = residual(x, self.feed"), ("looked[0]", "looked[1]")],
+                OTHER_INPUT,
             ),
         ],
         hints=[
-            "`found, weights = self.attention(..., mask)`; keep the weights for the end.",
-            "Pre-norm, two lines: `x = x + found`, where the attention got `self.attention_norm(x)`; then x plus the feed-forward layer "
-            "of `self.feed_forward_norm(x)`.",
-            "Post-norm, two lines: `x = self.attention_norm(x + found)`; then `self.feed_forward_norm` of x plus the feed-forward layer "
-            "of x.",
-            "`residual` of 5.8 takes any function of x: a small function inside `forward` can call `self.attention` and remember "
-            "the weights.",
+            "`output, weights = self.attention(..., mask)`; keep the weights for the return value.",
+            "Pre-norm: attention gets `self.attention_norm(x)` and its output is added to x; likewise the feed-forward network.",
+            "Post-norm: `x = self.attention_norm(x + output)`; likewise the feed-forward network with `self.feed_forward_norm`.",
+            "`residual` of 5.8 passes on only the output, so catch the weights yourself: define a function inside `forward` that calls `self.attention`, stores the weights and returns the output.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="5.a",
-        question="One head gives weight ½ to each of two tokens, whose values are v and w. The answer to the task is the pair "
-        "(v, w), in this order. What can the layers after it do?",
+        question="One head gives attention weight ½ to each of two tokens with values v and w. The task is to output the pair (v, w), in this order. "
+        "What can the layers after it do?",
         options=[
             (
-                "Read both values off the output, since nothing is lost.",
-                "The output is (v + w) / 2, and w + v gives the same: which was which is gone.",
+                "Recover both values and their order, since the output contains both.",
+                "The output is (v + w) / 2, the same as for (w, v). The order is lost.",
             ),
             (
-                "Recover both values and their order, once they are deep enough.",
-                "Two inputs, (v, w) and (w, v), give one and the same vector: no later layer can tell them apart.",
+                "Recover both values and their order, given enough layers.",
+                "The inputs (v, w) and (w, v) give the same vector. No later layer can tell them apart.",
             ),
             (
-                "Tell at best which two values were found, not their order.",
-                "The average of v and w is the average of w and v.",
+                "Recover at best which two values were attended to, not their order.",
+                "The average of v and w is also the average of w and v.",
             ),
-            ("Nothing, as equal weights make the values cancel to 0.", "The output is the average of the two values."),
+            ("Nothing: with equal weights the values cancel to 0.", "The output is the average of the two values."),
         ],
         right=2,
-        explanation="A second head needs no weights shared out: one looks here, one there, and their findings lie side by side.",
+        explanation="Two heads avoid this: each attends to one of the tokens, and their outputs are concatenated.",
     )
 )
 register_quiz(
     Quiz(
         id="5.b",
-        question="A blog post builds 12 heads of width 64 in a model of width 768 and divides each head's scores by √768, "
+        question="A blog post uses 12 heads of width 64 in a model of width 768 and divides the scores of each head by √768, "
         "'because the model is 768 wide'. What happens?",
         options=[
             (
-                "The scores come out 3.5 times too small, the weights too even.",
-                "27.7 instead of 8: at the start every token looks at nearly everything alike.",
+                "The scores are 3.5 times too small and the attention weights too uniform.",
+                "√768 is 27.7 instead of 8. At initialization the attention is close to uniform.",
             ),
             (
-                "The scores come out 3.5 times too large, and the softmax saturates.",
-                "Dividing by more makes them smaller.",
+                "The scores are 3.5 times too large and the softmax saturates.",
+                "A larger divisor makes the scores smaller.",
             ),
             (
-                "Nothing: √768 is the right root, as queries are made from 768 features.",
-                "A score of a head adds up 64 products, so its spread is √64 = 8; √768 is 27.7.",
+                "Nothing: √768 is correct, since queries are projected from 768 features.",
+                "A score sums 64 products, so its standard deviation is √64 = 8, not √768 = 27.7.",
             ),
             (
-                "The program stops, as the shapes of scores and root do not fit.",
-                "A number fits everywhere; that is why nobody notices.",
+                "It raises an error, since the shapes do not match.",
+                "A scalar broadcasts to any shape, so nothing reveals the mistake.",
             ),
         ],
         right=0,
-        explanation="The root of the head's width, d_k = 64: so 8. `attention` takes the width of the queries it is given, and those "
-        "are split.",
+        explanation="The scale is the square root of the head width, √d_k = √64 = 8. `attention` takes it from the queries, which are already split.",
     )
 )
 register_quiz(
     Quiz(
         id="5.c",
-        question="After the heads come two things: they are laid side by side and multiplied by the output matrix. What does the "
-        "matrix add?",
+        question="The head outputs are concatenated and multiplied by the output projection W_O. What does W_O add?",
         options=[
             (
-                "A non-linear step between the heads and the next layer.",
-                "A matrix is linear, whatever stands around it. The non-linear step of the block is the feed-forward layer.",
+                "A nonlinearity between the heads and the next layer.",
+                "A matrix product is linear. The nonlinearity of the block is in the feed-forward network.",
             ),
             (
-                "An average: every head has the same say in the output.",
-                "It could be one, but it learns how much of each head goes where.",
+                "An average: every head contributes equally to the output.",
+                "It could learn an average, but it learns how much of each head goes to each output feature.",
             ),
             (
-                "Nothing: laying the heads side by side has mixed them already.",
-                "Side by side is not mixed: the first d / h components come from head 1 alone.",
+                "Nothing: concatenation already combines the heads.",
+                "Concatenation keeps them apart: the first d / h features come from head 1 alone.",
             ),
             (
-                "A mixture: every output component may draw on every head.",
-                "Without it, component i would only ever hear from one head.",
+                "A combination: every output feature may depend on every head.",
+                "Without it, each output feature would depend on a single head.",
             ),
         ],
         right=3,
-        explanation="The same thing said otherwise: each head has its own rows of the matrix, and the output is the sum of what each "
-        "head adds. That is why one can be removed.",
+        explanation="Equivalently, each head has its own rows of W_O, and the output is the sum of the heads' contributions. That is why a single head "
+        "can be removed.",
     )
 )
 register_quiz(
     Quiz(
         id="5.d",
-        question="The width stays 64, and one head becomes eight. 'That costs nothing.' What really grows eightfold?",
+        question="The model width stays 64, and one head becomes eight. 'That costs nothing.' What grows eightfold?",
         options=[
             (
-                "The number of parameters in the three maps and the output matrix.",
-                "Eight maps to width 8 are one map to width 64, cut in pieces: the number stays.",
+                "The parameters of the three input projections and the output projection.",
+                "Eight projections to width 8 are one projection to width 64, split. The number of parameters stays the same.",
             ),
             (
                 "The multiplications in QKᵀ and in the product of weights and values.",
                 "Eight products with 8 terms each are 64 terms, as before.",
             ),
             (
-                "The scores and weights to store and to put through the softmax.",
-                "Eight tables of n × n instead of one, whatever the width of a head.",
+                "The scores and attention weights to store and to put through the softmax.",
+                "There are eight n × n matrices instead of one, whatever the head width.",
             ),
             (
-                "Nothing at all: the same work is cut into eight smaller pieces.",
-                "Eight heads have eight tables of scores, each n by n, each with its softmax.",
+                "Nothing: the same computation is split into eight smaller ones.",
+                "Eight heads have eight n × n score matrices, each with its own softmax.",
             ),
         ],
         right=2,
-        explanation="The matrix products stay, and the softmax and the memory for scores grow. The figure below measures both.",
+        explanation="The cost of the matrix products stays the same; the softmax and the memory for the weights grow. The figure below measures both.",
     )
 )
 register_quiz(
     Quiz(
         id="5.e",
-        question="'Each head learns something different.' What makes sure of that?",
+        question="'Each head learns something different.' What guarantees that?",
         options=[
             (
-                "The loss: heads that look alike are punished.",
-                "The loss asks for right answers; it does not look at heads.",
+                "The loss: it penalizes heads with similar attention weights.",
+                "The loss compares predictions with targets. It does not compare heads.",
             ),
             (
-                "Nothing: they only begin at different random places.",
-                "What comes of it must be measured. Two heads that begin alike, with equal rows of the output matrix, get equal "
-                "gradients and stay alike for ever.",
+                "Nothing: they only differ in their random initialization.",
+                "Whether they differ must be measured. Two heads with the same initialization, including their rows of W_O, get the same gradients "
+                "and stay identical.",
             ),
             (
-                "The softmax: the heads compete with each other for every token.",
-                "Each head has a softmax of its own; within it tokens compete, not heads.",
+                "The softmax: the heads compete for every token.",
+                "Each head has its own softmax. Tokens compete within it, heads do not.",
             ),
             (
-                "The output matrix: it is orthogonal and keeps them apart.",
-                "It begins as random numbers and becomes whatever training makes of it.",
+                "The output projection: it is orthogonal and separates them.",
+                "It is initialized at random, and training does not keep it orthogonal.",
             ),
         ],
         right=1,
-        explanation="So measure: how far apart they look, before and after training, and what is lost when one is removed.",
+        explanation="So measure it: how different their attention weights are, before and after training, and how much accuracy is lost without each head.",
     )
 )
 register_quiz(
     Quiz(
         id="5.f",
-        question="A stack of 16 layers is to learn the identity, the simplest task there is. Which stack begins nearest to it?",
+        question="A stack of 16 layers should learn the identity, the simplest task there is. Which stack is closest to it at initialization?",
         options=[
             (
-                "The one with residual sums: a branch that says nothing leaves x as it is.",
-                "Then the identity needs nothing but small branches.",
+                "The one with residual connections: a branch that outputs zeros leaves x unchanged.",
+                "The identity then only requires small branches.",
             ),
             (
-                "The one without residual sums: there is no second way that it has to unlearn.",
-                "Each layer would have to learn the identity first, and errors multiply 16 times.",
+                "The one without residual connections: there is no second path to unlearn.",
+                "Each layer would have to learn the identity first, and the errors of 16 layers compound.",
             ),
             (
-                "Both alike: they have the same parameters, drawn from the same numbers.",
-                "The same parameters stand for different functions: layer(x) and x + layer(x).",
+                "Both: they have the same parameters with the same initialization.",
+                "The same parameters define different functions: layer(x) and x + layer(x).",
             ),
         ],
         right=0,
-        explanation="The gradient has the same way past the layers: it reaches the first of them without being multiplied 16 times.",
+        explanation="The gradient benefits, too: through the skip connections it reaches the first layer without a product of 16 Jacobians.",
     )
 )
 register_quiz(
     Quiz(
         id="5.g",
-        question="Layer normalisation, before gain and shift. What is true of its output?",
+        question="What is true of the output of layer normalization, before gain and shift?",
         options=[
             (
-                "Each token's features have mean 1 and deviation 1.",
-                "Often said ('unit mean'); it is mean 0 and deviation 1.",
+                "The features of each token have mean 1 and standard deviation 1.",
+                "A common slip ('unit mean'). The mean is 0.",
             ),
             (
-                "Each feature has mean 0 and deviation 1 over the positions.",
-                "Then a token would change with its neighbours. Each token is normalised on its own.",
+                "Each feature has mean 0 and standard deviation 1 over the positions.",
+                "Then a token would depend on its neighbors. Each token is normalized on its own.",
             ),
             (
-                "Each token's features were divided by their variance.",
-                "By its root: divided by the variance, features twice as large would come out half as large.",
+                "The features of each token were divided by their variance.",
+                "They are divided by its square root. With the variance, features twice as large would come out half as large.",
             ),
             (
-                "Each token's features have mean 0 and deviation 1.",
-                "Minus the mean, divided by the deviation, the root of the variance.",
+                "The features of each token have mean 0 and standard deviation 1.",
+                "The mean is subtracted, then the result is divided by the standard deviation.",
             ),
         ],
         right=3,
-        explanation="Over features, per token: so it does the same in a batch of one, in a short sentence and while decoding.",
+        explanation="The statistics are per token, over the features. So they do not depend on batch size, sequence length or other tokens.",
     )
 )
 register_quiz(
     Quiz(
         id="5.h",
-        question="'The norm comes before the residual sum.' Where does it really stand?",
+        question="'The norm comes before the residual connection.' Where is it?",
         options=[
             (
-                "Between the layer and the sum in both orders, x + norm(layer(x)).",
-                "Neither of the two usual orders is this one.",
+                "Between layer and addition in both orders, x + norm(layer(x)).",
+                "This is neither pre-norm nor post-norm.",
             ),
             (
                 "Pre-norm: x + layer(norm(x)). Post-norm: norm(x + layer(x)).",
-                "Pre-norm has it inside the branch, and x itself passes untouched; post-norm has it after the sum, and everything "
-                "goes through it.",
+                "Pre-norm normalizes the input of the layer and leaves the skip connection alone. Post-norm normalizes the sum.",
             ),
             (
                 "Pre-norm: norm(x) + layer(norm(x)). Post-norm: norm(x + layer(x)).",
-                "In pre-norm it is x itself that is added, or there would be no free way through the stack.",
+                "Pre-norm adds x itself. Otherwise the skip connection would not be the identity.",
             ),
             (
-                "It makes no difference, as a norm only rescales what comes in.",
-                "It decides whether a gradient reaches the first layer without passing a norm. The curves below show what that means.",
+                "It makes no difference, since a norm only rescales its input.",
+                "It decides whether a gradient can reach the first layer without passing through a norm. The curves below show the effect.",
             ),
         ],
         right=1,
-        explanation="One switch, `norm`, and never a silent choice: the first Transformer was post-norm, most later models are pre-norm.",
+        explanation="The argument `norm` makes the choice explicit. The original Transformer was post-norm; most later models are pre-norm.",
     )
 )
