@@ -5,7 +5,6 @@ import math
 from functools import cache
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -1370,117 +1369,35 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.6 the smoothed loss
-def smoothed_loss(logits, targets, smoothing, padding=0):
-    """Cross-entropy with 1 - smoothing on the target and smoothing shared by all words; the mean over the real targets."""
-    log_probability = logits.log_softmax(-1)
-    of_target = log_probability.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    losses = -(1 - smoothing) * of_target - smoothing * log_probability.mean(-1)
-    return losses[targets != padding].mean()
-
-
+# ---------------------------------------------------------------------------------------------- 6.6 label smoothing
 def smooth_cases(generator):
-    def one(lengths, m, words, smoothing, padding=None, note=""):
-        number = 0 if padding is None else padding
-        targets = whole(generator, words - 1, len(lengths), m)
-        targets = targets + (targets >= number)  # no word has the number of padding
-        targets = targets.masked_fill(~up_to(lengths, m), number)
+    def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
+        pad_id = 0 if padding is None else padding
+        targets = whole(generator, vocab_size - 1, len(lengths), m)
+        targets = targets + (targets >= pad_id)  # no token has the id of padding
+        targets = targets.masked_fill(~up_to(lengths, m), pad_id)
         kwargs = {} if padding is None else {"padding": padding}
-        return Case((2 * normal(generator, len(lengths), m, words), targets, smoothing), kwargs, note=note)
+        return Case((2 * normal(generator, len(lengths), m, vocab_size), targets, smoothing), kwargs, note=note)
 
-    large = one((2, 4), 4, 5, 0.2, note="large logits")
+    large = case((2, 4), 4, 5, 0.2, note="large logits")
     logits, targets, _ = large.args
     logits[0, 1, targets[0, 1]] = -150.0  # so improbable that its probability is 0 in float32
+    positive = case((3, 2), 4, 6, 0.1, note="all logits above 0")
+    positive.args[0].abs_()  # where even their own logarithm is a number
     return [
-        one((3, 5), 5, 6, 0.1, note="padding behind a sentence"),
-        one((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the number 2"),
-        one((4, 4), 4, 7, 0.2, note="no padding"),
-        one((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
-        one((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
-        one((4,), 5, 6, 0.2, note="one sentence"),
+        case((3, 5), 5, 6, 0.1, note="a padded sequence"),
+        case((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the id 2"),
+        case((4, 4), 4, 7, 0.2, note="no padding"),
+        case((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
+        case((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
+        case((4,), 5, 6, 0.2, note="one sequence"),
         large,
+        positive,
     ]
 
 
-def spread_evenly(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * log_p.mean(-1)
-
-
-def of_the_real(losses, real):
-    return losses[real].mean()
-
-
-def smooth_with(logs=lambda logits: logits.log_softmax(-1), shares=spread_evenly, mean=of_the_real, skip=None):
-    """The loss with parts that can be replaced by wrong ones; `skip` is what is taken for padding."""
-
-    def wrong(logits, targets, smoothing, padding=0):
-        log_p = logs(logits)
-        true = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        return mean(shares(log_p, true, smoothing, padding), targets != (padding if skip is None else skip))
-
-    return wrong
-
-
-def shared_by_others(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / (log_p.size(-1) - 1)
-
-
-def shared_without_padding(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)
-
-
-def shared_by_others_without_padding(log_p, true, smoothing, padding):
-    rest = log_p.sum(-1) - true - log_p[..., padding]
-    return -(1 - smoothing) * true - smoothing * rest / (log_p.size(-1) - 2)
-
-
-def the_target_loses_a_share(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / log_p.size(-1)
-
-
-def smoothed_inside_the_logarithm(log_p, true, smoothing, padding):
-    return -((1 - smoothing) * true.exp() + smoothing / log_p.size(-1)).log()
-
-
-def without_the_entropy(log_p, true, smoothing, padding):
-    """The KL divergence: the cross-entropy minus the entropy of the smoothed target."""
-    shares = torch.full((log_p.size(-1),), smoothing / log_p.size(-1))
-    shares[0] += 1 - smoothing
-    return spread_evenly(log_p, true, smoothing, padding) + torch.xlogy(shares, shares).sum()
-
-
-def picked_by(pick):
-    """The targets picked by indexing, pick(log_p, targets), in the place of `gather`."""
-
-    def wrong(logits, targets, smoothing, padding=0):
-        log_p = logits.log_softmax(-1)
-        losses = spread_evenly(log_p, pick(log_p, targets), smoothing, padding)
-        return losses[targets != padding].mean()
-
-    return wrong
-
-
-def smoothing_counts_padding(logits, targets, smoothing, padding=0):
-    log_p = logits.log_softmax(-1)
-    of_target = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -(1 - smoothing) * of_target[targets != padding].mean() - smoothing * log_p.mean()
-
-
-def words_by_reshape(logits, targets, smoothing, padding=0):
-    b, m, words = logits.shape
-    return (
-        F.cross_entropy(
-            logits.reshape(b, words, m), targets, label_smoothing=smoothing, ignore_index=padding, reduction="sum"
-        )
-        / (targets != padding).sum()
-    )
-
-
-OF_EACH_SENTENCE = (
-    "That is the mean of the sentences' means, in which a word of a short sentence counts for more: take one mean over all real "
-    "words."
-)
-TOO_MUCH = "The shares do not add up to 1"
+PER_SEQUENCE = "torch.stack([row[real].mean() for row, real in zip(losses, targets != padding)]).mean()"
+ENTROPY = "q = torch.full((logits.size(-1),), smoothing / logits.size(-1))\nq[0] += 1 - smoothing\n"
 
 register(
     Exercise(
@@ -1488,151 +1405,171 @@ register(
         cases=smooth_cases,
         gradient=True,
         mistakes=[
-            # Padding
+            # Padding and the mean
             mistake(
-                smooth_with(mean=lambda losses, real: losses.mean()),
-                "Padding counts as a target: take the losses only where `targets != padding`.",
+                "[targets != padding]",
+                "",
+                "Padding counted as a target. Average the losses only where `targets != padding`.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: (losses * real).mean()),
-                "The sum is right, but it was divided by all positions: padding was set to 0 and still counts. Divide by the number "
-                "of real words.",
+                "losses[targets != padding]",
+                "(losses * (targets != padding))",
+                "The sum was divided by all positions, padding included. Divide by the number of targets that are not padding.",
             ),
             mistake(
-                smoothing_counts_padding,
-                "The smoothing is counted at padding, too: both parts of the loss only where `targets != padding`.",
+                "log_p.mean(-1)",
+                "log_p.mean()",
+                "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
             ),
             mistake(
-                smooth_with(skip=0),
-                "The targets with number 0 were left out: padding may have another number, use the argument `padding`.",
+                "!= padding",
+                "!= 0",
+                "Targets with id 0 were ignored, whatever `padding` is. Compare with the argument: `targets != padding`.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: losses[~real].mean()),
-                "That is the loss of the padding: the real words are where `targets != padding`.",
+                "!= padding",
+                "== padding",
+                "The mean was taken over the padding. The real targets are where `targets != padding`.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()),
-                OF_EACH_SENTENCE,
+                "losses[targets != padding].mean()",
+                PER_SEQUENCE,
+                "Each sequence was averaged first, so tokens of short sequences count more. Take one mean over all real targets.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: losses[real].sum()),
-                "That is the sum: divide by the number of real words, or long batches weigh more.",
+                "].mean()",
+                "].sum()",
+                "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: (losses * real).sum() / len(real)),
-                "Divided by the number of sentences: divide by the number of real words.",
+                "].mean()",
+                "].sum() / len(targets)",
+                "The sum was divided by the number of sequences. Divide by the number of real targets.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: losses * real),
-                "There is a loss for each position: take the mean over the real words, one number.",
+                "losses[targets != padding].mean()",
+                "losses * (targets != padding)",
+                "One loss per position came back. Return a scalar, the mean over all real targets.",
+            ),
+            mistake("].mean()", "]", "One loss per real target came back. Return a scalar, their mean."),
+            # The target distribution
+            mistake(
+                "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
+                "-of_target",
+                "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: losses[real]),
-                "There is a loss for each real word: take their mean, one number.",
-            ),
-            # Shares
-            mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -true),
-                "`smoothing` has no effect: the target gets 1 - smoothing, and all words share the rest.",
+                "log_p.mean(-1)",
+                "(log_p.sum(-1) - of_target) / (log_p.size(-1) - 1)",
+                "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
             ),
             mistake(
-                smooth_with(shares=shared_by_others),
-                "The smoothing was shared by the other words only: here all of them share it, the target as well, `smoothing / V` "
-                "each.",
+                "log_p.mean(-1)",
+                "(log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)",
+                "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
             ),
             mistake(
-                smooth_with(shares=shared_without_padding),
-                "The number of padding got no share of the smoothing: a fine idea, but here all V words share it, as in torch.",
+                "log_p.mean(-1)",
+                "(log_p.sum(-1) - of_target - log_p[..., padding]) / (log_p.size(-1) - 2)",
+                "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
             ),
             mistake(
-                smooth_with(shares=shared_by_others_without_padding),
-                "Target and padding got no share of the smoothing, as in some codes: here all V words share it, `smoothing / V` "
-                "each, as in torch.",
+                "log_p.mean(-1)",
+                "(log_p.sum(-1) - of_target) / log_p.size(-1)",
+                "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
             ),
             mistake(
-                smooth_with(shares=the_target_loses_a_share),
-                f"{TOO_MUCH} but to 1 - smoothing / V: the target gets 1 - smoothing and, like all words, `smoothing / V`.",
+                "-(1 - smoothing) * of_target",
+                "-of_target",
+                "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
             ),
             mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -true - smoothing * log_p.mean(-1)),
-                f"{TOO_MUCH} but to 1 + smoothing: the target gets only 1 - smoothing before the rest is shared.",
+                "log_p.mean(-1)",
+                "log_p.sum(-1)",
+                "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
             ),
             mistake(
-                smooth_with(
-                    shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true - smoothing * log_p.sum(-1)
-                ),
-                f"{TOO_MUCH}: every word got all of `smoothing`. They share it, `smoothing / V` each: the mean of the "
-                "log-probabilities.",
+                "(1 - smoothing) * of_target - smoothing",
+                "smoothing * of_target - (1 - smoothing)",
+                "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
             ),
             mistake(
-                smooth_with(
-                    shares=lambda log_p, true, smoothing, padding: -smoothing * true - (1 - smoothing) * log_p.mean(-1)
-                ),
-                "The two shares are swapped: the target gets 1 - smoothing, all words together get smoothing.",
+                " - smoothing * log_p.mean(-1)",
+                "",
+                "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
             ),
             mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true),
-                "The second part is missing: all words share `smoothing`, so its mean log-probability is in the loss as well.",
+                "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
+                "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()",
+                "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
             ),
             mistake(
-                smooth_with(shares=smoothed_inside_the_logarithm),
-                "The model's probabilities were smoothed: it is the target that is smoothed, and the logarithms are averaged with "
-                "its shares.",
+                "return losses[targets != padding].mean()",
+                f"{ENTROPY}return losses[targets != padding].mean() + torch.xlogy(q, q).sum()",
+                "This is the KL divergence, without the entropy of the targets. Return the cross-entropy.",
+            ),
+            # The target's log-probability
+            mistake(
+                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
+                "log_p[:, :, targets]",
+                "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
             ),
             mistake(
-                smooth_with(shares=without_the_entropy),
-                "That is the KL divergence: it has the same gradient, but lacks the entropy of the smoothed target. The cross-entropy "
-                "is asked for, minus the sum of the shares times the log-probabilities.",
-            ),
-            # Picking the targets
-            mistake(
-                picked_by(lambda log_p, targets: log_p[:, :, targets]),
-                "`[:, :, targets]` takes the targets of all positions at every position, (b, m, b, m): `gather` takes one at each.",
+                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
+                "log_p[targets]",
+                "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
             ),
             mistake(
-                picked_by(lambda log_p, targets: log_p[targets]),
-                "`[targets]` counts along axis 0, so the targets were taken for sentences: they are words, the last axis. `gather` "
-                "takes one at each position.",
+                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
+                "log_p[:, targets]",
+                "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+            ),
+            # Log-probabilities
+            mistake(
+                "-(1 - smoothing) * of_target - smoothing",
+                "(1 - smoothing) * of_target + smoothing",
+                "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
             ),
             mistake(
-                picked_by(lambda log_p, targets: log_p[:, targets]),
-                "`[:, targets]` counts along axis 1, so the targets were taken for positions: they are words, the last axis. `gather` "
-                "takes one at each position.",
-            ),
-            # Logarithms
-            mistake(
-                smooth_with(shares=lambda *parts: -spread_evenly(*parts)),
-                "The sign is wrong: the loss is minus the mean log-probability, never below 0.",
+                ".log_softmax(-1)",
+                "",
+                "The logits were used as log-probabilities. Normalize them first: `logits.log_softmax(-1)`.",
             ),
             mistake(
-                smooth_with(logs=lambda logits: logits),
-                "The softmax is missing: `log_softmax` makes log-probabilities of logits.",
+                ".log_softmax(-1)",
+                ".log()",
+                "The logarithm was taken of the raw logits, NaN where they are negative. Use `logits.log_softmax(-1)`.",
             ),
             mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1).log_softmax(-1)),
-                "The softmax was taken twice: `F.cross_entropy` and `log_softmax` want logits.",
+                ".log_softmax(-1)",
+                ".softmax(-1).log_softmax(-1)",
+                "The softmax was applied twice. `log_softmax` and `F.cross_entropy` take the logits.",
             ),
             mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1)),
-                "The logarithm is missing: those are the probabilities. `log_softmax` gives their logarithms.",
+                ".log_softmax(-1)",
+                ".softmax(-1)",
+                "These are probabilities, not log-probabilities. Use `logits.log_softmax(-1)`.",
             ),
             mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1).log()),
-                "With large logits a probability is 0 and its logarithm infinite: `log_softmax` never leaves the logarithms.",
+                ".log_softmax(-1)",
+                ".softmax(-1).log()",
+                "A probability underflowed to 0 and its logarithm is infinite. Use `log_softmax`, which stays in log space.",
             ),
             mistake(
-                smooth_with(logs=lambda logits: logits.log_softmax(1)),
-                "The softmax ran over the positions: it runs over the words, the last axis of the logits.",
+                "log_softmax(-1)",
+                "log_softmax(1)",
+                "The softmax ran over the positions (dim 1). Normalize over the vocabulary: `log_softmax(-1)`.",
             ),
             mistake(
-                words_by_reshape,
-                "`reshape` mixed positions and words up: `transpose(1, 2)` turns axes.",
+                "logits.log_softmax",
+                "logits.reshape(len(logits), -1, targets.size(1)).mT.log_softmax",
+                "`reshape` mixed positions and vocabulary. Swap the axes with `transpose(1, 2)`.",
             ),
         ],
         hints=[
-            "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` takes each target's.",
-            "A word's loss is minus (1 - smoothing) times the target's log-probability, minus smoothing times the mean of all V.",
-            "`losses[targets != padding].mean()`. (`F.cross_entropy` has `label_smoothing` and `ignore_index`, and gives the same.)",
+            "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects the target of each position.",
+            "The loss of a token is -(1 - smoothing) times its log-probability, minus smoothing times the mean of all V log-probabilities.",
+            "`losses[targets != padding].mean()`. (`F.cross_entropy` with `label_smoothing` and `ignore_index` gives the same.)",
         ],
     )
 )
