@@ -1575,101 +1575,117 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.7 the schedule
+# ---------------------------------------------------------------------------------------------- 6.7 warm-up schedule
 def rate_cases(generator):
-    def one(dim, warmup, *steps):
+    def cases(dim, warmup, *steps):
         return [Case((step, dim, warmup)) for step in steps]
 
     warmup = int(whole(generator, 900, low=300))
     return [
-        *one(128, 400, 1, 100, 400, 401, 1600, 100_000),
-        *one(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
-        *one(int(whole(generator, 9, low=4)), 1, 1, 5),
+        *cases(128, 400, 1, 100, 400, 401, 1600, 100_000),
+        *cases(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
+        *cases(int(whole(generator, 9, low=4)), 1, 1, 5),
     ]
 
 
-def rate_with(formula):
-    return lambda step, dim, warmup: formula(float(step), float(dim), float(warmup))
-
-
-def rises_then_falls(answer, generator):
+def peaks_at_the_end_of_the_warmup(answer, generator):
     rates = [answer(step, 128, 50) for step in range(1, 200)]
     if max(range(199), key=rates.__getitem__) != 49:
-        raise Wrong("The rate is not highest at step `warmup`: there step^-0.5 and step · warmup^-1.5 are equal.")
+        raise Wrong(
+            "The learning rate does not peak at step `warmup`. There `step**-0.5` and `step * warmup**-1.5` must be equal."
+        )
 
+
+INVERSE = "It decays as 1 / step. It must decay with the inverse square root, `step**-0.5`."
 
 register(
     Exercise(
         id="6.7",
         cases=rate_cases,
-        properties=[rises_then_falls],
+        properties=[peaks_at_the_end_of_the_warmup],
         mistakes=[
+            mistake("min(", "max(", "The larger of the two terms was taken. Take the smaller one, `min`."),
             mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * max(step**-0.5, step * warmup**-1.5)),
-                "That is the larger of the two: the smaller one, `min`. Else the rate begins high and grows without end.",
+                "min(step**-0.5, step * warmup**-1.5)",
+                "(step**-0.5 + step * warmup**-1.5)",
+                "The two terms were added. Take the smaller one, `min`.",
+            ),
+            mistake("dim**-0.5 * ", "", "The factor `dim**-0.5` is missing. Wider models get a smaller learning rate."),
+            mistake("dim**-0.5", "dim**0.5", "It was multiplied by the square root of dim. Divide by it: `dim**-0.5`."),
+            mistake("dim**-0.5", "dim**-1", "It was divided by dim. Divide by its square root: `dim**-0.5`."),
+            mistake(
+                "dim**-0.5",
+                "dim * -0.5",
+                "`dim * -0.5` is a product, so the learning rate is negative. The power is `dim**-0.5`.",
+            ),
+            *[
+                mistake(
+                    "dim**-0.5 * min(step**-0.5, step",
+                    new,
+                    "Only one term has the factor `dim**-0.5`. Put it in front of `min`.",
+                )
+                for new in ("min(dim**-0.5 * step**-0.5, step", "min(step**-0.5, dim**-0.5 * step")
+            ],
+            mistake(
+                "min(step**-0.5, step * warmup**-1.5)",
+                "step**-0.5",
+                "There is no warm-up: the first step has the largest rate. Use `step * warmup**-1.5` where that is smaller.",
             ),
             mistake(
-                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5)),
-                "The factor dim^-0.5 is missing: wide models get smaller steps.",
+                "min(step**-0.5, step * warmup**-1.5)",
+                "step * warmup**-1.5",
+                "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
             ),
             mistake(
-                rate_with(lambda step, dim, warmup: dim**0.5 * min(step**-0.5, step * warmup**-1.5)),
-                "It was multiplied by the root of dim: divide by it, `dim**-0.5`.",
+                "step**-0.5",
+                "warmup**-0.5",
+                "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
+            ),
+            mistake("step**-0.5", "1 / step", INVERSE),
+            mistake("step**-0.5, step * warmup**-1.5", "1 / step, step * warmup**-2", INVERSE),
+            mistake("step**-0.5", "step**0.5", "The exponent of step lost its sign. `step**-0.5` decays."),
+            mistake(
+                "warmup**-1.5",
+                "warmup**-0.5",
+                "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
             ),
             mistake(
-                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5) / dim),
-                "It was divided by dim: divide by its root, `dim**-0.5`.",
+                "step * warmup**-1.5",
+                "(step * warmup) ** -1.5",
+                "The power was taken of step · warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
             ),
             mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * step**-0.5),
-                "There is no warm-up: it begins at its highest. For the first steps take step · warmup^-1.5, if that is smaller.",
+                "step * warmup**-1.5",
+                "(step / warmup) ** -1.5",
+                "The power was taken of step / warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
             ),
             mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * step * warmup**-1.5),
-                "It rises without end: after the warm-up take step^-0.5, which is smaller.",
+                "step * warmup**-1.5",
+                "warmup**-1.5",
+                "The warm-up term does not rise. Multiply it by the step: `step * warmup**-1.5`.",
             ),
+            *[
+                mistake(
+                    "min(step**-0.5, step * warmup**-1.5)",
+                    new,
+                    "The warm-up term is step / warmup, which rises to 1. Use `step * warmup**-1.5`, which meets `step**-0.5`.",
+                )
+                for new in (
+                    "min(step**-0.5, step / warmup)",
+                    "(step / warmup if step < warmup else step**-0.5)",
+                    "(step / warmup if step <= warmup else step**-0.5)",
+                )
+            ],
             mistake(
-                rate_with(lambda step, dim, warmup: min(dim**-0.5 * step**-0.5, step * warmup**-1.5)),
-                "dim^-0.5 belongs to one part only here: it is a factor of the whole, in front of `min`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step * warmup**-0.5)),
-                "The power of warmup is wrong: -1.5, so that both parts meet at step `warmup`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, (step * warmup) ** -1.5)),
-                "The power was taken of step · warmup, so the second part falls: only warmup has it, `step * warmup**-1.5`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim * -0.5 * min(step**-0.5, step * warmup**-1.5)),
-                "`dim * -0.5` is a product, and the rate is below 0: the power is `dim**-0.5`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5)),
-                "The second part does not rise: it is warmup^-1.5 times the step.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step / warmup)),
-                "The second part is step / warmup, which goes up to 1: it is step · warmup^-1.5, so that both parts meet at step "
-                "`warmup`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)),
-                "The steps are counted from 1 already: no `step + 1`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**0.5, step * warmup**-1.5)),
-                "The power of step lost its sign: step^-0.5 falls.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(1 / step, step * warmup**-1.5)),
-                "It falls with 1 / step: it falls with the root, step^-0.5.",
+                "min(step**-0.5, step * ",
+                "min((step + 1)**-0.5, (step + 1) * ",
+                "1 was added to the step. Steps already count from 1.",
             ),
         ],
         hints=[
             "x to the power -0.5 is `x**-0.5`.",
-            "Two curves, one falling, step^-0.5, one rising, step · warmup^-1.5: the rate is the lower one, `min`.",
-            "Times dim^-0.5.",
+            "One term decays, `step**-0.5`, one rises, `step * warmup**-1.5`. The smaller one counts: `min`.",
+            "Multiply by `dim**-0.5`.",
         ],
     )
 )
