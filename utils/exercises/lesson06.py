@@ -1692,164 +1692,98 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 6.8 greedy decoding
-class Writer:
-    """A model with `encode` and `decode` that says what is planned.
+class PlannedModel:
+    """A model with `encode` and `decode` that predicts what is planned, and tells who calls it in a wrong way.
 
-    The first word of a source is the number of its sentence, plus 4. What comes next hangs on all words so far: other words
-    read lead elsewhere. Whoever calls it in a wrong way is told so.
+    The first token of a source is the number of its sequence, plus 4. A prediction depends on all tokens so far.
     """
 
-    def __init__(self, generator, lengths, words, start, end, limit):
+    def __init__(self, generator, lengths, vocab_size, start, end, limit):
         b, longest = len(lengths), max(*lengths, limit) + 2
         self.lengths, self.start, self.end, self.limit = torch.tensor(lengths), start, end, limit
-        self.others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
         self.factors = whole(generator, 97, longest, low=1)
-        self.noise = normal(generator, b, longest, words)
+        self.noise = normal(generator, b, longest, vocab_size)
         self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
 
     def __repr__(self):
-        return f"a model that ends after {', '.join(map(str, self.lengths.tolist()))} words"
+        return f"a model that ends after {', '.join(map(str, self.lengths.tolist()))} tokens"
 
     def eval(self):
         return self
 
     def __call__(self, *args, **kwargs):
         raise Wrong(
-            "The model itself was called: it has `encode`, once before the loop, and `decode`, in the loop, "
-            "`model.decode(words, memory, source_mask)`."
+            "The model itself was called. Call `model.encode` once and `model.decode(words, memory, source_mask)` in the loop."
         )
 
     def encode(self, source, source_mask):
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != source.shape:
-            raise Wrong(
-                f"`encode` got {a_thing(source_mask)} as its mask: `model.encode(source, source_mask)`, as they came, (b, n)."
-            )
+            raise Wrong(f"`encode` got {a_thing(source_mask)} as its mask. Pass `source_mask` unchanged, (b, n).")
         self.encoded += len(source)
         if self.encoded > len(self.lengths):
-            raise Wrong(
-                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change."
-            )
+            raise Wrong("The source was encoded more than once. Call `model.encode` before the loop.")
         number = (source[:, :1] - 4).expand_as(source)
         return torch.stack([number, source * source_mask, torch.arange(source.size(1)).expand_as(source)], -1).float()
 
     def decode(self, target, memory, source_mask):
-        self._expect_words(target)
+        self._expect_tokens(target)
         b, m = target.shape
         if not isinstance(memory, torch.Tensor) or memory.dim() != 3 or memory.shape[::2] != (b, 3):
-            raise Wrong(
-                f"`decode` got {a_thing(memory)} as the memory of {b} sentences: what `model.encode` returned, (b, n, dim)."
-            )
+            raise Wrong(f"`decode` got {a_thing(memory)} as memory. Pass what `model.encode` returned, (b, n, dim).")
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != memory.shape[:2]:
-            raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask: hand on `source_mask` as it came, (b, n).")
-        sentence, place = memory[:, 0, 0].long(), torch.arange(m)
-        seen = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask shows of the source
-        heard = (target * self.factors[:m]).cumsum(1) + (sentence + seen).unsqueeze(1)
-        said = self.others[heard % len(self.others)]
-        said = said.masked_fill(place == self.lengths[sentence].unsqueeze(1) - 1, self.end)
-        return self.noise[sentence][:, :m].scatter(2, said.unsqueeze(2), 6.0) - 7.0
+            raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask. Pass `source_mask` unchanged, (b, n).")
+        sequence, position = memory[:, 0, 0].long(), torch.arange(m)
+        visible = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask leaves of the source
+        history = (target * self.factors[:m]).cumsum(1) + (sequence + visible).unsqueeze(1)
+        planned = self.others[history % len(self.others)]
+        planned = planned.masked_fill(position == self.lengths[sequence].unsqueeze(1) - 1, self.end).unsqueeze(2)
+        noise = self.noise[sequence][:, :m]
+        # The largest logit by a little only: who samples gets other tokens. All are below 0.
+        return noise.scatter(2, planned, noise.amax(2, keepdim=True) + 0.5) - 9.0
 
-    def _expect_words(self, target):
+    def _expect_tokens(self, target):
         self.calls += 1
-        if self.calls > self.most or (
-            isinstance(target, torch.Tensor) and target.dim() == 2 and target.size(1) > len(self.factors)
-        ):
-            raise Wrong(
-                "It does not stop: it is over when every sentence has said `end`, and at `limit` words whatever happened."
-            )
         if not isinstance(target, torch.Tensor) or target.dim() != 2 or target.is_floating_point():
             raise Wrong(
-                f"`decode` got {a_thing(target)} as the words so far: whole numbers (b, m), as the first argument, "
-                "`model.decode(words, memory, source_mask)`."
+                f"`decode` got {a_thing(target)} as tokens. Pass all token ids so far, (b, m): `model.decode(words, memory, source_mask)`."
+            )
+        if self.calls > self.most or target.size(1) > len(self.factors):
+            raise Wrong(
+                "The loop does not stop. Stop when every sequence has generated `end`, or after `limit` tokens."
             )
         if (target[:, 0] != self.start).any():
             raise Wrong(
-                "`decode` got words that do not begin with the start token: hand over all words so far, `start` in front. It "
-                "remembers nothing."
+                "`decode` got tokens that do not begin with `start`. Pass all tokens so far: the model keeps no state."
             )
 
 
-def greedy_decode(model, source, source_mask, start, end, limit):
-    """The likeliest words (b, m), 0 behind the end token."""
-    memory = model.encode(source, source_mask)
-    words = torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        logits = model.decode(words, memory, source_mask)[:, -1]
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-        going = going & (word != end)
-    return words[:, 1:]
-
-
 def greedy_cases(generator):
-    def one(lengths, limit, n, words=9, start=1, end=2, note=""):
+    def case(lengths, limit, n, vocab_size=9, start=1, end=2, note=""):
         b = len(lengths)
         source = whole(generator, 4 + b, b, n, low=4)
         source[:, 0] = torch.arange(b) + 4
         mask = up_to(whole(generator, n + 1, b, low=1).tolist(), n)
-        return Case((Writer(generator, lengths, words, start, end, limit), source, mask, start, end, limit), note=note)
+        model = PlannedModel(generator, lengths, vocab_size, start, end, limit)
+        return Case((model, source, mask, start, end, limit), note=note)
 
     return [
-        one((3, 5), 8, 4, note="two sentences end before the limit"),
-        one((2, 9, 4), 6, 5, note="one sentence does not end"),
-        one((5, 2, 3), 9, 4, words=8, start=6, end=4, note="another start and another end token"),
-        one((9, 8, 7), 1, 2, note="one word is allowed"),
-        one((1, 3, 2, 4, 2), 4, 5, words=6, start=2, end=1, note="the longest just fits"),
-        one((4,), 7, 3, note="one sentence"),
+        case((3, 5), 8, 4, note="two sequences end before the limit"),
+        case((2, 9, 4), 6, 5, note="one sequence does not end"),
+        case((5, 2, 3), 9, 4, vocab_size=8, start=6, end=4, note="another start and another end token"),
+        case((9, 8, 7), 1, 2, note="one token is allowed"),
+        case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, start=2, end=1, note="the longest just fits"),
+        case((4,), 7, 3, note="one sequence"),
     ]
 
 
-def greedy_with(
-    take=lambda logits: logits[:, -1].argmax(-1),
-    fill=lambda word, going, end: word.masked_fill(~going, 0),
-    goes_on=lambda going: going.any(),
-    read=lambda words: words,
-    most=lambda limit: limit,
-    result=lambda words: words[:, 1:],
-    begin=lambda start, end: start,
-    encode_again=False,
-):
-    """Decode as the reference does, with parts that can be replaced by wrong ones."""
-
-    def wrong(model, source, source_mask, start, end, limit):
-        memory = model.encode(source, source_mask)
-        words = torch.full((len(source), 1), begin(start, end))
-        going = torch.ones(len(source), dtype=torch.bool)
-        while goes_on(going) and words.size(1) <= most(limit):
-            memory = model.encode(source, source_mask) if encode_again else memory
-            word = fill(take(model.decode(read(words), memory, source_mask)), going, end)
-            words = torch.cat([words, word.unsqueeze(1)], 1)
-            going = going & (word != end)
-        return result(words)
-
-    return wrong
-
-
-def asks_too_late(model, source, source_mask, start, end, limit):
-    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        going = going & (words[:, -1] != end)
-        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-    return words[:, 1:]
-
-
-def all_at_the_same_step(model, source, source_mask, start, end, limit):
-    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
-    while words.size(1) <= limit and (words.size(1) == 1 or not (words[:, -1] == end).all()):
-        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-    return words[:, 1:]
-
-
-A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
-
-
-def without_the_end_token(model, source, source_mask, start, end, limit):
-    words = greedy_decode(model, source, source_mask, start, end, limit)
-    return words.masked_fill(words == end, 0)
-
+TOO_SHORT = "A token is missing at the limit. Generate up to `limit` tokens; the start token does not count."
+TOO_LONG = "It generated one token too many. Stop at `limit` tokens; the start token does not count."
+NEVER_STOPS = "It ignores `limit` and runs until every sequence has ended, perhaps forever. Stop after `limit` tokens."
+START_RETURNED = "The start token is part of the result. It is only an input: return `words[:, 1:]`."
+END_MISSING = "The end token is missing in the result. Keep it as the last token, followed by 0."
+END_REPEATED = "The end token is repeated after the end. Pad with 0."
+FIXED_END = "The id of the end token is fixed in your code. Use the argument `end`."
 
 register(
     Exercise(
@@ -1857,103 +1791,81 @@ register(
         cases=greedy_cases,
         properties=[words_are_long(greedy_cases)],
         mistakes=[
+            mistake("words[:, 1:]", "words", START_RETURNED),
             mistake(
-                greedy_with(encode_again=True),
-                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change.",
+                [("words[:, 1:]", "words"), ("<= limit", "< limit")],
+                "The start token is part of the result and counts toward `limit`. Generate `limit` tokens after it, return `words[:, 1:]`.",
+            ),
+            mistake("<= limit", "< limit", TOO_SHORT),
+            mistake("<= limit", "<= limit + 1", TOO_LONG),
+            mistake(" and words.size(1) <= limit", "", NEVER_STOPS),
+            mistake(
+                "[:, -1]",
+                "[:, 0]",
+                "The next token was predicted at the first position. Use the logits of the last one, `[:, -1]`.",
             ),
             mistake(
-                greedy_with(result=lambda words: words),
-                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
+                "[:, -1]", "", "The predictions of all positions were appended. Only the last one is new, `[:, -1]`."
+            ),
+            mistake("argmax", "argmin", "The least likely tokens were chosen. Take the argmax."),
+            mistake(
+                "logits.argmax(-1)",
+                "logits.softmax(-1).multinomial(1).squeeze(1)",
+                "The tokens were sampled. Greedy decoding takes the most likely one, `logits.argmax(-1)`.",
             ),
             mistake(
-                greedy_with(result=lambda words: words, most=lambda limit: limit - 1),
-                "The start token is among the words, and even counts as one: it is only read. Cut it off at the end, and leave room "
-                "for `limit` words without it.",
+                "argmax(-1)",
+                "argmax(0)",
+                "The argmax ran over the batch (dim 0). Take it over the vocabulary: `argmax(-1)`.",
             ),
             mistake(
-                greedy_with(most=lambda limit: limit - 1),
-                A_WORD_IS_MISSING,
+                ".masked_fill(~going, 0)",
+                "",
+                "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
+            ),
+            mistake("~going, 0", "~going, end", END_REPEATED),
+            mistake(
+                "going.any() and ",
+                "",
+                "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
             ),
             mistake(
-                greedy_with(most=lambda limit: 10**6),
-                "It goes on until the last sentence has ended, which may be never: stop at `limit` words whatever happened.",
+                [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
+                "The end token has no effect. Pad with 0 after it, and stop when every sequence has ended.",
             ),
             mistake(
-                greedy_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words. The start token does not count.",
+                "going.any()", "going.all()", "It stopped when the first sequence ended. Go on until all have ended."
             ),
             mistake(
-                greedy_with(take=lambda logits: logits[:, 0].argmax(-1)),
-                "The next word was read off the first position: the last one has heard all words, `[:, -1]`.",
+                [
+                    ("    logits =", "    going = going & (words[:, -1] != end)\n    logits ="),
+                    ("    going = going & (word != end)", ""),
+                ],
+                "There is one column of padding too many. Update `going` right after appending a token, not one step later.",
             ),
             mistake(
-                greedy_with(take=lambda logits: logits[:, -1].argmin(-1)),
-                "Those are the least likely words: take the argmax.",
+                [("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")],
+                "It stops only if all sequences generate `end` in the same step. Keep track of those that have ended.",
+            ),
+            mistake("words[:, 1:]", "words[:, 1:].masked_fill(words[:, 1:] == end, 0)", END_MISSING),
+            mistake("words[:, 1:]", "words[:, 1:].T", "The result has shape (m, b). The batch comes first: (b, m)."),
+            mistake("!= end", "!= 2", FIXED_END),
+            mistake(
+                "memory =",
+                "source_mask = torch.ones_like(source_mask)\nmemory =",
+                "The source mask was ignored, so padding was attended to. Pass `source_mask` to `encode` and `decode`.",
             ),
             mistake(
-                greedy_with(take=lambda logits: logits[:, -1].argmax(0)),
-                "The argmax ran over the sentences: it runs over the words, the last axis of the logits.",
-            ),
-            mistake(
-                greedy_with(take=lambda logits: logits.argmax(-1)),
-                "The words of all positions were taken: only the one after the last word is new, `[:, -1]`.",
-            ),
-            mistake(
-                greedy_with(fill=lambda word, going, end: word),
-                "A sentence went on behind its end token while others were not done: fill with 0 there.",
-            ),
-            mistake(
-                greedy_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
-                "The end token is repeated behind the end: padding is 0.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: True),
-                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
-                "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: going.all()),
-                "It stopped when the first sentence had ended: go on until all of them have.",
-            ),
-            mistake(
-                asks_too_late,
-                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
-            ),
-            mistake(
-                all_at_the_same_step,
-                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
-            ),
-            mistake(
-                without_the_end_token,
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(
-                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, end, limit).T,
-                "The words have the places first: the batch comes first, (b, m).",
-            ),
-            mistake(
-                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, 2, limit),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda model, source, source_mask, *rest: greedy_decode(
-                    model, source, torch.ones_like(source_mask), *rest
-                ),
-                "Padding was read as words: hand `source_mask` on to `encode` and to `decode` as it came.",
-            ),
-            mistake(
-                lambda model, source, source_mask, *rest: greedy_decode(model, source, ~source_mask, *rest),
-                "The mask is turned round, so the padding is read and the words are not: True already stands at words.",
+                "memory =",
+                "source_mask = ~source_mask\nmemory =",
+                "The source mask is inverted. True already marks real tokens: pass `source_mask` unchanged.",
             ),
         ],
         hints=[
-            "Encode once. Begin with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
-            "In the loop: `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next word. Its argmax, 0 where a "
-            "sentence has ended, goes behind the words: `torch.cat`.",
-            "`while going.any() and words.size(1) <= limit`; after each word `going = going & (word != end)`. Return `words[:, 1:]`.",
+            "Encode once. Start with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
+            "In the loop, `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next token. Append its argmax, or 0 where "
+            "a sequence has ended, with `torch.cat`.",
+            "`while going.any() and words.size(1) <= limit`; after each token `going = going & (word != end)`. Return `words[:, 1:]`.",
         ],
     )
 )
@@ -2530,8 +2442,8 @@ register(
                 beam_with(goes_on=lambda ended: True),
                 "It went on to the limit although all had ended: stop as soon as all in the beam have.",
             ),
-            mistake(beam_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), A_WORD_IS_MISSING),
+            mistake(beam_with(most=lambda limit: limit - 1), TOO_SHORT),
+            mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), TOO_SHORT),
             mistake(
                 beam_with(most=lambda limit: 10**6),
                 "It goes on until all have ended, which may be never: stop at `limit` words whatever happened.",
