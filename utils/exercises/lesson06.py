@@ -1871,83 +1871,42 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.9 the cache
-def cached_step(x, keys, values, W_Q, W_K, W_V):
-    """The newest word x (b, 1, d) looks at all words so far; keys and values (b, t, d_k) of those before it are kept.
-
-    Returns output (b, 1, d_k), keys and values (b, t + 1, d_k).
-    """
-    keys, values = torch.cat([keys, x @ W_K], 1), torch.cat([values, x @ W_V], 1)
-    output, _ = attention(x @ W_Q, keys, values)
-    return output, keys, values
-
-
+# ---------------------------------------------------------------------------------------------- 6.9 key-value cache
 def cache_cases(generator):
-    def one(b, t, d, d_k, note=""):
-        kept = (normal(generator, b, t, d_k) for _ in range(2))
-        return Case((normal(generator, b, 1, d), *kept, *(normal(generator, d, d_k) for _ in range(3))), note=note)
+    def case(b, t, d, d_k, note=""):
+        cache = (normal(generator, b, t, d_k) for _ in range(2))
+        return Case((normal(generator, b, 1, d), *cache, *(normal(generator, d, d_k) for _ in range(3))), note=note)
 
     return [
-        one(2, 3, 4, 5, note="three words are kept"),
-        one(3, 2, 6, 4, note="two words are kept"),
-        one(2, 0, 3, 4, note="the first word: nothing is kept yet"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(4, 1, 2, 5, note="one word is kept"),
-        one(1, 4, 3, 2, note="one sentence"),
+        case(2, 3, 4, 5, note="three positions are cached"),
+        case(3, 2, 6, 4, note="two positions are cached"),
+        case(2, 0, 3, 4, note="the first token: the cache is empty"),
+        case(3, 3, 3, 3, note="all sizes equal"),
+        case(4, 1, 2, 5, note="one position is cached"),
+        case(1, 4, 3, 2, note="one sequence"),
     ]
-
-
-def behind(kept, new):
-    return torch.cat([kept, new], 1)
-
-
-def cache_with(
-    keep_key=behind,
-    keep_value=behind,
-    new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_V),
-    look=attention,
-    seen=lambda kept, grown: grown,
-    results=lambda output, old, grown: (output, *grown),
-):
-    """The step with parts that can be replaced by wrong ones; `seen` are the keys and values that are looked at."""
-
-    def wrong(x, keys, values, W_Q, W_K, W_V):
-        query, key, value = new(x, W_Q, W_K, W_V)
-        grown = keep_key(keys, key), keep_value(values, value)
-        output, _ = look(query, *seen((keys, values), grown))
-        return results(output, (keys, values), grown)
-
-    return wrong
-
-
-def the_last_replaced(kept, new):
-    return torch.cat([kept[:, :-1], new], 1)
-
-
-def masked_by_place(query, key, value):
-    """A causal mask whose first row is taken for the newest word: it sees the first word only."""
-    mask = causal_mask(key.size(1))[:1]
-    return attention(query, key, value, mask)
 
 
 def step_by_step_is_all_at_once(answer, generator):
     b, m, d, d_k = 2, 5, 4, 3
-    x, maps = normal(generator, b, m, d), [normal(generator, d, d_k) for _ in range(3)]
+    x, projections = normal(generator, b, m, d), [normal(generator, d, d_k) for _ in range(3)]
     keys = values = torch.zeros(b, 0, d_k)
-    found = []
-    for place in range(m):
-        output, keys, values = answer(x[:, place : place + 1], keys, values, *maps)
-        found.append(output)
-    query, key, value = (x @ W for W in maps)
-    wanted, _ = attention(query, key, value, causal_mask(m))
-    if not torch.allclose(torch.cat(found, 1), wanted, atol=1e-4):
+    outputs = []
+    for position in range(m):
+        output, keys, values = answer(x[:, position : position + 1], keys, values, *projections)
+        outputs.append(output)
+    expected, _ = attention(*(x @ W for W in projections), causal_mask(m))
+    if not torch.allclose(torch.cat(outputs, 1), expected, atol=1e-4):
         raise Wrong(
-            "Word by word it gives something else than all words at once with a causal mask: each word looks at itself and at all "
-            "that were kept before it."
+            "Token by token the outputs differ from causal self-attention over all positions. Check the query, "
+            "the scale and the order of the cache."
         )
 
 
-OVERWRITTEN = "was overwritten by the new one: put it behind those that are kept, `torch.cat([..., new], 1)`."
+APPEND = "Append the new one: `torch.cat([..., new], 1)`."
+NEW_KEY, NEW_VALUE = "torch.cat([keys, x @ W_K], 1)", "torch.cat([values, x @ W_V], 1)"
+RAW = "The inputs x were cached. Cache the projected key `x @ W_K` and value `x @ W_V`."
+SCALE = "The scores have the wrong scale. Divide by the square root of d_k, the default of `attention`."
 
 register(
     Exercise(
@@ -1958,97 +1917,101 @@ register(
         tolerance=1e-3,
         properties=[step_by_step_is_all_at_once],
         mistakes=[
+            # The cache
             mistake(
-                cache_with(keep_key=lambda kept, new: new, keep_value=lambda kept, new: new),
-                "What was kept " + OVERWRITTEN + " As it is, the word sees only itself.",
+                [(NEW_KEY, "x @ W_K"), (NEW_VALUE, "x @ W_V")],
+                f"The cache was overwritten, so the token attends only to itself. {APPEND}",
             ),
-            mistake(cache_with(keep_key=lambda kept, new: new), "The keys: what was kept " + OVERWRITTEN),
-            mistake(cache_with(keep_value=lambda kept, new: new), "The values: what was kept " + OVERWRITTEN),
+            mistake(NEW_KEY, "x @ W_K", f"The cached keys were overwritten by the new key. {APPEND}"),
+            mistake(NEW_VALUE, "x @ W_V", f"The cached values were overwritten by the new value. {APPEND}"),
             mistake(
-                cache_with(the_last_replaced, the_last_replaced),
-                "The last word kept was replaced by the new one: it comes behind, so t becomes t + 1.",
-            ),
-            mistake(
-                cache_with(seen=lambda kept, grown: kept),
-                "The newest word does not see itself: put its key and value behind the others before it looks.",
+                [("[keys,", "[keys[:, :-1],"), ("[values,", "[values[:, :-1],")],
+                "The last cached position was replaced. Append the new one, so that t becomes t + 1.",
             ),
             mistake(
-                cache_with(results=lambda output, old, grown: (output, *old)),
-                "The keys and values that came back are the old ones: return them with the new word's behind, or nothing is ever "
-                "kept.",
+                "x @ W_Q, keys, values",
+                "x @ W_Q, keys[:, :-1], values[:, :-1]",
+                "The token does not attend to itself. Append its key and value before calling `attention`.",
             ),
             mistake(
-                cache_with(seen=lambda kept, grown: kept, results=lambda output, old, grown: (output, *old)),
-                "The new word's key and value were never kept: put them behind the others, look, and return all of them.",
+                "return output, keys, values",
+                "return output, keys[:, :-1], values[:, :-1]",
+                "The old cache came back. Return keys and values with the new position appended.",
             ),
             mistake(
-                cache_with(lambda kept, new: torch.cat([new, kept], 1), lambda kept, new: torch.cat([new, kept], 1)),
-                "The new word was put in front: it comes behind those before it, place by place.",
+                [(NEW_KEY, "keys"), (NEW_VALUE, "values")],
+                "The new key and value were never cached. Append both, attend to all positions, and return the longer cache.",
             ),
             mistake(
-                cache_with(lambda kept, new: torch.cat([kept, new], 0), lambda kept, new: torch.cat([kept, new], 0)),
-                "The new word was put behind the sentences, axis 0: words are axis 1.",
+                [("[keys, x @ W_K]", "[x @ W_K, keys]"), ("[values, x @ W_V]", "[x @ W_V, values]")],
+                "The new position was put first. Append it after the cached ones, in the order of the sequence.",
+            ),
+            *[
+                mistake(
+                    [("x @ W_K], 1", f"x @ W_K], {axis}"), ("x @ W_V], 1", f"x @ W_V], {axis}")],
+                    f"Keys and values were concatenated along axis {axis}, the {name}. Positions are axis 1.",
+                )
+                for axis, name in ((0, "batch"), (-1, "features"))
+            ],
+            # The projections
+            mistake(
+                [("x @ W_K", "x @ W_V"), ("values, x @ W_V", "values, x @ W_K")],
+                "`W_K` and `W_V` are swapped. The new key is `x @ W_K`, the new value `x @ W_V`.",
             ),
             mistake(
-                cache_with(lambda kept, new: torch.cat([kept, new], -1), lambda kept, new: torch.cat([kept, new], -1)),
-                "The new word was put behind the features, the last axis: words are axis 1.",
+                [("x @ W_Q", "x @ W_K"), ("keys, x @ W_K", "keys, x @ W_Q")],
+                "`W_Q` and `W_K` are swapped. The query is `x @ W_Q`, the new key `x @ W_K`.",
+            ),
+            mistake("x @ W_V", "x @ W_K", "The new value is a copy of the new key. Project it with `x @ W_V`."),
+            *[
+                mistake("x @ W_Q", f"x{W}", f"The query is `x{W}`. Project it with `W_Q`: `x @ W_Q`.")
+                for W in (" @ W_K", " @ W_V", "")
+            ],
+            mistake([("x @ W_K", "x"), ("x @ W_V", "x")], RAW),
+            mistake([("x @ W_K", "x"), ("x @ W_V", "x"), ("W_Q, keys, values", "W_Q, keys @ W_K, values @ W_V")], RAW),
+            mistake(
+                [("x @ W_K", "x"), ("x @ W_V", "x"), ("x @ W_Q", "x")],
+                "Nothing was projected: x is query, key and value. Use `x @ W_Q`, `x @ W_K` and `x @ W_V`.",
+            ),
+            # Attention
+            *[
+                mistake("x @ W_Q, keys, values", f"x @ W_Q, keys, values, scale={scale}", SCALE)
+                for scale in ("1", "x.size(-1) ** -0.5", "1 / keys.size(-1)", "keys.size(1) ** -0.5")
+            ],
+            mistake(
+                "W_Q, keys, values",
+                "W_Q, keys, values, causal_mask(keys.size(1))[:1]",
+                "The first row of a causal mask was used, so the token attends to one position. It needs no mask.",
             ),
             mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_V, x @ W_K)),
-                "`W_K` and `W_V` are swapped for the new word: its key is `x @ W_K`, its value `x @ W_V`.",
+                "W_Q, keys, values",
+                "W_Q, keys, values, causal_mask(keys.size(1))",
+                "A causal mask was applied to a single query. The newest token may attend to all positions: it needs no mask.",
+            ),
+            # The results
+            mistake(
+                "return output, keys, values", "return output", "Only the output came back. Return keys and values too."
             ),
             mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_K, x @ W_Q, x @ W_V)),
-                "`W_Q` and `W_K` are swapped: the word asks with `x @ W_Q`, and is found by `x @ W_K`.",
+                "return output, keys, values",
+                "return output, (keys, values)",
+                "Keys and values came back as a pair. Return three results: output, keys, values.",
             ),
             mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_K)),
-                "The new value is the key: it has a map of its own, `x @ W_V`.",
+                "return output, keys, values",
+                "return output, values, keys",
+                "Keys and values are swapped in the results. The order is output, keys, values.",
             ),
             mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x, x)),
-                "The word itself was kept: key and value are, `x @ W_K` and `x @ W_V`.",
-            ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x, x @ W_K, x @ W_V)),
-                "The query is x itself: it has a map of its own, `x @ W_Q`.",
-            ),
-            mistake(
-                cache_with(look=lambda query, key, value: attention(query, key, value, scale=1)),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
-            ),
-            mistake(
-                cache_with(look=masked_by_place),
-                "The mask's first row was used, which sees one word only: the newest word may look at all of them, so it needs no "
-                "mask.",
-            ),
-            mistake(
-                cache_with(look=lambda query, key, value: attention(query, key, value, causal_mask(key.size(1)))),
-                "A causal mask spread the one query over all words: there is one word to look, the newest, and nothing lies behind "
-                "it. No mask.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: output),
-                "Only the output came back: return keys and values as well, the next step needs them.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output, grown)),
-                "Keys and values came back as one pair: return three results, output, keys, values.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output, grown[1], grown[0])),
-                "Keys and values are swapped in the results: output, keys, values.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output.squeeze(1), *grown)),
-                "The output lost its axis of length 1: it is a sentence of one word, (b, 1, d_k).",
+                "return output,",
+                "return output.squeeze(1),",
+                "The output lost its axis of length 1. Its shape is (b, 1, d_k).",
             ),
         ],
         hints=[
-            "Only the newest word is new: its key `x @ W_K` and its value `x @ W_V` go behind those that are kept, "
-            "`torch.cat([keys, ...], 1)`.",
-            "Then its query looks at all of them: `attention(x @ W_Q, keys, values)`.",
-            "No mask: nothing lies behind the newest word. Return output, keys, values.",
+            "Only the newest token is projected: append its key `x @ W_K` and value `x @ W_V` to the cache, `torch.cat([keys, ...], 1)`.",
+            "Then its query attends to all of them: `attention(x @ W_Q, keys, values)`.",
+            "No mask: there are no later positions. Return output, keys, values.",
         ],
     )
 )
