@@ -2019,40 +2019,39 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 6.10 beam search
 class NextWords:
-    """Log-probabilities (k, words) of the word after each of k beginnings (k, m). Padding and the start token hardly occur.
+    """Log-probabilities (k, V) of the token after each of k hypotheses (k, m); it tells who calls it in a wrong way.
 
-    They hang on all words so far. After `last` words all sentences end; with `early` the second best ends at once. With `behind`
-    the first steps are planned: see `_planned`. Whoever calls it in a wrong way is told so.
+    They depend on all tokens so far. After `last` tokens every hypothesis ends; with `early` the second best ends at once; with
+    `behind` the first steps are planned, see `_planned`. Padding and the start token hardly occur; with `zero`, 0 does.
     """
 
-    def __init__(self, generator, words, start, end, limit, width, last=None, early=False, behind=None):
-        self.table = 2 * normal(generator, 211, words)
+    def __init__(
+        self, generator, vocab_size, start, end, limit, width, last=None, early=False, behind=None, zero=False
+    ):
+        self.table = 2 * normal(generator, 211, vocab_size)
         self.table[:, end] += 0.5
-        self.table[:, [0, start]] = -30.0
+        self.table[:, 0] = self.table[:, 0] + 2.0 if zero else -30.0
+        self.table[:, start] = -30.0
         self.start, self.end, self.limit, self.last, self.early, self.behind = start, end, limit, last, early, behind
-        others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
         self.plan = others[torch.randperm(len(others), generator=generator)[:3]].tolist()
         self.calls, self.most = 0, 2 * (limit + 2) * (width + 1)
 
     def __repr__(self):
-        return f"a model with {self.table.size(1)} words"
+        return f"a model with a vocabulary of {self.table.size(1)}"
 
     def __call__(self, words):
         self.calls += 1
         if not isinstance(words, torch.Tensor) or words.dim() != 2 or words.is_floating_point():
-            raise Wrong(f"`next_words` got {a_thing(words)}: it reads whole numbers (k, m), a row for each beginning.")
+            raise Wrong(f"`next_words` got {a_thing(words)}. Pass token ids (k, m), one row per hypothesis.")
         if self.calls > self.most or words.size(1) > 2 * self.limit + 9:
-            raise Wrong(
-                "It does not stop: it is over when all beginnings have ended, and at `limit` words whatever happened."
-            )
+            raise Wrong("The loop does not stop. Stop when all hypotheses have ended, or after `limit` tokens.")
         if (words[:, 0] != self.start).any():
-            raise Wrong(
-                "`next_words` got words that do not begin with the start token: hand over all words so far, `start` in front."
-            )
-        heard = torch.zeros(len(words), dtype=torch.long)
+            raise Wrong("`next_words` got tokens that do not begin with `start`. Pass all tokens so far.")
+        history = torch.zeros(len(words), dtype=torch.long)
         for word in words.unbind(1):
-            heard = (31 * heard + word + 7) % len(self.table)
-        logits = self.table[heard]
+            history = (31 * history + word + 7) % len(self.table)
+        logits = self.table[history]
         if self.early and words.size(1) == 1:
             logits[:, self.end] = -30.0
             logits[:, self.end] = logits.max(1).values - 0.1
@@ -2063,10 +2062,10 @@ class NextWords:
         return logits.log_softmax(-1)
 
     def _planned(self, words, logits):
-        """One first word, and an end `behind` it; then a tempting word that leads nowhere, and one not as likely that ends well.
+        """One first token, and an end `behind` it; then a tempting token that leads nowhere, and a less likely one that ends well.
 
-        A beam of two: if the end is close behind it keeps its place, and the second word finds none. If it is far behind, the two
-        words push it out.
+        A beam of two: if the end is close behind, it stays in the beam and leaves no room for the less likely token. If it is far
+        behind, the two tokens push it out.
         """
         first, tempting, sound = self.plan
         if words.size(1) == 1:
@@ -2079,222 +2078,92 @@ class NextWords:
         return logits
 
 
-def beam_search(next_words, start, end, limit, width):
-    """The `width` best sentences (width, m), 0 behind the end token, and their log-probabilities (width,), best first."""
-    words, total, ended = torch.full((1, 1), start), torch.zeros(1), torch.zeros(1, dtype=torch.bool)
-    while not ended.all() and words.size(1) <= limit:
-        step = next_words(words).masked_fill(ended.unsqueeze(1), float("-inf"))
-        step[:, 0] = step[:, 0].masked_fill(ended, 0.0)  # what has ended goes on with padding, for nothing
-        total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-        parent, word = place // step.size(1), place % step.size(1)
-        words = torch.cat([words[parent], word.unsqueeze(1)], 1)
-        ended = ended[parent] | (word == end)
-    return words[:, 1:], total
-
-
 def beam_cases(generator):
-    def one(words, limit, width, start=1, end=2, note="", **plan):
-        model = NextWords(generator, words, start, end, limit, width, **plan)
+    def case(vocab_size, limit, width, start=1, end=2, note="", **plan):
+        model = NextWords(generator, vocab_size, start, end, limit, width, **plan)
         return Case((model, start, end, limit, width), note=note)
 
     return [
-        one(8, 8, 3, last=5, note="a beam of 3"),
-        one(7, 8, 4, early=True, note="a beam of 4"),
-        one(9, 5, 2, start=5, end=3, note="another start and another end token"),
-        one(8, 9, 4, start=3, end=6, note="room for 9 words"),
-        one(10, 3, 5, start=2, end=1, note="a short limit"),
-        one(9, 7, 5, last=4, early=True, note="a beam of 5"),
-        one(10, 6, 3, last=2, early=True, note="one ends at once, the others right behind it"),
-        one(9, 7, 2, last=4, behind=0.1, note="one that ends at once keeps its place"),
-        one(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
-        one(8, 7, 1, note="a beam of 1, which is greedy"),
-        one(7, 1, 3, note="one word is allowed"),
+        case(8, 8, 3, last=5, note="a beam of 3"),
+        case(7, 8, 4, early=True, note="a beam of 4"),
+        case(9, 5, 2, start=5, end=3, note="another start and another end token"),
+        case(8, 9, 4, start=3, end=6, note="room for 9 tokens"),
+        case(10, 3, 5, start=2, end=1, note="a short limit"),
+        case(9, 7, 5, last=4, early=True, note="a beam of 5"),
+        case(10, 6, 3, last=2, early=True, note="one ends at once, the others right after it"),
+        case(9, 7, 2, last=4, behind=0.1, note="one that ends at once stays in the beam"),
+        case(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
+        case(8, 7, 1, note="a beam of 1, which is greedy"),
+        case(7, 1, 3, note="one token is allowed"),
+        case(8, 6, 4, zero=True, note="0 is likely before the end"),
     ]
 
 
-def padding_for_nothing(step, ended, end):
-    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
-    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
-    return step
+def set_aside(widened, enough, rest):
+    """Beam search as many libraries do it: a finished hypothesis leaves the beam for a list, and the best of the list come back.
 
-
-def best_of_all(total, step, width, words):
-    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-    return total, place // step.size(1), place % step.size(1)
-
-
-def one_beginning(width):
-    return torch.zeros(1)
-
-
-def copies_of_one(width):
-    """As many rows as the beam is wide, of which only the first can be chosen from."""
-    return torch.tensor([0.0] + [float("-inf")] * (width - 1))
-
-
-def beam_with(
-    begin=one_beginning,
-    on=padding_for_nothing,
-    choose=best_of_all,
-    carried=lambda words, parent: words[parent],
-    who_ended=lambda ended, parent, word, end: ended[parent] | (word == end),
-    goes_on=lambda ended: not ended.all(),
-    most=lambda limit: limit,
-    results=lambda words, total, end: (words[:, 1:], total),
-):
-    """Beam search as the reference does it, with parts that can be replaced by wrong ones."""
-
-    def wrong(next_words, start, end, limit, width):
-        total = begin(width)
-        words = torch.full((len(total), 1), start)
-        ended = torch.zeros(len(total), dtype=torch.bool)
-        while goes_on(ended) and words.size(1) <= most(limit):
-            total, parent, word = choose(total, on(next_words(words), ended, end), width, words)
-            words = torch.cat([carried(words, parent), word.unsqueeze(1)], 1)
-            ended = who_ended(ended, parent, word, end)
-        return results(words, total, end)
-
-    return wrong
-
-
-def one_child_each(total, step, width, words):
-    """The best `width` words after the start; from then on the best word of each beginning."""
-    if words.size(1) == 1:
-        return best_of_all(total, step, width, words)
-    best, word = step.max(1)
-    total, order = (total + best).sort(descending=True)
-    return total, order, word[order]
-
-
-def one_child_each_as_they_stand(total, step, width, words):
-    if words.size(1) == 1:
-        return best_of_all(total, step, width, words)
-    best, word = step.max(1)
-    return total + best, torch.arange(len(words)), word
-
-
-def by_the_last_word(total, step, width, words):
-    return best_of_all(torch.zeros_like(total), step, width, words)
-
-
-def chosen_by_the_last_word(total, step, width, words):
-    _, parent, word = best_of_all(torch.zeros_like(total), step, width, words)
-    return total[parent] + step[parent, word], parent, word
-
-
-def swapped_back(total, step, width, words):
-    """Word and parent mixed up; the remainder keeps them in range."""
-    total, parent, word = best_of_all(total, step, width, words)
-    return total, word % len(words), parent
-
-
-def divided_by_the_beam(total, step, width, words):
-    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-    return total, place // width, place % width
-
-
-def worst_of_all(total, step, width, words):
-    finite = (total.unsqueeze(1) + step).flatten()
-    total, place = finite.topk(width, largest=False)
-    return total, place // step.size(1), place % step.size(1)
-
-
-def all_children(total, step, width, words):
-    """The best `width` of each beginning, all of them kept."""
-    best, word = step.topk(width)
-    parent = torch.arange(len(words)).unsqueeze(1).expand_as(word)
-    total, order = (total.unsqueeze(1) + best).flatten().sort(descending=True)
-    return total, parent.flatten()[order], word.flatten()[order]
-
-
-def running_mean(total, step, width, words):
-    """The mean over the words so far, those behind an end counted as well."""
-    m = words.size(1)
-    return best_of_all(total * (m - 1) / m, step / m, width, words)
-
-
-def padding_at_its_price(step, ended, end):
-    """0 is the only way on, and costs what the model says."""
-    others = torch.arange(step.size(1)) > 0
-    return step.masked_fill(ended.unsqueeze(1) & others, float("-inf"))
-
-
-def set_aside(widened="", enough=True, rest=True):
-    """Beam search as many libraries do it: what has ended leaves the beam for a list, and the best of the list come back.
-
-    widened: "" looks at the best `width` continuations, "more" at so many that `width` of them go on, "less" at one less for
-    each that is in the list. enough: stops when the list has `width`. rest: what has not ended at the limit is put to the list.
+    widened: "" takes the best `width` continuations, "more" so many that `width` of them go on, "less" one less for each in the
+    list. enough: stops when the list has `width`. rest: what has not ended at the limit joins the list.
     """
 
     def wrong(next_words, start, end, limit, width):
         words, total, done = torch.full((1, 1), start), torch.zeros(1), []
         while len(words) and words.size(1) <= limit and not (enough and len(done) >= width):
             sums = (total.unsqueeze(1) + next_words(words)).flatten()
-            places = sums.size(0) // len(words)
+            vocab_size = sums.size(0) // len(words)
             asked = {"": width, "more": 2 * width, "less": width - len(done)}[widened]
             total, place = sums.topk(min(asked, sums.size(0)))
-            words = torch.cat([words[place // places], (place % places).unsqueeze(1)], 1)
+            words = torch.cat([words[place // vocab_size], (place % vocab_size).unsqueeze(1)], 1)
             ended = words[:, -1] == end
             if widened == "more":
-                seen = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
-                words, total, ended = words[seen], total[seen], ended[seen]
+                kept = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
+                words, total, ended = words[kept], total[kept], ended[kept]
             done += list(zip(total[ended].tolist(), words[ended], strict=True))
             words, total = words[~ended], total[~ended]
         if rest or not done:
             done += list(zip(total.tolist(), words, strict=True))
-        done = sorted(done, key=lambda one: -one[0])[:width]
-        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([one for one, _ in done])
+        done = sorted(done, key=lambda pair: -pair[0])[:width]
+        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([total for total, _ in done])
 
     return wrong
 
 
-def end_for_nothing(step, ended, end):
-    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
-    step[:, end] = step[:, end].masked_fill(ended, 0.0)
-    return step
-
-
-def mean_per_word(words, total, end):
-    words = words[:, 1:]
-    return words, total / (words != 0).sum(1)
-
-
-def no_two_sentences_are_the_same(answer, generator):
+def hypotheses_differ(answer, generator):
     words, _ = answer(*beam_cases(generator)[0].args)
     if len(words.unique(dim=0)) < len(words):
-        raise Wrong("The beam holds the same sentence more than once: each kept beginning must differ from the others.")
+        raise Wrong("The beam holds the same hypothesis more than once. Start from one row, not from `width` copies.")
 
 
-def totals_are_what_the_model_says(answer, generator):
-    """Add up the log-probabilities of the words that came back."""
+def totals_are_log_probabilities(answer, generator):
     args = beam_cases(generator)[0].args
-    model, start, end, limit, width = args
-    words, total = answer(*args)
-    for row, said in zip(words.tolist(), total.tolist(), strict=True):
+    model, start, end, _, _ = args
+    words, totals = answer(*args)
+    for row, total in zip(words.tolist(), totals.tolist(), strict=True):
         row = row[: row.index(end) + 1] if end in row else row
         model.calls = 0
         added = sum(float(model(torch.tensor([[start, *row[:place]]]))[0, word]) for place, word in enumerate(row))
-        if abs(added - said) > 1e-3:
+        if abs(added - total) > 1e-3:
             raise Wrong(
-                f"A sentence came back with {said:.3f}, but the log-probabilities of its words add up to {added:.3f}: words and "
-                "totals belong to different beginnings. Take both from the parent, `words[parent]`."
+                f"A hypothesis has the total {total:.3f}, but its log-probabilities sum to {added:.3f}. Tokens and totals must come "
+                "from the same parent: `words[parent]`."
             )
 
 
-WIDE_COPIES = "The beam began with several copies of the same beginning, so it holds the same sentence more than once: begin with one row."
+CHOICE = "(total.unsqueeze(1) + step).flatten().topk(width)"
+BOTH = "place // step.size(1), place % step.size(1)"
+ENDED_ROWS = '.masked_fill(ended.unsqueeze(1), float("-inf"))'
+PAD_FREE = "    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)\n"
+UNMASKED = [(ENDED_ROWS, ""), (PAD_FREE, "")]
+COPIES = [
+    ("torch.full((1, 1), start), torch.zeros(1)", "torch.full((width, 1), start), torch.zeros(width)"),
+    ("torch.zeros(1, dtype", "torch.zeros(width, dtype"),
+]
 ONE_CHILD = (
-    "Each beginning kept only its best word: the best `width` of all continuations stay, several of one beginning and none of "
-    "another. `flatten` first, then `topk`."
+    "Each hypothesis kept only its best token. Keep the best `width` of all continuations: `flatten`, then `topk`."
 )
-NOT_CARRIED = "The words were not reordered: a new word belongs behind its parent, `words[parent]`."
-GREW_ON = (
-    "A sentence that had ended went on growing: its only way on is 0, which costs nothing. Set its log-probabilities to minus "
-    "infinity, and the one of 0 to 0."
-)
-SET_ASIDE = (
-    "Sentences that had ended were set aside, as many libraries do: here a finished one keeps its place in the beam, with its total, "
-    "until better ones push it out. It goes on with 0, which costs nothing."
-)
+NOT_REORDERED = "The tokens were not reordered. Append each new token to its parent: `words[parent]`."
+GREW_ON = "Finished hypotheses kept growing. Set their log-probabilities to -inf and that of token 0 to 0."
+SET_ASIDE = "Finished hypotheses left the beam, as in many libraries. Here they stay and compete: token 0 follows at log-probability 0."
 
 register(
     Exercise(
@@ -2302,71 +2171,103 @@ register(
         cases=beam_cases,
         output_names=("words", "total"),
         tolerance=1e-3,
-        properties=[
-            no_two_sentences_are_the_same,
-            totals_are_what_the_model_says,
-            words_are_long(beam_cases),
-        ],
+        properties=[hypotheses_differ, totals_are_log_probabilities, words_are_long(beam_cases)],
         mistakes=[
-            mistake(beam_with(begin=torch.zeros), WIDE_COPIES),
-            mistake(beam_with(choose=one_child_each), ONE_CHILD),
-            mistake(beam_with(choose=one_child_each_as_they_stand), ONE_CHILD),
+            # Choosing the best
             mistake(
-                beam_with(choose=by_the_last_word),
-                "Only the newest word counts: add the total of the beginning, `total.unsqueeze(1) + step`.",
+                COPIES,
+                "The beam started with `width` copies of one hypothesis, so it holds duplicates. Start with one row.",
             ),
             mistake(
-                beam_with(choose=chosen_by_the_last_word),
-                "The totals are added up, but the choice goes by the newest word alone: `topk` of the sums.",
+                "+ step)",
+                "+ (step if words.size(1) == 1 else step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))))",
+                ONE_CHILD,
             ),
             mistake(
-                beam_with(choose=all_children),
-                "The best words of each beginning were all kept, and the beam grows: `topk(width)` over all of them together.",
+                "    words = torch.cat(",
+                "    if words.size(1) > 1:\n"
+                "        parent, (best, word) = torch.arange(width), step.max(1)\n"
+                "        total = kept + best\n"
+                "    kept = total\n"
+                "    words = torch.cat(",
+                ONE_CHILD,
             ),
             mistake(
-                beam_with(choose=worst_of_all),
-                "Those are the least likely: `topk` of the sums as they are, the largest.",
+                "(total.unsqueeze(1) + step)",
+                "step",
+                "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
             ),
             mistake(
-                beam_with(choose=divided_by_the_beam),
-                "A place in the flattened sums was divided by `width`: a row has as many places as there are words, `step.size(1)`.",
+                [
+                    ("total, place = (total.unsqueeze(1) + step)", "_, place = step"),
+                    ("    words = ", "    total = total[parent] + step[parent, word]\n    words = "),
+                ],
+                "The beam was chosen by the newest token alone. Take `topk` of the sums, `total.unsqueeze(1) + step`.",
             ),
             mistake(
-                beam_with(choose=swapped_back),
-                "Parent and word are mixed up: in the flattened sums `place // V` is the row, `place % V` the word.",
+                [
+                    (f"total, place = {CHOICE}", "best, word = step.topk(width)"),
+                    (
+                        f"parent, word = {BOTH}",
+                        "total, place = (total.unsqueeze(1) + best).flatten().sort(descending=True)\n"
+                        "    parent, word = place // width, word.flatten()[place]",
+                    ),
+                ],
+                "The beam grows: the best tokens of every hypothesis were kept. Take `topk(width)` over all continuations together.",
             ),
             mistake(
-                beam_with(choose=running_mean),
-                "The log-probabilities were averaged: those of a sentence are added up.",
+                "topk(width)",
+                "topk(width, largest=False)",
+                "The least likely hypotheses were kept. Take the largest totals.",
             ),
             mistake(
-                beam_with(results=mean_per_word),
-                "Those are means per word: return the totals, the sums.",
+                BOTH,
+                "place // width, place % width",
+                "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
             ),
             mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:], total.exp())),
-                "Those are probabilities, products of many small numbers: return the log-probabilities, the sums.",
+                BOTH,
+                "place % step.size(1), place // step.size(1)",
+                "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
             ),
             mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:], -total)),
-                "The totals have the wrong sign: log-probabilities are not above 0.",
-            ),
-            # What has ended
-            mistake(beam_with(on=lambda step, ended, end: step), GREW_ON),
-            mistake(
-                beam_with(on=lambda step, ended, end: step, who_ended=lambda ended, parent, word, end: word == end),
-                GREW_ON,
+                "(total.unsqueeze(1) + step)",
+                "((total.unsqueeze(1) * (words.size(1) - 1) + step) / words.size(1))",
+                "The log-probabilities were averaged. Add them up: there is no length normalization here.",
             ),
             mistake(
-                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), float("-inf"))),
-                "A sentence that has ended drops out of the beam: it keeps its place with its total, since the padding behind it costs "
-                "nothing, `step[:, 0]` is 0 there.",
+                "words[:, 1:], total",
+                "words[:, 1:], total / (words[:, 1:] != 0).sum(1)",
+                "The totals were divided by the length. Return the sums, without length normalization.",
             ),
-            mistake(beam_with(on=lambda step, ended, end: step, goes_on=lambda ended: True), GREW_ON),
             mistake(
-                beam_with(on=padding_at_its_price),
-                "A sentence that has ended goes on with 0 alone, but pays for it: the way on with 0 costs nothing, put 0.0 into "
-                "`step[:, 0]` there.",
+                "words[:, 1:], total", "words[:, 1:], total.exp()", "Probabilities came back. Return log-probabilities."
+            ),
+            mistake(
+                "words[:, 1:], total",
+                "words[:, 1:], -total",
+                "The totals have the wrong sign. Log-probabilities are at most 0.",
+            ),
+            # Finished hypotheses
+            mistake(UNMASKED, GREW_ON),
+            mistake([*UNMASKED, ("ended[parent] | (word == end)", "word == end")], GREW_ON),
+            mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
+            mistake(
+                PAD_FREE,
+                "",
+                "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
+            ),
+            mistake(
+                [
+                    (ENDED_ROWS, ""),
+                    (PAD_FREE, "    step[:, 1:] = step[:, 1:].masked_fill(ended.unsqueeze(1), float('-inf'))\n"),
+                ],
+                "Padding costs a finished hypothesis the model's log-probability. Set `step[:, 0]` to 0.0 where `ended`.",
+            ),
+            mistake(
+                PAD_FREE,
+                "    step[:, 0] = 0.0\n",
+                "Token 0 costs nothing for unfinished hypotheses either. Set `step[:, 0]` to 0.0 only where `ended`.",
             ),
             *[
                 mistake(set_aside(widened, enough, rest), SET_ASIDE)
@@ -2374,83 +2275,82 @@ register(
                 for rest in (True, False)
             ],
             mistake(
-                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), 0.0)),
-                "A sentence that has ended goes on with every word for nothing: with 0 alone, all others are minus infinity.",
+                'float("-inf")',
+                "0.0",
+                "Any token may follow the end at no cost. Allow token 0 only: set all others to -inf.",
+            ),
+            mistake("step[:, 0] = step[:, 0]", "step[:, end] = step[:, end]", END_REPEATED),
+            mistake(
+                "ended[parent] |",
+                "ended |",
+                "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
             ),
             mistake(
-                beam_with(on=end_for_nothing),
-                "The end token is repeated behind the end: padding is 0.",
+                "ended[parent] | (word == end)",
+                "word == end",
+                "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (word == end)`.",
             ),
             mistake(
-                beam_with(who_ended=lambda ended, parent, word, end: ended | (word == end)),
-                "Who has ended was not reordered: it goes with the parent, `ended[parent] | (word == end)`.",
+                "(word == end)",
+                "(word == end) | (word == 0)",
+                "A generated 0 counted as the end. Only `end` ends a hypothesis; before it, 0 is an ordinary token.",
             ),
             mistake(
-                beam_with(who_ended=lambda ended, parent, word, end: word == end),
-                "Who ended before was forgotten: `ended[parent] | (word == end)`.",
+                PAD_FREE,
+                "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n",
+                "Token 0 was excluded before the end, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
             ),
-            mistake(beam_with(carried=lambda words, parent: words), NOT_CARRIED),
-            mistake(beam_with(begin=copies_of_one, carried=lambda words, parent: words), NOT_CARRIED),
+            mistake("words[parent]", "words", NOT_REORDERED),
+            mistake("words[parent]", "words.expand(width, -1)", NOT_REORDERED),
             # When to stop, and what to return
             mistake(
-                beam_with(goes_on=lambda ended: not ended.any()),
-                "It stopped when one sentence had ended: go on until all in the beam have.",
+                "ended.all()",
+                "ended.any()",
+                "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
             ),
             mistake(
-                beam_with(goes_on=lambda ended: not ended[0]),
-                "It stopped when the best had ended. True, nothing can overtake it, but the others are asked for as well: go on until "
-                "all have ended.",
+                "ended.all()",
+                "ended[0]",
+                "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
             ),
             mistake(
-                beam_with(goes_on=lambda ended: True),
-                "It went on to the limit although all had ended: stop as soon as all in the beam have.",
+                "not ended.all() and ",
+                "",
+                "It ran to the limit although all had ended. Stop as soon as all in the beam have ended.",
             ),
-            mistake(beam_with(most=lambda limit: limit - 1), TOO_SHORT),
-            mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), TOO_SHORT),
+            mistake("<= limit", "< limit", TOO_SHORT),
             mistake(
-                beam_with(most=lambda limit: 10**6),
-                "It goes on until all have ended, which may be never: stop at `limit` words whatever happened.",
+                [
+                    (COPIES[0][0], "torch.full((width, 1), start), torch.arange(width) * -float('inf')"),
+                    COPIES[1],
+                    ("ended = torch.zeros", "total[0] = 0.0\nended = torch.zeros"),
+                    ("<= limit", "< limit"),
+                ],
+                TOO_SHORT,
             ),
+            mistake("<= limit", "<= limit + 1", TOO_LONG),
+            mistake(" and words.size(1) <= limit", "", NEVER_STOPS),
+            mistake("words[:, 1:]", "words", START_RETURNED),
+            mistake("return words[:, 1:]", "return words[:, 1:].masked_fill(words[:, 1:] == end, 0)", END_MISSING),
             mistake(
-                beam_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words. The start token does not count.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words, total)),
-                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:].masked_fill(words[:, 1:] == end, 0), total)),
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (total, words[:, 1:])),
-                "The two results are swapped: the words come first, then the totals.",
+                "words[:, 1:], total", "total, words[:, 1:]", "The two results are swapped. Return words, then totals."
             ),
             mistake(
-                beam_with(results=lambda words, total, end: (words[0, 1:], total[0])),
-                "Only the best sentence came back: return all `width` of them, best first.",
+                "words[:, 1:], total",
+                "words[0, 1:], total[0]",
+                "Only the best hypothesis came back. Return all `width` of them, best first.",
             ),
-            mistake(
-                beam_with(results=lambda words, total, end: words[:, 1:]),
-                "Only the words came back: return words and totals, both.",
-            ),
-            mistake(
-                lambda next_words, start, end, limit, width: beam_search(next_words, start, 2, limit, width),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda next_words, start, end, limit, width: beam_search(next_words, start, end, limit, 1),
-                "`width` has no effect, that is greedy decoding: `topk(width)`.",
-            ),
+            mistake("words[:, 1:], total", "words[:, 1:]", "Only the tokens came back. Return words and totals."),
+            mistake("word == end", "word == 2", FIXED_END),
+            mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
         ],
         hints=[
-            "Begin with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nobody `ended`. In a loop: `step = "
-            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the totals of all continuations.",
-            "`.flatten().topk(width)` gives totals and places: `place // V` is the parent, `place % V` the word. Words and who has ended "
-            "go with the parent: `words[parent]`, `ended[parent]`.",
-            "Before that, for rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then put 0 into "
-            "`step[:, 0]` where `ended`. Stop when all have ended, or at `limit` words.",
+            "Start with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nothing `ended`. In the loop `step = "
+            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the log-probabilities of all continuations.",
+            "`.flatten().topk(width)` gives totals and flat indices: `place // V` is the parent, `place % V` the token. Take tokens and "
+            "flags from the parent: `words[parent]`, `ended[parent]`.",
+            "Before that, in rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then set `step[:, 0]` "
+            "to 0 where `ended`. Stop when all have ended, or at `limit` tokens.",
         ],
     )
 )
