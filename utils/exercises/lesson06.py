@@ -2356,188 +2356,168 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="6.a",
-        question="What does the encoder hand to the decoder?",
+        question="What does the encoder pass to the decoder?",
         options=[
             (
-                "Its attention matrices.",
-                "They say who looked at whom in the source, and stay in the encoder. The decoder makes its own weights.",
+                "Its attention weights.",
+                "They say which source tokens attended to which, and stay in the encoder. The decoder computes its own.",
             ),
             (
                 "One vector, the last.",
-                "That was the bottleneck of lesson 03. Here every source word stays within reach.",
+                "That was the bottleneck of lesson 03. Here the decoder can attend to every source token.",
             ),
             (
-                "Its output vectors, one for each source word.",
-                "Each decoder layer makes keys and values from them, with maps of its own.",
+                "Its output vectors, one per source token.",
+                "Each decoder layer projects them to keys and values with its own matrices.",
             ),
             (
                 "The keys and values of its last layer.",
-                "Those served the encoder. Each decoder layer has its own maps to keys and values.",
+                "Those served the encoder. Each decoder layer has its own key and value projections.",
             ),
         ],
         right=2,
-        explanation="(b, n, dim) and nothing else. The queries come from the decoder's words, so the weights of cross-attention are made "
-        "there, (b, heads, m, n).",
+        explanation="The memory, (b, n, dim), and nothing else. The queries come from the target tokens, so the cross-attention weights, "
+        "(b, heads, m, n), are computed in the decoder.",
     )
 )
 register_quiz(
     Quiz(
         id="6.b",
-        question="The well-known picture of the Transformer has a box 'Add & Norm' behind every part. The model of this lesson is pre-norm. Where are its norms?",
+        question="The well-known figure of the Transformer has a box 'Add & Norm' after every sublayer. The model of this lesson is pre-norm. "
+        "Where are its norms?",
         options=[
             (
-                "Between each part and its sum, x + norm(part(x)).",
-                "Neither of the two usual orders is this one.",
+                "Between each sublayer and its residual connection: x + norm(sublayer(x)).",
+                "Neither pre-norm nor post-norm does this.",
             ),
             (
-                "In front of each part, inside the branch, and one more behind the last layer.",
-                "x + part(norm(x)): the sums themselves are never normalised on the way, so one norm ends the stack.",
+                "Before each sublayer, inside the residual branch, and one more after the last layer.",
+                "x + sublayer(norm(x)): the residual stream itself is never normalized, so one norm ends the stack.",
             ),
             (
-                "Behind each sum: a norm is a norm.",
-                "That is the picture, post-norm: norm(x + part(x)).",
+                "After each residual connection: a norm is a norm.",
+                "That is the figure, post-norm: norm(x + sublayer(x)).",
             ),
-            (
-                "Only once, at the entrance of the stack.",
-                "Each of the three parts of a layer has a norm of its own.",
-            ),
+            ("Only once, at the input of the stack.", "Each of the three sublayers of a layer has its own norm."),
         ],
         right=1,
-        explanation="Post-norm: after the sum. Pre-norm: inside the branch. One switch, and never a silent choice.",
+        explanation="Post-norm: after the residual connection. Pre-norm: inside the branch. Papers and libraries differ, so always say which.",
     )
 )
 register_quiz(
     Quiz(
         id="6.c",
-        question="Shorter sources and targets of a batch end in padding, which the loss leaves out. Which masks does the model need?",
+        question="Shorter sources and targets in a batch are padded at the end, and the loss ignores padding. Which masks does the model need?",
         options=[
             (
                 "The causal mask in all three attentions.",
-                "The source is known as a whole: nobody need hide its later words.",
+                "The whole source is known: no token needs to be masked from earlier ones.",
             ),
             (
-                "Among target words the causal one; in the encoder and across, the source's padding.",
-                "Padding behind the target lies in every real word's future.",
+                "The causal mask in decoder self-attention; the source padding mask in the encoder and in cross-attention.",
+                "Padding at the end of the target is in the future of every real token.",
             ),
             (
-                "The source's padding mask everywhere.",
-                "Among the target words it would show the words to be guessed.",
+                "The source padding mask everywhere.",
+                "In decoder self-attention it would reveal the tokens to be predicted.",
             ),
-            (
-                "None: training makes the model ignore what it should not see.",
-                "A model that sees the answer learns to copy it.",
-            ),
+            ("None: training teaches the model what to ignore.", "A model that sees the answer learns to copy it."),
         ],
         right=1,
-        explanation="Three attentions, two kinds of mask. What padding itself sees is computed and never used.",
+        explanation="Three attentions, two kinds of mask. What the padding positions compute is never used.",
     )
 )
 register_quiz(
     Quiz(
         id="6.d",
-        question="'The decoder starts on the end token.' Is that so?",
+        question="'Decoding starts with the end token.' Is that so?",
         options=[
             (
-                "Yes: it must know where the sentence ends.",
-                "It says the end token itself, when it is done. What it starts on is another matter.",
+                "Yes: the decoder must know where the sentence ends.",
+                "It predicts the end token itself. What it starts with is a separate choice.",
             ),
+            ("No: it starts with the first source token.", "The source reaches it through cross-attention only."),
+            ("No: its first input is empty.", "Without an input token there is no query to attend to the source."),
             (
-                "No: it starts on the first source word.",
-                "The source reaches it through cross-attention only.",
-            ),
-            (
-                "No: at first it reads nothing.",
-                "Without a word there is no query, and nobody to look at the source.",
-            ),
-            (
-                "In some systems. Here it has a start token of its own.",
-                "Any fixed token will do, as long as training and generation use the same one.",
+                "In some systems. Here there is a separate start token.",
+                "Any fixed token works, as long as training and generation use the same one.",
             ),
         ],
         right=3,
-        explanation="A convention: what matters is that the targets are shifted by one, so that every word is asked for before it is read.",
+        explanation="A convention. What matters is that the targets are shifted by one: every token is predicted before it is an input.",
     )
 )
 register_quiz(
     Quiz(
         id="6.e",
-        question="In training, one pass through the decoder handles all 20 words of a target, its end token among them. How many passes "
-        "does it take to write a translation of 20 words, its end token among them?",
+        question="In training, one decoder pass handles all 20 tokens of a target, end token included. How many passes does it take to "
+        "generate a translation of 20 tokens, end token included?",
         options=[
             (
-                "One: attention looks at everything at once.",
-                "In training all words are known. Here word 7 is read once it has been written.",
+                "One: attention processes all positions at once.",
+                "In training all target tokens are known. Here token 7 is an input only after it was generated.",
             ),
             (
                 "20, one after the other.",
-                "Each step reads what the one before has said. Sentences still run side by side.",
+                "Each step takes the token of the previous step as input. The sentences of a batch still run in parallel.",
             ),
-            (
-                "One, if the causal mask is left away.",
-                "The mask is not the reason: the words are not there yet.",
-            ),
-            (
-                "20, but all at the same time.",
-                "Step 8 waits for the word of step 7.",
-            ),
+            ("One, without the causal mask.", "The mask is not the reason: the tokens do not exist yet."),
+            ("20, but all at the same time.", "Step 8 waits for the token of step 7."),
         ],
         right=1,
-        explanation="It trains in parallel and writes in sequence. What can be saved is work within a step.",
+        explanation="Training is parallel over positions, generation is sequential. What can be saved is work within a step.",
     )
 )
 register_quiz(
     Quiz(
         id="6.f",
-        question="19 words are written. What must a decoder layer compute in its self-attention for the 20th step, if it has kept what it can?",
+        question="19 tokens are generated. What must the self-attention of a decoder layer compute in step 20, if everything reusable is cached?",
         options=[
             (
-                "Queries, keys and values of all words: the new word changes them.",
-                "The causal mask hides it from all words before it: their vectors stay as they were, in every layer.",
+                "Queries, keys and values of all tokens: the new token changes them.",
+                "The causal mask hides it from all earlier positions: their vectors stay the same, in every layer.",
             ),
+            ("Only the query of the new token.", "Its key and value too: later tokens will attend to it."),
             (
-                "Only the new word's query.",
-                "Its key and value too: the words to come will look at it.",
-            ),
-            (
-                "Query, key and value of the newest word; it then looks at all keys that are kept.",
+                "Query, key and value of the newest token, which then attends to all cached keys.",
                 "One row of scores instead of 20.",
             ),
             (
-                "Nothing: the output of step 19 is kept.",
-                "That output answered another query, that of word 18; now word 19 asks.",
+                "Nothing: the output of step 19 is cached.",
+                "That output belongs to the query of token 18; now token 19 has a query of its own.",
             ),
         ],
         right=2,
-        explanation="The key-value cache: the same numbers, less work. The source's keys and values are made once and serve every step.",
+        explanation="The key-value cache gives the same outputs with less work. Keys and values of the source are computed once and serve every step.",
     )
 )
 register_quiz(
     Quiz(
         id="6.g",
-        question="A beam of width 4 against greedy decoding, with the same model. What is certain?",
+        question="Beam search of width 4 against greedy decoding, with the same model. What is certain?",
         options=[
             (
-                "The beam finds the most probable sentence of all.",
-                "Only a search through all sentences does: the best one may begin so badly that it leaves the beam.",
+                "Beam search finds the most probable sentence of all.",
+                "Only exhaustive search does: the prefix of the best sentence may fall out of the beam.",
             ),
             (
                 "Its sentence is never less probable than the greedy one.",
-                "It may be: four that look better at first can push the greedy beginning out.",
+                "It can be: four hypotheses that score better at first can push the greedy prefix out of the beam.",
             ),
             (
                 "Its translation is better.",
-                "More probable is not better: wide beams like short sentences, since every word costs.",
+                "More probable is not better: wide beams prefer short sentences, since every token adds a negative log-probability.",
             ),
             (
                 "None of these.",
-                "It costs about four times the work and usually finds a more probable sentence. The rest is to be measured.",
+                "It costs about four times the compute and usually finds a more probable sentence. Anything else has to be measured.",
             ),
         ],
         right=3,
-        explanation="Many systems divide the total by a power of the length, since every word costs.",
+        explanation="Many systems use length normalization: they divide the log-probability by a power of the length.",
     )
 )
