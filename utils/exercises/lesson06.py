@@ -1370,6 +1370,11 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 6.6 label smoothing
+def instead_of(old, messages):
+    """Mistakes that put another text in the place of `old`; messages: {new text: message}."""
+    return [mistake(old, new, message) for new, message in messages.items()]
+
+
 def smooth_cases(generator):
     def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
         pad_id = 0 if padding is None else padding
@@ -1397,7 +1402,7 @@ def smooth_cases(generator):
 
 
 PER_SEQUENCE = "torch.stack([row[real].mean() for row, real in zip(losses, targets != padding)]).mean()"
-ENTROPY = "q = torch.full((logits.size(-1),), smoothing / logits.size(-1))\nq[0] += 1 - smoothing\n"
+ENTROPY = "q = torch.full((logits.size(-1),), smoothing / logits.size(-1))\nq[0] += 1 - smoothing\nreturn "
 
 register(
     Exercise(
@@ -1405,165 +1410,64 @@ register(
         cases=smooth_cases,
         gradient=True,
         mistakes=[
-            # Padding and the mean
-            mistake(
-                "[targets != padding]",
-                "",
-                "Padding counted as a target. Average the losses only where `targets != padding`.",
-            ),
-            mistake(
-                "losses[targets != padding]",
-                "(losses * (targets != padding))",
-                "The sum was divided by all positions, padding included. Divide by the number of targets that are not padding.",
-            ),
-            mistake(
-                "log_p.mean(-1)",
-                "log_p.mean()",
-                "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
-            ),
-            mistake(
-                "!= padding",
-                "!= 0",
-                "Targets with id 0 were ignored, whatever `padding` is. Compare with the argument: `targets != padding`.",
-            ),
-            mistake(
-                "!= padding",
-                "== padding",
-                "The mean was taken over the padding. The real targets are where `targets != padding`.",
-            ),
-            mistake(
+            *instead_of(
                 "losses[targets != padding].mean()",
-                PER_SEQUENCE,
-                "Each sequence was averaged first, so tokens of short sequences count more. Take one mean over all real targets.",
+                {
+                    "losses.mean()": "Padding counted as a target. Average the losses only where `targets != padding`.",
+                    "(losses * (targets != padding)).mean()": "The sum was divided by all positions, padding included. Divide by the number of real targets.",
+                    "losses[targets != 0].mean()": "Targets with id 0 were ignored, whatever `padding` is. Compare with the argument: `targets != padding`.",
+                    PER_SEQUENCE: "Each sequence was averaged first, so tokens of short sequences count more. Take one mean over all real targets.",
+                    "losses[targets != padding].sum()": "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
+                    "losses[targets != padding].sum() / len(targets)": "The sum was divided by the number of sequences. Divide by the number of real targets.",
+                    "losses * (targets != padding)": "One loss per position came back. Return a scalar, the mean over all real targets.",
+                    "losses[targets != padding]": "One loss per real target came back. Return a scalar, their mean.",
+                },
             ),
-            mistake(
-                "].mean()",
-                "].sum()",
-                "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
-            ),
-            mistake(
-                "].mean()",
-                "].sum() / len(targets)",
-                "The sum was divided by the number of sequences. Divide by the number of real targets.",
-            ),
-            mistake(
-                "losses[targets != padding].mean()",
-                "losses * (targets != padding)",
-                "One loss per position came back. Return a scalar, the mean over all real targets.",
-            ),
-            mistake("].mean()", "]", "One loss per real target came back. Return a scalar, their mean."),
-            # The target distribution
-            mistake(
+            *instead_of(
                 "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
-                "-of_target",
-                "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
+                {
+                    "-of_target": "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
+                    "-of_target - smoothing * log_p.mean(-1)": "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
+                    "-(1 - smoothing) * of_target": "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
+                    "-smoothing * of_target - (1 - smoothing) * log_p.mean(-1)": "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
+                    "(1 - smoothing) * of_target + smoothing * log_p.mean(-1)": "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
+                    "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()": "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
+                },
             ),
-            mistake(
+            *instead_of(
                 "log_p.mean(-1)",
-                "(log_p.sum(-1) - of_target) / (log_p.size(-1) - 1)",
-                "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
+                {
+                    "log_p.mean()": "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
+                    "log_p.sum(-1)": "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
+                    "(log_p.sum(-1) - of_target) / log_p.size(-1)": "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
+                    "(log_p.sum(-1) - of_target) / (log_p.size(-1) - 1)": "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
+                    "(log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)": "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                    "(log_p.sum(-1) - of_target - log_p[..., padding]) / (log_p.size(-1) - 2)": "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                },
             ),
             mistake(
-                "log_p.mean(-1)",
-                "(log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)",
-                "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
-            ),
-            mistake(
-                "log_p.mean(-1)",
-                "(log_p.sum(-1) - of_target - log_p[..., padding]) / (log_p.size(-1) - 2)",
-                "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
-            ),
-            mistake(
-                "log_p.mean(-1)",
-                "(log_p.sum(-1) - of_target) / log_p.size(-1)",
-                "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
-            ),
-            mistake(
-                "-(1 - smoothing) * of_target",
-                "-of_target",
-                "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
-            ),
-            mistake(
-                "log_p.mean(-1)",
-                "log_p.sum(-1)",
-                "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
-            ),
-            mistake(
-                "(1 - smoothing) * of_target - smoothing",
-                "smoothing * of_target - (1 - smoothing)",
-                "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
-            ),
-            mistake(
-                " - smoothing * log_p.mean(-1)",
-                "",
-                "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
-            ),
-            mistake(
-                "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
-                "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()",
-                "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
-            ),
-            mistake(
-                "return losses[targets != padding].mean()",
-                f"{ENTROPY}return losses[targets != padding].mean() + torch.xlogy(q, q).sum()",
+                [("return ", ENTROPY), (".mean()", ".mean() + torch.xlogy(q, q).sum()")],
                 "This is the KL divergence, without the entropy of the targets. Return the cross-entropy.",
             ),
-            # The target's log-probability
-            mistake(
+            *instead_of(
                 "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
-                "log_p[:, :, targets]",
-                "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
+                {
+                    "log_p[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
+                    "log_p[targets]": "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+                    "log_p[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+                },
             ),
-            mistake(
-                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
-                "log_p[targets]",
-                "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
-            ),
-            mistake(
-                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
-                "log_p[:, targets]",
-                "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
-            ),
-            # Log-probabilities
-            mistake(
-                "-(1 - smoothing) * of_target - smoothing",
-                "(1 - smoothing) * of_target + smoothing",
-                "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
-            ),
-            mistake(
-                ".log_softmax(-1)",
-                "",
-                "The logits were used as log-probabilities. Normalize them first: `logits.log_softmax(-1)`.",
-            ),
-            mistake(
-                ".log_softmax(-1)",
-                ".log()",
-                "The logarithm was taken of the raw logits, NaN where they are negative. Use `logits.log_softmax(-1)`.",
-            ),
-            mistake(
-                ".log_softmax(-1)",
-                ".softmax(-1).log_softmax(-1)",
-                "The softmax was applied twice. `log_softmax` and `F.cross_entropy` take the logits.",
-            ),
-            mistake(
-                ".log_softmax(-1)",
-                ".softmax(-1)",
-                "These are probabilities, not log-probabilities. Use `logits.log_softmax(-1)`.",
-            ),
-            mistake(
-                ".log_softmax(-1)",
-                ".softmax(-1).log()",
-                "A probability underflowed to 0 and its logarithm is infinite. Use `log_softmax`, which stays in log space.",
-            ),
-            mistake(
-                "log_softmax(-1)",
-                "log_softmax(1)",
-                "The softmax ran over the positions (dim 1). Normalize over the vocabulary: `log_softmax(-1)`.",
-            ),
-            mistake(
-                "logits.log_softmax",
-                "logits.reshape(len(logits), -1, targets.size(1)).mT.log_softmax",
-                "`reshape` mixed positions and vocabulary. Swap the axes with `transpose(1, 2)`.",
+            *instead_of(
+                "logits.log_softmax(-1)",
+                {
+                    "logits": "The logits were used as log-probabilities. Normalize them first: `logits.log_softmax(-1)`.",
+                    "logits.log()": "The logarithm was taken of the raw logits, NaN where they are negative. Use `logits.log_softmax(-1)`.",
+                    "logits.softmax(-1).log_softmax(-1)": "The softmax was applied twice. `log_softmax` and `F.cross_entropy` take the logits.",
+                    "logits.softmax(-1)": "These are probabilities, not log-probabilities. Use `logits.log_softmax(-1)`.",
+                    "logits.softmax(-1).log()": "A probability underflowed to 0 and its logarithm is infinite. Use `log_softmax`, which stays in log space.",
+                    "logits.log_softmax(1)": "The softmax ran over the positions (dim 1). Normalize over the vocabulary: `log_softmax(-1)`.",
+                    "logits.reshape(len(logits), -1, targets.size(1)).mT.log_softmax(-1)": "`reshape` mixed positions and vocabulary. Swap the axes with `transpose(1, 2)`.",
+                },
             ),
         ],
         hints=[
@@ -1597,6 +1501,8 @@ def peaks_at_the_end_of_the_warmup(answer, generator):
 
 
 INVERSE = "It decays as 1 / step. It must decay with the inverse square root, `step**-0.5`."
+ONE_TERM = "Only one term has the factor `dim**-0.5`. Put it in front of `min`."
+RISES_TO_1 = "The warm-up term is step / warmup, which rises to 1. Use `step * warmup**-1.5`, which meets `step**-0.5`."
 
 register(
     Exercise(
@@ -1604,82 +1510,52 @@ register(
         cases=rate_cases,
         properties=[peaks_at_the_end_of_the_warmup],
         mistakes=[
-            mistake("min(", "max(", "The larger of the two terms was taken. Take the smaller one, `min`."),
-            mistake(
-                "min(step**-0.5, step * warmup**-1.5)",
-                "(step**-0.5 + step * warmup**-1.5)",
-                "The two terms were added. Take the smaller one, `min`.",
+            *instead_of(
+                "dim**-0.5 * ",
+                {
+                    "": "The factor `dim**-0.5` is missing. Wider models get a smaller learning rate.",
+                    "dim**0.5 * ": "It was multiplied by the square root of dim. Divide by it: `dim**-0.5`.",
+                    "dim**-1 * ": "It was divided by dim. Divide by its square root: `dim**-0.5`.",
+                    "dim * -0.5 * ": "`dim * -0.5` is a product, so the learning rate is negative. The power is `dim**-0.5`.",
+                },
             ),
-            mistake("dim**-0.5 * ", "", "The factor `dim**-0.5` is missing. Wider models get a smaller learning rate."),
-            mistake("dim**-0.5", "dim**0.5", "It was multiplied by the square root of dim. Divide by it: `dim**-0.5`."),
-            mistake("dim**-0.5", "dim**-1", "It was divided by dim. Divide by its square root: `dim**-0.5`."),
-            mistake(
-                "dim**-0.5",
-                "dim * -0.5",
-                "`dim * -0.5` is a product, so the learning rate is negative. The power is `dim**-0.5`.",
+            *instead_of(
+                "dim**-0.5 * min(step**-0.5, step * warmup**-1.5)",
+                {
+                    "min(dim**-0.5 * step**-0.5, step * warmup**-1.5)": ONE_TERM,
+                    "min(step**-0.5, dim**-0.5 * step * warmup**-1.5)": ONE_TERM,
+                },
             ),
-            *[
-                mistake(
-                    "dim**-0.5 * min(step**-0.5, step",
-                    new,
-                    "Only one term has the factor `dim**-0.5`. Put it in front of `min`.",
-                )
-                for new in ("min(dim**-0.5 * step**-0.5, step", "min(step**-0.5, dim**-0.5 * step")
-            ],
-            mistake(
+            *instead_of(
                 "min(step**-0.5, step * warmup**-1.5)",
+                {
+                    "max(step**-0.5, step * warmup**-1.5)": "The larger of the two terms was taken. Take the smaller one, `min`.",
+                    "(step**-0.5 + step * warmup**-1.5)": "The two terms were added. Take the smaller one, `min`.",
+                    "step**-0.5": "There is no warm-up: the first step has the largest rate. Use `step * warmup**-1.5` where that is smaller.",
+                    "step * warmup**-1.5": "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
+                    "min(1 / step, step * warmup**-1.5)": INVERSE,
+                    "min(1 / step, step * warmup**-2)": INVERSE,
+                    "min(step**-0.5, step / warmup)": RISES_TO_1,
+                    "(step / warmup if step < warmup else step**-0.5)": RISES_TO_1,
+                    "(step / warmup if step <= warmup else step**-0.5)": RISES_TO_1,
+                    "min((step + 1)**-0.5, (step + 1) * warmup**-1.5)": "1 was added to the step. Steps already count from 1.",
+                },
+            ),
+            *instead_of(
                 "step**-0.5",
-                "There is no warm-up: the first step has the largest rate. Use `step * warmup**-1.5` where that is smaller.",
+                {
+                    "warmup**-0.5": "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
+                    "step**0.5": "The exponent of step lost its sign. `step**-0.5` decays.",
+                },
             ),
-            mistake(
-                "min(step**-0.5, step * warmup**-1.5)",
+            *instead_of(
                 "step * warmup**-1.5",
-                "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
-            ),
-            mistake(
-                "step**-0.5",
-                "warmup**-0.5",
-                "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
-            ),
-            mistake("step**-0.5", "1 / step", INVERSE),
-            mistake("step**-0.5, step * warmup**-1.5", "1 / step, step * warmup**-2", INVERSE),
-            mistake("step**-0.5", "step**0.5", "The exponent of step lost its sign. `step**-0.5` decays."),
-            mistake(
-                "warmup**-1.5",
-                "warmup**-0.5",
-                "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
-            ),
-            mistake(
-                "step * warmup**-1.5",
-                "(step * warmup) ** -1.5",
-                "The power was taken of step · warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
-            ),
-            mistake(
-                "step * warmup**-1.5",
-                "(step / warmup) ** -1.5",
-                "The power was taken of step / warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
-            ),
-            mistake(
-                "step * warmup**-1.5",
-                "warmup**-1.5",
-                "The warm-up term does not rise. Multiply it by the step: `step * warmup**-1.5`.",
-            ),
-            *[
-                mistake(
-                    "min(step**-0.5, step * warmup**-1.5)",
-                    new,
-                    "The warm-up term is step / warmup, which rises to 1. Use `step * warmup**-1.5`, which meets `step**-0.5`.",
-                )
-                for new in (
-                    "min(step**-0.5, step / warmup)",
-                    "(step / warmup if step < warmup else step**-0.5)",
-                    "(step / warmup if step <= warmup else step**-0.5)",
-                )
-            ],
-            mistake(
-                "min(step**-0.5, step * ",
-                "min((step + 1)**-0.5, (step + 1) * ",
-                "1 was added to the step. Steps already count from 1.",
+                {
+                    "step * warmup**-0.5": "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
+                    "(step * warmup) ** -1.5": "The power was taken of step · warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
+                    "(step / warmup) ** -1.5": "The power was taken of step / warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
+                    "warmup**-1.5": "The warm-up term does not rise. Multiply it by the step: `step * warmup**-1.5`.",
+                },
             ),
         ],
         hints=[
@@ -1791,55 +1667,58 @@ register(
         cases=greedy_cases,
         properties=[words_are_long(greedy_cases)],
         mistakes=[
-            mistake("words[:, 1:]", "words", START_RETURNED),
+            *instead_of(
+                "return words[:, 1:]",
+                {
+                    "return words": START_RETURNED,
+                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0)": END_MISSING,
+                    "return words[:, 1:].T": "The result has shape (m, b). The batch comes first: (b, m).",
+                },
+            ),
             mistake(
                 [("words[:, 1:]", "words"), ("<= limit", "< limit")],
                 "The start token is part of the result and counts toward `limit`. Generate `limit` tokens after it, return `words[:, 1:]`.",
             ),
-            mistake("<= limit", "< limit", TOO_SHORT),
-            mistake("<= limit", "<= limit + 1", TOO_LONG),
-            mistake(" and words.size(1) <= limit", "", NEVER_STOPS),
-            mistake(
+            *instead_of(
+                "going.any() and words.size(1) <= limit",
+                {
+                    "going.any() and words.size(1) < limit": TOO_SHORT,
+                    "going.any() and words.size(1) <= limit + 1": TOO_LONG,
+                    "going.any()": NEVER_STOPS,
+                    "going.all() and words.size(1) <= limit": "It stopped when the first sequence ended. Go on until all have ended.",
+                    "words.size(1) <= limit": "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
+                },
+            ),
+            *instead_of(
                 "[:, -1]",
-                "[:, 0]",
-                "The next token was predicted at the first position. Use the logits of the last one, `[:, -1]`.",
+                {
+                    "[:, 0]": "The next token was predicted at the first position. Use the logits of the last one, `[:, -1]`.",
+                    "": "The predictions of all positions were appended. Only the last one is new, `[:, -1]`.",
+                },
             ),
-            mistake(
-                "[:, -1]", "", "The predictions of all positions were appended. Only the last one is new, `[:, -1]`."
-            ),
-            mistake("argmax", "argmin", "The least likely tokens were chosen. Take the argmax."),
-            mistake(
+            *instead_of(
                 "logits.argmax(-1)",
-                "logits.softmax(-1).multinomial(1).squeeze(1)",
-                "The tokens were sampled. Greedy decoding takes the most likely one, `logits.argmax(-1)`.",
+                {
+                    "logits.argmin(-1)": "The least likely tokens were chosen. Take the argmax.",
+                    "logits.argmax(0)": "The argmax ran over the batch (dim 0). Take it over the vocabulary: `argmax(-1)`.",
+                    "logits.softmax(-1).multinomial(1).squeeze(1)": "The tokens were sampled. Greedy decoding takes the most likely one, `logits.argmax(-1)`.",
+                },
             ),
-            mistake(
-                "argmax(-1)",
-                "argmax(0)",
-                "The argmax ran over the batch (dim 0). Take it over the vocabulary: `argmax(-1)`.",
-            ),
-            mistake(
+            *instead_of(
                 ".masked_fill(~going, 0)",
-                "",
-                "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
-            ),
-            mistake("~going, 0", "~going, end", END_REPEATED),
-            mistake(
-                "going.any() and ",
-                "",
-                "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
+                {
+                    "": "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
+                    ".masked_fill(~going, end)": END_REPEATED,
+                },
             ),
             mistake(
                 [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
                 "The end token has no effect. Pad with 0 after it, and stop when every sequence has ended.",
             ),
             mistake(
-                "going.any()", "going.all()", "It stopped when the first sequence ended. Go on until all have ended."
-            ),
-            mistake(
                 [
-                    ("    logits =", "    going = going & (words[:, -1] != end)\n    logits ="),
-                    ("    going = going & (word != end)", ""),
+                    ("logits =", "going = going & (words[:, -1] != end)\n    logits ="),
+                    ("going = going & (word != end)", ""),
                 ],
                 "There is one column of padding too many. Update `going` right after appending a token, not one step later.",
             ),
@@ -1847,18 +1726,13 @@ register(
                 [("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")],
                 "It stops only if all sequences generate `end` in the same step. Keep track of those that have ended.",
             ),
-            mistake("words[:, 1:]", "words[:, 1:].masked_fill(words[:, 1:] == end, 0)", END_MISSING),
-            mistake("words[:, 1:]", "words[:, 1:].T", "The result has shape (m, b). The batch comes first: (b, m)."),
             mistake("!= end", "!= 2", FIXED_END),
-            mistake(
+            *instead_of(
                 "memory =",
-                "source_mask = torch.ones_like(source_mask)\nmemory =",
-                "The source mask was ignored, so padding was attended to. Pass `source_mask` to `encode` and `decode`.",
-            ),
-            mistake(
-                "memory =",
-                "source_mask = ~source_mask\nmemory =",
-                "The source mask is inverted. True already marks real tokens: pass `source_mask` unchanged.",
+                {
+                    "source_mask = torch.ones_like(source_mask)\nmemory =": "The source mask was ignored, so padding was attended to. Pass `source_mask` to `encode` and `decode`.",
+                    "source_mask = ~source_mask\nmemory =": "The source mask is inverted. True already marks real tokens: pass `source_mask` unchanged.",
+                },
             ),
         ],
         hints=[
@@ -1929,16 +1803,6 @@ register(
                 "The last cached position was replaced. Append the new one, so that t becomes t + 1.",
             ),
             mistake(
-                "x @ W_Q, keys, values",
-                "x @ W_Q, keys[:, :-1], values[:, :-1]",
-                "The token does not attend to itself. Append its key and value before calling `attention`.",
-            ),
-            mistake(
-                "return output, keys, values",
-                "return output, keys[:, :-1], values[:, :-1]",
-                "The old cache came back. Return keys and values with the new position appended.",
-            ),
-            mistake(
                 [(NEW_KEY, "keys"), (NEW_VALUE, "values")],
                 "The new key and value were never cached. Append both, attend to all positions, and return the longer cache.",
             ),
@@ -1973,39 +1837,28 @@ register(
                 [("x @ W_K", "x"), ("x @ W_V", "x"), ("x @ W_Q", "x")],
                 "Nothing was projected: x is query, key and value. Use `x @ W_Q`, `x @ W_K` and `x @ W_V`.",
             ),
-            # Attention
+            # Attention and the results
             *[
-                mistake("x @ W_Q, keys, values", f"x @ W_Q, keys, values, scale={scale}", SCALE)
+                mistake("W_Q, keys, values", f"W_Q, keys, values, scale={scale}", SCALE)
                 for scale in ("1", "x.size(-1) ** -0.5", "1 / keys.size(-1)", "keys.size(1) ** -0.5")
             ],
-            mistake(
+            *instead_of(
                 "W_Q, keys, values",
-                "W_Q, keys, values, causal_mask(keys.size(1))[:1]",
-                "The first row of a causal mask was used, so the token attends to one position. It needs no mask.",
+                {
+                    "W_Q, keys[:, :-1], values[:, :-1]": "The token does not attend to itself. Append its key and value before calling `attention`.",
+                    "W_Q, keys, values, causal_mask(keys.size(1))[:1]": "The first row of a causal mask was used, so the token attends to one position. It needs no mask.",
+                    "W_Q, keys, values, causal_mask(keys.size(1))": "A causal mask was applied to a single query. The newest token may attend to all positions: it needs no mask.",
+                },
             ),
-            mistake(
-                "W_Q, keys, values",
-                "W_Q, keys, values, causal_mask(keys.size(1))",
-                "A causal mask was applied to a single query. The newest token may attend to all positions: it needs no mask.",
-            ),
-            # The results
-            mistake(
-                "return output, keys, values", "return output", "Only the output came back. Return keys and values too."
-            ),
-            mistake(
+            *instead_of(
                 "return output, keys, values",
-                "return output, (keys, values)",
-                "Keys and values came back as a pair. Return three results: output, keys, values.",
-            ),
-            mistake(
-                "return output, keys, values",
-                "return output, values, keys",
-                "Keys and values are swapped in the results. The order is output, keys, values.",
-            ),
-            mistake(
-                "return output,",
-                "return output.squeeze(1),",
-                "The output lost its axis of length 1. Its shape is (b, 1, d_k).",
+                {
+                    "return output, keys[:, :-1], values[:, :-1]": "The old cache came back. Return keys and values with the new position appended.",
+                    "return output": "Only the output came back. Return keys and values too.",
+                    "return output, (keys, values)": "Keys and values came back as a pair. Return three results: output, keys, values.",
+                    "return output, values, keys": "Keys and values are swapped in the results. The order is output, keys, values.",
+                    "return output.squeeze(1), keys, values": "The output lost its axis of length 1. Its shape is (b, 1, d_k).",
+                },
             ),
         ],
         hints=[
