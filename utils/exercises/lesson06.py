@@ -2002,8 +2002,14 @@ def totals_are_log_probabilities(answer, generator):
             )
 
 
-CHOICE = "(total.unsqueeze(1) + step).flatten().topk(width)"
 BOTH = "place // step.size(1), place % step.size(1)"
+BEST_CHILD = "step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))"
+IN_PLACE = """\
+    if words.size(1) > 1:
+        parent, (best, word) = torch.arange(width), step.max(1)
+        total = before + best
+    before = total
+"""
 ENDED_ROWS = '.masked_fill(ended.unsqueeze(1), float("-inf"))'
 PAD_FREE = "    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)\n"
 UNMASKED = [(ENDED_ROWS, ""), (PAD_FREE, "")]
@@ -2031,25 +2037,15 @@ register(
                 COPIES,
                 "The beam started with `width` copies of one hypothesis, so it holds duplicates. Start with one row.",
             ),
-            mistake(
-                "+ step)",
-                "+ (step if words.size(1) == 1 else step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))))",
-                ONE_CHILD,
-            ),
-            mistake(
-                "    words = torch.cat(",
-                "    if words.size(1) > 1:\n"
-                "        parent, (best, word) = torch.arange(width), step.max(1)\n"
-                "        total = kept + best\n"
-                "    kept = total\n"
-                "    words = torch.cat(",
-                ONE_CHILD,
-            ),
-            mistake(
+            *instead_of(
                 "(total.unsqueeze(1) + step)",
-                "step",
-                "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
+                {
+                    "step": "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
+                    "((total.unsqueeze(1) * (words.size(1) - 1) + step) / words.size(1))": "The log-probabilities were averaged. Add them up: there is no length normalization here.",
+                    f"(total.unsqueeze(1) + (step if words.size(1) == 1 else {BEST_CHILD}))": ONE_CHILD,
+                },
             ),
+            mistake("    words = ", f"{IN_PLACE}    words = ", ONE_CHILD),
             mistake(
                 [
                     ("total, place = (total.unsqueeze(1) + step)", "_, place = step"),
@@ -2059,143 +2055,83 @@ register(
             ),
             mistake(
                 [
-                    (f"total, place = {CHOICE}", "best, word = step.topk(width)"),
-                    (
-                        f"parent, word = {BOTH}",
-                        "total, place = (total.unsqueeze(1) + best).flatten().sort(descending=True)\n"
-                        "    parent, word = place // width, word.flatten()[place]",
-                    ),
+                    ("total, place", "best, candidates = step.topk(width)\n    total, place"),
+                    ("+ step).flatten().topk(width)", "+ best).flatten().sort(descending=True)"),
+                    (BOTH, "place // width, candidates.flatten()[place]"),
                 ],
                 "The beam grows: the best tokens of every hypothesis were kept. Take `topk(width)` over all continuations together.",
             ),
-            mistake(
-                "topk(width)",
-                "topk(width, largest=False)",
-                "The least likely hypotheses were kept. Take the largest totals.",
-            ),
-            mistake(
+            *instead_of(
                 BOTH,
-                "place // width, place % width",
-                "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
+                {
+                    "place // width, place % width": "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
+                    "place % step.size(1), place // step.size(1)": "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
+                },
             ),
-            mistake(
-                BOTH,
-                "place % step.size(1), place // step.size(1)",
-                "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
-            ),
-            mistake(
-                "(total.unsqueeze(1) + step)",
-                "((total.unsqueeze(1) * (words.size(1) - 1) + step) / words.size(1))",
-                "The log-probabilities were averaged. Add them up: there is no length normalization here.",
-            ),
-            mistake(
-                "words[:, 1:], total",
-                "words[:, 1:], total / (words[:, 1:] != 0).sum(1)",
-                "The totals were divided by the length. Return the sums, without length normalization.",
-            ),
-            mistake(
-                "words[:, 1:], total", "words[:, 1:], total.exp()", "Probabilities came back. Return log-probabilities."
-            ),
-            mistake(
-                "words[:, 1:], total",
-                "words[:, 1:], -total",
-                "The totals have the wrong sign. Log-probabilities are at most 0.",
-            ),
+            *instead_of("words[parent]", {"words": NOT_REORDERED, "words.expand(width, -1)": NOT_REORDERED}),
+            mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
             # Finished hypotheses
             mistake(UNMASKED, GREW_ON),
             mistake([*UNMASKED, ("ended[parent] | (word == end)", "word == end")], GREW_ON),
             mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
-            mistake(
+            *instead_of(
                 PAD_FREE,
-                "",
-                "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
+                {
+                    "": "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
+                    "    step[:, 0] = 0.0\n": "Token 0 costs nothing for unfinished hypotheses either. Set `step[:, 0]` to 0.0 only where `ended`.",
+                    "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n": "Token 0 was excluded before the end, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
+                    "    step[:, end] = step[:, end].masked_fill(ended, 0.0)\n": END_REPEATED,
+                },
             ),
             mistake(
-                [
-                    (ENDED_ROWS, ""),
-                    (PAD_FREE, "    step[:, 1:] = step[:, 1:].masked_fill(ended.unsqueeze(1), float('-inf'))\n"),
-                ],
+                [(ENDED_ROWS, ""), (PAD_FREE, "    step[ended, 1:] = float('-inf')\n")],
                 "Padding costs a finished hypothesis the model's log-probability. Set `step[:, 0]` to 0.0 where `ended`.",
             ),
             mistake(
-                PAD_FREE,
-                "    step[:, 0] = 0.0\n",
-                "Token 0 costs nothing for unfinished hypotheses either. Set `step[:, 0]` to 0.0 only where `ended`.",
+                'float("-inf")',
+                "0.0",
+                "Any token may follow the end at no cost. Allow token 0 only: set all others to -inf.",
             ),
             *[
                 mistake(set_aside(widened, enough, rest), SET_ASIDE)
                 for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
                 for rest in (True, False)
             ],
-            mistake(
-                'float("-inf")',
-                "0.0",
-                "Any token may follow the end at no cost. Allow token 0 only: set all others to -inf.",
-            ),
-            mistake("step[:, 0] = step[:, 0]", "step[:, end] = step[:, end]", END_REPEATED),
-            mistake(
-                "ended[parent] |",
-                "ended |",
-                "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
-            ),
-            mistake(
+            *instead_of(
                 "ended[parent] | (word == end)",
-                "word == end",
-                "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (word == end)`.",
+                {
+                    "ended | (word == end)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
+                    "word == end": "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (word == end)`.",
+                    "(word == end) | (word == 0)": "A generated 0 counted as the end. Only `end` ends a hypothesis; before it, 0 is an ordinary token.",
+                    "ended[parent] | (word == 2)": FIXED_END,
+                },
             ),
-            mistake(
-                "(word == end)",
-                "(word == end) | (word == 0)",
-                "A generated 0 counted as the end. Only `end` ends a hypothesis; before it, 0 is an ordinary token.",
-            ),
-            mistake(
-                PAD_FREE,
-                "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n",
-                "Token 0 was excluded before the end, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
-            ),
-            mistake("words[parent]", "words", NOT_REORDERED),
-            mistake("words[parent]", "words.expand(width, -1)", NOT_REORDERED),
             # When to stop, and what to return
-            mistake(
-                "ended.all()",
-                "ended.any()",
-                "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
+            *instead_of(
+                "not ended.all() and words.size(1) <= limit",
+                {
+                    "not ended.any() and words.size(1) <= limit": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
+                    "not ended[0] and words.size(1) <= limit": "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
+                    "words.size(1) <= limit": "It ran to the limit although all had ended. Stop as soon as all in the beam have ended.",
+                    "not ended.all() and words.size(1) < limit": TOO_SHORT,
+                    "not ended.all() and words.size(1) <= limit + 1": TOO_LONG,
+                    "not ended.all()": NEVER_STOPS,
+                },
             ),
-            mistake(
-                "ended.all()",
-                "ended[0]",
-                "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
+            mistake([*COPIES, ("while", "total[1:] = -float('inf')\nwhile"), ("<= limit", "< limit")], TOO_SHORT),
+            *instead_of(
+                "return words[:, 1:], total",
+                {
+                    "return words, total": START_RETURNED,
+                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0), total": END_MISSING,
+                    "return words[:, 1:], total / (words[:, 1:] != 0).sum(1)": "The totals were divided by the length. Return the sums, without length normalization.",
+                    "return words[:, 1:], total.exp()": "Probabilities came back. Return log-probabilities.",
+                    "return words[:, 1:], -total": "The totals have the wrong sign. Log-probabilities are at most 0.",
+                    "return total, words[:, 1:]": "The two results are swapped. Return words, then totals.",
+                    "return words[0, 1:], total[0]": "Only the best hypothesis came back. Return all `width` of them, best first.",
+                    "return words[:, 1:]": "Only the tokens came back. Return words and totals.",
+                },
             ),
-            mistake(
-                "not ended.all() and ",
-                "",
-                "It ran to the limit although all had ended. Stop as soon as all in the beam have ended.",
-            ),
-            mistake("<= limit", "< limit", TOO_SHORT),
-            mistake(
-                [
-                    (COPIES[0][0], "torch.full((width, 1), start), torch.arange(width) * -float('inf')"),
-                    COPIES[1],
-                    ("ended = torch.zeros", "total[0] = 0.0\nended = torch.zeros"),
-                    ("<= limit", "< limit"),
-                ],
-                TOO_SHORT,
-            ),
-            mistake("<= limit", "<= limit + 1", TOO_LONG),
-            mistake(" and words.size(1) <= limit", "", NEVER_STOPS),
-            mistake("words[:, 1:]", "words", START_RETURNED),
-            mistake("return words[:, 1:]", "return words[:, 1:].masked_fill(words[:, 1:] == end, 0)", END_MISSING),
-            mistake(
-                "words[:, 1:], total", "total, words[:, 1:]", "The two results are swapped. Return words, then totals."
-            ),
-            mistake(
-                "words[:, 1:], total",
-                "words[0, 1:], total[0]",
-                "Only the best hypothesis came back. Return all `width` of them, best first.",
-            ),
-            mistake("words[:, 1:], total", "words[:, 1:]", "Only the tokens came back. Return words and totals."),
-            mistake("word == end", "word == 2", FIXED_END),
-            mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
         ],
         hints=[
             "Start with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nothing `ended`. In the loop `step = "
