@@ -718,6 +718,7 @@ def beam_search(next_words, start, end, limit, width):
     """next_words(words (k, m)) -> log-probabilities (k, V) of the next; rows begin with `start`.
 
     Returns words (width, m) and totals (width,), best first; 0 behind `end`, no start token.
+    Before `end`, 0 is an ordinary token.
     Stops when all in the beam have ended, or at `limit` words.
     """
     ### BEGIN SOLUTION

@@ -5,7 +5,6 @@ import math
 from functools import cache
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -1370,117 +1369,40 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.6 the smoothed loss
-def smoothed_loss(logits, targets, smoothing, padding=0):
-    """Cross-entropy with 1 - smoothing on the target and smoothing shared by all words; the mean over the real targets."""
-    log_probability = logits.log_softmax(-1)
-    of_target = log_probability.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    losses = -(1 - smoothing) * of_target - smoothing * log_probability.mean(-1)
-    return losses[targets != padding].mean()
+# ---------------------------------------------------------------------------------------------- 6.6 label smoothing
+def instead_of(old, messages):
+    """Mistakes that put another text in the place of `old`; messages: {new text: message}."""
+    return [mistake(old, new, message) for new, message in messages.items()]
 
 
 def smooth_cases(generator):
-    def one(lengths, m, words, smoothing, padding=None, note=""):
-        number = 0 if padding is None else padding
-        targets = whole(generator, words - 1, len(lengths), m)
-        targets = targets + (targets >= number)  # no word has the number of padding
-        targets = targets.masked_fill(~up_to(lengths, m), number)
+    def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
+        pad_id = 0 if padding is None else padding
+        targets = whole(generator, vocab_size - 1, len(lengths), m)
+        targets = targets + (targets >= pad_id)  # no token has the id of padding
+        targets = targets.masked_fill(~up_to(lengths, m), pad_id)
         kwargs = {} if padding is None else {"padding": padding}
-        return Case((2 * normal(generator, len(lengths), m, words), targets, smoothing), kwargs, note=note)
+        return Case((2 * normal(generator, len(lengths), m, vocab_size), targets, smoothing), kwargs, note=note)
 
-    large = one((2, 4), 4, 5, 0.2, note="large logits")
+    large = case((2, 4), 4, 5, 0.2, note="large logits")
     logits, targets, _ = large.args
     logits[0, 1, targets[0, 1]] = -150.0  # so improbable that its probability is 0 in float32
+    positive = case((3, 2), 4, 6, 0.1, note="all logits above 0")
+    positive.args[0].abs_()  # where even their own logarithm is a number
     return [
-        one((3, 5), 5, 6, 0.1, note="padding behind a sentence"),
-        one((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the number 2"),
-        one((4, 4), 4, 7, 0.2, note="no padding"),
-        one((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
-        one((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
-        one((4,), 5, 6, 0.2, note="one sentence"),
+        case((3, 5), 5, 6, 0.1, note="a padded sequence"),
+        case((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the id 2"),
+        case((4, 4), 4, 7, 0.2, note="no padding"),
+        case((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
+        case((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
+        case((4,), 5, 6, 0.2, note="one sequence"),
         large,
+        positive,
     ]
 
 
-def spread_evenly(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * log_p.mean(-1)
-
-
-def of_the_real(losses, real):
-    return losses[real].mean()
-
-
-def smooth_with(logs=lambda logits: logits.log_softmax(-1), shares=spread_evenly, mean=of_the_real, skip=None):
-    """The loss with parts that can be replaced by wrong ones; `skip` is what is taken for padding."""
-
-    def wrong(logits, targets, smoothing, padding=0):
-        log_p = logs(logits)
-        true = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        return mean(shares(log_p, true, smoothing, padding), targets != (padding if skip is None else skip))
-
-    return wrong
-
-
-def shared_by_others(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / (log_p.size(-1) - 1)
-
-
-def shared_without_padding(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)
-
-
-def shared_by_others_without_padding(log_p, true, smoothing, padding):
-    rest = log_p.sum(-1) - true - log_p[..., padding]
-    return -(1 - smoothing) * true - smoothing * rest / (log_p.size(-1) - 2)
-
-
-def the_target_loses_a_share(log_p, true, smoothing, padding):
-    return -(1 - smoothing) * true - smoothing * (log_p.sum(-1) - true) / log_p.size(-1)
-
-
-def smoothed_inside_the_logarithm(log_p, true, smoothing, padding):
-    return -((1 - smoothing) * true.exp() + smoothing / log_p.size(-1)).log()
-
-
-def without_the_entropy(log_p, true, smoothing, padding):
-    """The KL divergence: the cross-entropy minus the entropy of the smoothed target."""
-    shares = torch.full((log_p.size(-1),), smoothing / log_p.size(-1))
-    shares[0] += 1 - smoothing
-    return spread_evenly(log_p, true, smoothing, padding) + torch.xlogy(shares, shares).sum()
-
-
-def picked_by(pick):
-    """The targets picked by indexing, pick(log_p, targets), in the place of `gather`."""
-
-    def wrong(logits, targets, smoothing, padding=0):
-        log_p = logits.log_softmax(-1)
-        losses = spread_evenly(log_p, pick(log_p, targets), smoothing, padding)
-        return losses[targets != padding].mean()
-
-    return wrong
-
-
-def smoothing_counts_padding(logits, targets, smoothing, padding=0):
-    log_p = logits.log_softmax(-1)
-    of_target = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -(1 - smoothing) * of_target[targets != padding].mean() - smoothing * log_p.mean()
-
-
-def words_by_reshape(logits, targets, smoothing, padding=0):
-    b, m, words = logits.shape
-    return (
-        F.cross_entropy(
-            logits.reshape(b, words, m), targets, label_smoothing=smoothing, ignore_index=padding, reduction="sum"
-        )
-        / (targets != padding).sum()
-    )
-
-
-OF_EACH_SENTENCE = (
-    "That is the mean of the sentences' means, in which a word of a short sentence counts for more: take one mean over all real "
-    "words."
-)
-TOO_MUCH = "The shares do not add up to 1"
+PER_SEQUENCE = "torch.stack([row[real].mean() for row, real in zip(losses, targets != padding)]).mean()"
+ENTROPY = "q = torch.full((logits.size(-1),), smoothing / logits.size(-1))\nq[0] += 1 - smoothing\nreturn "
 
 register(
     Exercise(
@@ -1488,415 +1410,256 @@ register(
         cases=smooth_cases,
         gradient=True,
         mistakes=[
-            # Padding
-            mistake(
-                smooth_with(mean=lambda losses, real: losses.mean()),
-                "Padding counts as a target: take the losses only where `targets != padding`.",
+            *instead_of(
+                "losses[targets != padding].mean()",
+                {
+                    "losses.mean()": "Padding counted as a target. Average the losses only where `targets != padding`.",
+                    "(losses * (targets != padding)).mean()": "The sum was divided by all positions, padding included. Divide by the number of real targets.",
+                    "losses[targets != 0].mean()": "Targets with id 0 were ignored, whatever `padding` is. Compare with the argument: `targets != padding`.",
+                    PER_SEQUENCE: "Each sequence was averaged first, so tokens of short sequences count more. Take one mean over all real targets.",
+                    "losses[targets != padding].sum()": "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
+                    "losses[targets != padding].sum() / len(targets)": "The sum was divided by the number of sequences. Divide by the number of real targets.",
+                    "losses * (targets != padding)": "One loss per position came back. Return a scalar, the mean over all real targets.",
+                    "losses[targets != padding]": "One loss per real target came back. Return a scalar, their mean.",
+                },
+            ),
+            *instead_of(
+                "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
+                {
+                    "-of_target": "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
+                    "-of_target - smoothing * log_p.mean(-1)": "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
+                    "-(1 - smoothing) * of_target": "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
+                    "-smoothing * of_target - (1 - smoothing) * log_p.mean(-1)": "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
+                    "(1 - smoothing) * of_target + smoothing * log_p.mean(-1)": "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
+                    "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()": "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
+                },
+            ),
+            *instead_of(
+                "log_p.mean(-1)",
+                {
+                    "log_p.mean()": "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
+                    "log_p.sum(-1)": "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
+                    "(log_p.sum(-1) - of_target) / log_p.size(-1)": "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
+                    "(log_p.sum(-1) - of_target) / (log_p.size(-1) - 1)": "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
+                    "(log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)": "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                    "(log_p.sum(-1) - of_target - log_p[..., padding]) / (log_p.size(-1) - 2)": "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                },
             ),
             mistake(
-                smooth_with(mean=lambda losses, real: (losses * real).mean()),
-                "The sum is right, but it was divided by all positions: padding was set to 0 and still counts. Divide by the number "
-                "of real words.",
+                [("return ", ENTROPY), (".mean()", ".mean() + torch.xlogy(q, q).sum()")],
+                "This is the KL divergence, without the entropy of the targets. Return the cross-entropy.",
             ),
-            mistake(
-                smoothing_counts_padding,
-                "The smoothing is counted at padding, too: both parts of the loss only where `targets != padding`.",
+            *instead_of(
+                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
+                {
+                    "log_p[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
+                    "log_p[targets]": "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+                    "log_p[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+                },
             ),
-            mistake(
-                smooth_with(skip=0),
-                "The targets with number 0 were left out: padding may have another number, use the argument `padding`.",
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: losses[~real].mean()),
-                "That is the loss of the padding: the real words are where `targets != padding`.",
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()),
-                OF_EACH_SENTENCE,
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: losses[real].sum()),
-                "That is the sum: divide by the number of real words, or long batches weigh more.",
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: (losses * real).sum() / len(real)),
-                "Divided by the number of sentences: divide by the number of real words.",
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: losses * real),
-                "There is a loss for each position: take the mean over the real words, one number.",
-            ),
-            mistake(
-                smooth_with(mean=lambda losses, real: losses[real]),
-                "There is a loss for each real word: take their mean, one number.",
-            ),
-            # Shares
-            mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -true),
-                "`smoothing` has no effect: the target gets 1 - smoothing, and all words share the rest.",
-            ),
-            mistake(
-                smooth_with(shares=shared_by_others),
-                "The smoothing was shared by the other words only: here all of them share it, the target as well, `smoothing / V` "
-                "each.",
-            ),
-            mistake(
-                smooth_with(shares=shared_without_padding),
-                "The number of padding got no share of the smoothing: a fine idea, but here all V words share it, as in torch.",
-            ),
-            mistake(
-                smooth_with(shares=shared_by_others_without_padding),
-                "Target and padding got no share of the smoothing, as in some codes: here all V words share it, `smoothing / V` "
-                "each, as in torch.",
-            ),
-            mistake(
-                smooth_with(shares=the_target_loses_a_share),
-                f"{TOO_MUCH} but to 1 - smoothing / V: the target gets 1 - smoothing and, like all words, `smoothing / V`.",
-            ),
-            mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -true - smoothing * log_p.mean(-1)),
-                f"{TOO_MUCH} but to 1 + smoothing: the target gets only 1 - smoothing before the rest is shared.",
-            ),
-            mistake(
-                smooth_with(
-                    shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true - smoothing * log_p.sum(-1)
-                ),
-                f"{TOO_MUCH}: every word got all of `smoothing`. They share it, `smoothing / V` each: the mean of the "
-                "log-probabilities.",
-            ),
-            mistake(
-                smooth_with(
-                    shares=lambda log_p, true, smoothing, padding: -smoothing * true - (1 - smoothing) * log_p.mean(-1)
-                ),
-                "The two shares are swapped: the target gets 1 - smoothing, all words together get smoothing.",
-            ),
-            mistake(
-                smooth_with(shares=lambda log_p, true, smoothing, padding: -(1 - smoothing) * true),
-                "The second part is missing: all words share `smoothing`, so its mean log-probability is in the loss as well.",
-            ),
-            mistake(
-                smooth_with(shares=smoothed_inside_the_logarithm),
-                "The model's probabilities were smoothed: it is the target that is smoothed, and the logarithms are averaged with "
-                "its shares.",
-            ),
-            mistake(
-                smooth_with(shares=without_the_entropy),
-                "That is the KL divergence: it has the same gradient, but lacks the entropy of the smoothed target. The cross-entropy "
-                "is asked for, minus the sum of the shares times the log-probabilities.",
-            ),
-            # Picking the targets
-            mistake(
-                picked_by(lambda log_p, targets: log_p[:, :, targets]),
-                "`[:, :, targets]` takes the targets of all positions at every position, (b, m, b, m): `gather` takes one at each.",
-            ),
-            mistake(
-                picked_by(lambda log_p, targets: log_p[targets]),
-                "`[targets]` counts along axis 0, so the targets were taken for sentences: they are words, the last axis. `gather` "
-                "takes one at each position.",
-            ),
-            mistake(
-                picked_by(lambda log_p, targets: log_p[:, targets]),
-                "`[:, targets]` counts along axis 1, so the targets were taken for positions: they are words, the last axis. `gather` "
-                "takes one at each position.",
-            ),
-            # Logarithms
-            mistake(
-                smooth_with(shares=lambda *parts: -spread_evenly(*parts)),
-                "The sign is wrong: the loss is minus the mean log-probability, never below 0.",
-            ),
-            mistake(
-                smooth_with(logs=lambda logits: logits),
-                "The softmax is missing: `log_softmax` makes log-probabilities of logits.",
-            ),
-            mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1).log_softmax(-1)),
-                "The softmax was taken twice: `F.cross_entropy` and `log_softmax` want logits.",
-            ),
-            mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1)),
-                "The logarithm is missing: those are the probabilities. `log_softmax` gives their logarithms.",
-            ),
-            mistake(
-                smooth_with(logs=lambda logits: logits.softmax(-1).log()),
-                "With large logits a probability is 0 and its logarithm infinite: `log_softmax` never leaves the logarithms.",
-            ),
-            mistake(
-                smooth_with(logs=lambda logits: logits.log_softmax(1)),
-                "The softmax ran over the positions: it runs over the words, the last axis of the logits.",
-            ),
-            mistake(
-                words_by_reshape,
-                "`reshape` mixed positions and words up: `transpose(1, 2)` turns axes.",
+            *instead_of(
+                "logits.log_softmax(-1)",
+                {
+                    "logits": "The logits were used as log-probabilities. Normalize them first: `logits.log_softmax(-1)`.",
+                    "logits.log()": "The logarithm was taken of the raw logits, NaN where they are negative. Use `logits.log_softmax(-1)`.",
+                    "logits.softmax(-1).log_softmax(-1)": "The softmax was applied twice. `log_softmax` and `F.cross_entropy` take the logits.",
+                    "logits.softmax(-1)": "These are probabilities, not log-probabilities. Use `logits.log_softmax(-1)`.",
+                    "logits.softmax(-1).log()": "A probability underflowed to 0 and its logarithm is infinite. Use `log_softmax`, which stays in log space.",
+                    "logits.log_softmax(1)": "The softmax ran over the positions (dim 1). Normalize over the vocabulary: `log_softmax(-1)`.",
+                    "logits.reshape(len(logits), -1, targets.size(1)).mT.log_softmax(-1)": "`reshape` mixed positions and vocabulary. Swap the axes with `transpose(1, 2)`.",
+                },
             ),
         ],
         hints=[
-            "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` takes each target's.",
-            "A word's loss is minus (1 - smoothing) times the target's log-probability, minus smoothing times the mean of all V.",
-            "`losses[targets != padding].mean()`. (`F.cross_entropy` has `label_smoothing` and `ignore_index`, and gives the same.)",
+            "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects the target of each position.",
+            "The loss of a token is -(1 - smoothing) times its log-probability, minus smoothing times the mean of all V log-probabilities.",
+            "`losses[targets != padding].mean()`. (`F.cross_entropy` with `label_smoothing` and `ignore_index` gives the same.)",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.7 the schedule
+# ---------------------------------------------------------------------------------------------- 6.7 warm-up schedule
 def rate_cases(generator):
-    def one(dim, warmup, *steps):
+    def cases(dim, warmup, *steps):
         return [Case((step, dim, warmup)) for step in steps]
 
     warmup = int(whole(generator, 900, low=300))
     return [
-        *one(128, 400, 1, 100, 400, 401, 1600, 100_000),
-        *one(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
-        *one(int(whole(generator, 9, low=4)), 1, 1, 5),
+        *cases(128, 400, 1, 100, 400, 401, 1600, 100_000),
+        *cases(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
+        *cases(int(whole(generator, 9, low=4)), 1, 1, 5),
     ]
 
 
-def rate_with(formula):
-    return lambda step, dim, warmup: formula(float(step), float(dim), float(warmup))
-
-
-def rises_then_falls(answer, generator):
+def peaks_at_the_end_of_the_warmup(answer, generator):
     rates = [answer(step, 128, 50) for step in range(1, 200)]
     if max(range(199), key=rates.__getitem__) != 49:
-        raise Wrong("The rate is not highest at step `warmup`: there step^-0.5 and step · warmup^-1.5 are equal.")
+        raise Wrong(
+            "The learning rate does not peak at step `warmup`. There `step**-0.5` and `step * warmup**-1.5` must be equal."
+        )
 
+
+INVERSE = "It decays as 1 / step. It must decay with the inverse square root, `step**-0.5`."
+ONE_TERM = "Only one term has the factor `dim**-0.5`. Put it in front of `min`."
+RISES_TO_1 = "The warm-up term is step / warmup, which rises to 1. Use `step * warmup**-1.5`, which meets `step**-0.5`."
 
 register(
     Exercise(
         id="6.7",
         cases=rate_cases,
-        properties=[rises_then_falls],
+        properties=[peaks_at_the_end_of_the_warmup],
         mistakes=[
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * max(step**-0.5, step * warmup**-1.5)),
-                "That is the larger of the two: the smaller one, `min`. Else the rate begins high and grows without end.",
+            *instead_of(
+                "dim**-0.5 * ",
+                {
+                    "": "The factor `dim**-0.5` is missing. Wider models get a smaller learning rate.",
+                    "dim**0.5 * ": "It was multiplied by the square root of dim. Divide by it: `dim**-0.5`.",
+                    "dim**-1 * ": "It was divided by dim. Divide by its square root: `dim**-0.5`.",
+                    "dim * -0.5 * ": "`dim * -0.5` is a product, so the learning rate is negative. The power is `dim**-0.5`.",
+                },
             ),
-            mistake(
-                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5)),
-                "The factor dim^-0.5 is missing: wide models get smaller steps.",
+            *instead_of(
+                "dim**-0.5 * min(step**-0.5, step * warmup**-1.5)",
+                {
+                    "min(dim**-0.5 * step**-0.5, step * warmup**-1.5)": ONE_TERM,
+                    "min(step**-0.5, dim**-0.5 * step * warmup**-1.5)": ONE_TERM,
+                },
             ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**0.5 * min(step**-0.5, step * warmup**-1.5)),
-                "It was multiplied by the root of dim: divide by it, `dim**-0.5`.",
+            *instead_of(
+                "min(step**-0.5, step * warmup**-1.5)",
+                {
+                    "max(step**-0.5, step * warmup**-1.5)": "The larger of the two terms was taken. Take the smaller one, `min`.",
+                    "(step**-0.5 + step * warmup**-1.5)": "The two terms were added. Take the smaller one, `min`.",
+                    "step**-0.5": "There is no warm-up: the first step has the largest rate. Use `step * warmup**-1.5` where that is smaller.",
+                    "step * warmup**-1.5": "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
+                    "min(1 / step, step * warmup**-1.5)": INVERSE,
+                    "min(1 / step, step * warmup**-2)": INVERSE,
+                    "min(step**-0.5, step / warmup)": RISES_TO_1,
+                    "(step / warmup if step < warmup else step**-0.5)": RISES_TO_1,
+                    "(step / warmup if step <= warmup else step**-0.5)": RISES_TO_1,
+                    "min((step + 1)**-0.5, (step + 1) * warmup**-1.5)": "1 was added to the step. Steps already count from 1.",
+                },
             ),
-            mistake(
-                rate_with(lambda step, dim, warmup: min(step**-0.5, step * warmup**-1.5) / dim),
-                "It was divided by dim: divide by its root, `dim**-0.5`.",
+            *instead_of(
+                "step**-0.5",
+                {
+                    "warmup**-0.5": "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
+                    "step**0.5": "The exponent of step lost its sign. `step**-0.5` decays.",
+                },
             ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * step**-0.5),
-                "There is no warm-up: it begins at its highest. For the first steps take step · warmup^-1.5, if that is smaller.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * step * warmup**-1.5),
-                "It rises without end: after the warm-up take step^-0.5, which is smaller.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: min(dim**-0.5 * step**-0.5, step * warmup**-1.5)),
-                "dim^-0.5 belongs to one part only here: it is a factor of the whole, in front of `min`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step * warmup**-0.5)),
-                "The power of warmup is wrong: -1.5, so that both parts meet at step `warmup`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, (step * warmup) ** -1.5)),
-                "The power was taken of step · warmup, so the second part falls: only warmup has it, `step * warmup**-1.5`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim * -0.5 * min(step**-0.5, step * warmup**-1.5)),
-                "`dim * -0.5` is a product, and the rate is below 0: the power is `dim**-0.5`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, warmup**-1.5)),
-                "The second part does not rise: it is warmup^-1.5 times the step.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**-0.5, step / warmup)),
-                "The second part is step / warmup, which goes up to 1: it is step · warmup^-1.5, so that both parts meet at step "
-                "`warmup`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)),
-                "The steps are counted from 1 already: no `step + 1`.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(step**0.5, step * warmup**-1.5)),
-                "The power of step lost its sign: step^-0.5 falls.",
-            ),
-            mistake(
-                rate_with(lambda step, dim, warmup: dim**-0.5 * min(1 / step, step * warmup**-1.5)),
-                "It falls with 1 / step: it falls with the root, step^-0.5.",
+            *instead_of(
+                "step * warmup**-1.5",
+                {
+                    "step * warmup**-0.5": "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
+                    "(step * warmup) ** -1.5": "The power was taken of step · warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
+                    "(step / warmup) ** -1.5": "The power was taken of step / warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
+                    "warmup**-1.5": "The warm-up term does not rise. Multiply it by the step: `step * warmup**-1.5`.",
+                },
             ),
         ],
         hints=[
             "x to the power -0.5 is `x**-0.5`.",
-            "Two curves, one falling, step^-0.5, one rising, step · warmup^-1.5: the rate is the lower one, `min`.",
-            "Times dim^-0.5.",
+            "One term decays, `step**-0.5`, one rises, `step * warmup**-1.5`. The smaller one counts: `min`.",
+            "Multiply by `dim**-0.5`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 6.8 greedy decoding
-class Writer:
-    """A model with `encode` and `decode` that says what is planned.
+class PlannedModel:
+    """A model with `encode` and `decode` that predicts what is planned, and tells who calls it in a wrong way.
 
-    The first word of a source is the number of its sentence, plus 4. What comes next hangs on all words so far: other words
-    read lead elsewhere. Whoever calls it in a wrong way is told so.
+    The first token of a source is the number of its sequence, plus 4. A prediction depends on all tokens so far.
     """
 
-    def __init__(self, generator, lengths, words, start, end, limit):
+    def __init__(self, generator, lengths, vocab_size, start, end, limit):
         b, longest = len(lengths), max(*lengths, limit) + 2
         self.lengths, self.start, self.end, self.limit = torch.tensor(lengths), start, end, limit
-        self.others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
         self.factors = whole(generator, 97, longest, low=1)
-        self.noise = normal(generator, b, longest, words)
+        self.noise = normal(generator, b, longest, vocab_size)
         self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
 
     def __repr__(self):
-        return f"a model that ends after {', '.join(map(str, self.lengths.tolist()))} words"
+        return f"a model that ends after {', '.join(map(str, self.lengths.tolist()))} tokens"
 
     def eval(self):
         return self
 
     def __call__(self, *args, **kwargs):
         raise Wrong(
-            "The model itself was called: it has `encode`, once before the loop, and `decode`, in the loop, "
-            "`model.decode(words, memory, source_mask)`."
+            "The model itself was called. Call `model.encode` once and `model.decode(words, memory, source_mask)` in the loop."
         )
 
     def encode(self, source, source_mask):
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != source.shape:
-            raise Wrong(
-                f"`encode` got {a_thing(source_mask)} as its mask: `model.encode(source, source_mask)`, as they came, (b, n)."
-            )
+            raise Wrong(f"`encode` got {a_thing(source_mask)} as its mask. Pass `source_mask` unchanged, (b, n).")
         self.encoded += len(source)
         if self.encoded > len(self.lengths):
-            raise Wrong(
-                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change."
-            )
+            raise Wrong("The source was encoded more than once. Call `model.encode` before the loop.")
         number = (source[:, :1] - 4).expand_as(source)
         return torch.stack([number, source * source_mask, torch.arange(source.size(1)).expand_as(source)], -1).float()
 
     def decode(self, target, memory, source_mask):
-        self._expect_words(target)
+        self._expect_tokens(target)
         b, m = target.shape
         if not isinstance(memory, torch.Tensor) or memory.dim() != 3 or memory.shape[::2] != (b, 3):
-            raise Wrong(
-                f"`decode` got {a_thing(memory)} as the memory of {b} sentences: what `model.encode` returned, (b, n, dim)."
-            )
+            raise Wrong(f"`decode` got {a_thing(memory)} as memory. Pass what `model.encode` returned, (b, n, dim).")
         if not isinstance(source_mask, torch.Tensor) or source_mask.shape != memory.shape[:2]:
-            raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask: hand on `source_mask` as it came, (b, n).")
-        sentence, place = memory[:, 0, 0].long(), torch.arange(m)
-        seen = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask shows of the source
-        heard = (target * self.factors[:m]).cumsum(1) + (sentence + seen).unsqueeze(1)
-        said = self.others[heard % len(self.others)]
-        said = said.masked_fill(place == self.lengths[sentence].unsqueeze(1) - 1, self.end)
-        return self.noise[sentence][:, :m].scatter(2, said.unsqueeze(2), 6.0) - 7.0
+            raise Wrong(f"`decode` got {a_thing(source_mask)} as its mask. Pass `source_mask` unchanged, (b, n).")
+        sequence, position = memory[:, 0, 0].long(), torch.arange(m)
+        visible = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask leaves of the source
+        history = (target * self.factors[:m]).cumsum(1) + (sequence + visible).unsqueeze(1)
+        planned = self.others[history % len(self.others)]
+        planned = planned.masked_fill(position == self.lengths[sequence].unsqueeze(1) - 1, self.end).unsqueeze(2)
+        noise = self.noise[sequence][:, :m]
+        # The largest logit by a little only: who samples gets other tokens. All are below 0.
+        return noise.scatter(2, planned, noise.amax(2, keepdim=True) + 0.5) - 9.0
 
-    def _expect_words(self, target):
+    def _expect_tokens(self, target):
         self.calls += 1
-        if self.calls > self.most or (
-            isinstance(target, torch.Tensor) and target.dim() == 2 and target.size(1) > len(self.factors)
-        ):
-            raise Wrong(
-                "It does not stop: it is over when every sentence has said `end`, and at `limit` words whatever happened."
-            )
         if not isinstance(target, torch.Tensor) or target.dim() != 2 or target.is_floating_point():
             raise Wrong(
-                f"`decode` got {a_thing(target)} as the words so far: whole numbers (b, m), as the first argument, "
-                "`model.decode(words, memory, source_mask)`."
+                f"`decode` got {a_thing(target)} as tokens. Pass all token ids so far, (b, m): `model.decode(words, memory, source_mask)`."
+            )
+        if self.calls > self.most or target.size(1) > len(self.factors):
+            raise Wrong(
+                "The loop does not stop. Stop when every sequence has generated `end`, or after `limit` tokens."
             )
         if (target[:, 0] != self.start).any():
             raise Wrong(
-                "`decode` got words that do not begin with the start token: hand over all words so far, `start` in front. It "
-                "remembers nothing."
+                "`decode` got tokens that do not begin with `start`. Pass all tokens so far: the model keeps no state."
             )
 
 
-def greedy_decode(model, source, source_mask, start, end, limit):
-    """The likeliest words (b, m), 0 behind the end token."""
-    memory = model.encode(source, source_mask)
-    words = torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        logits = model.decode(words, memory, source_mask)[:, -1]
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-        going = going & (word != end)
-    return words[:, 1:]
-
-
 def greedy_cases(generator):
-    def one(lengths, limit, n, words=9, start=1, end=2, note=""):
+    def case(lengths, limit, n, vocab_size=9, start=1, end=2, note=""):
         b = len(lengths)
         source = whole(generator, 4 + b, b, n, low=4)
         source[:, 0] = torch.arange(b) + 4
         mask = up_to(whole(generator, n + 1, b, low=1).tolist(), n)
-        return Case((Writer(generator, lengths, words, start, end, limit), source, mask, start, end, limit), note=note)
+        model = PlannedModel(generator, lengths, vocab_size, start, end, limit)
+        return Case((model, source, mask, start, end, limit), note=note)
 
     return [
-        one((3, 5), 8, 4, note="two sentences end before the limit"),
-        one((2, 9, 4), 6, 5, note="one sentence does not end"),
-        one((5, 2, 3), 9, 4, words=8, start=6, end=4, note="another start and another end token"),
-        one((9, 8, 7), 1, 2, note="one word is allowed"),
-        one((1, 3, 2, 4, 2), 4, 5, words=6, start=2, end=1, note="the longest just fits"),
-        one((4,), 7, 3, note="one sentence"),
+        case((3, 5), 8, 4, note="two sequences end before the limit"),
+        case((2, 9, 4), 6, 5, note="one sequence does not end"),
+        case((5, 2, 3), 9, 4, vocab_size=8, start=6, end=4, note="another start and another end token"),
+        case((9, 8, 7), 1, 2, note="one token is allowed"),
+        case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, start=2, end=1, note="the longest just fits"),
+        case((4,), 7, 3, note="one sequence"),
     ]
 
 
-def greedy_with(
-    take=lambda logits: logits[:, -1].argmax(-1),
-    fill=lambda word, going, end: word.masked_fill(~going, 0),
-    goes_on=lambda going: going.any(),
-    read=lambda words: words,
-    most=lambda limit: limit,
-    result=lambda words: words[:, 1:],
-    begin=lambda start, end: start,
-    encode_again=False,
-):
-    """Decode as the reference does, with parts that can be replaced by wrong ones."""
-
-    def wrong(model, source, source_mask, start, end, limit):
-        memory = model.encode(source, source_mask)
-        words = torch.full((len(source), 1), begin(start, end))
-        going = torch.ones(len(source), dtype=torch.bool)
-        while goes_on(going) and words.size(1) <= most(limit):
-            memory = model.encode(source, source_mask) if encode_again else memory
-            word = fill(take(model.decode(read(words), memory, source_mask)), going, end)
-            words = torch.cat([words, word.unsqueeze(1)], 1)
-            going = going & (word != end)
-        return result(words)
-
-    return wrong
-
-
-def asks_too_late(model, source, source_mask, start, end, limit):
-    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        going = going & (words[:, -1] != end)
-        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-    return words[:, 1:]
-
-
-def all_at_the_same_step(model, source, source_mask, start, end, limit):
-    memory, words = model.encode(source, source_mask), torch.full((len(source), 1), start)
-    while words.size(1) <= limit and (words.size(1) == 1 or not (words[:, -1] == end).all()):
-        word = model.decode(words, memory, source_mask)[:, -1].argmax(-1)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-    return words[:, 1:]
-
-
-A_WORD_IS_MISSING = "A word is missing at the limit: `limit` words are allowed, the start token does not count."
-
-
-def without_the_end_token(model, source, source_mask, start, end, limit):
-    words = greedy_decode(model, source, source_mask, start, end, limit)
-    return words.masked_fill(words == end, 0)
-
+TOO_SHORT = "A token is missing at the limit. Generate up to `limit` tokens; the start token does not count."
+TOO_LONG = "It generated one token too many. Stop at `limit` tokens; the start token does not count."
+NEVER_STOPS = "It ignores `limit` and runs until every sequence has ended, perhaps forever. Stop after `limit` tokens."
+START_RETURNED = "The start token is part of the result. It is only an input: return `words[:, 1:]`."
+END_MISSING = "The end token is missing in the result. Keep it as the last token, followed by 0."
+END_REPEATED = "The end token is repeated after the end. Pad with 0."
+FIXED_END = "The id of the end token is fixed in your code. Use the argument `end`."
 
 register(
     Exercise(
@@ -1904,185 +1667,120 @@ register(
         cases=greedy_cases,
         properties=[words_are_long(greedy_cases)],
         mistakes=[
-            mistake(
-                greedy_with(encode_again=True),
-                "The source was encoded more than once: `model.encode` stands before the loop, the memory does not change.",
+            *instead_of(
+                "return words[:, 1:]",
+                {
+                    "return words": START_RETURNED,
+                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0)": END_MISSING,
+                    "return words[:, 1:].T": "The result has shape (m, b). The batch comes first: (b, m).",
+                },
             ),
             mistake(
-                greedy_with(result=lambda words: words),
-                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
+                [("words[:, 1:]", "words"), ("<= limit", "< limit")],
+                "The start token is part of the result and counts toward `limit`. Generate `limit` tokens after it, return `words[:, 1:]`.",
+            ),
+            *instead_of(
+                "going.any() and words.size(1) <= limit",
+                {
+                    "going.any() and words.size(1) < limit": TOO_SHORT,
+                    "going.any() and words.size(1) <= limit + 1": TOO_LONG,
+                    "going.any()": NEVER_STOPS,
+                    "going.all() and words.size(1) <= limit": "It stopped when the first sequence ended. Go on until all have ended.",
+                    "words.size(1) <= limit": "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
+                },
+            ),
+            *instead_of(
+                "[:, -1]",
+                {
+                    "[:, 0]": "The next token was predicted at the first position. Use the logits of the last one, `[:, -1]`.",
+                    "": "The predictions of all positions were appended. Only the last one is new, `[:, -1]`.",
+                },
+            ),
+            *instead_of(
+                "logits.argmax(-1)",
+                {
+                    "logits.argmin(-1)": "The least likely tokens were chosen. Take the argmax.",
+                    "logits.argmax(0)": "The argmax ran over the batch (dim 0). Take it over the vocabulary: `argmax(-1)`.",
+                    "logits.softmax(-1).multinomial(1).squeeze(1)": "The tokens were sampled. Greedy decoding takes the most likely one, `logits.argmax(-1)`.",
+                },
+            ),
+            *instead_of(
+                ".masked_fill(~going, 0)",
+                {
+                    "": "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
+                    ".masked_fill(~going, end)": END_REPEATED,
+                },
             ),
             mistake(
-                greedy_with(result=lambda words: words, most=lambda limit: limit - 1),
-                "The start token is among the words, and even counts as one: it is only read. Cut it off at the end, and leave room "
-                "for `limit` words without it.",
+                [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
+                "The end token has no effect. Pad with 0 after it, and stop when every sequence has ended.",
             ),
             mistake(
-                greedy_with(most=lambda limit: limit - 1),
-                A_WORD_IS_MISSING,
+                [
+                    ("logits =", "going = going & (words[:, -1] != end)\n    logits ="),
+                    ("going = going & (word != end)", ""),
+                ],
+                "There is one column of padding too many. Update `going` right after appending a token, not one step later.",
             ),
             mistake(
-                greedy_with(most=lambda limit: 10**6),
-                "It goes on until the last sentence has ended, which may be never: stop at `limit` words whatever happened.",
+                [("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")],
+                "It stops only if all sequences generate `end` in the same step. Keep track of those that have ended.",
             ),
-            mistake(
-                greedy_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words. The start token does not count.",
-            ),
-            mistake(
-                greedy_with(take=lambda logits: logits[:, 0].argmax(-1)),
-                "The next word was read off the first position: the last one has heard all words, `[:, -1]`.",
-            ),
-            mistake(
-                greedy_with(take=lambda logits: logits[:, -1].argmin(-1)),
-                "Those are the least likely words: take the argmax.",
-            ),
-            mistake(
-                greedy_with(take=lambda logits: logits[:, -1].argmax(0)),
-                "The argmax ran over the sentences: it runs over the words, the last axis of the logits.",
-            ),
-            mistake(
-                greedy_with(take=lambda logits: logits.argmax(-1)),
-                "The words of all positions were taken: only the one after the last word is new, `[:, -1]`.",
-            ),
-            mistake(
-                greedy_with(fill=lambda word, going, end: word),
-                "A sentence went on behind its end token while others were not done: fill with 0 there.",
-            ),
-            mistake(
-                greedy_with(fill=lambda word, going, end: word.masked_fill(~going, end)),
-                "The end token is repeated behind the end: padding is 0.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: True),
-                "It went on to the limit although every sentence had ended: stop as soon as all of them have.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: True, fill=lambda word, going, end: word),
-                "The end token has no effect: behind it a sentence gets 0 in every step, and when all sentences have ended the loop stops.",
-            ),
-            mistake(
-                greedy_with(goes_on=lambda going: going.all()),
-                "It stopped when the first sentence had ended: go on until all of them have.",
-            ),
-            mistake(
-                asks_too_late,
-                "There is a column of padding too many: ask who has ended right after a word is said, not a step later.",
-            ),
-            mistake(
-                all_at_the_same_step,
-                "It ends only when all sentences say the end token in the same step: remember who has ended already.",
-            ),
-            mistake(
-                without_the_end_token,
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(
-                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, end, limit).T,
-                "The words have the places first: the batch comes first, (b, m).",
-            ),
-            mistake(
-                lambda model, source, mask, start, end, limit: greedy_decode(model, source, mask, start, 2, limit),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda model, source, source_mask, *rest: greedy_decode(
-                    model, source, torch.ones_like(source_mask), *rest
-                ),
-                "Padding was read as words: hand `source_mask` on to `encode` and to `decode` as it came.",
-            ),
-            mistake(
-                lambda model, source, source_mask, *rest: greedy_decode(model, source, ~source_mask, *rest),
-                "The mask is turned round, so the padding is read and the words are not: True already stands at words.",
+            mistake("!= end", "!= 2", FIXED_END),
+            *instead_of(
+                "memory =",
+                {
+                    "source_mask = torch.ones_like(source_mask)\nmemory =": "The source mask was ignored, so padding was attended to. Pass `source_mask` to `encode` and `decode`.",
+                    "source_mask = ~source_mask\nmemory =": "The source mask is inverted. True already marks real tokens: pass `source_mask` unchanged.",
+                },
             ),
         ],
         hints=[
-            "Encode once. Begin with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
-            "In the loop: `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next word. Its argmax, 0 where a "
-            "sentence has ended, goes behind the words: `torch.cat`.",
-            "`while going.any() and words.size(1) <= limit`; after each word `going = going & (word != end)`. Return `words[:, 1:]`.",
+            "Encode once. Start with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
+            "In the loop, `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next token. Append its argmax, or 0 where "
+            "a sequence has ended, with `torch.cat`.",
+            "`while going.any() and words.size(1) <= limit`; after each token `going = going & (word != end)`. Return `words[:, 1:]`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.9 the cache
-def cached_step(x, keys, values, W_Q, W_K, W_V):
-    """The newest word x (b, 1, d) looks at all words so far; keys and values (b, t, d_k) of those before it are kept.
-
-    Returns output (b, 1, d_k), keys and values (b, t + 1, d_k).
-    """
-    keys, values = torch.cat([keys, x @ W_K], 1), torch.cat([values, x @ W_V], 1)
-    output, _ = attention(x @ W_Q, keys, values)
-    return output, keys, values
-
-
+# ---------------------------------------------------------------------------------------------- 6.9 key-value cache
 def cache_cases(generator):
-    def one(b, t, d, d_k, note=""):
-        kept = (normal(generator, b, t, d_k) for _ in range(2))
-        return Case((normal(generator, b, 1, d), *kept, *(normal(generator, d, d_k) for _ in range(3))), note=note)
+    def case(b, t, d, d_k, note=""):
+        cache = (normal(generator, b, t, d_k) for _ in range(2))
+        return Case((normal(generator, b, 1, d), *cache, *(normal(generator, d, d_k) for _ in range(3))), note=note)
 
     return [
-        one(2, 3, 4, 5, note="three words are kept"),
-        one(3, 2, 6, 4, note="two words are kept"),
-        one(2, 0, 3, 4, note="the first word: nothing is kept yet"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(4, 1, 2, 5, note="one word is kept"),
-        one(1, 4, 3, 2, note="one sentence"),
+        case(2, 3, 4, 5, note="three positions are cached"),
+        case(3, 2, 6, 4, note="two positions are cached"),
+        case(2, 0, 3, 4, note="the first token: the cache is empty"),
+        case(3, 3, 3, 3, note="all sizes equal"),
+        case(4, 1, 2, 5, note="one position is cached"),
+        case(1, 4, 3, 2, note="one sequence"),
     ]
-
-
-def behind(kept, new):
-    return torch.cat([kept, new], 1)
-
-
-def cache_with(
-    keep_key=behind,
-    keep_value=behind,
-    new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_V),
-    look=attention,
-    seen=lambda kept, grown: grown,
-    results=lambda output, old, grown: (output, *grown),
-):
-    """The step with parts that can be replaced by wrong ones; `seen` are the keys and values that are looked at."""
-
-    def wrong(x, keys, values, W_Q, W_K, W_V):
-        query, key, value = new(x, W_Q, W_K, W_V)
-        grown = keep_key(keys, key), keep_value(values, value)
-        output, _ = look(query, *seen((keys, values), grown))
-        return results(output, (keys, values), grown)
-
-    return wrong
-
-
-def the_last_replaced(kept, new):
-    return torch.cat([kept[:, :-1], new], 1)
-
-
-def masked_by_place(query, key, value):
-    """A causal mask whose first row is taken for the newest word: it sees the first word only."""
-    mask = causal_mask(key.size(1))[:1]
-    return attention(query, key, value, mask)
 
 
 def step_by_step_is_all_at_once(answer, generator):
     b, m, d, d_k = 2, 5, 4, 3
-    x, maps = normal(generator, b, m, d), [normal(generator, d, d_k) for _ in range(3)]
+    x, projections = normal(generator, b, m, d), [normal(generator, d, d_k) for _ in range(3)]
     keys = values = torch.zeros(b, 0, d_k)
-    found = []
-    for place in range(m):
-        output, keys, values = answer(x[:, place : place + 1], keys, values, *maps)
-        found.append(output)
-    query, key, value = (x @ W for W in maps)
-    wanted, _ = attention(query, key, value, causal_mask(m))
-    if not torch.allclose(torch.cat(found, 1), wanted, atol=1e-4):
+    outputs = []
+    for position in range(m):
+        output, keys, values = answer(x[:, position : position + 1], keys, values, *projections)
+        outputs.append(output)
+    expected, _ = attention(*(x @ W for W in projections), causal_mask(m))
+    if not torch.allclose(torch.cat(outputs, 1), expected, atol=1e-4):
         raise Wrong(
-            "Word by word it gives something else than all words at once with a causal mask: each word looks at itself and at all "
-            "that were kept before it."
+            "Token by token the outputs differ from causal self-attention over all positions. Check the query, "
+            "the scale and the order of the cache."
         )
 
 
-OVERWRITTEN = "was overwritten by the new one: put it behind those that are kept, `torch.cat([..., new], 1)`."
+APPEND = "Append the new one: `torch.cat([..., new], 1)`."
+NEW_KEY, NEW_VALUE = "torch.cat([keys, x @ W_K], 1)", "torch.cat([values, x @ W_V], 1)"
+RAW = "The inputs x were cached. Cache the projected key `x @ W_K` and value `x @ W_V`."
+SCALE = "The scores have the wrong scale. Divide by the square root of d_k, the default of `attention`."
 
 register(
     Exercise(
@@ -2093,97 +1791,80 @@ register(
         tolerance=1e-3,
         properties=[step_by_step_is_all_at_once],
         mistakes=[
+            # The cache
             mistake(
-                cache_with(keep_key=lambda kept, new: new, keep_value=lambda kept, new: new),
-                "What was kept " + OVERWRITTEN + " As it is, the word sees only itself.",
+                [(NEW_KEY, "x @ W_K"), (NEW_VALUE, "x @ W_V")],
+                f"The cache was overwritten, so the token attends only to itself. {APPEND}",
             ),
-            mistake(cache_with(keep_key=lambda kept, new: new), "The keys: what was kept " + OVERWRITTEN),
-            mistake(cache_with(keep_value=lambda kept, new: new), "The values: what was kept " + OVERWRITTEN),
+            mistake(NEW_KEY, "x @ W_K", f"The cached keys were overwritten by the new key. {APPEND}"),
+            mistake(NEW_VALUE, "x @ W_V", f"The cached values were overwritten by the new value. {APPEND}"),
             mistake(
-                cache_with(the_last_replaced, the_last_replaced),
-                "The last word kept was replaced by the new one: it comes behind, so t becomes t + 1.",
-            ),
-            mistake(
-                cache_with(seen=lambda kept, grown: kept),
-                "The newest word does not see itself: put its key and value behind the others before it looks.",
+                [("[keys,", "[keys[:, :-1],"), ("[values,", "[values[:, :-1],")],
+                "The last cached position was replaced. Append the new one, so that t becomes t + 1.",
             ),
             mistake(
-                cache_with(results=lambda output, old, grown: (output, *old)),
-                "The keys and values that came back are the old ones: return them with the new word's behind, or nothing is ever "
-                "kept.",
+                [(NEW_KEY, "keys"), (NEW_VALUE, "values")],
+                "The new key and value were never cached. Append both, attend to all positions, and return the longer cache.",
             ),
             mistake(
-                cache_with(seen=lambda kept, grown: kept, results=lambda output, old, grown: (output, *old)),
-                "The new word's key and value were never kept: put them behind the others, look, and return all of them.",
+                [("[keys, x @ W_K]", "[x @ W_K, keys]"), ("[values, x @ W_V]", "[x @ W_V, values]")],
+                "The new position was put first. Append it after the cached ones, in the order of the sequence.",
+            ),
+            *[
+                mistake(
+                    [("x @ W_K], 1", f"x @ W_K], {axis}"), ("x @ W_V], 1", f"x @ W_V], {axis}")],
+                    f"Keys and values were concatenated along axis {axis}, the {name}. Positions are axis 1.",
+                )
+                for axis, name in ((0, "batch"), (-1, "features"))
+            ],
+            # The projections
+            mistake(
+                [("x @ W_K", "x @ W_V"), ("values, x @ W_V", "values, x @ W_K")],
+                "`W_K` and `W_V` are swapped. The new key is `x @ W_K`, the new value `x @ W_V`.",
             ),
             mistake(
-                cache_with(lambda kept, new: torch.cat([new, kept], 1), lambda kept, new: torch.cat([new, kept], 1)),
-                "The new word was put in front: it comes behind those before it, place by place.",
+                [("x @ W_Q", "x @ W_K"), ("keys, x @ W_K", "keys, x @ W_Q")],
+                "`W_Q` and `W_K` are swapped. The query is `x @ W_Q`, the new key `x @ W_K`.",
             ),
+            mistake("x @ W_V", "x @ W_K", "The new value is a copy of the new key. Project it with `x @ W_V`."),
+            *[
+                mistake("x @ W_Q", f"x{W}", f"The query is `x{W}`. Project it with `W_Q`: `x @ W_Q`.")
+                for W in (" @ W_K", " @ W_V", "")
+            ],
+            mistake([("x @ W_K", "x"), ("x @ W_V", "x")], RAW),
+            mistake([("x @ W_K", "x"), ("x @ W_V", "x"), ("W_Q, keys, values", "W_Q, keys @ W_K, values @ W_V")], RAW),
             mistake(
-                cache_with(lambda kept, new: torch.cat([kept, new], 0), lambda kept, new: torch.cat([kept, new], 0)),
-                "The new word was put behind the sentences, axis 0: words are axis 1.",
+                [("x @ W_K", "x"), ("x @ W_V", "x"), ("x @ W_Q", "x")],
+                "Nothing was projected: x is query, key and value. Use `x @ W_Q`, `x @ W_K` and `x @ W_V`.",
             ),
-            mistake(
-                cache_with(lambda kept, new: torch.cat([kept, new], -1), lambda kept, new: torch.cat([kept, new], -1)),
-                "The new word was put behind the features, the last axis: words are axis 1.",
+            # Attention and the results
+            *[
+                mistake("W_Q, keys, values", f"W_Q, keys, values, scale={scale}", SCALE)
+                for scale in ("1", "x.size(-1) ** -0.5", "1 / keys.size(-1)", "keys.size(1) ** -0.5")
+            ],
+            *instead_of(
+                "W_Q, keys, values",
+                {
+                    "W_Q, keys[:, :-1], values[:, :-1]": "The token does not attend to itself. Append its key and value before calling `attention`.",
+                    "W_Q, keys, values, causal_mask(keys.size(1))[:1]": "The first row of a causal mask was used, so the token attends to one position. It needs no mask.",
+                    "W_Q, keys, values, causal_mask(keys.size(1))": "A causal mask was applied to a single query. The newest token may attend to all positions: it needs no mask.",
+                },
             ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_V, x @ W_K)),
-                "`W_K` and `W_V` are swapped for the new word: its key is `x @ W_K`, its value `x @ W_V`.",
-            ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_K, x @ W_Q, x @ W_V)),
-                "`W_Q` and `W_K` are swapped: the word asks with `x @ W_Q`, and is found by `x @ W_K`.",
-            ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x @ W_K, x @ W_K)),
-                "The new value is the key: it has a map of its own, `x @ W_V`.",
-            ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x @ W_Q, x, x)),
-                "The word itself was kept: key and value are, `x @ W_K` and `x @ W_V`.",
-            ),
-            mistake(
-                cache_with(new=lambda x, W_Q, W_K, W_V: (x, x @ W_K, x @ W_V)),
-                "The query is x itself: it has a map of its own, `x @ W_Q`.",
-            ),
-            mistake(
-                cache_with(look=lambda query, key, value: attention(query, key, value, scale=1)),
-                "The scale is missing: leave `scale` away and `attention` divides by the root of d_k.",
-            ),
-            mistake(
-                cache_with(look=masked_by_place),
-                "The mask's first row was used, which sees one word only: the newest word may look at all of them, so it needs no "
-                "mask.",
-            ),
-            mistake(
-                cache_with(look=lambda query, key, value: attention(query, key, value, causal_mask(key.size(1)))),
-                "A causal mask spread the one query over all words: there is one word to look, the newest, and nothing lies behind "
-                "it. No mask.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: output),
-                "Only the output came back: return keys and values as well, the next step needs them.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output, grown)),
-                "Keys and values came back as one pair: return three results, output, keys, values.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output, grown[1], grown[0])),
-                "Keys and values are swapped in the results: output, keys, values.",
-            ),
-            mistake(
-                cache_with(results=lambda output, old, grown: (output.squeeze(1), *grown)),
-                "The output lost its axis of length 1: it is a sentence of one word, (b, 1, d_k).",
+            *instead_of(
+                "return output, keys, values",
+                {
+                    "return output, keys[:, :-1], values[:, :-1]": "The old cache came back. Return keys and values with the new position appended.",
+                    "return output": "Only the output came back. Return keys and values too.",
+                    "return output, (keys, values)": "Keys and values came back as a pair. Return three results: output, keys, values.",
+                    "return output, values, keys": "Keys and values are swapped in the results. The order is output, keys, values.",
+                    "return output.squeeze(1), keys, values": "The output lost its axis of length 1. Its shape is (b, 1, d_k).",
+                },
             ),
         ],
         hints=[
-            "Only the newest word is new: its key `x @ W_K` and its value `x @ W_V` go behind those that are kept, "
-            "`torch.cat([keys, ...], 1)`.",
-            "Then its query looks at all of them: `attention(x @ W_Q, keys, values)`.",
-            "No mask: nothing lies behind the newest word. Return output, keys, values.",
+            "Only the newest token is projected: append its key `x @ W_K` and value `x @ W_V` to the cache, `torch.cat([keys, ...], 1)`.",
+            "Then its query attends to all of them: `attention(x @ W_Q, keys, values)`.",
+            "No mask: there are no later positions. Return output, keys, values.",
         ],
     )
 )
@@ -2191,40 +1872,39 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 6.10 beam search
 class NextWords:
-    """Log-probabilities (k, words) of the word after each of k beginnings (k, m). Padding and the start token hardly occur.
+    """Log-probabilities (k, V) of the token after each of k hypotheses (k, m); it tells who calls it in a wrong way.
 
-    They hang on all words so far. After `last` words all sentences end; with `early` the second best ends at once. With `behind`
-    the first steps are planned: see `_planned`. Whoever calls it in a wrong way is told so.
+    They depend on all tokens so far. After `last` tokens every hypothesis ends; with `early` the second best ends at once; with
+    `behind` the first steps are planned, see `_planned`. Padding and the start token hardly occur; with `zero`, 0 does.
     """
 
-    def __init__(self, generator, words, start, end, limit, width, last=None, early=False, behind=None):
-        self.table = 2 * normal(generator, 211, words)
+    def __init__(
+        self, generator, vocab_size, start, end, limit, width, last=None, early=False, behind=None, zero=False
+    ):
+        self.table = 2 * normal(generator, 211, vocab_size)
         self.table[:, end] += 0.5
-        self.table[:, [0, start]] = -30.0
+        self.table[:, 0] = self.table[:, 0] + 2.0 if zero else -30.0
+        self.table[:, start] = -30.0
         self.start, self.end, self.limit, self.last, self.early, self.behind = start, end, limit, last, early, behind
-        others = torch.tensor([word for word in range(1, words) if word not in (start, end)])
+        others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
         self.plan = others[torch.randperm(len(others), generator=generator)[:3]].tolist()
         self.calls, self.most = 0, 2 * (limit + 2) * (width + 1)
 
     def __repr__(self):
-        return f"a model with {self.table.size(1)} words"
+        return f"a model with a vocabulary of {self.table.size(1)}"
 
     def __call__(self, words):
         self.calls += 1
         if not isinstance(words, torch.Tensor) or words.dim() != 2 or words.is_floating_point():
-            raise Wrong(f"`next_words` got {a_thing(words)}: it reads whole numbers (k, m), a row for each beginning.")
+            raise Wrong(f"`next_words` got {a_thing(words)}. Pass token ids (k, m), one row per hypothesis.")
         if self.calls > self.most or words.size(1) > 2 * self.limit + 9:
-            raise Wrong(
-                "It does not stop: it is over when all beginnings have ended, and at `limit` words whatever happened."
-            )
+            raise Wrong("The loop does not stop. Stop when all hypotheses have ended, or after `limit` tokens.")
         if (words[:, 0] != self.start).any():
-            raise Wrong(
-                "`next_words` got words that do not begin with the start token: hand over all words so far, `start` in front."
-            )
-        heard = torch.zeros(len(words), dtype=torch.long)
+            raise Wrong("`next_words` got tokens that do not begin with `start`. Pass all tokens so far.")
+        history = torch.zeros(len(words), dtype=torch.long)
         for word in words.unbind(1):
-            heard = (31 * heard + word + 7) % len(self.table)
-        logits = self.table[heard]
+            history = (31 * history + word + 7) % len(self.table)
+        logits = self.table[history]
         if self.early and words.size(1) == 1:
             logits[:, self.end] = -30.0
             logits[:, self.end] = logits.max(1).values - 0.1
@@ -2235,10 +1915,10 @@ class NextWords:
         return logits.log_softmax(-1)
 
     def _planned(self, words, logits):
-        """One first word, and an end `behind` it; then a tempting word that leads nowhere, and one not as likely that ends well.
+        """One first token, and an end `behind` it; then a tempting token that leads nowhere, and a less likely one that ends well.
 
-        A beam of two: if the end is close behind it keeps its place, and the second word finds none. If it is far behind, the two
-        words push it out.
+        A beam of two: if the end is close behind, it stays in the beam and leaves no room for the less likely token. If it is far
+        behind, the two tokens push it out.
         """
         first, tempting, sound = self.plan
         if words.size(1) == 1:
@@ -2251,222 +1931,98 @@ class NextWords:
         return logits
 
 
-def beam_search(next_words, start, end, limit, width):
-    """The `width` best sentences (width, m), 0 behind the end token, and their log-probabilities (width,), best first."""
-    words, total, ended = torch.full((1, 1), start), torch.zeros(1), torch.zeros(1, dtype=torch.bool)
-    while not ended.all() and words.size(1) <= limit:
-        step = next_words(words).masked_fill(ended.unsqueeze(1), float("-inf"))
-        step[:, 0] = step[:, 0].masked_fill(ended, 0.0)  # what has ended goes on with padding, for nothing
-        total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-        parent, word = place // step.size(1), place % step.size(1)
-        words = torch.cat([words[parent], word.unsqueeze(1)], 1)
-        ended = ended[parent] | (word == end)
-    return words[:, 1:], total
-
-
 def beam_cases(generator):
-    def one(words, limit, width, start=1, end=2, note="", **plan):
-        model = NextWords(generator, words, start, end, limit, width, **plan)
+    def case(vocab_size, limit, width, start=1, end=2, note="", **plan):
+        model = NextWords(generator, vocab_size, start, end, limit, width, **plan)
         return Case((model, start, end, limit, width), note=note)
 
     return [
-        one(8, 8, 3, last=5, note="a beam of 3"),
-        one(7, 8, 4, early=True, note="a beam of 4"),
-        one(9, 5, 2, start=5, end=3, note="another start and another end token"),
-        one(8, 9, 4, start=3, end=6, note="room for 9 words"),
-        one(10, 3, 5, start=2, end=1, note="a short limit"),
-        one(9, 7, 5, last=4, early=True, note="a beam of 5"),
-        one(10, 6, 3, last=2, early=True, note="one ends at once, the others right behind it"),
-        one(9, 7, 2, last=4, behind=0.1, note="one that ends at once keeps its place"),
-        one(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
-        one(8, 7, 1, note="a beam of 1, which is greedy"),
-        one(7, 1, 3, note="one word is allowed"),
+        case(8, 8, 3, last=5, note="a beam of 3"),
+        case(7, 8, 4, early=True, note="a beam of 4"),
+        case(9, 5, 2, start=5, end=3, note="another start and another end token"),
+        case(8, 9, 4, start=3, end=6, note="room for 9 tokens"),
+        case(10, 3, 5, start=2, end=1, note="a short limit"),
+        case(9, 7, 5, last=4, early=True, note="a beam of 5"),
+        case(10, 6, 3, last=2, early=True, note="one ends at once, the others right after it"),
+        case(9, 7, 2, last=4, behind=0.1, note="one that ends at once stays in the beam"),
+        case(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
+        case(8, 7, 1, note="a beam of 1, which is greedy"),
+        case(7, 1, 3, note="one token is allowed"),
+        case(8, 6, 4, zero=True, note="0 is likely before the end"),
     ]
 
 
-def padding_for_nothing(step, ended, end):
-    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
-    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
-    return step
+def set_aside(widened, enough, rest):
+    """Beam search as many libraries do it: a finished hypothesis leaves the beam for a list, and the best of the list come back.
 
-
-def best_of_all(total, step, width, words):
-    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-    return total, place // step.size(1), place % step.size(1)
-
-
-def one_beginning(width):
-    return torch.zeros(1)
-
-
-def copies_of_one(width):
-    """As many rows as the beam is wide, of which only the first can be chosen from."""
-    return torch.tensor([0.0] + [float("-inf")] * (width - 1))
-
-
-def beam_with(
-    begin=one_beginning,
-    on=padding_for_nothing,
-    choose=best_of_all,
-    carried=lambda words, parent: words[parent],
-    who_ended=lambda ended, parent, word, end: ended[parent] | (word == end),
-    goes_on=lambda ended: not ended.all(),
-    most=lambda limit: limit,
-    results=lambda words, total, end: (words[:, 1:], total),
-):
-    """Beam search as the reference does it, with parts that can be replaced by wrong ones."""
-
-    def wrong(next_words, start, end, limit, width):
-        total = begin(width)
-        words = torch.full((len(total), 1), start)
-        ended = torch.zeros(len(total), dtype=torch.bool)
-        while goes_on(ended) and words.size(1) <= most(limit):
-            total, parent, word = choose(total, on(next_words(words), ended, end), width, words)
-            words = torch.cat([carried(words, parent), word.unsqueeze(1)], 1)
-            ended = who_ended(ended, parent, word, end)
-        return results(words, total, end)
-
-    return wrong
-
-
-def one_child_each(total, step, width, words):
-    """The best `width` words after the start; from then on the best word of each beginning."""
-    if words.size(1) == 1:
-        return best_of_all(total, step, width, words)
-    best, word = step.max(1)
-    total, order = (total + best).sort(descending=True)
-    return total, order, word[order]
-
-
-def one_child_each_as_they_stand(total, step, width, words):
-    if words.size(1) == 1:
-        return best_of_all(total, step, width, words)
-    best, word = step.max(1)
-    return total + best, torch.arange(len(words)), word
-
-
-def by_the_last_word(total, step, width, words):
-    return best_of_all(torch.zeros_like(total), step, width, words)
-
-
-def chosen_by_the_last_word(total, step, width, words):
-    _, parent, word = best_of_all(torch.zeros_like(total), step, width, words)
-    return total[parent] + step[parent, word], parent, word
-
-
-def swapped_back(total, step, width, words):
-    """Word and parent mixed up; the remainder keeps them in range."""
-    total, parent, word = best_of_all(total, step, width, words)
-    return total, word % len(words), parent
-
-
-def divided_by_the_beam(total, step, width, words):
-    total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-    return total, place // width, place % width
-
-
-def worst_of_all(total, step, width, words):
-    finite = (total.unsqueeze(1) + step).flatten()
-    total, place = finite.topk(width, largest=False)
-    return total, place // step.size(1), place % step.size(1)
-
-
-def all_children(total, step, width, words):
-    """The best `width` of each beginning, all of them kept."""
-    best, word = step.topk(width)
-    parent = torch.arange(len(words)).unsqueeze(1).expand_as(word)
-    total, order = (total.unsqueeze(1) + best).flatten().sort(descending=True)
-    return total, parent.flatten()[order], word.flatten()[order]
-
-
-def running_mean(total, step, width, words):
-    """The mean over the words so far, those behind an end counted as well."""
-    m = words.size(1)
-    return best_of_all(total * (m - 1) / m, step / m, width, words)
-
-
-def padding_at_its_price(step, ended, end):
-    """0 is the only way on, and costs what the model says."""
-    others = torch.arange(step.size(1)) > 0
-    return step.masked_fill(ended.unsqueeze(1) & others, float("-inf"))
-
-
-def set_aside(widened="", enough=True, rest=True):
-    """Beam search as many libraries do it: what has ended leaves the beam for a list, and the best of the list come back.
-
-    widened: "" looks at the best `width` continuations, "more" at so many that `width` of them go on, "less" at one less for
-    each that is in the list. enough: stops when the list has `width`. rest: what has not ended at the limit is put to the list.
+    widened: "" takes the best `width` continuations, "more" so many that `width` of them go on, "less" one less for each in the
+    list. enough: stops when the list has `width`. rest: what has not ended at the limit joins the list.
     """
 
     def wrong(next_words, start, end, limit, width):
         words, total, done = torch.full((1, 1), start), torch.zeros(1), []
         while len(words) and words.size(1) <= limit and not (enough and len(done) >= width):
             sums = (total.unsqueeze(1) + next_words(words)).flatten()
-            places = sums.size(0) // len(words)
+            vocab_size = sums.size(0) // len(words)
             asked = {"": width, "more": 2 * width, "less": width - len(done)}[widened]
             total, place = sums.topk(min(asked, sums.size(0)))
-            words = torch.cat([words[place // places], (place % places).unsqueeze(1)], 1)
+            words = torch.cat([words[place // vocab_size], (place % vocab_size).unsqueeze(1)], 1)
             ended = words[:, -1] == end
             if widened == "more":
-                seen = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
-                words, total, ended = words[seen], total[seen], ended[seen]
+                kept = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
+                words, total, ended = words[kept], total[kept], ended[kept]
             done += list(zip(total[ended].tolist(), words[ended], strict=True))
             words, total = words[~ended], total[~ended]
         if rest or not done:
             done += list(zip(total.tolist(), words, strict=True))
-        done = sorted(done, key=lambda one: -one[0])[:width]
-        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([one for one, _ in done])
+        done = sorted(done, key=lambda pair: -pair[0])[:width]
+        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([total for total, _ in done])
 
     return wrong
 
 
-def end_for_nothing(step, ended, end):
-    step = step.masked_fill(ended.unsqueeze(1), float("-inf"))
-    step[:, end] = step[:, end].masked_fill(ended, 0.0)
-    return step
-
-
-def mean_per_word(words, total, end):
-    words = words[:, 1:]
-    return words, total / (words != 0).sum(1)
-
-
-def no_two_sentences_are_the_same(answer, generator):
+def hypotheses_differ(answer, generator):
     words, _ = answer(*beam_cases(generator)[0].args)
     if len(words.unique(dim=0)) < len(words):
-        raise Wrong("The beam holds the same sentence more than once: each kept beginning must differ from the others.")
+        raise Wrong("The beam holds the same hypothesis more than once. Start from one row, not from `width` copies.")
 
 
-def totals_are_what_the_model_says(answer, generator):
-    """Add up the log-probabilities of the words that came back."""
+def totals_are_log_probabilities(answer, generator):
     args = beam_cases(generator)[0].args
-    model, start, end, limit, width = args
-    words, total = answer(*args)
-    for row, said in zip(words.tolist(), total.tolist(), strict=True):
+    model, start, end, _, _ = args
+    words, totals = answer(*args)
+    for row, total in zip(words.tolist(), totals.tolist(), strict=True):
         row = row[: row.index(end) + 1] if end in row else row
         model.calls = 0
         added = sum(float(model(torch.tensor([[start, *row[:place]]]))[0, word]) for place, word in enumerate(row))
-        if abs(added - said) > 1e-3:
+        if abs(added - total) > 1e-3:
             raise Wrong(
-                f"A sentence came back with {said:.3f}, but the log-probabilities of its words add up to {added:.3f}: words and "
-                "totals belong to different beginnings. Take both from the parent, `words[parent]`."
+                f"A hypothesis has the total {total:.3f}, but its log-probabilities sum to {added:.3f}. Tokens and totals must come "
+                "from the same parent: `words[parent]`."
             )
 
 
-WIDE_COPIES = "The beam began with several copies of the same beginning, so it holds the same sentence more than once: begin with one row."
+BOTH = "place // step.size(1), place % step.size(1)"
+BEST_CHILD = "step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))"
+IN_PLACE = """\
+    if words.size(1) > 1:
+        parent, (best, word) = torch.arange(width), step.max(1)
+        total = before + best
+    before = total
+"""
+ENDED_ROWS = '.masked_fill(ended.unsqueeze(1), float("-inf"))'
+PAD_FREE = "    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)\n"
+UNMASKED = [(ENDED_ROWS, ""), (PAD_FREE, "")]
+COPIES = [
+    ("torch.full((1, 1), start), torch.zeros(1)", "torch.full((width, 1), start), torch.zeros(width)"),
+    ("torch.zeros(1, dtype", "torch.zeros(width, dtype"),
+]
 ONE_CHILD = (
-    "Each beginning kept only its best word: the best `width` of all continuations stay, several of one beginning and none of "
-    "another. `flatten` first, then `topk`."
+    "Each hypothesis kept only its best token. Keep the best `width` of all continuations: `flatten`, then `topk`."
 )
-NOT_CARRIED = "The words were not reordered: a new word belongs behind its parent, `words[parent]`."
-GREW_ON = (
-    "A sentence that had ended went on growing: its only way on is 0, which costs nothing. Set its log-probabilities to minus "
-    "infinity, and the one of 0 to 0."
-)
-SET_ASIDE = (
-    "Sentences that had ended were set aside, as many libraries do: here a finished one keeps its place in the beam, with its total, "
-    "until better ones push it out. It goes on with 0, which costs nothing."
-)
+NOT_REORDERED = "The tokens were not reordered. Append each new token to its parent: `words[parent]`."
+GREW_ON = "Finished hypotheses kept growing. Set their log-probabilities to -inf and that of token 0 to 0."
+SET_ASIDE = "Finished hypotheses left the beam, as in many libraries. Here they stay and compete: token 0 follows at log-probability 0."
 
 register(
     Exercise(
@@ -2474,342 +2030,283 @@ register(
         cases=beam_cases,
         output_names=("words", "total"),
         tolerance=1e-3,
-        properties=[
-            no_two_sentences_are_the_same,
-            totals_are_what_the_model_says,
-            words_are_long(beam_cases),
-        ],
+        properties=[hypotheses_differ, totals_are_log_probabilities, words_are_long(beam_cases)],
         mistakes=[
-            mistake(beam_with(begin=torch.zeros), WIDE_COPIES),
-            mistake(beam_with(choose=one_child_each), ONE_CHILD),
-            mistake(beam_with(choose=one_child_each_as_they_stand), ONE_CHILD),
+            # Choosing the best
             mistake(
-                beam_with(choose=by_the_last_word),
-                "Only the newest word counts: add the total of the beginning, `total.unsqueeze(1) + step`.",
+                COPIES,
+                "The beam started with `width` copies of one hypothesis, so it holds duplicates. Start with one row.",
+            ),
+            *instead_of(
+                "(total.unsqueeze(1) + step)",
+                {
+                    "step": "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
+                    "((total.unsqueeze(1) * (words.size(1) - 1) + step) / words.size(1))": "The log-probabilities were averaged. Add them up: there is no length normalization here.",
+                    f"(total.unsqueeze(1) + (step if words.size(1) == 1 else {BEST_CHILD}))": ONE_CHILD,
+                },
+            ),
+            mistake("    words = ", f"{IN_PLACE}    words = ", ONE_CHILD),
+            mistake(
+                [
+                    ("total, place = (total.unsqueeze(1) + step)", "_, place = step"),
+                    ("    words = ", "    total = total[parent] + step[parent, word]\n    words = "),
+                ],
+                "The beam was chosen by the newest token alone. Take `topk` of the sums, `total.unsqueeze(1) + step`.",
             ),
             mistake(
-                beam_with(choose=chosen_by_the_last_word),
-                "The totals are added up, but the choice goes by the newest word alone: `topk` of the sums.",
+                [
+                    ("total, place", "best, candidates = step.topk(width)\n    total, place"),
+                    ("+ step).flatten().topk(width)", "+ best).flatten().sort(descending=True)"),
+                    (BOTH, "place // width, candidates.flatten()[place]"),
+                ],
+                "The beam grows: the best tokens of every hypothesis were kept. Take `topk(width)` over all continuations together.",
+            ),
+            *instead_of(
+                BOTH,
+                {
+                    "place // width, place % width": "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
+                    "place % step.size(1), place // step.size(1)": "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
+                },
+            ),
+            *instead_of("words[parent]", {"words": NOT_REORDERED, "words.expand(width, -1)": NOT_REORDERED}),
+            mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
+            # Finished hypotheses
+            mistake(UNMASKED, GREW_ON),
+            mistake([*UNMASKED, ("ended[parent] | (word == end)", "word == end")], GREW_ON),
+            mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
+            *instead_of(
+                PAD_FREE,
+                {
+                    "": "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
+                    "    step[:, 0] = 0.0\n": "Token 0 costs nothing for unfinished hypotheses either. Set `step[:, 0]` to 0.0 only where `ended`.",
+                    "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n": "Token 0 was excluded before the end, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
+                    "    step[:, end] = step[:, end].masked_fill(ended, 0.0)\n": END_REPEATED,
+                },
             ),
             mistake(
-                beam_with(choose=all_children),
-                "The best words of each beginning were all kept, and the beam grows: `topk(width)` over all of them together.",
+                [(ENDED_ROWS, ""), (PAD_FREE, "    step[ended, 1:] = float('-inf')\n")],
+                "Padding costs a finished hypothesis the model's log-probability. Set `step[:, 0]` to 0.0 where `ended`.",
             ),
             mistake(
-                beam_with(choose=worst_of_all),
-                "Those are the least likely: `topk` of the sums as they are, the largest.",
-            ),
-            mistake(
-                beam_with(choose=divided_by_the_beam),
-                "A place in the flattened sums was divided by `width`: a row has as many places as there are words, `step.size(1)`.",
-            ),
-            mistake(
-                beam_with(choose=swapped_back),
-                "Parent and word are mixed up: in the flattened sums `place // V` is the row, `place % V` the word.",
-            ),
-            mistake(
-                beam_with(choose=running_mean),
-                "The log-probabilities were averaged: those of a sentence are added up.",
-            ),
-            mistake(
-                beam_with(results=mean_per_word),
-                "Those are means per word: return the totals, the sums.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:], total.exp())),
-                "Those are probabilities, products of many small numbers: return the log-probabilities, the sums.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:], -total)),
-                "The totals have the wrong sign: log-probabilities are not above 0.",
-            ),
-            # What has ended
-            mistake(beam_with(on=lambda step, ended, end: step), GREW_ON),
-            mistake(
-                beam_with(on=lambda step, ended, end: step, who_ended=lambda ended, parent, word, end: word == end),
-                GREW_ON,
-            ),
-            mistake(
-                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), float("-inf"))),
-                "A sentence that has ended drops out of the beam: it keeps its place with its total, since the padding behind it costs "
-                "nothing, `step[:, 0]` is 0 there.",
-            ),
-            mistake(beam_with(on=lambda step, ended, end: step, goes_on=lambda ended: True), GREW_ON),
-            mistake(
-                beam_with(on=padding_at_its_price),
-                "A sentence that has ended goes on with 0 alone, but pays for it: the way on with 0 costs nothing, put 0.0 into "
-                "`step[:, 0]` there.",
+                'float("-inf")',
+                "0.0",
+                "Any token may follow the end at no cost. Allow token 0 only: set all others to -inf.",
             ),
             *[
                 mistake(set_aside(widened, enough, rest), SET_ASIDE)
                 for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
                 for rest in (True, False)
             ],
-            mistake(
-                beam_with(on=lambda step, ended, end: step.masked_fill(ended.unsqueeze(1), 0.0)),
-                "A sentence that has ended goes on with every word for nothing: with 0 alone, all others are minus infinity.",
+            *instead_of(
+                "ended[parent] | (word == end)",
+                {
+                    "ended | (word == end)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
+                    "word == end": "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (word == end)`.",
+                    "(word == end) | (word == 0)": "A generated 0 counted as the end. Only `end` ends a hypothesis; before it, 0 is an ordinary token.",
+                    "ended[parent] | (word == 2)": FIXED_END,
+                },
             ),
-            mistake(
-                beam_with(on=end_for_nothing),
-                "The end token is repeated behind the end: padding is 0.",
-            ),
-            mistake(
-                beam_with(who_ended=lambda ended, parent, word, end: ended | (word == end)),
-                "Who has ended was not reordered: it goes with the parent, `ended[parent] | (word == end)`.",
-            ),
-            mistake(
-                beam_with(who_ended=lambda ended, parent, word, end: word == end),
-                "Who ended before was forgotten: `ended[parent] | (word == end)`.",
-            ),
-            mistake(beam_with(carried=lambda words, parent: words), NOT_CARRIED),
-            mistake(beam_with(begin=copies_of_one, carried=lambda words, parent: words), NOT_CARRIED),
             # When to stop, and what to return
-            mistake(
-                beam_with(goes_on=lambda ended: not ended.any()),
-                "It stopped when one sentence had ended: go on until all in the beam have.",
+            *instead_of(
+                "not ended.all() and words.size(1) <= limit",
+                {
+                    "not ended.any() and words.size(1) <= limit": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
+                    "not ended[0] and words.size(1) <= limit": "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
+                    "words.size(1) <= limit": "It ran to the limit although all had ended. Stop as soon as all in the beam have ended.",
+                    "not ended.all() and words.size(1) < limit": TOO_SHORT,
+                    "not ended.all() and words.size(1) <= limit + 1": TOO_LONG,
+                    "not ended.all()": NEVER_STOPS,
+                },
             ),
-            mistake(
-                beam_with(goes_on=lambda ended: not ended[0]),
-                "It stopped when the best had ended. True, nothing can overtake it, but the others are asked for as well: go on until "
-                "all have ended.",
-            ),
-            mistake(
-                beam_with(goes_on=lambda ended: True),
-                "It went on to the limit although all had ended: stop as soon as all in the beam have.",
-            ),
-            mistake(beam_with(most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            mistake(beam_with(begin=copies_of_one, most=lambda limit: limit - 1), A_WORD_IS_MISSING),
-            mistake(
-                beam_with(most=lambda limit: 10**6),
-                "It goes on until all have ended, which may be never: stop at `limit` words whatever happened.",
-            ),
-            mistake(
-                beam_with(most=lambda limit: limit + 1),
-                "There is a word too many: stop at `limit` words. The start token does not count.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words, total)),
-                "The start token is among the words: it is only read. Cut it off at the end, `words[:, 1:]`.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words[:, 1:].masked_fill(words[:, 1:] == end, 0), total)),
-                "The end token is missing: it is the last word of a sentence, 0 stands behind it.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (total, words[:, 1:])),
-                "The two results are swapped: the words come first, then the totals.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: (words[0, 1:], total[0])),
-                "Only the best sentence came back: return all `width` of them, best first.",
-            ),
-            mistake(
-                beam_with(results=lambda words, total, end: words[:, 1:]),
-                "Only the words came back: return words and totals, both.",
-            ),
-            mistake(
-                lambda next_words, start, end, limit, width: beam_search(next_words, start, 2, limit, width),
-                "The end token is a number in your code: use the argument `end`.",
-            ),
-            mistake(
-                lambda next_words, start, end, limit, width: beam_search(next_words, start, end, limit, 1),
-                "`width` has no effect, that is greedy decoding: `topk(width)`.",
+            mistake([*COPIES, ("while", "total[1:] = -float('inf')\nwhile"), ("<= limit", "< limit")], TOO_SHORT),
+            *instead_of(
+                "return words[:, 1:], total",
+                {
+                    "return words, total": START_RETURNED,
+                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0), total": END_MISSING,
+                    "return words[:, 1:], total / (words[:, 1:] != 0).sum(1)": "The totals were divided by the length. Return the sums, without length normalization.",
+                    "return words[:, 1:], total.exp()": "Probabilities came back. Return log-probabilities.",
+                    "return words[:, 1:], -total": "The totals have the wrong sign. Log-probabilities are at most 0.",
+                    "return total, words[:, 1:]": "The two results are swapped. Return words, then totals.",
+                    "return words[0, 1:], total[0]": "Only the best hypothesis came back. Return all `width` of them, best first.",
+                    "return words[:, 1:]": "Only the tokens came back. Return words and totals.",
+                },
             ),
         ],
         hints=[
-            "Begin with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nobody `ended`. In a loop: `step = "
-            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the totals of all continuations.",
-            "`.flatten().topk(width)` gives totals and places: `place // V` is the parent, `place % V` the word. Words and who has ended "
-            "go with the parent: `words[parent]`, `ended[parent]`.",
-            "Before that, for rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then put 0 into "
-            "`step[:, 0]` where `ended`. Stop when all have ended, or at `limit` words.",
+            "Start with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nothing `ended`. In the loop `step = "
+            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the log-probabilities of all continuations.",
+            "`.flatten().topk(width)` gives totals and flat indices: `place // V` is the parent, `place % V` the token. Take tokens and "
+            "flags from the parent: `words[parent]`, `ended[parent]`.",
+            "Before that, in rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then set `step[:, 0]` "
+            "to 0 where `ended`. Stop when all have ended, or at `limit` tokens.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- guess first
+# ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="6.a",
-        question="What does the encoder hand to the decoder?",
+        question="What does the encoder pass to the decoder?",
         options=[
             (
-                "Its attention matrices.",
-                "They say who looked at whom in the source, and stay in the encoder. The decoder makes its own weights.",
+                "Its attention weights.",
+                "They say which source tokens attended to which, and stay in the encoder. The decoder computes its own.",
             ),
             (
                 "One vector, the last.",
-                "That was the bottleneck of lesson 03. Here every source word stays within reach.",
+                "That was the bottleneck of lesson 03. Here the decoder can attend to every source token.",
             ),
             (
-                "Its output vectors, one for each source word.",
-                "Each decoder layer makes keys and values from them, with maps of its own.",
+                "Its output vectors, one per source token.",
+                "Each decoder layer projects them to keys and values with its own matrices.",
             ),
             (
                 "The keys and values of its last layer.",
-                "Those served the encoder. Each decoder layer has its own maps to keys and values.",
+                "Those served the encoder. Each decoder layer has its own key and value projections.",
             ),
         ],
         right=2,
-        explanation="(b, n, dim) and nothing else. The queries come from the decoder's words, so the weights of cross-attention are made "
-        "there, (b, heads, m, n).",
+        explanation="The memory, (b, n, dim), and nothing else. The queries come from the target tokens, so the cross-attention weights, "
+        "(b, heads, m, n), are computed in the decoder.",
     )
 )
 register_quiz(
     Quiz(
         id="6.b",
-        question="The well-known picture of the Transformer has a box 'Add & Norm' behind every part. The model of this lesson is pre-norm. Where are its norms?",
+        question="The well-known figure of the Transformer has a box 'Add & Norm' after every sublayer. The model of this lesson is pre-norm. "
+        "Where are its norms?",
         options=[
             (
-                "Between each part and its sum, x + norm(part(x)).",
-                "Neither of the two usual orders is this one.",
+                "Between each sublayer and its residual connection: x + norm(sublayer(x)).",
+                "Neither pre-norm nor post-norm does this.",
             ),
             (
-                "In front of each part, inside the branch, and one more behind the last layer.",
-                "x + part(norm(x)): the sums themselves are never normalised on the way, so one norm ends the stack.",
+                "Before each sublayer, inside the residual branch, and one more after the last layer.",
+                "x + sublayer(norm(x)): the residual stream itself is never normalized, so one norm ends the stack.",
             ),
             (
-                "Behind each sum: a norm is a norm.",
-                "That is the picture, post-norm: norm(x + part(x)).",
+                "After each residual connection: a norm is a norm.",
+                "That is the figure, post-norm: norm(x + sublayer(x)).",
             ),
-            (
-                "Only once, at the entrance of the stack.",
-                "Each of the three parts of a layer has a norm of its own.",
-            ),
+            ("Only once, at the input of the stack.", "Each of the three sublayers of a layer has its own norm."),
         ],
         right=1,
-        explanation="Post-norm: after the sum. Pre-norm: inside the branch. One switch, and never a silent choice.",
+        explanation="Post-norm: after the residual connection. Pre-norm: inside the branch. Papers and libraries differ, so always say which.",
     )
 )
 register_quiz(
     Quiz(
         id="6.c",
-        question="Shorter sources and targets of a batch end in padding, which the loss leaves out. Which masks does the model need?",
+        question="Shorter sources and targets in a batch are padded at the end, and the loss ignores padding. Which masks does the model need?",
         options=[
             (
                 "The causal mask in all three attentions.",
-                "The source is known as a whole: nobody need hide its later words.",
+                "The whole source is known: no token needs to be masked from earlier ones.",
             ),
             (
-                "Among target words the causal one; in the encoder and across, the source's padding.",
-                "Padding behind the target lies in every real word's future.",
+                "The causal mask in decoder self-attention; the source padding mask in the encoder and in cross-attention.",
+                "Padding at the end of the target is in the future of every real token.",
             ),
             (
-                "The source's padding mask everywhere.",
-                "Among the target words it would show the words to be guessed.",
+                "The source padding mask everywhere.",
+                "In decoder self-attention it would reveal the tokens to be predicted.",
             ),
-            (
-                "None: training makes the model ignore what it should not see.",
-                "A model that sees the answer learns to copy it.",
-            ),
+            ("None: training teaches the model what to ignore.", "A model that sees the answer learns to copy it."),
         ],
         right=1,
-        explanation="Three attentions, two kinds of mask. What padding itself sees is computed and never used.",
+        explanation="Three attentions, two kinds of mask. What the padding positions compute is never used.",
     )
 )
 register_quiz(
     Quiz(
         id="6.d",
-        question="'The decoder starts on the end token.' Is that so?",
+        question="'Decoding starts with the end token.' Is that so?",
         options=[
             (
-                "Yes: it must know where the sentence ends.",
-                "It says the end token itself, when it is done. What it starts on is another matter.",
+                "Yes: the decoder must know where the sentence ends.",
+                "It predicts the end token itself. What it starts with is a separate choice.",
             ),
+            ("No: it starts with the first source token.", "The source reaches it through cross-attention only."),
+            ("No: its first input is empty.", "Without an input token there is no query to attend to the source."),
             (
-                "No: it starts on the first source word.",
-                "The source reaches it through cross-attention only.",
-            ),
-            (
-                "No: at first it reads nothing.",
-                "Without a word there is no query, and nobody to look at the source.",
-            ),
-            (
-                "In some systems. Here it has a start token of its own.",
-                "Any fixed token will do, as long as training and generation use the same one.",
+                "In some systems. Here there is a separate start token.",
+                "Any fixed token works, as long as training and generation use the same one.",
             ),
         ],
         right=3,
-        explanation="A convention: what matters is that the targets are shifted by one, so that every word is asked for before it is read.",
+        explanation="A convention. What matters is that the targets are shifted by one: every token is predicted before it is an input.",
     )
 )
 register_quiz(
     Quiz(
         id="6.e",
-        question="In training, one pass through the decoder handles all 20 words of a target, its end token among them. How many passes "
-        "does it take to write a translation of 20 words, its end token among them?",
+        question="In training, one decoder pass handles all 20 tokens of a target, end token included. How many passes does it take to "
+        "generate a translation of 20 tokens, end token included?",
         options=[
             (
-                "One: attention looks at everything at once.",
-                "In training all words are known. Here word 7 is read once it has been written.",
+                "One: attention processes all positions at once.",
+                "In training all target tokens are known. Here token 7 is an input only after it was generated.",
             ),
             (
                 "20, one after the other.",
-                "Each step reads what the one before has said. Sentences still run side by side.",
+                "Each step takes the token of the previous step as input. The sentences of a batch still run in parallel.",
             ),
-            (
-                "One, if the causal mask is left away.",
-                "The mask is not the reason: the words are not there yet.",
-            ),
-            (
-                "20, but all at the same time.",
-                "Step 8 waits for the word of step 7.",
-            ),
+            ("One, without the causal mask.", "The mask is not the reason: the tokens do not exist yet."),
+            ("20, but all at the same time.", "Step 8 waits for the token of step 7."),
         ],
         right=1,
-        explanation="It trains in parallel and writes in sequence. What can be saved is work within a step.",
+        explanation="Training is parallel over positions, generation is sequential. What can be saved is work within a step.",
     )
 )
 register_quiz(
     Quiz(
         id="6.f",
-        question="19 words are written. What must a decoder layer compute in its self-attention for the 20th step, if it has kept what it can?",
+        question="19 tokens are generated. What must the self-attention of a decoder layer compute in step 20, if everything reusable is cached?",
         options=[
             (
-                "Queries, keys and values of all words: the new word changes them.",
-                "The causal mask hides it from all words before it: their vectors stay as they were, in every layer.",
+                "Queries, keys and values of all tokens: the new token changes them.",
+                "The causal mask hides it from all earlier positions: their vectors stay the same, in every layer.",
             ),
+            ("Only the query of the new token.", "Its key and value too: later tokens will attend to it."),
             (
-                "Only the new word's query.",
-                "Its key and value too: the words to come will look at it.",
-            ),
-            (
-                "Query, key and value of the newest word; it then looks at all keys that are kept.",
+                "Query, key and value of the newest token, which then attends to all cached keys.",
                 "One row of scores instead of 20.",
             ),
             (
-                "Nothing: the output of step 19 is kept.",
-                "That output answered another query, that of word 18; now word 19 asks.",
+                "Nothing: the output of step 19 is cached.",
+                "That output belongs to the query of token 18; now token 19 has a query of its own.",
             ),
         ],
         right=2,
-        explanation="The key-value cache: the same numbers, less work. The source's keys and values are made once and serve every step.",
+        explanation="The key-value cache gives the same outputs with less work. Keys and values of the source are computed once and serve every step.",
     )
 )
 register_quiz(
     Quiz(
         id="6.g",
-        question="A beam of width 4 against greedy decoding, with the same model. What is certain?",
+        question="Beam search of width 4 against greedy decoding, with the same model. What is certain?",
         options=[
             (
-                "The beam finds the most probable sentence of all.",
-                "Only a search through all sentences does: the best one may begin so badly that it leaves the beam.",
+                "Beam search finds the most probable sentence of all.",
+                "Only exhaustive search does: the prefix of the best sentence may fall out of the beam.",
             ),
             (
                 "Its sentence is never less probable than the greedy one.",
-                "It may be: four that look better at first can push the greedy beginning out.",
+                "It can be: four hypotheses that score better at first can push the greedy prefix out of the beam.",
             ),
             (
                 "Its translation is better.",
-                "More probable is not better: wide beams like short sentences, since every word costs.",
+                "More probable is not better: wide beams prefer short sentences, since every token adds a negative log-probability.",
             ),
             (
                 "None of these.",
-                "It costs about four times the work and usually finds a more probable sentence. The rest is to be measured.",
+                "It costs about four times the compute and usually finds a more probable sentence. Anything else has to be measured.",
             ),
         ],
         right=3,
-        explanation="Many systems divide the total by a power of the length, since every word costs.",
+        explanation="Many systems use length normalization: they divide the log-probability by a power of the length.",
     )
 )
