@@ -754,7 +754,10 @@ print("twice the queries:", same(look(2 * query, key, value), 2 * output))
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 1.7 · kernel regression by attention · medium · 10 min
 def kernel_regression(x_query, x, y, bandwidth, mask=None):
-    """x_query (m,), x (n,), y (n,) to predictions (m,) and weights (m, n)."""
+    """x_query (m,), x (n,), y (n,) to predictions (m,) and weights (m, n).
+
+    mask (m, n) bool, True = may attend; a query whose row is all False gets zeros.
+    """
     ### BEGIN SOLUTION
     distance = x_query[:, None] - x[None, :]
     output, weights = attend(-((distance / bandwidth) ** 2) / 2, y[:, None], mask)

@@ -2,10 +2,10 @@
 
 import torch
 
-from utils.course.checks import Case, Wrong
+from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal
+from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
 
 
@@ -549,23 +549,22 @@ def regression_cases(generator):
     ]
 
 
-def masked_points_get_no_weight(answer, generator):
-    """Without any point the quotient of kernels is 0/0: zeros and NaN are both accepted, an average is not."""
-    mask = torch.ones(3, 4, dtype=torch.bool)
-    mask[1] = False
-    _, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
-    if weights[1].nan_to_num().any():
-        raise Wrong("A fully masked query averages all points. Pass the mask to `attend`, which handles such rows.")
-
-
 EXPONENT, GAP = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
+
+
+def a_fully_masked_query_gets_zeros(answer, generator):
+    mask = torch.tensor([[True], [False], [True]]).expand(3, 4)
+    _, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
+    masked_rows_give_zeros(weights[1], "attend")
+
+
 register(
     Exercise(
         id="1.7",
         cases=regression_cases,
         gradient=True,
         output_names=("prediction", "weights"),
-        properties=[masked_points_get_no_weight],
+        properties=[a_fully_masked_query_gets_zeros],
         mistakes=[
             mistake("-((", "((", "Distant points get the largest weight. The score needs a minus sign."),
             mistake(f"({GAP}) ** 2", "distance**2 / bandwidth", "The bandwidth is not squared. Divide by h squared."),

@@ -6,7 +6,7 @@ from torch.func import functional_call
 from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal
+from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
 
 
@@ -139,6 +139,12 @@ def hop_cases(generator):
     ]
 
 
+def a_fully_masked_memory_gives_zeros(answer, generator):
+    mask = torch.tensor([[True], [False]]).expand(2, 4)
+    _, weights = answer(*hop_inputs(generator, 2, n=4, d=3), mask)
+    masked_rows_give_zeros(weights[1], "attention")
+
+
 RAW, PRODUCT = "(key @ state.unsqueeze(-1)).squeeze(-1)", "(weights.unsqueeze(-2) @ value).squeeze(-2)"
 AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "found.squeeze(-2)", "weights.squeeze(-2)"]
 AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
@@ -157,6 +163,7 @@ register(
         cases=hop_cases,
         gradient=True,
         output_names=("found", "weights"),
+        properties=[a_fully_masked_memory_gives_zeros],
         mistakes=[
             mistake("value, mask,", "value, None,", "The mask has no effect. Pass it to `attention`."),
             mistake(

@@ -7,7 +7,7 @@ import torch
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal
+from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson03 as solved
 
@@ -28,6 +28,7 @@ def pad_cases(generator):
         Case((draw(3, 5, 1),), note="three sentences"),
         Case((draw(2, 2, 6, 4), 99), note="padding=99"),
         Case(([[0, 7, 0], *draw(5)], -1), note="padding=-1, and 0 is a token"),
+        Case(([[5, 0, 7], *draw(5, 2)],), note="0 is a token and the padding"),
         Case((draw(4),), note="one sentence"),
         Case((draw(3, 3),), note="two sentences of equal length"),
         Case((draw(6, 1, 4, 2, 3),), note="the longest sentence comes first"),
@@ -64,6 +65,11 @@ register(
                 "The result is transposed. Return (b, n), one row per sentence; `pad_sequence` needs `batch_first=True`.",
             ),
             mistake(MASK, "numbers != 0", "The mask treats every 0 as padding. Compare positions with the lengths."),
+            mistake(
+                MASK,
+                "numbers != padding",
+                "A token with the id of the padding is masked. Compare positions with the lengths of the sentences.",
+            ),
             mistake(MASK, "numbers == numbers", "The mask is True everywhere. It must be False at the padding."),
             mistake(")\nnumbers", ") + 1\nnumbers", "Every sentence was padded. The longest one needs no padding."),
             mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", SORTED),
@@ -438,6 +444,11 @@ def weights_sum_to_one(answer, generator):
         )
 
 
+def a_fully_masked_sentence_gets_zeros(answer, generator):
+    _, _, weights = answer(*decoder_case(generator, 3, 4, 3, 5, "dot", lengths=(2, 0, 4)).args)
+    masked_rows_give_zeros(weights[1], "attend")
+
+
 def a_step_keeps_nothing(answer, generator):
     """The state is an argument and a result; the decoder itself may keep none."""
     seed, words, score, word, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
@@ -470,7 +481,12 @@ register(
         gradient=True,
         output_names=("logits", "state", "weights"),
         tolerance=1e-3,
-        properties=[padding_gets_no_weight, weights_sum_to_one, a_step_keeps_nothing],
+        properties=[
+            padding_gets_no_weight,
+            weights_sum_to_one,
+            a_step_keeps_nothing,
+            a_fully_masked_sentence_gets_zeros,
+        ],
         mistakes=[
             mistake(", mask.unsqueeze(1)", "", "The mask has no effect. Pass `mask.unsqueeze(1)` to `attend`."),
             mistake([KEEP_OLD, ("score(state", "score(old")], "The query was the previous state. Use the new one."),

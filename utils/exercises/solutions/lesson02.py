@@ -32,7 +32,10 @@ def encode_sentences(sentences, table, weights=None):
 
 # Exercise 2.3 · one look at the memory · easy · 8 min
 def memory_hop(state, key, value, mask=None):
-    """state (..., d), key and value (..., n, d), mask (..., n) to found (..., d) and weights (..., n)."""
+    """state (..., d), key and value (..., n, d), mask (..., n) to found (..., d) and weights (..., n).
+
+    Where a mask is all False, both results are zeros.
+    """
     ### BEGIN SOLUTION
     mask = None if mask is None else mask.unsqueeze(-2)
     found, weights = attention(state.unsqueeze(-2), key, value, mask, scale=1)

@@ -7,7 +7,10 @@ import torch
 
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
 def pad(sentences, padding=0):
-    """Lists of word numbers to numbers (b, n), `padding` behind the shorter ones, and a mask (b, n), True at the words."""
+    """Lists of word numbers to numbers (b, n), `padding` behind the shorter ones, and a mask (b, n), True at the words.
+
+    A word may have the same number as `padding`: the mask tells them apart.
+    """
     ### BEGIN SOLUTION
     longest = max(len(sentence) for sentence in sentences)
     numbers = torch.tensor(
@@ -80,7 +83,10 @@ class AttentionDecoder(nn.Module):
         self.output = nn.Linear(width, words)
 
     def step(self, word, state, memory, mask):
-        """word (b,), state (b, w), memory (b, n, w), mask (b, n) to logits (b, words), state (b, w), weights (b, n)."""
+        """word (b,), state (b, w), memory (b, n, w), mask (b, n) to logits (b, words), state (b, w), weights (b, n).
+
+        Where a row of the mask is all False, the weights and the context are zeros.
+        """
         ### BEGIN SOLUTION
         state = self.cell(self.embed(word), state)
         scores = self.score(state.unsqueeze(1), memory)  # (b, 1, n)
