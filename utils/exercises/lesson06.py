@@ -214,7 +214,7 @@ register(
                     ("x @ W_Q, x @ W_K, x @ W_V", SELF_ATTENTION),
                     ("memory @ W_Q, memory @ W_K, memory @ W_V", QUERIES_FROM_MEMORY),
                 ]
-                for mask in ("mask", "None", "mask if mask is None else mask[:, 0]")
+                for mask in ("mask", "None", *(f"mask if mask is None else mask{part}" for part in ("[:, 0]", ".mT")))
             ],
             mistake(
                 "memory @ W_K",
@@ -294,6 +294,16 @@ register(
                 CALL,
                 "attention(x @ W_Q, memory @ W_V, memory @ W_K, mask)",
                 "`W_K` and `W_V` are swapped. Keys are `memory @ W_K`, values `memory @ W_V`.",
+            ),
+            mistake(
+                "if mask is not None:\n    mask",
+                "mask",
+                "`mask` may be None, and None has no `unsqueeze`. Add the axis only if there is a mask: `if mask is not None`.",
+            ),
+            mistake(
+                "memory @ W_K, memory @ W_V",
+                "memory, memory",
+                "Keys and values were not projected. Use `memory @ W_K` and `memory @ W_V`.",
             ),
             mistake("memory @ W_V", "memory", "The values were not projected. Use `memory @ W_V`."),
             mistake("memory @ W_K", "memory", "The keys were not projected. Use `memory @ W_K`."),
@@ -395,7 +405,7 @@ register(
         cases=layer_cases,
         call=run_decoder_layer,
         gradient=True,
-        output_names=("x", "self-attention weights", "cross-attention weights"),
+        output_names=("x", "the self-attention map", "the cross-attention map"),
         tolerance=1e-3,
         properties=[no_influence_from_later_tokens],
         mistakes=[
@@ -417,6 +427,16 @@ register(
             ),
             mistake("mask=mask", "memory, mask", GIVEN_THE_MEMORY),
             mistake("mask=mask", "memory, memory_mask", GIVEN_THE_MEMORY),
+            mistake(
+                "mask=mask",
+                "x, mask",
+                "Keys and values of self-attention come from x before the norm. Pass the normalized x once and `mask=mask`.",
+            ),
+            mistake(
+                "found, own",
+                "found = own",
+                "Attention returns a tuple of output and weights. Unpack both: `found, own = self.self_attention(...)`.",
+            ),
             mistake("mask=mask", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask, True", MASK_AS_KEYS),
@@ -689,7 +709,7 @@ def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden
             f"`encode` returned {a_thing(memory)}. `self.encoder` returns output and weights; the memory is the output alone."
         )
     if memory is None:
-        raise Wrong("`encode` returned None. End it with `return`.")
+        raise Wrong("`encode` returned None. Return the output of `self.encoder`, the first of its two results.")
     logits = model.decode(target, memory, source_mask)
     if isinstance(memory, torch.Tensor) and memory.shape[:-1] == source_mask.shape:
         memory = memory.masked_fill(~source_mask.unsqueeze(-1), 0)
@@ -766,6 +786,7 @@ ENCODER_MASK, DECODER_MASK = "source_mask.unsqueeze(1))[0]", "source_mask.unsque
 NOT_BROADCAST = "got the mask as (b, n). Give it an axis for the queries: `source_mask.unsqueeze(1)`, (b, 1, n)."
 SHIFTED = "`decode` shifted the target. `target` starts with the start token already: use all of it, unchanged."
 DROPPED = "`decode` dropped a position of the target. It returns logits for all m positions; the shift happens before, in the data."
+THIRD = "The source mask is the third argument of `self.decoder`, where the causal mask belongs. Call `self.decoder(x, memory, mask, memory_mask)`."
 TARGET_MASK = "The source mask was applied to the target. Self-attention gets `causal_mask(m)` alone, cross-attention the source mask."
 
 register(
@@ -824,6 +845,11 @@ register(
                 "In `encode`, `unsqueeze(2)` masks queries. The mask is over the keys: `source_mask.unsqueeze(1)`, (b, 1, n).",
             ),
             mistake(
+                DECODER_MASK,
+                "source_mask.unsqueeze(2)))",
+                "In `decode`, `unsqueeze(2)` masks queries. The mask is over the keys: `source_mask.unsqueeze(1)`, (b, 1, n).",
+            ),
+            mistake(
                 ENCODER_MASK,
                 "source_mask.unsqueeze(1) & causal_mask(source.size(1)))[0]",
                 "The encoder got a causal mask. The whole source is known, so only padding is masked: `source_mask.unsqueeze(1)`.",
@@ -832,11 +858,8 @@ register(
             mistake(
                 DECODER_MASK, f"~{DECODER_MASK}", "In `decode` the source mask is inverted. True means may attend."
             ),
-            mistake(
-                "memory, mask, source_mask",
-                "memory, source_mask",
-                "The source mask is the third argument of `self.decoder`, where the causal mask belongs. Call `self.decoder(x, memory, mask, memory_mask)`.",
-            ),
+            mistake("mask, source_mask.unsqueeze(1)))", "source_mask.unsqueeze(1)))", THIRD),
+            mistake("mask, source_mask.unsqueeze(1)))", "source_mask))", THIRD),
             mistake(
                 f"mask, {DECODER_MASK}",
                 "source_mask.unsqueeze(1), mask))",
@@ -853,14 +876,16 @@ register(
             mistake("mask, source_mask.unsqueeze(1)))", "mask, source_mask.unsqueeze(1)))[:, :-1]", DROPPED),
             mistake("mask, source_mask.unsqueeze(1)))", "mask, source_mask.unsqueeze(1)))[:, 1:]", DROPPED),
             mistake("self.target_vectors(target)", "self.target_vectors(target[:, :-1])", DROPPED),
+            mistake("x, mask =", "target = target[:, 1:]\nx, mask =", DROPPED),
             *[
-                mistake("self.target_vectors(target)", f"self.target_vectors({shifted})", SHIFTED)
+                mistake("x, mask =", f"target = {shifted}\nx, mask =", SHIFTED)
+                for start in (0, 1)
                 for shifted in (
-                    "nn.functional.pad(target, (1, 0))[:, :-1]",
-                    "nn.functional.pad(target, (1, 0), value=1)[:, :-1]",
-                    "target.roll(1, 1)",
+                    f"nn.functional.pad(target, (1, 0), value={start})",
+                    f"nn.functional.pad(target, (1, -1), value={start})",
                 )
             ],
+            mistake("self.target_vectors(target)", "self.target_vectors(target.roll(1, 1))", SHIFTED),
             # Results
             mistake(
                 f"self.output(self.decoder(x, memory, mask, {DECODER_MASK}",
