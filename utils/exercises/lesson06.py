@@ -77,17 +77,12 @@ register(
             mistake(
                 "table.size(1)",
                 "table.size(0)",
-                "The scale is the square root of the vocabulary size. Use the embedding dimension d = `table.size(1)`.",
-            ),
-            mistake(
-                "d**0.5",
-                "n**0.5",
-                "The scale is the square root of the sentence length. Use the embedding dimension d = `table.size(1)`.",
+                "This is the square root of the vocabulary size. Use d = `table.size(1)`.",
             ),
             mistake(
                 SUM,
                 "(table[words] + positions[start : start + n]) * d**0.5",
-                "The positions were scaled as well. Scale the embeddings first, then add the positions.",
+                "The positions were scaled as well. Scale the embeddings only.",
             ),
             mistake(
                 SUM,
@@ -105,9 +100,7 @@ register(
                 "The positions were scaled instead of the embeddings. The square root of d belongs to `table[words]`.",
             ),
             mistake(
-                " + positions[start : start + n]",
-                "",
-                "The positions were not added. Without them attention cannot tell the order of the tokens.",
+                " + positions[start : start + n]", "", "The positions are missing. Add `positions[start : start + n]`."
             ),
             mistake("0.5 + ", "0.5 * ", "Embeddings and positions were multiplied. Add them."),
             mistake(
@@ -115,30 +108,13 @@ register(
                 "torch.cat([table[words] * d**0.5, positions[start : start + n].expand(len(words), n, d)], -1)",
                 "Embeddings and positions were concatenated, which gives dimension 2 d. Add them.",
             ),
-            mistake(
-                "start : start + n",
-                ":n",
-                "`start` has no effect. The first token is at position `start`: `positions[start : start + n]`.",
-            ),
-            mistake(
-                "start + n",
-                "n",
-                "The slice of `positions` ends too early. It starts at `start`, so it ends at `start + n`.",
-            ),
-            mistake(
-                "start : start + n",
-                "start",
-                "All tokens got the same position. Token i is at position `start + i`: `positions[start : start + n]`.",
-            ),
+            mistake("start : start + n", ":n", "`start` has no effect. Use `positions[start : start + n]`."),
+            mistake("start + n", "n", "The slice of `positions` ends too early. It ends at `start + n`."),
+            mistake("start : start + n", "start", "All tokens got one position. Token i is at position `start + i`."),
             mistake(
                 "start : start + n",
                 "words",
-                "The positions were looked up by token id. They depend on the position only: `positions[start : start + n]`.",
-            ),
-            mistake(
-                "start + n]",
-                "start + len(words)].unsqueeze(1)",
-                "The positions count the sentences of the batch. They count the tokens of each sentence: n = `words.size(1)`.",
+                "The positions were looked up by token id. Use `start`, ..., `start + n - 1`.",
             ),
             # The reversed sums name the sizes in the other order when they do not fit.
             mistake("start + n", "start + d", D_POSITIONS),
@@ -147,9 +123,7 @@ register(
             mistake(SUM, "positions + table[words] * d**0.5", ALL_POSITIONS),
             mistake("start + n]", "]", ALL_POSITIONS),
             mistake(
-                "start : start + n",
-                "start + 1 : start + 1 + n",
-                "The positions are off by one. The first token is at `start`, not at `start + 1`.",
+                "start : start + n", "start + 1 : start + 1 + n", "The positions are off by one. The first is `start`."
             ),
         ],
         hints=[
@@ -216,40 +190,17 @@ register(
                 ]
                 for mask in ("mask", "None", *(f"mask if mask is None else mask{part}" for part in ("[:, 0]", ".mT")))
             ],
-            mistake(
-                "memory @ W_K",
-                "x @ W_K",
-                "The keys come from `x`. Keys and values both come from the source: `memory @ W_K`.",
-            ),
-            mistake(
-                "memory @ W_V",
-                "x @ W_V",
-                "The values come from `x`. Keys and values both come from the source: `memory @ W_V`.",
-            ),
-            mistake(
-                CALL,
-                "attention(memory @ W_Q, memory @ W_K, x @ W_V, mask)",
-                "Queries and values are swapped. Queries come from `x`, keys and values from `memory`.",
-            ),
-            mistake(
-                ", mask)",
-                ")",
-                "The mask has no effect, so padding is attended to. Pass it to `attention` as (b, 1, n).",
-            ),
-            mistake(
-                "mask.unsqueeze(1)",
-                "~mask.unsqueeze(1)",
-                "The mask is inverted. True means may attend, also in `attention`.",
-            ),
+            mistake("memory @ W_K", "x @ W_K", "The keys come from `x`. They come from the source: `memory @ W_K`."),
+            mistake("memory @ W_V", "x @ W_V", "The values come from `x`. They come from the source: `memory @ W_V`."),
+            mistake(", mask)", ")", "The mask has no effect. Pass it to `attention` as (b, 1, n)."),
+            mistake("mask.unsqueeze(1)", "~mask.unsqueeze(1)", "The mask is inverted. True means may attend."),
             mistake(
                 "mask.unsqueeze(1)",
                 "mask",
                 "The mask (b, n) was broadcast against scores (b, m, n), as if its sentences were queries. `mask.unsqueeze(1)` makes it (b, 1, n).",
             ),
             mistake(
-                "unsqueeze(1)",
-                "unsqueeze(2)",
-                "`unsqueeze(2)` masks queries. The mask is over the keys: `mask.unsqueeze(1)`, (b, 1, n).",
+                "unsqueeze(1)", "unsqueeze(2)", "`unsqueeze(2)` masks queries. The mask is over keys: `unsqueeze(1)`."
             ),
             mistake(
                 CALL,
@@ -301,9 +252,7 @@ register(
                 "`mask` may be None, and None has no `unsqueeze`. Add the axis only if there is a mask: `if mask is not None`.",
             ),
             mistake(
-                "memory @ W_K, memory @ W_V",
-                "memory, memory",
-                "Keys and values were not projected. Use `memory @ W_K` and `memory @ W_V`.",
+                "memory @ W_K, memory @ W_V", "memory, memory", "Keys and values were not projected by `W_K` and `W_V`."
             ),
             mistake("memory @ W_V", "memory", "The values were not projected. Use `memory @ W_V`."),
             mistake("memory @ W_K", "memory", "The keys were not projected. Use `memory @ W_K`."),
@@ -410,32 +359,24 @@ register(
         properties=[no_influence_from_later_tokens],
         mistakes=[
             # Inputs of the two attention layers
-            mistake(
-                "asks, memory,",
-                "asks, None,",
-                "`self.cross_attention` got no memory, so the target attended to itself again. Its second argument is `memory`.",
-            ),
+            mistake("asks, memory,", "asks, None,", "`self.cross_attention` got no memory. It is the second argument."),
             mistake(
                 "asks, memory, memory_mask",
                 "asks",
                 "`self.cross_attention` got neither the memory nor its mask. Pass `memory, memory_mask` after the queries.",
             ),
             mistake(
-                "asks, memory,",
-                "memory, asks,",
-                "Queries and keys of cross-attention are swapped. The target comes first, `memory` second.",
+                "asks, memory,", "memory, asks,", "Cross-attention took queries from `memory`. It takes them from x."
             ),
             mistake("mask=mask", "memory, mask", GIVEN_THE_MEMORY),
             mistake("mask=mask", "memory, memory_mask", GIVEN_THE_MEMORY),
             mistake(
                 "mask=mask",
                 "x, mask",
-                "Keys and values of self-attention come from x before the norm. Pass the normalized x once and `mask=mask`.",
+                "The keys and values of self-attention are not normalized. Leave `key_from` out.",
             ),
             mistake(
-                "found, own",
-                "found = own",
-                "Attention returns a tuple of output and weights. Unpack both: `found, own = self.self_attention(...)`.",
+                "found, own", "found = own", "Attention returns output and weights. Unpack them: `found, own = ...`."
             ),
             mistake("mask=mask", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask", MASK_AS_KEYS),
@@ -466,35 +407,23 @@ register(
                 "The memory was normalized as well. `self.cross_norm` is for x; the encoder has normalized its output already.",
             ),
             # Masks
-            mistake(
-                "mask=mask, ",
-                "",
-                "The causal mask has no effect, so a token attends to those it has to predict. Pass `mask=mask` to `self.self_attention`.",
-            ),
+            mistake("mask=mask, ", "", "The causal mask has no effect. Pass `mask=mask` to `self.self_attention`."),
             mistake(
                 "mask=mask",
                 "mask=causal_mask(x.size(1))",
-                "Self-attention is causal even without a mask. Make none here: pass on the `mask` argument.",
+                "Self-attention is causal even without a mask. Pass `mask=mask`.",
             ),
             mistake("mask=mask", "mask=memory_mask", "Self-attention got the source mask. Pass `mask=mask`."),
             mistake(
                 [("mask=mask", "mask=memory_mask"), ("memory, memory_mask", "memory, mask")],
                 "The two masks are swapped. `mask` is for self-attention, `memory_mask` for cross-attention.",
             ),
-            mistake(
-                "memory, memory_mask",
-                "memory",
-                "`memory_mask` has no effect, so the target attends to padding. It is the third argument of `self.cross_attention`.",
-            ),
+            mistake("memory, memory_mask", "memory", "`memory_mask` has no effect. Pass it to `self.cross_attention`."),
             mistake(
                 [("mask=mask, ", ""), ("memory, memory_mask", "memory")],
                 "Neither mask has an effect. Pass `mask` to self-attention and `memory_mask` to cross-attention.",
             ),
-            mistake(
-                "memory, memory_mask",
-                "memory, mask",
-                "Cross-attention got the causal mask. The whole source is known: its mask is `memory_mask`.",
-            ),
+            mistake("memory, memory_mask", "memory, mask", "Cross-attention got the causal mask. Pass `memory_mask`."),
             mistake(
                 "mask=mask",
                 "mask=None if mask is None else mask.T",
@@ -509,16 +438,8 @@ register(
                 f"`memory_mask` {INVERTED}",
             ),
             # Residual connections and norms
-            mistake(
-                AFTER_SELF,
-                "x = found\nasks",
-                "Self-attention has no residual connection. Add its output to x: `x = x + found`.",
-            ),
-            mistake(
-                AFTER_CROSS,
-                "x = found\nreturn",
-                "Cross-attention has no residual connection. Add its output to x: `x = x + found`.",
-            ),
+            mistake(AFTER_SELF, "x = found\nasks", "Self-attention has no residual connection: `x = x + found`."),
+            mistake(AFTER_CROSS, "x = found\nreturn", "Cross-attention has no residual connection: `x = x + found`."),
             mistake(
                 "return x + ", "return ", "The feed-forward network has no residual connection. Add its output to x."
             ),
@@ -587,27 +508,15 @@ register(
                 "self.cross_norm(x)", "x", "The input of cross-attention is not normalized. Use `self.cross_norm(x)`."
             ),
             mistake(
-                FEED_INPUT,
-                "x",
-                "The input of the feed-forward network is not normalized. Use `self.feed_forward_norm(x)`.",
+                FEED_INPUT, "x", "The input of the feed-forward network is not normalized. Use `feed_forward_norm`."
             ),
             mistake(
                 [("self.cross_norm(x)", "self.self_norm(x)"), (FEED_INPUT, "self.self_norm(x)")],
                 "`self.self_norm` was used for all three sublayers. Each has its own norm.",
             ),
+            mistake("self.cross_norm(x)", "self.self_norm(x)", "Cross-attention has its own norm, `self.cross_norm`."),
             mistake(
-                "self.cross_norm(x)",
-                "self.self_norm(x)",
-                "`self.self_norm` was used for cross-attention as well. Use `self.cross_norm`.",
-            ),
-            mistake(
-                [("self.cross_norm(x)", "self.other(x)"), ("self_norm", "cross_norm"), ("other", "self_norm")],
-                "`self.self_norm` and `self.cross_norm` are swapped.",
-            ),
-            mistake(
-                FEED_INPUT,
-                "self.cross_norm(x)",
-                "`self.cross_norm` was used for the feed-forward network as well. Use `self.feed_forward_norm`.",
+                FEED_INPUT, "self.cross_norm(x)", "The feed-forward network has its own norm, `self.feed_forward_norm`."
             ),
             mistake(
                 LAST,
@@ -615,15 +524,11 @@ register(
                 "The output of the layer was normalized. A pre-norm layer ends with a residual connection; the stack has one final norm.",
             ),
             # Order of the sublayers
-            mistake(
-                BODY,
-                CROSS + SELF + FEED + "return x, own, cross",
-                "Cross-attention came first. The order is self-attention, cross-attention, feed-forward network.",
-            ),
+            mistake(BODY, CROSS + SELF + FEED + "return x, own, cross", "Cross-attention came first. It comes second."),
             mistake(
                 BODY,
                 SELF + FEED + CROSS + "return x, own, cross",
-                "The feed-forward network came before cross-attention. It is the last of the three sublayers.",
+                "The feed-forward network came second. It comes last.",
             ),
             mistake(
                 [(AFTER_SELF, "y = x + found\nasks"), (f"{AFTER_CROSS} x", "return y + found")],
@@ -643,28 +548,14 @@ register(
                 [("found, own", "first = x\nfound, own"), ("return x", "return first")],
                 "The outputs of both attention layers are lost: the feed-forward output was added to the original x. Add it to the x after cross-attention.",
             ),
+            mistake(LAST, "x", "The feed-forward network is missing. It is the third sublayer."),
             mistake(
-                LAST,
-                "x",
-                "The feed-forward network is missing. It is the third sublayer, with its own norm and residual connection.",
-            ),
-            mistake(
-                BODY,
-                SELF + FEED + "return x, own, None",
-                "Cross-attention is missing. After self-attention the target attends to the source.",
+                BODY, SELF + FEED + "return x, own, None", "Cross-attention is missing. It is the second sublayer."
             ),
             # Results
             mistake(", own, cross", "", "Only x was returned. Return x and the weights of both attention layers."),
-            mistake(
-                ", own, cross",
-                ", cross",
-                "The self-attention weights were not returned. Return x, self-attention weights, cross-attention weights.",
-            ),
-            mistake(
-                ", own, cross",
-                ", cross, own",
-                "The attention weights are swapped. Return those of self-attention first, then those of cross-attention.",
-            ),
+            mistake(", own, cross", ", cross", "The self-attention weights are missing. Return three results."),
+            mistake(", own, cross", ", cross, own", "The attention weights are swapped. Self-attention comes first."),
             mistake(
                 ", own, cross",
                 ", own.mean(1), cross.mean(1)",
@@ -674,16 +565,8 @@ register(
                 [("mask=mask, need_weights=True", "mask=mask"), ("memory_mask, need_weights=True", "memory_mask")],
                 "Both attention weights are None. Ask for them with `need_weights=True`.",
             ),
-            mistake(
-                "mask=mask, need_weights=True",
-                "mask=mask",
-                "The self-attention weights are None. Ask for them with `need_weights=True`.",
-            ),
-            mistake(
-                "memory_mask, need_weights=True",
-                "memory_mask",
-                "The cross-attention weights are None. Ask for them with `need_weights=True`.",
-            ),
+            mistake("mask=mask, need_weights=True", "mask=mask", "Self-attention needs `need_weights=True`."),
+            mistake("memory_mask, need_weights=True", "memory_mask", "Cross-attention needs `need_weights=True`."),
         ],
         hints=[
             "Three sublayers, each `x + sublayer(norm(x))`: self-attention, cross-attention, feed-forward network.",
@@ -799,11 +682,7 @@ register(
         properties=[later_tokens_are_masked, padding_is_masked, it_can_be_trained],
         mistakes=[
             # Masks
-            mistake(
-                "causal_mask(target.size(1))",
-                "None",
-                "`decode` uses no causal mask, so each token attends to those it has to predict. Pass `causal_mask(m)` to `self.decoder`.",
-            ),
+            mistake("causal_mask(target.size(1))", "None", "`decode` uses no causal mask. Pass it to `self.decoder`."),
             mistake(
                 "causal_mask(target.size(1))",
                 "causal_mask(target.size(1)).T",
@@ -815,24 +694,14 @@ register(
                 "The tokens cannot attend to themselves. The diagonal of the causal mask is True.",
             ),
             mistake(
-                "target.size(1)",
-                "target.size(0)",
-                "The causal mask has the size of the batch. It is (m, m) with m = `target.size(1)`.",
+                "target.size(1)", "target.size(0)", "The causal mask is (b, b). It is (m, m), m = `target.size(1)`."
             ),
             mistake(
                 [(f", {ENCODER_MASK}", ")[0]"), (f", {DECODER_MASK}", "))")],
                 "`source_mask` has no effect. Pass it on as (b, 1, n) in both `encode` and `decode`.",
             ),
-            mistake(
-                f", {ENCODER_MASK}",
-                ")[0]",
-                "`encode` does not use `source_mask`, so padding is attended to. Pass it to `self.encoder` as (b, 1, n).",
-            ),
-            mistake(
-                f", {DECODER_MASK}",
-                "))",
-                "`decode` does not use `source_mask`, so padding is attended to. It is the fourth argument of `self.decoder`, as (b, 1, n).",
-            ),
+            mistake(f", {ENCODER_MASK}", ")[0]", "`encode` does not use `source_mask`. Pass it on as (b, 1, n)."),
+            mistake(f", {DECODER_MASK}", "))", "`decode` does not use `source_mask`. Pass it on as (b, 1, n)."),
             mistake(ENCODER_MASK, "source_mask)[0]", f"`self.encoder` {NOT_BROADCAST}"),
             mistake(DECODER_MASK, "source_mask))", f"`self.decoder` {NOT_BROADCAST}"),
             mistake(
@@ -866,9 +735,7 @@ register(
                 "The two masks are swapped. Call `self.decoder(x, memory, mask, memory_mask)`, the causal mask first.",
             ),
             mistake(
-                f", mask, {DECODER_MASK}",
-                "))",
-                "`decode` uses no mask. Pass the causal mask for the target and `source_mask` as (b, 1, n) for the memory.",
+                f", mask, {DECODER_MASK}", "))", "`decode` uses no mask. `self.decoder` takes two, causal mask first."
             ),
             mistake("mask, source_mask", "mask & source_mask.unsqueeze(1), source_mask", TARGET_MASK),
             mistake("mask, source_mask", "source_mask.unsqueeze(1), source_mask", TARGET_MASK),
@@ -892,31 +759,21 @@ register(
                 "self.decoder(x, memory, mask, source_mask.unsqueeze(1))",
                 "`decode` returned hidden states. Apply `self.output` to get logits over the target vocabulary.",
             ),
+            mistake(DECODER_MASK, f"{DECODER_MASK}.softmax(-1)", "`decode` returned probabilities. Return logits."),
             mistake(
-                DECODER_MASK,
-                f"{DECODER_MASK}.softmax(-1)",
-                "`decode` returned probabilities. Return logits: the loss applies its own softmax.",
+                DECODER_MASK, f"{DECODER_MASK}.log_softmax(-1)", "`decode` returned log-probabilities. Return logits."
             ),
-            mistake(
-                DECODER_MASK,
-                f"{DECODER_MASK}.log_softmax(-1)",
-                "`decode` returned log-probabilities. Return logits: the loss applies its own softmax.",
-            ),
-            mistake(
-                DECODER_MASK,
-                f"{DECODER_MASK}[:, -1]",
-                "`decode` returned the logits of the last position only. Training needs all positions: (b, m, target_words).",
-            ),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, -1]", "`decode` returned one position. Return logits at all m."),
             # Embeddings
             mistake(
                 "self.target_vectors",
                 "self.source_vectors",
-                "The target tokens were embedded with the source embeddings. Use `self.target_vectors`.",
+                "`decode` used the source embeddings. Use `self.target_vectors`.",
             ),
             mistake(
                 "self.source_vectors",
                 "self.target_vectors",
-                "The source tokens were embedded with the target embeddings. Use `self.source_vectors`.",
+                "`encode` used the target embeddings. Use `self.source_vectors`.",
             ),
             mistake(
                 "self.source_vectors(",
@@ -946,11 +803,7 @@ register(
                 "self.source_vectors(source)",
                 "`encode` returned the embeddings. Pass them through `self.encoder`.",
             ),
-            mistake(
-                "x, memory, mask",
-                "x, x, mask",
-                "The decoder got its own input as memory. Its second argument is `memory`.",
-            ),
+            mistake("x, memory, mask", "x, x, mask", "The decoder got its own input as memory. Pass `memory`."),
         ],
         hints=[
             "`encode`: embeddings, then `self.encoder`, which returns output and weights. Its mask is over the keys: `source_mask.unsqueeze(1)`.",
@@ -1018,40 +871,16 @@ register(
         mistakes=[
             mistake([(INPUT, "[start, *words, end]"), (OUTPUT, "[start, *words, end]")], NOT_SHIFTED),
             mistake([(INPUT, WORDS), (OUTPUT, WORDS)], NOT_SHIFTED),
-            mistake(
-                INPUT,
-                WORDS,
-                "`target_in` lacks the start token. Without it there is no input for predicting the first token.",
-            ),
-            mistake(
-                INPUT,
-                "[end, *words]",
-                "`target_in` starts with the end token. Here the decoder has its own start token: `[start, *words]`.",
-            ),
+            mistake(INPUT, WORDS, "`target_in` lacks the start token, the input for predicting the first token."),
+            mistake(INPUT, "[end, *words]", "`target_in` begins with `end`. Use `[start, *words]`."),
             mistake(OUTPUT, WORDS, "`target_out` lacks the end token. Without it the model never learns to stop."),
-            mistake(
-                OUTPUT,
-                "[*words, padding]",
-                "`target_out` ends with padding instead of the end token. Without `end` the model never learns to stop.",
-            ),
+            mistake(OUTPUT, "[*words, padding]", "`target_out` ends with padding. Use `[*words, end]`."),
             mistake(
                 [(INPUT, "[start, *words[:-1]]"), (OUTPUT, WORDS)],
                 "The targets are shifted, but `target_out` lacks the end token. Append `end`: `[*words, end]`.",
             ),
-            mistake(
-                [(INPUT, "[start, *words, end]"), (OUTPUT, "[*words, end, padding]")],
-                "The end token is part of `target_in`, but nothing is predicted after it. Use `[start, *words]`.",
-            ),
-            mistake(
-                INPUT,
-                "[start, *words, end]",
-                "`target_in` has both special tokens and is one longer than `target_out`. Use `[start, *words]`.",
-            ),
-            mistake(
-                OUTPUT,
-                "[start, *words, end]",
-                "`target_out` has both special tokens and is one longer than `target_in`. The start token is never predicted: `[*words, end]`.",
-            ),
+            mistake(INPUT, "[start, *words, end]", "`target_in` has the end token as well. Use `[start, *words]`."),
+            mistake(OUTPUT, "[start, *words, end]", "`target_out` has the start token as well. Use `[*words, end]`."),
             mistake(
                 BODY,
                 "both = pad_sequence([torch.tensor([start, *words, end]) for words in sentences], True, padding)\n"
@@ -1070,19 +899,12 @@ register(
                 "return pad_sequence(said, batch_first=True, padding_value=padding), target_in",
                 "The results are swapped. Return `target_in` first, then `target_out`.",
             ),
-            mistake(
-                [(INPUT, "[*words, start]"), (OUTPUT, "[end, *words]")],
-                "The special tokens are at the wrong ends. `start` is first in `target_in`, `end` last in `target_out`.",
-            ),
             mistake(OUTPUT, "[end, *words]", "`target_out` begins with the end token. It comes last: `[*words, end]`."),
             mistake(
                 padded_by("pad_sequence(rows, batch_first=True, padding_value=padding, padding_side='left')"),
                 "The padding is on the left. Pad on the right, so that position i is column i in every row.",
             ),
-            mistake(
-                padded_by("pad_sequence(rows, batch_first=True)"),
-                "The padding id is always 0. Use the argument `padding`.",
-            ),
+            mistake(padded_by("pad_sequence(rows, batch_first=True)"), "The padding is always 0. Use `padding`."),
             mistake(
                 padded_by("pad_sequence(rows, padding_value=padding)"),
                 "The position axis comes first. The batch axis does, (b, m): `pad_sequence` needs `batch_first=True`.",
@@ -1091,20 +913,13 @@ register(
                 [(INPUT, "[1, *words]"), (OUTPUT, "[*words, 2]")],
                 "Start and end token are fixed numbers in the code. Use the arguments `start` and `end`.",
             ),
-            mistake(
-                padded_by("[row.tolist() for row in rows]"),
-                "The results are lists of different lengths. Pad each to one tensor, (b, m).",
-            ),
+            mistake(padded_by("[row.tolist() for row in rows]"), "The results are lists. Pad each to a tensor (b, m)."),
             mistake(padded_by("torch.tensor([row.tolist() for row in rows])"), RAGGED),
             mistake(
                 BODY,
                 "words, column = torch.tensor(sentences), torch.ones(len(sentences), 1, dtype=torch.long)\n"
                 "return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)",
                 RAGGED,
-            ),
-            mistake(
-                padded_by("torch.stack([row[: min(map(len, rows))] for row in rows])"),
-                "The sentences were truncated to the shortest. Pad them to the longest.",
             ),
         ],
         hints=[
