@@ -74,11 +74,7 @@ register(
             ),
             mistake("d**0.5", "d", "The embeddings were multiplied by d. Multiply by the square root of d: `d**0.5`."),
             mistake("* d**0.5", "/ d**0.5", "The embeddings were divided by the square root of d. Multiply by it."),
-            mistake(
-                "table.size(1)",
-                "table.size(0)",
-                "This is the square root of the vocabulary size. Use d = `table.size(1)`.",
-            ),
+            mistake("table.size(1)", "table.size(0)", "The scale uses the vocabulary size. Use d = `table.size(1)`."),
             mistake(
                 SUM,
                 "(table[words] + positions[start : start + n]) * d**0.5",
@@ -123,7 +119,7 @@ register(
             mistake(SUM, "positions + table[words] * d**0.5", ALL_POSITIONS),
             mistake("start + n]", "]", ALL_POSITIONS),
             mistake(
-                "start : start + n", "start + 1 : start + 1 + n", "The positions are off by one. The first is `start`."
+                "start : start + n", "start + 1 : start + 1 + n", "The positions are off by one. Begin at `start`."
             ),
         ],
         hints=[
@@ -164,7 +160,7 @@ def by_hand(scale="W_Q.size(1) ** -0.5", masked="scores.masked_fill(~mask, float
     )
 
 
-QUERIES_FROM_MEMORY = "The queries come from `memory`. They come from the target: `x @ W_Q`."
+QUERIES_FROM_MEMORY = "The queries come from `memory`. Take them from the target: `x @ W_Q`."
 SWAPPED_ROLES = "Target and source are swapped. Queries come from `x`, keys and values from `memory`."
 SELF_ATTENTION = "The target attended to itself, never to the source. Keys and values come from `memory`."
 SQRT_D = "The scores were divided by the square root of d. Queries and keys have d_k components: divide by the square root of d_k."
@@ -190,8 +186,8 @@ register(
                 ]
                 for mask in ("mask", "None", *(f"mask if mask is None else mask{part}" for part in ("[:, 0]", ".mT")))
             ],
-            mistake("memory @ W_K", "x @ W_K", "The keys come from `x`. They come from the source: `memory @ W_K`."),
-            mistake("memory @ W_V", "x @ W_V", "The values come from `x`. They come from the source: `memory @ W_V`."),
+            mistake("memory @ W_K", "x @ W_K", "The keys come from `x`. Take them from the source: `memory @ W_K`."),
+            mistake("memory @ W_V", "x @ W_V", "The values come from `x`. Take them from the source: `memory @ W_V`."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attention` as (b, 1, n)."),
             mistake("mask.unsqueeze(1)", "~mask.unsqueeze(1)", "The mask is inverted. True means may attend."),
             mistake(
@@ -333,13 +329,22 @@ CROSS = (
     "found, cross = self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)\nx = x + found\n"
 )
 FEED = "x = x + self.feed_forward(self.feed_forward_norm(x))\n"
-NORMS = (
-    "found, own = self.self_attention({}, mask=mask, need_weights=True)\nx = {}\n"
-    "found, cross = self.cross_attention({}, memory, memory_mask, need_weights=True)\nx = {}\nreturn {}, own, cross"
-)
 AFTER_SELF, AFTER_CROSS = "x = x + found\nasks", "x = x + found\nreturn"
 FEED_INPUT = "self.feed_forward_norm(x)"
 LAST = f"x + self.feed_forward({FEED_INPUT})"
+
+
+def normed(*parts):
+    """Inputs and residual connections of the three sublayers; n1, n2, n3 are their norms, ff is the feed-forward network."""
+    code = (
+        "found, own = self.self_attention({}, mask=mask, need_weights=True)\nx = {}\n"
+        "found, cross = self.cross_attention({}, memory, memory_mask, need_weights=True)\nx = {}\nreturn {}, own, cross"
+    ).format(*parts)
+    names = {"n1": "self_norm", "n2": "cross_norm", "n3": "feed_forward_norm", "ff": "feed_forward"}
+    for short, name in names.items():
+        code = code.replace(f"{short}(", f"self.{name}(")
+    return code
+
 
 GIVEN_THE_MEMORY = (
     "`self.self_attention` got the memory. The target attends to itself there: pass `mask=mask` and no second input."
@@ -366,7 +371,7 @@ register(
                 "`self.cross_attention` got neither the memory nor its mask. Pass `memory, memory_mask` after the queries.",
             ),
             mistake(
-                "asks, memory,", "memory, asks,", "Cross-attention took queries from `memory`. It takes them from x."
+                "asks, memory,", "memory, asks,", "Cross-attention took its queries from `memory`. Take them from x."
             ),
             mistake("mask=mask", "memory, mask", GIVEN_THE_MEMORY),
             mistake("mask=mask", "memory, memory_mask", GIVEN_THE_MEMORY),
@@ -449,52 +454,27 @@ register(
             ),
             mistake(
                 BODY,
-                NORMS.format(
-                    *("x", "self.self_norm(x + found)", "x", "self.cross_norm(x + found)"),
-                    "self.feed_forward_norm(x + self.feed_forward(x))",
-                ),
+                normed("x", "n1(x + found)", "x", "n2(x + found)", "n3(x + ff(x))"),
                 "This is post-norm: it normalizes after each residual connection. Use pre-norm, `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                NORMS.format(
-                    *(
-                        "self.self_norm(x)",
-                        "self.self_norm(x + found)",
-                        "self.cross_norm(x)",
-                        "self.cross_norm(x + found)",
-                    ),
-                    f"self.feed_forward_norm({LAST})",
-                ),
+                normed("n1(x)", "n1(x + found)", "n2(x)", "n2(x + found)", "n3(x + ff(n3(x)))"),
                 "Each norm was applied twice, before its sublayer and after the residual connection. Pre-norm has only the first: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                NORMS.format(
-                    *("self.self_norm(x)", "x + found", "x", "self.cross_norm(x + found)"),
-                    "self.feed_forward_norm(x + self.feed_forward(x))",
-                ),
+                normed("n1(x)", "x + found", "x", "n2(x + found)", "n3(x + ff(x))"),
                 "Self-attention is pre-norm, the other two sublayers are post-norm. Make all three pre-norm: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                NORMS.format(
-                    *("x", "x + self.self_norm(found)", "x", "x + self.cross_norm(found)"),
-                    "x + self.feed_forward_norm(self.feed_forward(x))",
-                ),
+                normed("x", "x + n1(found)", "x", "x + n2(found)", "x + n3(ff(x))"),
                 "The output of each sublayer was normalized. Normalize its input: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                NORMS.format(
-                    *(
-                        "self.self_norm(x)",
-                        "self.self_norm(x) + found",
-                        "self.cross_norm(x)",
-                        "self.cross_norm(x) + found",
-                    ),
-                    f"{FEED_INPUT} + self.feed_forward({FEED_INPUT})",
-                ),
+                normed("n1(x)", "n1(x) + found", "n2(x)", "n2(x) + found", "n3(x) + ff(n3(x))"),
                 "The residual connections start from the normalized x. Normalize only the input of each sublayer and add its output to x itself.",
             ),
             mistake(
@@ -524,11 +504,13 @@ register(
                 "The output of the layer was normalized. A pre-norm layer ends with a residual connection; the stack has one final norm.",
             ),
             # Order of the sublayers
-            mistake(BODY, CROSS + SELF + FEED + "return x, own, cross", "Cross-attention came first. It comes second."),
+            mistake(
+                BODY, CROSS + SELF + FEED + "return x, own, cross", "Cross-attention came first. Self-attention does."
+            ),
             mistake(
                 BODY,
                 SELF + FEED + CROSS + "return x, own, cross",
-                "The feed-forward network came second. It comes last.",
+                "The feed-forward network came second. Move it last.",
             ),
             mistake(
                 [(AFTER_SELF, "y = x + found\nasks"), (f"{AFTER_CROSS} x", "return y + found")],
@@ -563,10 +545,18 @@ register(
             ),
             mistake(
                 [("mask=mask, need_weights=True", "mask=mask"), ("memory_mask, need_weights=True", "memory_mask")],
-                "Both attention weights are None. Ask for them with `need_weights=True`.",
+                "Both attention weights are None. Pass `need_weights=True`.",
             ),
-            mistake("mask=mask, need_weights=True", "mask=mask", "Self-attention needs `need_weights=True`."),
-            mistake("memory_mask, need_weights=True", "memory_mask", "Cross-attention needs `need_weights=True`."),
+            mistake(
+                "mask=mask, need_weights=True",
+                "mask=mask",
+                "The self-attention weights are None. Pass `need_weights=True`.",
+            ),
+            mistake(
+                "memory_mask, need_weights=True",
+                "memory_mask",
+                "The cross-attention weights are None. Pass `need_weights=True`.",
+            ),
         ],
         hints=[
             "Three sublayers, each `x + sublayer(norm(x))`: self-attention, cross-attention, feed-forward network.",
@@ -694,7 +684,7 @@ register(
                 "The tokens cannot attend to themselves. The diagonal of the causal mask is True.",
             ),
             mistake(
-                "target.size(1)", "target.size(0)", "The causal mask is (b, b). It is (m, m), m = `target.size(1)`."
+                "target.size(1)", "target.size(0)", "The causal mask is (b, b). Make it (m, m), m = `target.size(1)`."
             ),
             mistake(
                 [(f", {ENCODER_MASK}", ")[0]"), (f", {DECODER_MASK}", "))")],
@@ -727,8 +717,8 @@ register(
             mistake(
                 DECODER_MASK, f"~{DECODER_MASK}", "In `decode` the source mask is inverted. True means may attend."
             ),
-            mistake("mask, source_mask.unsqueeze(1)))", "source_mask.unsqueeze(1)))", THIRD),
-            mistake("mask, source_mask.unsqueeze(1)))", "source_mask))", THIRD),
+            mistake(f"mask, {DECODER_MASK}", DECODER_MASK, THIRD),
+            mistake(f"mask, {DECODER_MASK}", "source_mask))", THIRD),
             mistake(
                 f"mask, {DECODER_MASK}",
                 "source_mask.unsqueeze(1), mask))",
@@ -740,8 +730,8 @@ register(
             mistake("mask, source_mask", "mask & source_mask.unsqueeze(1), source_mask", TARGET_MASK),
             mistake("mask, source_mask", "source_mask.unsqueeze(1), source_mask", TARGET_MASK),
             # Shifts
-            mistake("mask, source_mask.unsqueeze(1)))", "mask, source_mask.unsqueeze(1)))[:, :-1]", DROPPED),
-            mistake("mask, source_mask.unsqueeze(1)))", "mask, source_mask.unsqueeze(1)))[:, 1:]", DROPPED),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, :-1]", DROPPED),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, 1:]", DROPPED),
             mistake("self.target_vectors(target)", "self.target_vectors(target[:, :-1])", DROPPED),
             mistake("x, mask =", "target = target[:, 1:]\nx, mask =", DROPPED),
             *[
@@ -763,7 +753,7 @@ register(
             mistake(
                 DECODER_MASK, f"{DECODER_MASK}.log_softmax(-1)", "`decode` returned log-probabilities. Return logits."
             ),
-            mistake(DECODER_MASK, f"{DECODER_MASK}[:, -1]", "`decode` returned one position. Return logits at all m."),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, -1]", "`decode` returned the last position only. Return all m."),
             # Embeddings
             mistake(
                 "self.target_vectors",
@@ -856,7 +846,7 @@ def padded_by(code):
 
 
 INPUT, OUTPUT = "[start, *words]", "[*words, end]"
-WORDS = "words, dtype=torch.long"  # an empty list has no whole numbers
+WORDS = "words, dtype=torch.long"  # an empty list would become float
 END_AS_INPUT = "Shorter rows of `target_in` contain the end token, which is never an input. Build `[start, *words]` first, then pad."
 RAGGED = "`torch.tensor` needs lists of equal length. Add the tokens and pad first, or give `pad_sequence` one tensor per sentence."
 NOT_SHIFTED = "`target_in` and `target_out` are equal, so each position predicts its own input. Use `[start, *words]` and `[*words, end]`."
@@ -872,7 +862,7 @@ register(
             mistake([(INPUT, "[start, *words, end]"), (OUTPUT, "[start, *words, end]")], NOT_SHIFTED),
             mistake([(INPUT, WORDS), (OUTPUT, WORDS)], NOT_SHIFTED),
             mistake(INPUT, WORDS, "`target_in` lacks the start token, the input for predicting the first token."),
-            mistake(INPUT, "[end, *words]", "`target_in` begins with `end`. Use `[start, *words]`."),
+            mistake(INPUT, "[end, *words]", "`target_in` begins with the end token. Use `[start, *words]`."),
             mistake(OUTPUT, WORDS, "`target_out` lacks the end token. Without it the model never learns to stop."),
             mistake(OUTPUT, "[*words, padding]", "`target_out` ends with padding. Use `[*words, end]`."),
             mistake(
@@ -907,7 +897,7 @@ register(
             mistake(padded_by("pad_sequence(rows, batch_first=True)"), "The padding is always 0. Use `padding`."),
             mistake(
                 padded_by("pad_sequence(rows, padding_value=padding)"),
-                "The position axis comes first. The batch axis does, (b, m): `pad_sequence` needs `batch_first=True`.",
+                "The position axis comes first. Pass `batch_first=True` to get (b, m).",
             ),
             mistake(
                 [(INPUT, "[1, *words]"), (OUTPUT, "[*words, 2]")],
