@@ -180,7 +180,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward_norm = LayerNorm(dim)
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        """x (b, m, dim) and memory (b, n, dim) to x, weights (b, heads, m, m), (b, heads, m, n)."""
+        """x (b, m, dim) and memory (b, n, dim) to x, weights (b, heads, m, m), (b, heads, m, n).
+
+        mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
+        """
         ### BEGIN SOLUTION
         found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
         x = x + found

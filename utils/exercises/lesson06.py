@@ -5,18 +5,16 @@ import math
 from functools import cache
 
 import torch
-from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import masked_late, masked_with, normal
-from utils.exercises.edits import mistake
+from utils.exercises.common import normal
+from utils.exercises.edits import BODY, mistake
 from utils.exercises.lesson05 import expect_a_module, parameter_shapes
-from utils.models import attend, attention
-from utils.models import transformer as reference
-from utils.models.encoder import Encoder, LayerNorm
+from utils.exercises.solutions import lesson06 as solved
+from utils.models import attention
 from utils.models.self_attention import causal_mask
 
 
@@ -25,30 +23,24 @@ def whole(generator, high, *shape, low=0):
 
 
 def up_to(lengths, n):
-    """(b, n) bool: True at the first `lengths` words of each sentence."""
+    """(b, n) bool: True at the first `lengths` tokens of each sentence."""
     return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
 
 
 def words_are_long(cases):
-    """Word numbers are compared with others, looked up and scored: all of that wants long."""
+    """Token ids are compared, looked up and scored: all of that needs long."""
 
     def holds(answer, generator):
         results = answer(*cases(generator)[0].args)
         for result in results if isinstance(results, tuple | list) else (results,):
             if not result.is_floating_point() and result.dtype != torch.long:
                 kind = f"{result.dtype}".removeprefix("torch.")
-                raise Wrong(f"The words have dtype {kind}: word numbers are long (int64), or later steps refuse them.")
+                raise Wrong(f"Token ids have dtype {kind}. PyTorch embeddings and losses need int64 (`torch.long`).")
 
     return holds
 
 
-# ---------------------------------------------------------------------------------------------- 6.1 word vectors
-def word_vectors(words, table, positions, start=0):
-    """words (b, n), table (V, d), positions (longest, d) to (b, n, d); `start` is the position of the first word."""
-    n, d = words.size(1), table.size(1)
-    return table[words] * math.sqrt(d) + positions[start : start + n]
-
-
+# ---------------------------------------------------------------------------------------------- 6.1 embeddings
 def vector_cases(generator):
     def one(b, n, words, d, longest, start=0, note=""):
         args = whole(generator, words, b, n), normal(generator, words, d), normal(generator, longest, d)
@@ -56,52 +48,19 @@ def vector_cases(generator):
 
     return [
         one(2, 3, 7, 4, 9, note="two sentences"),
-        one(3, 5, 11, 6, 8, start=2, note="the first word stands at position 2"),
-        one(2, 1, 5, 3, 7, start=5, note="one word, at position 5"),
-        one(4, 4, 6, 5, 4, note="as many positions as words"),
+        one(3, 5, 11, 6, 8, start=2, note="the first token is at position 2"),
+        one(2, 1, 5, 3, 7, start=5, note="one token, at position 5"),
+        one(4, 4, 6, 5, 4, note="as many positions as tokens"),
         one(3, 3, 3, 3, 3, note="all sizes equal"),
         one(1, 2, 6, 4, 5, start=3, note="one sentence, up to the last position"),
     ]
 
 
-def the_positions(words, positions, start):
-    return positions[start : start + words.size(1)]
-
-
-def vectors_with(
-    scale=lambda words, table: table.size(1) ** 0.5,
-    where=the_positions,
-    join=lambda vectors, positions, root: vectors * root + positions,
-):
-    """The vectors as the reference makes them, with parts that can be replaced by wrong ones."""
-
-    def wrong(words, table, positions, start=0):
-        return join(table[words], where(words, positions, start), scale(words, table))
-
-    return wrong
-
-
-def every_position(words, positions, start):
-    """All of the table, which fits only where it is as long as the sentence."""
-    return positions
-
-
-def as_many_as_the_width(words, positions, start):
-    return positions[start : start + positions.size(1)]
-
-
-def positions_first(vectors, positions, root):
-    """The same sum the other way round: where the shapes do not fit, torch says so in other words."""
-    return positions + vectors * root
-
-
+SUM = "table[words] * d**0.5 + positions[start : start + n]"
 ALL_POSITIONS = (
-    "The whole table of positions was added: only the rows of this sentence, `positions[start : start + n]`."
+    "The whole position table was added. Take the rows of this sentence only: `positions[start : start + n]`."
 )
-WIDTH_OF_POSITIONS = (
-    "The slice of the positions is d rows long, the width of a vector: it has a row for each word, "
-    "`positions[start : start + n]` with n = `words.size(1)`."
-)
+D_POSITIONS = "The slice of `positions` has d rows. It needs one row per token: n = `words.size(1)`."
 
 register(
     Exercise(
@@ -110,173 +69,104 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                vectors_with(scale=lambda words, table: 1.0),
-                "The word vectors were not scaled: times the root of d, or the positions drown them.",
+                " * d**0.5", "", "The embeddings were not scaled. Multiply `table[words]` by the square root of d."
+            ),
+            mistake("d**0.5", "d", "The embeddings were multiplied by d. Multiply by the square root of d: `d**0.5`."),
+            mistake("* d**0.5", "/ d**0.5", "The embeddings were divided by the square root of d. Multiply by it."),
+            mistake("table.size(1)", "table.size(0)", "The scale uses the vocabulary size. Use d = `table.size(1)`."),
+            mistake(
+                SUM,
+                "(table[words] + positions[start : start + n]) * d**0.5",
+                "The positions were scaled as well. Scale the embeddings only.",
             ),
             mistake(
-                vectors_with(scale=lambda words, table: table.size(1)),
-                "The word vectors were multiplied by d: it is the root of d.",
+                SUM,
+                "(table[words] + positions[:n]) * d**0.5",
+                "The positions were scaled as well, and `start` has no effect. Scale only the embeddings, then add `positions[start : start + n]`.",
             ),
             mistake(
-                vectors_with(scale=lambda words, table: table.size(1) ** -0.5),
-                "The word vectors were divided by the root of d: here they are multiplied by it.",
+                SUM,
+                "table[words] + positions[:n]",
+                "The embeddings were not scaled, and `start` has no effect. Multiply by the square root of d and add `positions[start : start + n]`.",
             ),
             mistake(
-                vectors_with(scale=lambda words, table: table.size(0) ** 0.5),
-                "That is the root of the number of words in the table: the root of d, the width, `table.size(1)`.",
+                SUM,
+                "table[words] + positions[start : start + n] * d**0.5",
+                "The positions were scaled instead of the embeddings. The square root of d belongs to `table[words]`.",
             ),
             mistake(
-                vectors_with(scale=lambda words, table: words.size(1) ** 0.5),
-                "That is the root of the sentence's length: the root of d, the width, `table.size(1)`.",
+                " + positions[start : start + n]", "", "The positions are missing. Add `positions[start : start + n]`."
             ),
+            mistake("0.5 + ", "0.5 * ", "Embeddings and positions were multiplied. Add them."),
             mistake(
-                vectors_with(join=lambda vectors, positions, root: (vectors + positions) * root),
-                "The positions were scaled, too: only the word vectors are, before the sum.",
+                SUM,
+                "torch.cat([table[words] * d**0.5, positions[start : start + n].expand(len(words), n, d)], -1)",
+                "Embeddings and positions were concatenated, which gives dimension 2 d. Add them.",
             ),
+            mistake("start : start + n", ":n", "`start` has no effect. Use `positions[start : start + n]`."),
+            mistake("start + n", "n", "The slice of `positions` ends too early. It ends at `start + n`."),
+            mistake("start : start + n", "start", "All tokens got one position. Token i is at position `start + i`."),
             mistake(
-                vectors_with(
-                    where=lambda words, positions, start: positions[: words.size(1)],
-                    join=lambda vectors, positions, root: (vectors + positions) * root,
-                ),
-                "Two things: the positions were scaled, too, where only the word vectors are, before the sum; and `start` has no effect.",
+                "start : start + n",
+                "words",
+                "The positions were looked up by token id. Use `start`, ..., `start + n - 1`.",
             ),
+            # The reversed sums name the sizes in the other order when they do not fit.
+            mistake("start + n", "start + d", D_POSITIONS),
+            mistake(SUM, "positions[start : start + d] + table[words] * d**0.5", D_POSITIONS),
+            mistake("[start : start + n]", "", ALL_POSITIONS),
+            mistake(SUM, "positions + table[words] * d**0.5", ALL_POSITIONS),
+            mistake("start + n]", "]", ALL_POSITIONS),
             mistake(
-                vectors_with(
-                    scale=lambda words, table: 1.0, where=lambda words, positions, start: positions[: words.size(1)]
-                ),
-                "Two things: the word vectors were not scaled, times the root of d; and `start` has no effect.",
-            ),
-            mistake(
-                vectors_with(join=lambda vectors, positions, root: vectors + positions * root),
-                "The positions were scaled instead of the word vectors.",
-            ),
-            mistake(
-                vectors_with(join=lambda vectors, positions, root: vectors * root),
-                "The positions are missing: without them attention cannot tell the order of the words.",
-            ),
-            mistake(
-                vectors_with(join=lambda vectors, positions, root: vectors * root * positions),
-                "Words and positions were multiplied: add them.",
-            ),
-            mistake(
-                vectors_with(
-                    join=lambda vectors, positions, root: torch.cat([vectors * root, positions.expand_as(vectors)], -1)
-                ),
-                "Words and positions stand side by side, 2 d wide: add them, and the width stays d.",
-            ),
-            mistake(
-                vectors_with(where=lambda words, positions, start: positions[: words.size(1)]),
-                "`start` has no effect: the first word stands at position `start`. When words come one at a time, each would get "
-                "position 0.",
-            ),
-            mistake(
-                vectors_with(where=lambda words, positions, start: positions[start : words.size(1)]),
-                "The slice ends too early: it begins at `start`, so it ends at `start + n`.",
-            ),
-            mistake(
-                vectors_with(where=lambda words, positions, start: positions[start]),
-                "All words got one and the same position: word i stands at position `start + i`.",
-            ),
-            mistake(
-                vectors_with(where=lambda words, positions, start: positions[words]),
-                "The positions were looked up by word: they go by place, whatever the word.",
-            ),
-            mistake(
-                vectors_with(
-                    where=lambda words, positions, start: positions[start : start + words.size(0)].unsqueeze(1)
-                ),
-                "The positions count the sentences: they count the words in each, axis 1.",
-            ),
-            mistake(vectors_with(where=as_many_as_the_width), WIDTH_OF_POSITIONS),
-            mistake(vectors_with(where=as_many_as_the_width, join=positions_first), WIDTH_OF_POSITIONS),
-            mistake(vectors_with(where=every_position), ALL_POSITIONS),
-            mistake(vectors_with(where=every_position, join=positions_first), ALL_POSITIONS),
-            mistake(vectors_with(where=lambda words, positions, start: positions[start:]), ALL_POSITIONS),
-            mistake(
-                vectors_with(where=lambda words, positions, start: positions[start + 1 : start + 1 + words.size(1)]),
-                "The positions are one too far: the first word stands at `start`, not at `start + 1`.",
+                "start : start + n", "start + 1 : start + 1 + n", "The positions are off by one. Begin at `start`."
             ),
         ],
         hints=[
-            "`table[words]` looks up a row for each word: (b, n, d). Its width is `table.size(1)`.",
-            "Times the root of d first; the positions are added as they are.",
-            "`positions[start : start + n]` is (n, d), and the sum spreads it over the sentences.",
+            "`table[words]` looks up one embedding per token: (b, n, d), with d = `table.size(1)`.",
+            "Multiply the embeddings by the square root of d. The positions are added as they are.",
+            "`positions[start : start + n]` is (n, d); the sum broadcasts it over the batch.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 6.2 cross-attention
-def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
-    """x (b, m, d), memory (b, n, d), maps (d, d_k), mask (b, n) to output (b, m, d_k) and weights (b, m, n)."""
-    mask = None if mask is None else mask.unsqueeze(1)
-    return attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)
-
-
 def cross_cases(generator):
     def one(b, m, n, d, d_k, mask=None, note=""):
-        maps = (normal(generator, d, d_k) for _ in range(3))
-        args = normal(generator, b, m, d), normal(generator, b, n, d), *maps
+        projections = (normal(generator, d, d_k) for _ in range(3))
+        args = normal(generator, b, m, d), normal(generator, b, n, d), *projections
         return Case(args if mask is None else (*args, mask), note=note)
 
     return [
         one(2, 3, 5, 4, 6, note="no mask"),
-        one(2, 4, 5, 3, 2, up_to((3, 5), 5), note="padding behind a sentence"),
+        one(2, 4, 5, 3, 2, up_to((3, 5), 5), note="padding after a sentence"),
         one(3, 2, 4, 5, 3, up_to((4, 0, 2), 4), note="a source that is all padding"),
-        one(3, 3, 4, 2, 5, up_to((2, 4, 3), 4), note="as many target words as sentences"),
-        one(2, 4, 4, 3, 3, up_to((4, 2), 4), note="as many target as source words"),
-        one(4, 1, 3, 2, 4, up_to((1, 3, 2, 3), 3), note="one target word"),
+        one(3, 3, 4, 2, 5, up_to((2, 4, 3), 4), note="as many target tokens as sentences"),
+        one(2, 4, 4, 3, 3, up_to((4, 2), 4), note="as many target as source tokens"),
+        one(4, 1, 3, 2, 4, up_to((1, 3, 2, 3), 3), note="one target token"),
         one(1, 3, 4, 2, 3, up_to((3,), 4), note="one sentence"),
     ]
 
 
-def cross_with(
-    sides=lambda x, memory: (x, memory, memory),
-    maps=lambda W_Q, W_K, W_V: (W_Q, W_K, W_V),
-    scale=lambda query, x: query.size(-1) ** -0.5,
-    widened=lambda mask: mask.unsqueeze(1),
-    look=attend,
-    results=lambda output, weights: (output, weights),
-):
-    """Cross-attention as the reference does it, with parts that can be replaced by wrong ones."""
-
-    def wrong(x, memory, W_Q, W_K, W_V, mask=None):
-        query, key, value = (side @ W for side, W in zip(sides(x, memory), maps(W_Q, W_K, W_V), strict=True))
-        scores = query @ key.transpose(-2, -1) * scale(query, x)
-        return results(*look(scores, value, None if mask is None else widened(mask)))
-
-    return wrong
+CALL = "attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)"
 
 
-def without_value_map(x, memory, W_Q, W_K, W_V, mask=None):
-    return attention(x @ W_Q, memory @ W_K, memory, None if mask is None else mask.unsqueeze(1))
+def by_hand(scale="W_Q.size(1) ** -0.5", masked="scores.masked_fill(~mask, float('-inf'))", dim=-1, late=""):
+    """The code of cross-attention without `attention`."""
+    return (
+        f"scores = (x @ W_Q) @ (memory @ W_K).mT * {scale}\nscores = scores if mask is None else {masked}\n"
+        f"weights = scores.softmax({dim}){late}\nreturn weights @ (memory @ W_V), weights"
+    )
 
 
-def without_key_map(x, memory, W_Q, W_K, W_V, mask=None):
-    """Queries of width d_k against the memory itself: fits only where d_k is d."""
-    return attention(x @ W_Q, memory, memory @ W_V, None if mask is None else mask.unsqueeze(1))
-
-
-def over_the_queries(scores, value, mask=None):
-    hidden = scores if mask is None else scores.masked_fill(~mask, -1e30)
-    weights = hidden.softmax(-2)
-    return weights @ value, weights
-
-
-def also_causal(scores, value, mask=None):
-    causal = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    return attend(scores, value, causal if mask is None else causal & mask)
-
-
-SWAPPED_SIDES = (
-    "The roles are swapped: the words being written ask, so queries come from x, keys and values from `memory`."
+QUERIES_FROM_MEMORY = "The queries come from `memory`. Take them from the target: `x @ W_Q`."
+SWAPPED_ROLES = "Target and source are swapped. Queries come from `x`, keys and values from `memory`."
+SELF_ATTENTION = "The target attended to itself, never to the source. Keys and values come from `memory`."
+SQRT_D = "The scores were divided by the square root of d. Queries and keys have d_k components: divide by the square root of d_k."
+NO_SCALE = (
+    "The scores are not scaled. Divide by the square root of d_k, or leave `scale` out and let `attention` do it."
 )
-ROOT_OF_D = (
-    "The scores were divided by the root of d, the width of x: queries and keys are d_k wide, so it is the root of d_k. "
-    "Leave `scale` away and `attention` does it."
-)
-NO_SCALE = "The scale is missing: leave `scale` away and `attention` divides by the root of d_k."
-ASKS_ITSELF = "The words looked at each other, and the source was never asked: queries come from x, keys and values from `memory`."
+UNIFORM = "scores.masked_fill(~mask, -1e9)"
 
 register(
     Exercise(
@@ -286,121 +176,96 @@ register(
         output_names=("output", "weights"),
         tolerance=1e-3,
         mistakes=[
-            mistake(cross_with(sides=lambda x, memory: (memory, x, x)), SWAPPED_SIDES),
-            mistake(cross_with(sides=lambda x, memory: (memory, x, x), widened=lambda mask: mask), SWAPPED_SIDES),
-            mistake(cross_with(sides=lambda x, memory: (x, x, x)), ASKS_ITSELF),
+            *[
+                mistake([(CALL, f"attention({sides}, {mask})")], message)
+                for sides, message in [
+                    ("memory @ W_Q, x @ W_K, x @ W_V", SWAPPED_ROLES),
+                    ("x @ W_Q, x @ W_K, x @ W_V", SELF_ATTENTION),
+                    ("memory @ W_Q, memory @ W_K, memory @ W_V", QUERIES_FROM_MEMORY),
+                ]
+                for mask in ("mask", "None", *(f"mask if mask is None else mask{part}" for part in ("[:, 0]", ".mT")))
+            ],
+            mistake("memory @ W_K", "x @ W_K", "The keys come from `x`. Take them from the source: `memory @ W_K`."),
+            mistake("memory @ W_V", "x @ W_V", "The values come from `x`. Take them from the source: `memory @ W_V`."),
+            mistake(", mask)", ")", "The mask has no effect. Pass it to `attention` as (b, 1, n)."),
+            mistake("mask.unsqueeze(1)", "~mask.unsqueeze(1)", "The mask is inverted. True means may attend."),
             mistake(
-                cross_with(sides=lambda x, memory: (x, x, x), widened=lambda mask: None),
-                ASKS_ITSELF,
+                "mask.unsqueeze(1)",
+                "mask",
+                "The mask (b, n) was broadcast against scores (b, m, n), as if its sentences were queries. `mask.unsqueeze(1)` makes it (b, 1, n).",
             ),
             mistake(
-                cross_with(sides=lambda x, memory: (memory, memory, memory)),
-                "The source words looked at each other, as in the encoder: queries come from x.",
+                "unsqueeze(1)", "unsqueeze(2)", "`unsqueeze(2)` masks queries. The mask is over keys: `unsqueeze(1)`."
             ),
             mistake(
-                cross_with(sides=lambda x, memory: (x, x, memory)),
-                "The keys come from x: what is looked up is the source, so keys and values both come from `memory`.",
+                CALL,
+                "attention(x @ W_Q, memory @ W_K, memory @ W_V, torch.ones(x.size(1), memory.size(1)).bool().tril() & (True if mask is None else mask))",
+                "A causal mask was applied to the source. The whole source is known: every target token may attend to all of it.",
             ),
             mistake(
-                cross_with(sides=lambda x, memory: (x, memory, x)),
-                "The values come from x: the words look at the source and fetch from it, `memory @ W_V`.",
+                f"return {CALL}",
+                by_hand(masked="scores", late=" * (1 if mask is None else mask)"),
+                "The mask came after the softmax, so the weights do not sum to 1. Mask the scores: pass it to `attention`.",
             ),
             mistake(
-                cross_with(sides=lambda x, memory: (memory, memory, x)),
-                "Queries and values are on the wrong sides: queries come from x, keys and values from `memory`.",
+                f"return {CALL}",
+                by_hand(),
+                "A source that is all padding gives NaN (0 divided by 0). Its output must be 0: pass the mask to `attention`.",
             ),
             mistake(
-                cross_with(look=lambda scores, value, mask=None: attend(scores, value)),
-                "The mask has no effect, so the words look at padding: hand it on to `attention`, as (b, 1, n).",
+                f"return {CALL}",
+                by_hand(masked=UNIFORM),
+                "A source that is all padding gives the mean of the padding. Its output must be 0: pass the mask to `attention`.",
             ),
             mistake(
-                cross_with(widened=lambda mask: ~mask.unsqueeze(1)),
-                "The mask is turned round: True already means 'may look', in `attention` as well.",
+                f"return {CALL}",
+                by_hand(masked="scores.masked_fill(~mask, -1e30)", dim=-2),
+                "The softmax ran over the queries (dim -2). Normalize over the keys: `softmax(scores, dim=-1)`.",
+            ),
+            *[
+                mistake([(f"return {CALL}", code)], message)
+                for scale, message in [("1.0", NO_SCALE), ("x.size(-1) ** -0.5", SQRT_D)]
+                for code in (
+                    f"return {CALL[:-1]}, scale={scale})",
+                    by_hand(scale),
+                    by_hand(scale, UNIFORM),
+                )
+            ],
+            mistake(
+                CALL,
+                "attention(x @ W_K, memory @ W_Q, memory @ W_V, mask)",
+                "`W_Q` and `W_K` are swapped. Queries are `x @ W_Q`, keys `memory @ W_K`.",
             ),
             mistake(
-                cross_with(widened=lambda mask: mask),
-                "A mask (b, n) met scores (b, m, n) without an axis for the target words, so its sentences were taken for words: "
-                "`mask.unsqueeze(1)` makes it (b, 1, n).",
+                CALL,
+                "attention(x @ W_Q, memory @ W_V, memory @ W_K, mask)",
+                "`W_K` and `W_V` are swapped. Keys are `memory @ W_K`, values `memory @ W_V`.",
             ),
             mistake(
-                cross_with(widened=lambda mask: mask.unsqueeze(2)),
-                "The mask hides target words: `unsqueeze(2)` puts source words where those that look are. They are looked at: "
-                "(b, 1, n), `unsqueeze(1)`.",
+                "if mask is not None:\n    mask",
+                "mask",
+                "`mask` may be None, and None has no `unsqueeze`. Add the axis only if there is a mask: `if mask is not None`.",
             ),
             mistake(
-                cross_with(look=also_causal),
-                "There is a causal mask on the source: all of it is known before the first word is written, so every word may look "
-                "everywhere in it.",
+                "memory @ W_K, memory @ W_V", "memory, memory", "Keys and values were not projected by `W_K` and `W_V`."
             ),
+            mistake("memory @ W_V", "memory", "The values were not projected. Use `memory @ W_V`."),
+            mistake("memory @ W_K", "memory", "The keys were not projected. Use `memory @ W_K`."),
+            mistake(CALL, f"{CALL}[0]", "Only the output was returned. Return output and attention weights."),
             mistake(
-                cross_with(look=masked_late),
-                "The mask came after the softmax, so the weights no longer sum to 1: hand it on to `attention`.",
-            ),
-            mistake(
-                cross_with(look=masked_with(float("-inf"))),
-                "Where the whole source is padding the result is NaN, 0 divided by 0: it must be 0. `attention` takes care of it.",
-            ),
-            mistake(
-                cross_with(look=masked_with(-1e9)),
-                "Where the whole source is padding the result is the average of the padding: it must be 0. `attention` takes care "
-                "of it.",
-            ),
-            mistake(
-                cross_with(look=over_the_queries),
-                "The softmax ran over the target words: it runs over the source words, the last axis of the scores.",
-            ),
-            mistake(cross_with(scale=lambda query, x: 1.0), NO_SCALE),
-            mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(float("-inf"))), NO_SCALE),
-            mistake(cross_with(scale=lambda query, x: 1.0, look=masked_with(-1e9)), NO_SCALE),
-            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5), ROOT_OF_D),
-            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(float("-inf"))), ROOT_OF_D),
-            mistake(cross_with(scale=lambda query, x: x.size(-1) ** -0.5, look=masked_with(-1e9)), ROOT_OF_D),
-            mistake(
-                cross_with(maps=lambda W_Q, W_K, W_V: (W_K, W_Q, W_V)),
-                "`W_Q` and `W_K` are swapped: queries are `x @ W_Q`, keys `memory @ W_K`.",
-            ),
-            mistake(
-                cross_with(maps=lambda W_Q, W_K, W_V: (W_Q, W_V, W_K)),
-                "`W_K` and `W_V` are swapped: keys are `memory @ W_K`, values `memory @ W_V`.",
-            ),
-            mistake(
-                without_value_map,
-                "The values are the memory itself: they have a map of their own, `memory @ W_V`.",
-            ),
-            mistake(
-                without_key_map,
-                "The keys are the memory itself: they have a map of their own, `memory @ W_K`.",
-            ),
-            mistake(
-                cross_with(results=lambda output, weights: output),
-                "Only the output came back: return output and weights, both.",
-            ),
-            mistake(
-                cross_with(results=lambda output, weights: (weights, output)),
-                "The two results are swapped: the output comes first, then the weights.",
+                CALL, f"{CALL}[::-1]", "The results are swapped. Return the output first, then the attention weights."
             ),
         ],
         hints=[
-            "A search in a database: who asks gives the queries, what is searched gives keys and values.",
-            "`x @ W_Q`, `memory @ W_K` and `memory @ W_V` go into `attention`.",
-            "Its mask is (b, m, n) or spreads to it: `mask.unsqueeze(1)` makes (b, 1, n) of (b, n). There may be none.",
+            "The target queries the source: `x` gives the queries, `memory` the keys and values.",
+            "Pass `x @ W_Q`, `memory @ W_K` and `memory @ W_V` to `attention`.",
+            "Its mask must broadcast to (b, m, n): `mask.unsqueeze(1)` is (b, 1, n). The mask may be None.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 6.3 the decoder layer
-class DecoderLayer(reference.DecoderLayer):
-    """The reference as the lesson calls it: pre-norm, and the weights always come along."""
-
-    def __init__(self, dim, heads, hidden):
-        super().__init__(dim, heads, hidden, norm="pre")
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        """x (b, m, dim), memory (b, n, dim) to x (b, m, dim), weights (b, heads, m, m) and (b, heads, m, n)."""
-        return super().forward(x, memory, mask, memory_mask, need_weights=True)
-
-
 @cache
 def of_the_course(kind, *sizes):
     """A module of the course's own, built once: many models of mistakes are tried on every answer."""
@@ -409,14 +274,14 @@ def of_the_course(kind, *sizes):
 
 def with_parameters(answer, course, name, sizes, seed, yours):
     """The answer's module with the same random parameters whoever wrote it; for a given `__init__`."""
-    is_ours = "is_ours" in vars(answer) if inspect.isclass(answer) else False
+    is_ours = inspect.isclass(answer) and answer.__module__.startswith("utils.exercises.")
     built = of_the_course(answer, *sizes) if is_ours else expect_a_module(answer, name, *sizes)
     shapes, given = parameter_shapes(course, *sizes), dict(built.named_parameters())
     sizes_of = [math.prod(shape) for shape in shapes.values()]
     numbers = 0.7 * normal(torch.Generator().manual_seed(seed), sum(sizes_of))
     for (part, shape), values in zip(shapes.items(), numbers.split(sizes_of), strict=True):
         if part not in given or tuple(given[part].shape) != shape:
-            raise Wrong(f"`{part}` is not as `__init__` made it: put its lines back, only {yours} to write.")
+            raise Wrong(f"`{part}` is not as `__init__` made it. Restore `__init__`: only {yours} to write.")
         given[part].data.copy_(values.view(shape))
     return built
 
@@ -424,7 +289,7 @@ def with_parameters(answer, course, name, sizes, seed, yours):
 def run_decoder_layer(answer, seed, heads, hidden, x, memory, mask=None, memory_mask=None):
     """Build the layer and call it, without masks where there are none."""
     sizes = x.size(-1), heads, hidden
-    layer = with_parameters(answer, DecoderLayer, "DecoderLayer", sizes, seed, "`forward` is yours").to(x.dtype)
+    layer = with_parameters(answer, solved.DecoderLayer, "DecoderLayer", sizes, seed, "`forward` is yours").to(x.dtype)
     return layer(x, memory) if mask is None and memory_mask is None else layer(x, memory, mask, memory_mask)
 
 
@@ -438,492 +303,285 @@ def layer_cases(generator):
     return [
         one(2, 4, 5, 3, 2, 7, note="no masks"),
         one(3, 4, 5, 2, 3, 8, causal_mask(4), (3, 5, 2), note="a causal mask, and padding in the source"),
-        one(3, 4, 4, 2, 3, 5, causal_mask(4), (4, 1, 2), note="as many target as source words"),
+        one(3, 4, 4, 2, 3, 5, causal_mask(4), (4, 1, 2), note="as many target as source tokens"),
         one(4, 3, 5, 2, 3, 7, causal_mask(3), note="a causal mask only"),
         one(2, 5, 4, 3, 2, 7, words=(2, 0), note="a source that is all padding"),
-        one(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target word"),
+        one(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target token"),
     ]
 
 
-def three_branches(x, look_back, look_across, think, norms):
-    x = x + look_back(norms[0](x))
-    x = x + look_across(norms[1](x))
-    return x + think(norms[2](x))
-
-
-def layer_with(
-    branches=three_branches,
-    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, mask=mask, need_weights=True),
-    across=lambda layer, x, memory, mask, memory_mask: layer.cross_attention(x, memory, memory_mask, need_weights=True),
-    results=lambda output, own, cross: (output, own, cross),
-):
-    """The layer with parts that can be replaced by wrong ones."""
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        seen = {}
-
-        def look_back(x):
-            found, seen["own"] = back(self, x, memory, mask, memory_mask)
-            return found
-
-        def look_across(x):
-            found, seen["cross"] = across(self, x, memory, mask, memory_mask)
-            return found
-
-        norms = self.self_norm, self.cross_norm, self.feed_forward_norm
-        output = branches(x, look_back, look_across, self.feed_forward, norms)
-        return results(output, seen.get("own"), seen.get("cross"))
-
-    return type("DecoderLayer", (DecoderLayer,), {"forward": forward, "is_ours": True})
-
-
-def branches_with(sums=(True, True, True), norms=(0, 1, 2), order="bat"):
-    """Branches without some sums, with other norms (None for none), or in another order: back, across, think."""
-
-    def branches(x, look_back, look_across, think, all_norms):
-        parts = {"b": (look_back, 0), "a": (look_across, 1), "t": (think, 2)}
-        for letter in order:
-            part, number = parts[letter]
-            found = part(x if norms[number] is None else all_norms[norms[number]](x))
-            x = x + found if sums[number] else found
-        return x
-
-    return branches
-
-
-def from_the_first_x(x, look_back, look_across, think, norms):
-    """All three work on what came in."""
-    return x + look_back(norms[0](x)) + look_across(norms[1](x)) + think(norms[2](x))
-
-
-def cross_from_the_first_x(x, look_back, look_across, think, norms):
-    y = x + look_back(norms[0](x))
-    y = y + look_across(norms[1](x))
-    return y + think(norms[2](y))
-
-
-def own_find_is_lost(x, look_back, look_across, think, norms):
-    """What self-attention found is asked with, and then not in the sum."""
-    x = x + look_across(norms[1](x + look_back(norms[0](x))))
-    return x + think(norms[2](x))
-
-
-def ends_from_the_first_x(x, look_back, look_across, think, norms):
-    y = x + look_back(norms[0](x))
-    y = y + look_across(norms[1](y))
-    return x + think(norms[2](y))
-
-
-def first_before_others_after(x, look_back, look_across, think, norms):
-    x = x + look_back(norms[0](x))
-    x = norms[1](x + look_across(x))
-    return norms[2](x + think(x))
-
-
-def replaced_by_the_norm(x, look_back, look_across, think, norms):
-    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
-        x = norm(x)
-        x = x + part(x)
-    return x
-
-
-def post_norm(x, look_back, look_across, think, norms):
-    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
-        x = norm(x + part(x))
-    return x
-
-
-def norm_of_the_branch(x, look_back, look_across, think, norms):
-    for norm, part in zip(norms, (look_back, look_across, think), strict=True):
-        x = x + norm(part(x))
-    return x
-
-
-def one_more_norm(x, look_back, look_across, think, norms):
-    return norms[2](three_branches(x, look_back, look_across, think, norms))
-
-
-def across_to(key_from=lambda x, memory: memory, mask_from=lambda mask, memory_mask: memory_mask, query=None):
-    def across(layer, x, memory, mask, memory_mask):
-        asks = x if query is None else query(x, memory)
-        return layer.cross_attention(asks, key_from(x, memory), mask_from(mask, memory_mask), need_weights=True)
-
-    return across
-
-
-def back_with(mask_from):
-    def back(layer, x, memory, mask, memory_mask):
-        return layer.self_attention(x, mask=mask_from(mask, memory_mask), need_weights=True)
-
-    return back
-
-
-def turned(mask):
-    return None if mask is None else ~mask
-
-
-def always_causal(layer, x, memory, mask, memory_mask):
-    return layer.self_attention(x, mask=causal_mask(x.size(1)), need_weights=True)
-
-
-def like_torch(name, key_from, own_mask, **names):
-    """A call with queries, keys and values, as torch's own attention takes them; the mask by name or in fourth place."""
-
-    def look(layer, x, memory, mask, memory_mask):
-        from_there, mask = key_from(x, memory), own_mask(mask, memory_mask)
-        named = {word: mask if word == "mask" else value for word, value in names.items()}
-        return getattr(layer, name)(x, from_there, from_there, *([] if "mask" in names else [mask]), **named)
-
-    return look
-
-
-def three_and_a_mask(**names):
-    """The layers with such a call among the words, and with one to the source."""
-    back = like_torch("self_attention", lambda x, memory: x, lambda mask, memory_mask: mask, **names)
-    across = like_torch("cross_attention", lambda x, memory: memory, lambda mask, memory_mask: memory_mask, **names)
-    return layer_with(back=back), layer_with(across=across)
-
-
-def normed_memory(layer, x, memory, mask, memory_mask):
-    return layer.cross_attention(x, layer.cross_norm(memory), memory_mask, need_weights=True)
-
-
-GIVEN_THE_MEMORY = (
-    "`self.self_attention` was given the memory: there the words look at each other, without a second argument but with "
-    "`mask=mask`."
-)
-OTHER_LAYER = (
-    "uses the other's parameters: `self.self_attention` looks at the words, `self.cross_attention` at the source."
-)
-
-
-THREE_AND_A_MASK = (
-    "The attention was called with queries, keys, values and a mask, as torch's own is: here it takes `(query_from, key_from, "
-    "mask)`, since keys and values come from one place."
-)
-
-
-def no_influence_from_later_words(answer, generator):
-    """By gradient: with a causal mask a word does not change with those behind it."""
+def no_influence_from_later_tokens(answer, generator):
+    """By gradient: with a causal mask a position does not depend on later ones."""
     seed, heads, hidden, x, memory, mask, memory_mask = layer_cases(generator)[1].args
     x = x.clone().requires_grad_()
     output, _, _ = answer(seed, heads, hidden, x, memory, mask, memory_mask)
     (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
     if gradient[:, 2:].abs().max() > 0:
         raise Wrong(
-            "With a causal mask, later words still influence word 1: hand `mask` on to `self.self_attention`, and let nothing "
-            "else run over the words."
+            "With a causal mask, later tokens still influence position 1. Pass `mask` to `self.self_attention`; nothing else may mix positions."
         )
 
+
+# The solution's parts in another order, or with the norms elsewhere
+SELF = "found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)\nx = x + found\n"
+CROSS = (
+    "found, cross = self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)\nx = x + found\n"
+)
+FEED = "x = x + self.feed_forward(self.feed_forward_norm(x))\n"
+AFTER_SELF, AFTER_CROSS = "x = x + found\nasks", "x = x + found\nreturn"
+FEED_INPUT = "self.feed_forward_norm(x)"
+LAST = f"x + self.feed_forward({FEED_INPUT})"
+
+
+def normed(*parts):
+    """Inputs and residual connections of the three sublayers; n1, n2, n3 are their norms, ff is the feed-forward network."""
+    code = (
+        "found, own = self.self_attention({}, mask=mask, need_weights=True)\nx = {}\n"
+        "found, cross = self.cross_attention({}, memory, memory_mask, need_weights=True)\nx = {}\nreturn {}, own, cross"
+    ).format(*parts)
+    names = {"n1": "self_norm", "n2": "cross_norm", "n3": "feed_forward_norm", "ff": "feed_forward"}
+    for short, name in names.items():
+        code = code.replace(f"{short}(", f"self.{name}(")
+    return code
+
+
+GIVEN_THE_MEMORY = (
+    "`self.self_attention` got the memory. The target attends to itself there: pass `mask=mask` and no second input."
+)
+MASK_AS_KEYS = "`self.self_attention` got the mask as its second argument, `key_from`. Pass it by name: `mask=mask`."
+LIKE_TORCH = "Attention was called with query, key, value and mask, as in `nn.MultiheadAttention`. Here it takes `(query_from, key_from, mask)`."
+INVERTED = "is inverted. True already means may attend: pass it on as it is."
 
 register(
     Exercise(
         id="6.3",
         cases=layer_cases,
         call=run_decoder_layer,
-        methods=("forward",),
         gradient=True,
-        output_names=("x", "weights among the words", "weights over the source"),
+        output_names=("x", "the self-attention map", "the cross-attention map"),
         tolerance=1e-3,
-        properties=[no_influence_from_later_words],
+        properties=[no_influence_from_later_tokens],
         mistakes=[
-            # Who looks at whom
+            # Inputs of the two attention layers
+            mistake("asks, memory,", "asks, None,", "`self.cross_attention` got no memory. It is the second argument."),
             mistake(
-                layer_with(across=across_to(key_from=lambda x, memory: None)),
-                "`self.cross_attention` got no memory, so the words looked at each other once more: keys and values come from "
-                "`memory`, its second argument.",
+                "asks, memory, memory_mask",
+                "asks",
+                "`self.cross_attention` got neither the memory nor its mask. Pass `memory, memory_mask` after the queries.",
             ),
             mistake(
-                layer_with(across=across_to(key_from=lambda x, memory: None, mask_from=lambda mask, memory_mask: None)),
-                "`self.cross_attention` got neither the memory nor its mask: `self.cross_attention(..., memory, memory_mask)`.",
+                "asks, memory,", "memory, asks,", "Cross-attention took its queries from `memory`. Take them from x."
+            ),
+            mistake("mask=mask", "memory, mask", GIVEN_THE_MEMORY),
+            mistake("mask=mask", "memory, memory_mask", GIVEN_THE_MEMORY),
+            mistake(
+                "mask=mask",
+                "x, mask",
+                "The keys and values of self-attention are not normalized. Leave `key_from` out.",
             ),
             mistake(
-                layer_with(across=across_to(lambda x, memory: x, query=lambda x, memory: memory)),
-                "The roles in cross-attention are swapped: the words ask, so what they are comes first and `memory` second.",
+                "found, own", "found = own", "Attention returns output and weights. Unpack them: `found, own = ...`."
             ),
-            mistake(
-                layer_with(
-                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, mask, True)
-                ),
-                GIVEN_THE_MEMORY,
-            ),
-            mistake(
-                layer_with(
-                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, memory, memory_mask, True)
-                ),
-                GIVEN_THE_MEMORY,
-            ),
-            mistake(
-                layer_with(
-                    back=lambda layer, x, memory, mask, memory_mask: layer.self_attention(x, mask, need_weights=True)
-                ),
-                "`self.self_attention` got the mask as its second argument, where the vectors to look at are expected: name it, "
-                "`mask=mask`.",
-            ),
+            mistake("mask=mask", "mask", MASK_AS_KEYS),
+            mistake("mask=mask, need_weights=True", "mask", MASK_AS_KEYS),
+            mistake("mask=mask, need_weights=True", "mask, True", MASK_AS_KEYS),
             *[
-                mistake(wrong, THREE_AND_A_MASK)
-                for names in ({}, {"need_weights": True}, {"mask": True}, {"mask": True, "need_weights": True})
-                for wrong in three_and_a_mask(**names)
+                mistake(
+                    "self.self_norm(x), mask=mask, need_weights=True", f"*[self.self_norm(x)] * 3, {mask}", LIKE_TORCH
+                )
+                for mask in ("mask", "mask, need_weights=True", "mask=mask")
+            ],
+            *[
+                mistake("memory, memory_mask, need_weights=True", f"memory, memory, {mask}", LIKE_TORCH)
+                for mask in ("memory_mask", "memory_mask, need_weights=True", "mask=memory_mask")
             ],
             mistake(
-                layer_with(
-                    across=lambda layer, x, memory, mask, memory_mask: layer.self_attention(
-                        x, memory, memory_mask, need_weights=True
-                    )
-                ),
-                "Cross-attention " + OTHER_LAYER,
+                "self.cross_attention(",
+                "self.self_attention(",
+                "Cross-attention used the parameters of `self.self_attention`. It has its own: `self.cross_attention`.",
             ),
             mistake(
-                layer_with(
-                    back=lambda layer, x, memory, mask, memory_mask: layer.cross_attention(
-                        x, mask=mask, need_weights=True
-                    )
-                ),
-                "Self-attention " + OTHER_LAYER,
+                "self.self_attention(",
+                "self.cross_attention(",
+                "Self-attention used the parameters of `self.cross_attention`. It has its own: `self.self_attention`.",
             ),
             mistake(
-                layer_with(across=normed_memory),
-                "The memory was normalised as well: `self.cross_norm` is for x. The encoder has normalised its output already.",
+                "asks, memory,",
+                "asks, self.cross_norm(memory),",
+                "The memory was normalized as well. `self.cross_norm` is for x; the encoder has normalized its output already.",
             ),
             # Masks
+            mistake("mask=mask, ", "", "The causal mask has no effect. Pass `mask=mask` to `self.self_attention`."),
             mistake(
-                layer_with(back=back_with(lambda mask, memory_mask: None)),
-                "The causal mask has no effect: hand it on, `self.self_attention(..., mask=mask)`. As it is, a word sees those that "
-                "it is to guess.",
+                "mask=mask",
+                "mask=causal_mask(x.size(1))",
+                "Self-attention is causal even without a mask. Pass `mask=mask`.",
+            ),
+            mistake("mask=mask", "mask=memory_mask", "Self-attention got the source mask. Pass `mask=mask`."),
+            mistake(
+                [("mask=mask", "mask=memory_mask"), ("memory, memory_mask", "memory, mask")],
+                "The two masks are swapped. `mask` is for self-attention, `memory_mask` for cross-attention.",
+            ),
+            mistake("memory, memory_mask", "memory", "`memory_mask` has no effect. Pass it to `self.cross_attention`."),
+            mistake(
+                [("mask=mask, ", ""), ("memory, memory_mask", "memory")],
+                "Neither mask has an effect. Pass `mask` to self-attention and `memory_mask` to cross-attention.",
+            ),
+            mistake("memory, memory_mask", "memory, mask", "Cross-attention got the causal mask. Pass `memory_mask`."),
+            mistake(
+                "mask=mask",
+                "mask=None if mask is None else mask.T",
+                "The causal mask is transposed, so each token attends to later ones. Pass it on as it is: row i is for query i.",
+            ),
+            mistake("mask=mask", "mask=~mask", f"The causal mask {INVERTED}"),
+            mistake("mask=mask", "mask=None if mask is None else ~mask", f"The causal mask {INVERTED}"),
+            mistake("memory, memory_mask", "memory, ~memory_mask", f"`memory_mask` {INVERTED}"),
+            mistake(
+                "memory, memory_mask",
+                "memory, None if memory_mask is None else ~memory_mask",
+                f"`memory_mask` {INVERTED}",
+            ),
+            # Residual connections and norms
+            mistake(AFTER_SELF, "x = found\nasks", "Self-attention has no residual connection: `x = x + found`."),
+            mistake(AFTER_CROSS, "x = found\nreturn", "Cross-attention has no residual connection: `x = x + found`."),
+            mistake(
+                "return x + ", "return ", "The feed-forward network has no residual connection. Add its output to x."
             ),
             mistake(
-                layer_with(back=always_causal),
-                "Self-attention is causal even where no mask was given: hand on the `mask` that came, `mask=mask`, and make none.",
+                [(AFTER_SELF, "x = found\nasks"), (AFTER_CROSS, "x = found\nreturn"), ("return x + ", "return ")],
+                "There are no residual connections. Add the output of each sublayer to its input.",
             ),
             mistake(
-                layer_with(back=back_with(lambda mask, memory_mask: memory_mask)),
-                "Self-attention got the mask of the source: the words look at each other there, `mask=mask`.",
+                BODY,
+                normed("x", "n1(x + found)", "x", "n2(x + found)", "n3(x + ff(x))"),
+                "This is post-norm: it normalizes after each residual connection. Use pre-norm, `x + sublayer(norm(x))`.",
             ),
             mistake(
-                layer_with(
-                    back=back_with(lambda mask, memory_mask: memory_mask),
-                    across=across_to(mask_from=lambda mask, memory_mask: mask),
-                ),
-                "The two masks are swapped: `mask` is for the words among each other, `memory_mask` for the source.",
+                BODY,
+                normed("n1(x)", "n1(x + found)", "n2(x)", "n2(x + found)", "n3(x + ff(n3(x)))"),
+                "Each norm was applied twice, before its sublayer and after the residual connection. Pre-norm has only the first: `x + sublayer(norm(x))`.",
             ),
             mistake(
-                layer_with(across=across_to(mask_from=lambda mask, memory_mask: None)),
-                "`memory_mask` has no effect, so the words look at padding in the source: it is the third argument of "
-                "`self.cross_attention`.",
+                BODY,
+                normed("n1(x)", "x + found", "x", "n2(x + found)", "n3(x + ff(x))"),
+                "Self-attention is pre-norm, the other two sublayers are post-norm. Make all three pre-norm: `x + sublayer(norm(x))`.",
             ),
             mistake(
-                layer_with(
-                    back=back_with(lambda mask, memory_mask: None),
-                    across=across_to(mask_from=lambda mask, memory_mask: None),
-                ),
-                "Neither mask has any effect: `mask` goes to self-attention, `memory_mask` to cross-attention.",
+                BODY,
+                normed("x", "x + n1(found)", "x", "x + n2(found)", "x + n3(ff(x))"),
+                "The output of each sublayer was normalized. Normalize its input: `x + sublayer(norm(x))`.",
             ),
             mistake(
-                layer_with(across=across_to(mask_from=lambda mask, memory_mask: mask)),
-                "Cross-attention got the causal mask: the source is known as a whole, and its mask is `memory_mask`.",
+                BODY,
+                normed("n1(x)", "n1(x) + found", "n2(x)", "n2(x) + found", "n3(x) + ff(n3(x))"),
+                "The residual connections start from the normalized x. Normalize only the input of each sublayer and add its output to x itself.",
             ),
             mistake(
-                layer_with(back=back_with(lambda mask, memory_mask: None if mask is None else mask.T)),
-                "The causal mask is transposed, so each word sees only itself and those behind it: row i says whom word i may look "
-                "at. Hand it on as it is.",
+                [("self.self_norm(x)", "x"), ("self.cross_norm(x)", "x"), (FEED_INPUT, "x")],
+                "There is no layer normalization. Each of the three sublayers normalizes its input with its own norm.",
             ),
             mistake(
-                layer_with(back=back_with(lambda mask, memory_mask: turned(mask))),
-                "The causal mask is turned round: True already means 'may look', hand it on as it is.",
+                "self.self_norm(x)", "x", "The input of self-attention is not normalized. Use `self.self_norm(x)`."
             ),
             mistake(
-                layer_with(across=across_to(mask_from=lambda mask, memory_mask: turned(memory_mask))),
-                "`memory_mask` is turned round: True already means 'may look', hand it on as it is.",
-            ),
-            # Sums and norms
-            mistake(
-                layer_with(branches_with(sums=(False, True, True))),
-                "Self-attention has no residual sum: what it found is added to x.",
+                "self.cross_norm(x)", "x", "The input of cross-attention is not normalized. Use `self.cross_norm(x)`."
             ),
             mistake(
-                layer_with(branches_with(sums=(True, False, True))),
-                "Cross-attention has no residual sum, so the words forget themselves: what it found is added to x.",
+                FEED_INPUT, "x", "The input of the feed-forward network is not normalized. Use `feed_forward_norm`."
             ),
             mistake(
-                layer_with(branches_with(sums=(True, True, False))),
-                "The feed-forward layer has no residual sum: what it made is added to x.",
+                [("self.cross_norm(x)", "self.self_norm(x)"), (FEED_INPUT, "self.self_norm(x)")],
+                "`self.self_norm` was used for all three sublayers. Each has its own norm.",
+            ),
+            mistake("self.cross_norm(x)", "self.self_norm(x)", "Cross-attention has its own norm, `self.cross_norm`."),
+            mistake(
+                FEED_INPUT, "self.cross_norm(x)", "The feed-forward network has its own norm, `self.feed_forward_norm`."
             ),
             mistake(
-                layer_with(branches_with(sums=(False, False, False))),
-                "There is no residual sum at all: each of the three adds to what went in.",
+                LAST,
+                f"self.feed_forward_norm({LAST})",
+                "The output of the layer was normalized. A pre-norm layer ends with a residual connection; the stack has one final norm.",
+            ),
+            # Order of the sublayers
+            mistake(
+                BODY, CROSS + SELF + FEED + "return x, own, cross", "Cross-attention came first. Self-attention does."
             ),
             mistake(
-                layer_with(post_norm),
-                "That is post-norm, the norm of each sum: here it is pre-norm, `x + part(norm(x))`.",
+                BODY,
+                SELF + FEED + CROSS + "return x, own, cross",
+                "The feed-forward network came second. Move it last.",
             ),
             mistake(
-                layer_with(first_before_others_after),
-                "The first norm stands in front of its part, the other two behind their sums: here all three are pre-norm, "
-                "`x + part(norm(x))`.",
+                [(AFTER_SELF, "y = x + found\nasks"), (f"{AFTER_CROSS} x", "return y + found")],
+                "All three sublayers took the original x as input. Each takes the output of the one before it.",
             ),
             mistake(
-                layer_with(norm_of_the_branch),
-                "The norms stand between each part and its sum: pre-norm has them in front of the part, `x + part(norm(x))`.",
+                f"{AFTER_SELF} = self.cross_norm(x)",
+                "asks = self.cross_norm(x)\nx = x + found",
+                "The queries of cross-attention come from the original x. Take the x after self-attention.",
             ),
             mistake(
-                layer_with(replaced_by_the_norm),
-                "x was replaced by its norm, so the way past the layer is not free any more: normalise what goes into each part, and "
-                "add to x itself.",
+                f"{AFTER_SELF} = self.cross_norm(x)",
+                "asks = self.cross_norm(x + found)",
+                "The output of self-attention is lost: cross-attention was added to the original x. Add it to the x after self-attention.",
             ),
             mistake(
-                layer_with(branches_with(norms=(None, None, None))),
-                "There is no norm at all: each of the three parts has its own in front.",
+                [("found, own", "first = x\nfound, own"), ("return x", "return first")],
+                "The outputs of both attention layers are lost: the feed-forward output was added to the original x. Add it to the x after cross-attention.",
+            ),
+            mistake(LAST, "x", "The feed-forward network is missing. It is the third sublayer."),
+            mistake(
+                BODY, SELF + FEED + "return x, own, None", "Cross-attention is missing. It is the second sublayer."
+            ),
+            # Results
+            mistake(", own, cross", "", "Only x was returned. Return x and the weights of both attention layers."),
+            mistake(", own, cross", ", cross", "The self-attention weights are missing. Return three results."),
+            mistake(", own, cross", ", cross, own", "The attention weights are swapped. Self-attention comes first."),
+            mistake(
+                ", own, cross",
+                ", own.mean(1), cross.mean(1)",
+                "The attention weights were averaged over the heads. Keep the head axis: (b, heads, m, m) and (b, heads, m, n).",
             ),
             mistake(
-                layer_with(branches_with(norms=(0, None, 2))),
-                "Cross-attention lacks its norm, `self.cross_norm`, in front.",
+                [("mask=mask, need_weights=True", "mask=mask"), ("memory_mask, need_weights=True", "memory_mask")],
+                "Both attention weights are None. Pass `need_weights=True`.",
             ),
             mistake(
-                layer_with(branches_with(norms=(None, 1, 2))),
-                "Self-attention lacks its norm, `self.self_norm`, in front.",
+                "mask=mask, need_weights=True",
+                "mask=mask",
+                "The self-attention weights are None. Pass `need_weights=True`.",
             ),
             mistake(
-                layer_with(branches_with(norms=(0, 1, None))),
-                "The feed-forward layer lacks its norm, `self.feed_forward_norm`, in front.",
-            ),
-            mistake(
-                layer_with(branches_with(norms=(0, 0, 0))),
-                "`self.self_norm` was used for all three: each has its own.",
-            ),
-            mistake(
-                layer_with(branches_with(norms=(0, 0, 2))),
-                "`self.self_norm` was used for cross-attention, too: it has its own, `self.cross_norm`.",
-            ),
-            mistake(
-                layer_with(branches_with(norms=(1, 0, 2))),
-                "`self.self_norm` and `self.cross_norm` are swapped.",
-            ),
-            mistake(
-                layer_with(branches_with(norms=(0, 1, 1))),
-                "`self.cross_norm` was used for the feed-forward layer, too: it has its own, `self.feed_forward_norm`.",
-            ),
-            mistake(
-                layer_with(one_more_norm),
-                "There is one more norm at the end: the layer ends with a sum. (A stack of pre-norm layers has one norm behind the "
-                "last.)",
-            ),
-            # The order of the parts
-            mistake(
-                layer_with(branches_with(order="abt")),
-                "Cross-attention came first: the words look at each other, then at the source.",
-            ),
-            mistake(
-                layer_with(branches_with(order="bta")),
-                "The feed-forward layer came before cross-attention: it is the last of the three.",
-            ),
-            mistake(
-                layer_with(from_the_first_x),
-                "All three worked on the x that came in: each works on the sum that the one before it left.",
-            ),
-            mistake(
-                layer_with(cross_from_the_first_x),
-                "Cross-attention asked with the x that came in: its queries come from the sum after self-attention.",
-            ),
-            mistake(
-                layer_with(own_find_is_lost),
-                "What self-attention found is lost: what cross-attention found was added to the x that came in. Add it to the sum "
-                "after self-attention.",
-            ),
-            mistake(
-                layer_with(ends_from_the_first_x),
-                "What both attentions found is lost: what the feed-forward layer made was added to the x that came in. Add it to the "
-                "sum after cross-attention.",
-            ),
-            mistake(
-                layer_with(branches_with(order="ba")),
-                "The feed-forward layer is missing: it is the last of the three, a branch of its own.",
-            ),
-            mistake(
-                layer_with(branches_with(order="bt")),
-                "Cross-attention is missing: after self-attention the words look at the source.",
-            ),
-            # What comes back
-            mistake(
-                layer_with(results=lambda output, own, cross: output),
-                "Only x came back: return it with both weights, three results.",
-            ),
-            mistake(
-                layer_with(results=lambda output, own, cross: (output, cross)),
-                "Only the weights over the source came back: return x, the weights among the words, and those over the source.",
-            ),
-            mistake(
-                layer_with(results=lambda output, own, cross: (output, cross, own)),
-                "The two weights are swapped: those among the words come first, then those over the source.",
-            ),
-            mistake(
-                layer_with(results=lambda output, own, cross: (output, own.mean(1), cross.mean(1))),
-                "The weights were averaged over the heads, axis 1: each head keeps its own, (b, heads, m, m) and (b, heads, m, n).",
-            ),
-            mistake(
-                layer_with(results=lambda output, own, cross: (output, None, None)),
-                "Both weights are None: the attention returns them if asked, `need_weights=True`.",
+                "memory_mask, need_weights=True",
+                "memory_mask",
+                "The cross-attention weights are None. Pass `need_weights=True`.",
             ),
         ],
         hints=[
-            "Three branches, each x + part(norm(x)): self-attention, cross-attention, feed-forward.",
+            "Three sublayers, each `x + sublayer(norm(x))`: self-attention, cross-attention, feed-forward network.",
             "`found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)`, then `x = x + found`.",
-            "`self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)`: the words ask, the memory answers. "
-            "Then the feed-forward layer. Return x and both weights.",
+            "`self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)`: queries from the target, keys and values from the memory. "
+            "Then the feed-forward network. Return x and both weights.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 6.4 encode and decode
-class Decoder(nn.Module):
-    """Pre-norm layers and a last norm; the weights are dropped."""
-
-    def __init__(self, layers, dim, heads, hidden):
-        super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden) for _ in range(layers))
-        self.final_norm = LayerNorm(dim)
-
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        for layer in self.layers:
-            x, _, _ = layer(x, memory, mask, memory_mask)
-        return self.final_norm(x)
-
-
-class Transformer(nn.Module):
-    """The model as the lesson builds it: pre-norm, no dropout, one table for target words and output."""
-
-    def __init__(self, source_words, target_words, dim, heads, hidden, layers):
-        super().__init__()
-        self.source_vectors = reference.WordVectors(source_words, dim)
-        self.target_vectors = reference.WordVectors(target_words, dim)
-        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre")
-        self.decoder = Decoder(layers, dim, heads, hidden)
-        self.output = nn.Linear(dim, target_words, bias=False)
-        self.output.weight = self.target_vectors.table.weight
-
-    def encode(self, source, source_mask):
-        """source (b, n), source_mask (b, n) True at the words, to memory (b, n, dim)."""
-        memory, _ = self.encoder(self.source_vectors(source), source_mask.unsqueeze(1))
-        return memory
-
-    def decode(self, target, memory, source_mask):
-        """target (b, m), from the start token on, to logits (b, m, target_words) for the word after each."""
-        x = self.target_vectors(target)
-        return self.output(self.decoder(x, memory, causal_mask(target.size(1)), source_mask.unsqueeze(1)))
+YOURS = "`encode` and `decode` are yours"
 
 
 def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden, layers, source, source_mask, target):
-    """Build the model, encode, decode: memory and logits. What the memory holds at padding is nobody's business: 0 here."""
+    """Build the model, encode, decode: memory and logits. The memory at padding is never used: 0 here."""
     sizes = source_words, target_words, dim, heads, hidden, layers
-    model = with_parameters(answer, Transformer, "Transformer", sizes, seed, "`encode` and `decode` are yours")
+    model = with_parameters(answer, solved.Transformer, "Transformer", sizes, seed, YOURS)
     memory = model.encode(source, source_mask)
     if isinstance(memory, tuple | list):
         raise Wrong(
-            f"`encode` returned {a_thing(memory)}: `self.encoder` gives the vectors and the weights, and the memory is the vectors "
-            "alone."
+            f"`encode` returned {a_thing(memory)}. `self.encoder` returns output and weights; the memory is the output alone."
         )
     if memory is None:
-        raise Wrong("`encode` returned nothing: it ends with `return`.")
+        raise Wrong("`encode` returned None. Return the output of `self.encoder`, the first of its two results.")
     logits = model.decode(target, memory, source_mask)
     if isinstance(memory, torch.Tensor) and memory.shape[:-1] == source_mask.shape:
         memory = memory.masked_fill(~source_mask.unsqueeze(-1), 0)
@@ -934,251 +592,231 @@ def transformer_cases(generator):
     def one(m, n, lengths, note="", source_words=9, target_words=7, dim=6, heads=3, hidden=8, layers=1):
         b, seed = len(lengths), int(whole(generator, 10_000))
         source, mask = whole(generator, source_words, b, n), up_to(lengths, n)
-        target = whole(generator, target_words, b, m)
+        target = whole(generator, target_words, b, m, low=1)  # 0 is padding, which an answer may mask in the target too
         return Case((seed, source_words, target_words, dim, heads, hidden, layers, source, mask, target), note=note)
 
     return [
-        one(4, 5, (3, 5, 4), note="padding behind two sources", layers=2),
-        one(3, 3, (2, 3, 1), note="as many target as source words", dim=4, heads=2),
+        one(4, 5, (3, 5, 4), note="padding after two sources", layers=2),
+        one(3, 3, (2, 3, 1), note="as many target as source tokens", dim=4, heads=2),
         one(3, 4, (4, 4), note="no padding"),
-        one(1, 3, (2, 3, 3), note="one target word", source_words=5, target_words=11),
+        one(1, 3, (2, 3, 3), note="one target token", source_words=5, target_words=11),
         one(5, 2, (2,), note="one sentence", dim=8, heads=2, hidden=5),
     ]
 
 
-def transformer_with(
-    encode_mask=lambda mask: mask.unsqueeze(1),
-    source_table=lambda self: self.source_vectors,
-    target_table=lambda self: self.target_vectors,
-    causal=lambda target: causal_mask(target.size(1)),
-    memory_mask=lambda mask: mask.unsqueeze(1),
-    looked_at=lambda self, x, memory: memory,
-    last=lambda self, x: self.output(x),
-    encoded=lambda self, vectors, mask: self.encoder(vectors, mask)[0],
-    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, mask, memory_mask),
-):
-    """The model with parts that can be replaced by wrong ones."""
-
-    def encode(self, source, source_mask):
-        return encoded(self, source_table(self)(source), encode_mask(source_mask))
-
-    def decode(self, target, memory, source_mask):
-        x = target_table(self)(target)
-        x = decoded(self, x, looked_at(self, x, memory), causal(target), memory_mask(source_mask))
-        return last(self, x)
-
-    return type("Transformer", (Transformer,), {"encode": encode, "decode": decode, "is_ours": True})
-
-
-def plain_vectors(table):
-    """A table without scale and positions."""
-    return lambda self: getattr(self, table).table
-
-
-def later_words_are_hidden(answer, generator):
+def later_tokens_are_masked(answer, generator):
     args = transformer_cases(generator)[0].args
     target, words = args[-1], args[2]
     _, before = answer(*args)
-    other = torch.cat([target[:, :-1], (target[:, -1:] + 1) % words], 1)
-    _, after = answer(*args[:-1], other)
+    _, after = answer(*args[:-1], torch.cat([target[:, :-1], target[:, -1:] % (words - 1) + 1], 1))
     if not torch.allclose(before[:, :-1], after[:, :-1], atol=1e-4):
         raise Wrong(
-            "The last target word changes the logits of those before it: the mask among the words is `causal_mask(m)`."
+            "The last target token changes the logits at earlier positions. Pass `causal_mask(m)` to `self.decoder`."
         )
 
 
-def padding_is_hidden(answer, generator):
+def padding_is_masked(answer, generator):
     args = transformer_cases(generator)[0].args
     source, mask, words = args[-3], args[-2], args[1]
     memory, before = answer(*args)
     other, after = answer(*args[:-3], torch.where(mask, source, (source + 1) % words), *args[-2:])
     if not torch.allclose(memory[mask], other[mask], atol=1e-4):
-        raise Wrong(
-            "Another word in the padding changes the memory of the words: `encode` hands the mask on as (b, 1, n)."
-        )
+        raise Wrong("A token in the padding changes the memory. In `encode`, pass the mask on as (b, 1, n).")
     if not torch.allclose(before, after, atol=1e-4):
         raise Wrong(
-            "Another word in the padding of the source changes the logits: `decode` hands the mask on as (b, 1, n)."
+            "A token in the padding of the source changes the logits. In `decode`, pass the mask on as (b, 1, n)."
         )
 
 
 def it_can_be_trained(answer, generator):
-    for result, name in zip(answer(*transformer_cases(generator)[0].args), ("encode", "decode"), strict=True):
-        if not result.requires_grad:
+    """Where the logits are right, every parameter gets the gradient that it should."""
+    seed, *sizes, source, mask, target = transformer_cases(generator)[0].args
+    results = []
+    for kind in (solved.Transformer, answer.answer):
+        model = with_parameters(kind, solved.Transformer, "Transformer", tuple(sizes), seed, YOURS)
+        model.zero_grad()
+        logits = model.decode(target, model.encode(source, mask), mask)
+        if logits.requires_grad:
+            logits.square().sum().backward()
+        results.append((logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}))
+    (logits, wanted), (got, gradients) = results
+    if got.shape != logits.shape or not torch.allclose(got, logits, rtol=1e-3, atol=1e-3):
+        return  # other checks say why
+    if all(gradient is None for gradient in gradients.values()):
+        raise Wrong(
+            "The values are right, but no gradient flows back from `decode`. Remove `detach`, `.data` or `torch.no_grad`."
+        )
+    margin = 1e-3 * max(float(gradient.abs().max()) for gradient in wanted.values())
+    for name, gradient in wanted.items():
+        if gradients[name] is None or not torch.allclose(gradients[name], gradient, rtol=1e-2, atol=margin):
             raise Wrong(
-                f"The values are right, but no gradient flows back from `{name}`: `detach`, `.data` or `torch.no_grad` cut it."
+                f"The values are right, but the gradient of `{name}` is missing or wrong. Remove `detach`, `.data` or `torch.no_grad`."
             )
 
 
-NEITHER_MASK = "`source_mask` is used nowhere: both `encode` and `decode` hand it on, as (b, 1, n)."
-NOT_WIDENED = (
-    "needs the mask as (b, 1, n), the same for everybody who looks: `source_mask.unsqueeze(1)`. As (b, n) its sentences would "
-    "be taken for words."
-)
+ENCODER_MASK, DECODER_MASK = "source_mask.unsqueeze(1))[0]", "source_mask.unsqueeze(1)))"
+NOT_BROADCAST = "got the mask as (b, n). Give it an axis for the queries: `source_mask.unsqueeze(1)`, (b, 1, n)."
+SHIFTED = "`decode` shifted the target. `target` starts with the start token already: use all of it, unchanged."
+DROPPED = "`decode` dropped a position of the target. It returns logits for all m positions; the shift happens before, in the data."
+THIRD = "The source mask is the third argument of `self.decoder`, where the causal mask belongs. Call `self.decoder(x, memory, mask, memory_mask)`."
+TARGET_MASK = "The source mask was applied to the target. Self-attention gets `causal_mask(m)` alone, cross-attention the source mask."
 
 register(
     Exercise(
         id="6.4",
         cases=transformer_cases,
         call=run_transformer,
-        methods=("encode", "decode"),
         output_names=("memory", "logits"),
         tolerance=1e-3,
-        properties=[later_words_are_hidden, padding_is_hidden, it_can_be_trained],
+        properties=[later_tokens_are_masked, padding_is_masked, it_can_be_trained],
         mistakes=[
+            # Masks
+            mistake("causal_mask(target.size(1))", "None", "`decode` uses no causal mask. Pass it to `self.decoder`."),
             mistake(
-                transformer_with(causal=lambda target: None),
-                "`decode` lets each word see those behind it, which it is to guess: `causal_mask(m)` goes to `self.decoder`.",
+                "causal_mask(target.size(1))",
+                "causal_mask(target.size(1)).T",
+                "The causal mask is transposed. Pass `causal_mask(m)` as it is: row i is for query i.",
             ),
             mistake(
-                transformer_with(causal=lambda target: causal_mask(target.size(1)).T),
-                "The causal mask is transposed: row i says whom word i may look at, `causal_mask(m)` as it is.",
+                "causal_mask(target.size(1))",
+                "causal_mask(target.size(1)).tril(-1)",
+                "The tokens cannot attend to themselves. The diagonal of the causal mask is True.",
             ),
             mistake(
-                transformer_with(causal=lambda target: causal_mask(target.size(1)).tril(-1)),
-                "The words cannot see themselves: the diagonal of the causal mask is True.",
+                "target.size(1)", "target.size(0)", "The causal mask is (b, b). Make it (m, m), m = `target.size(1)`."
             ),
             mistake(
-                transformer_with(causal=lambda target: causal_mask(target.size(0))),
-                "The causal mask is as large as the batch: it is (m, m), m = `target.size(1)`.",
+                [(f", {ENCODER_MASK}", ")[0]"), (f", {DECODER_MASK}", "))")],
+                "`source_mask` has no effect. Pass it on as (b, 1, n) in both `encode` and `decode`.",
             ),
-            mistake(transformer_with(encode_mask=lambda mask: None, memory_mask=lambda mask: None), NEITHER_MASK),
+            mistake(f", {ENCODER_MASK}", ")[0]", "`encode` does not use `source_mask`. Pass it on as (b, 1, n)."),
+            mistake(f", {DECODER_MASK}", "))", "`decode` does not use `source_mask`. Pass it on as (b, 1, n)."),
+            mistake(ENCODER_MASK, "source_mask)[0]", f"`self.encoder` {NOT_BROADCAST}"),
+            mistake(DECODER_MASK, "source_mask))", f"`self.decoder` {NOT_BROADCAST}"),
             mistake(
-                transformer_with(encode_mask=lambda mask: None),
-                "`encode` does not use `source_mask`, so the words look at padding: hand it to `self.encoder`.",
-            ),
-            mistake(
-                transformer_with(memory_mask=lambda mask: None),
-                "`decode` does not use `source_mask`, so the target words look at the source's padding: it is the fourth argument "
-                "of `self.decoder`.",
-            ),
-            mistake(transformer_with(encode_mask=lambda mask: mask), "`self.encoder` " + NOT_WIDENED),
-            mistake(transformer_with(memory_mask=lambda mask: mask), "`self.decoder` " + NOT_WIDENED),
-            mistake(
-                transformer_with(encode_mask=lambda mask: mask, memory_mask=lambda mask: mask),
-                "Encoder and decoder " + NOT_WIDENED.replace("needs", "need"),
+                [(ENCODER_MASK, "source_mask)[0]"), (DECODER_MASK, "source_mask))")],
+                f"Encoder and decoder {NOT_BROADCAST}",
             ),
             mistake(
-                transformer_with(encode_mask=lambda mask: mask.unsqueeze(2)),
-                "In `encode` the mask hides those who look: `unsqueeze(2)` puts it at the wrong axis. The words must not look at "
-                "padding: (b, 1, n), `unsqueeze(1)`.",
+                ENCODER_MASK,
+                "source_mask.unsqueeze(2))[0]",
+                "In `encode`, `unsqueeze(2)` masks queries. The mask is over the keys: `source_mask.unsqueeze(1)`, (b, 1, n).",
             ),
             mistake(
-                transformer_with(encode_mask=lambda mask: mask.unsqueeze(1) & causal_mask(mask.size(1))),
-                "There is a causal mask in the encoder: the whole source is known, so its words may look both ways. Only padding is "
-                "hidden, `source_mask.unsqueeze(1)`.",
+                DECODER_MASK,
+                "source_mask.unsqueeze(2)))",
+                "In `decode`, `unsqueeze(2)` masks queries. The mask is over the keys: `source_mask.unsqueeze(1)`, (b, 1, n).",
             ),
             mistake(
-                transformer_with(encode_mask=lambda mask: ~mask.unsqueeze(1)),
-                "In `encode` the mask is turned round: True is a word that may be looked at.",
+                ENCODER_MASK,
+                "source_mask.unsqueeze(1) & causal_mask(source.size(1)))[0]",
+                "The encoder got a causal mask. The whole source is known, so only padding is masked: `source_mask.unsqueeze(1)`.",
+            ),
+            mistake(ENCODER_MASK, f"~{ENCODER_MASK}", "In `encode` the mask is inverted. True means may attend."),
+            mistake(
+                DECODER_MASK, f"~{DECODER_MASK}", "In `decode` the source mask is inverted. True means may attend."
+            ),
+            mistake(f"mask, {DECODER_MASK}", DECODER_MASK, THIRD),
+            mistake(f"mask, {DECODER_MASK}", "source_mask))", THIRD),
+            mistake(
+                f"mask, {DECODER_MASK}",
+                "source_mask.unsqueeze(1), mask))",
+                "The two masks are swapped. Call `self.decoder(x, memory, mask, memory_mask)`, the causal mask first.",
             ),
             mistake(
-                transformer_with(memory_mask=lambda mask: ~mask.unsqueeze(1)),
-                "In `decode` the source's mask is turned round: True is a word that may be looked at.",
+                f", mask, {DECODER_MASK}", "))", "`decode` uses no mask. `self.decoder` takes two, causal mask first."
+            ),
+            mistake("mask, source_mask", "mask & source_mask.unsqueeze(1), source_mask", TARGET_MASK),
+            mistake("mask, source_mask", "source_mask.unsqueeze(1), source_mask", TARGET_MASK),
+            # Shifts
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, :-1]", DROPPED),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, 1:]", DROPPED),
+            mistake("self.target_vectors(target)", "self.target_vectors(target[:, :-1])", DROPPED),
+            mistake("x, mask =", "target = target[:, 1:]\nx, mask =", DROPPED),
+            *[
+                mistake("x, mask =", f"target = {shifted}\nx, mask =", SHIFTED)
+                for start in (0, 1)
+                for shifted in (
+                    f"nn.functional.pad(target, (1, 0), value={start})",
+                    f"nn.functional.pad(target, (1, -1), value={start})",
+                )
+            ],
+            mistake("self.target_vectors(target)", "self.target_vectors(target.roll(1, 1))", SHIFTED),
+            # Results
+            mistake(
+                f"self.output(self.decoder(x, memory, mask, {DECODER_MASK}",
+                "self.decoder(x, memory, mask, source_mask.unsqueeze(1))",
+                "`decode` returned hidden states. Apply `self.output` to get logits over the target vocabulary.",
+            ),
+            mistake(DECODER_MASK, f"{DECODER_MASK}.softmax(-1)", "`decode` returned probabilities. Return logits."),
+            mistake(
+                DECODER_MASK, f"{DECODER_MASK}.log_softmax(-1)", "`decode` returned log-probabilities. Return logits."
+            ),
+            mistake(DECODER_MASK, f"{DECODER_MASK}[:, -1]", "`decode` returned the last position only. Return all m."),
+            # Embeddings
+            mistake(
+                "self.target_vectors",
+                "self.source_vectors",
+                "`decode` used the source embeddings. Use `self.target_vectors`.",
             ),
             mistake(
-                transformer_with(
-                    causal=lambda target: None,
-                    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask),
-                ),
-                "The source's mask stands where the words' mask belongs: `self.decoder(x, memory, mask, memory_mask)`, the causal "
-                "one first.",
+                "self.source_vectors",
+                "self.target_vectors",
+                "`encode` used the target embeddings. Use `self.source_vectors`.",
             ),
             mistake(
-                transformer_with(
-                    decoded=lambda self, x, memory, mask, memory_mask: self.decoder(x, memory, memory_mask, mask)
-                ),
-                "The two masks are swapped: `self.decoder(x, memory, mask, memory_mask)`, the causal one first.",
+                "self.source_vectors(",
+                "self.source_vectors.table(",
+                "`encode` used the embedding matrix without scale and positions. Call `self.source_vectors(source)`.",
             ),
             mistake(
-                transformer_with(causal=lambda target: None, memory_mask=lambda mask: None),
-                "`decode` uses no mask: the causal mask for the words, and `source_mask` as (b, 1, n) for the memory.",
+                "self.target_vectors(",
+                "self.target_vectors.table(",
+                "`decode` used the embedding matrix without scale and positions. Call `self.target_vectors(target)`.",
             ),
             mistake(
-                transformer_with(last=lambda self, x: x),
-                "`decode` returned vectors: `self.output` makes logits of them, one for each target word.",
+                [
+                    ("self.source_vectors(", "self.source_vectors.table("),
+                    ("self.target_vectors(", "self.target_vectors.table("),
+                ],
+                "The embedding matrices were used without scale and positions. Call `self.source_vectors(source)` and `self.target_vectors(target)`.",
+            ),
+            # What goes through the two stacks
+            mistake(
+                ENCODER_MASK,
+                ENCODER_MASK.removesuffix("[0]"),
+                "`encode` returned a tuple of 2. `self.encoder` returns output and weights; the memory is the output alone.",
             ),
             mistake(
-                transformer_with(last=lambda self, x: self.output(x).softmax(-1)),
-                "`decode` returned probabilities: logits are wanted, the loss takes its own softmax.",
+                f"self.encoder(self.source_vectors(source), {ENCODER_MASK}",
+                "self.source_vectors(source)",
+                "`encode` returned the embeddings. Pass them through `self.encoder`.",
             ),
-            mistake(
-                transformer_with(last=lambda self, x: self.output(x).log_softmax(-1)),
-                "`decode` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
-            ),
-            mistake(
-                transformer_with(last=lambda self, x: self.output(x[:, -1])),
-                "Only the last word's logits came back: in training all positions are asked at once, (b, m, target_words).",
-            ),
-            mistake(
-                transformer_with(target_table=lambda self: self.source_vectors),
-                "The target words were looked up among the source's vectors: `self.target_vectors`.",
-            ),
-            mistake(
-                transformer_with(source_table=lambda self: self.target_vectors),
-                "The source words were looked up among the target's vectors: `self.source_vectors`.",
-            ),
-            mistake(
-                transformer_with(source_table=plain_vectors("source_vectors")),
-                "`encode` took the bare table, without scale and positions: call `self.source_vectors(source)`.",
-            ),
-            mistake(
-                transformer_with(target_table=plain_vectors("target_vectors")),
-                "`decode` took the bare table, without scale and positions: call `self.target_vectors(target)`.",
-            ),
-            mistake(
-                transformer_with(
-                    source_table=plain_vectors("source_vectors"), target_table=plain_vectors("target_vectors")
-                ),
-                "The bare tables were used, without scale and positions: call `self.source_vectors(source)` and "
-                "`self.target_vectors(target)`.",
-            ),
-            mistake(
-                transformer_with(encoded=lambda self, vectors, mask: self.encoder(vectors, mask)),
-                "`encode` returned a tuple of 2: `self.encoder` gives the vectors and the weights, and the memory is the vectors "
-                "alone.",
-            ),
-            mistake(
-                transformer_with(encoded=lambda self, vectors, mask: vectors),
-                "`encode` returned the word vectors themselves: they go through `self.encoder`.",
-            ),
-            mistake(
-                transformer_with(looked_at=lambda self, x, memory: x),
-                "The decoder was given its own words to look at: its second argument is `memory`.",
-            ),
+            mistake("x, memory, mask", "x, x, mask", "The decoder got its own input as memory. Pass `memory`."),
         ],
         hints=[
-            "`encode`: word vectors, then `self.encoder`, which returns vectors and weights. Its mask says who may be looked at: "
-            "`source_mask.unsqueeze(1)`.",
-            "`decode`: word vectors, then `self.decoder(x, memory, mask, memory_mask)`, then `self.output`.",
-            "`mask` is `causal_mask(m)` with m = `target.size(1)`; `memory_mask` is the source's, again as (b, 1, n).",
+            "`encode`: embeddings, then `self.encoder`, which returns output and weights. Its mask is over the keys: `source_mask.unsqueeze(1)`.",
+            "`decode`: embeddings, then `self.decoder(x, memory, mask, memory_mask)`, then `self.output`.",
+            "`mask` is `causal_mask(m)` with m = `target.size(1)`; `memory_mask` is the source mask, again as (b, 1, n).",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 6.5 shifted targets
-def shifted_targets(sentences, start, end, padding=0):
-    """What the decoder reads and what it should say, both (b, m): `start` in front, `end` behind, then padding."""
-    read = [torch.tensor([start, *words]) for words in sentences]
-    said = [torch.tensor([*words, end]) for words in sentences]
-    return tuple(pad_sequence(rows, batch_first=True, padding_value=padding) for rows in (read, said))
-
-
 def run_shifted(answer, sentences, start, end, **padding):
-    """Call it, and see that the lists are as they were: the usual words about changed inputs speak of tensors."""
+    """Call it, and see that the lists are unchanged: the usual message about changed inputs speaks of tensors."""
     before = [list(words) for words in sentences]
     try:
         inspect.signature(answer).bind(sentences, start, end, **padding)
     except TypeError as error:
         raise Wrong(
-            f"It must be callable with the arguments (sentences, start, end, padding=0): {error}. Put the first line back as it was."
+            f"It must accept the arguments (sentences, start, end, padding=0): {error}. Restore the first line."
         ) from None
     result = answer(sentences, start, end, **padding)
     if before != sentences:
         raise Wrong(
-            "The given lists were changed: `append`, `insert` and `+=` write into the caller's own. Make new ones, `[start, *words]` "
-            "and `[*words, end]`."
+            "The input lists were changed: `append`, `insert` and `+=` work in place. Make new lists, `[start, *words]` and `[*words, end]`."
         )
     return result
 
@@ -1192,75 +830,25 @@ def shift_cases(generator):
 
     return [
         one((2, 4, 3), note="three sentences"),
-        one((5, 1), note="a sentence of one word"),
-        one((3, 3), note="equally long"),
-        one((2, 5, 1, 3), start=7, end=4, padding=9, note="other numbers for start, end and padding"),
-        one((3, 0, 2), note="a sentence without words"),
+        one((5, 1), note="a sentence of one token"),
+        one((3, 3), note="equal lengths"),
+        one((2, 5, 1, 3), start=7, end=4, padding=9, note="other ids for start, end and padding"),
+        one((3, 0, 2), note="an empty sentence"),
         one((4,), note="one sentence"),
     ]
 
 
-def rows_of(rows, padding):
-    return pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True, padding_value=padding)
+def padded_by(code):
+    """Edits that pad both lists by other code, in which `rows` stands for a list."""
+    call = "pad_sequence(rows, batch_first=True, padding_value=padding)"
+    return [(call.replace("rows", rows), code.replace("rows", rows)) for rows in ("read", "said")]
 
 
-def shifted_with(
-    read=lambda words, start, end, padding: [start, *words],
-    said=lambda words, start, end, padding: [*words, end],
-    filled=rows_of,
-    results=lambda target_in, target_out: (target_in, target_out),
-):
-    """The two tensors with parts that can be replaced by wrong ones."""
-
-    def wrong(sentences, start, end, padding=0):
-        pair = (filled([make(words, start, end, padding) for words in sentences], padding) for make in (read, said))
-        return results(*pair)
-
-    return wrong
-
-
-def cut_after_padding(sentences, start, end, padding=0):
-    """start, words, end in one tensor; then all but the last column, and all but the first."""
-    both = rows_of([[start, *words, end] for words in sentences], padding)
-    return both[:, :-1], both[:, 1:]
-
-
-def end_behind_padding(sentences, start, end, padding=0):
-    words = rows_of(sentences, padding)
-    b = len(sentences)
-    return (
-        torch.cat([torch.full((b, 1), start), words], 1),
-        torch.cat([words, torch.full((b, 1), end)], 1),
-    )
-
-
-def a_tensor_at_once(sentences, start, end, padding=0):
-    """`torch.tensor` of the sentences as they are, then a column in front and one behind."""
-    words, column = torch.tensor(sentences), torch.ones(len(sentences), 1, dtype=torch.long)
-    return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)
-
-
-def padded_in_front(rows, padding):
-    longest = max(map(len, rows))
-    return torch.tensor([[padding] * (longest - len(row)) + row for row in rows])
-
-
-def plainly(words, start, end, padding):
-    return list(words)
-
-
-END_IS_READ = (
-    "In `target_in` shorter sentences have an end token: it is said, never read, since nothing comes after it. `[start, *words]` "
-    "first, padding after."
-)
-RAGGED = (
-    "`torch.tensor` refuses lists of different lengths: pad first. Put the tokens in, fill up to the longest with `padding`, or give "
-    "`pad_sequence` a tensor for each sentence."
-)
-NOT_SHIFTED = (
-    "`target_in` and `target_out` are the same, so each position is asked for the word that it has just read: `start` in front of "
-    "the one, `end` behind the other."
-)
+INPUT, OUTPUT = "[start, *words]", "[*words, end]"
+WORDS = "words, dtype=torch.long"  # an empty list would become float
+END_AS_INPUT = "Shorter rows of `target_in` contain the end token, which is never an input. Build `[start, *words]` first, then pad."
+RAGGED = "`torch.tensor` needs lists of equal length. Add the tokens and pad first, or give `pad_sequence` one tensor per sentence."
+NOT_SHIFTED = "`target_in` and `target_out` are equal, so each position predicts its own input. Use `[start, *words]` and `[*words, end]`."
 
 register(
     Exercise(
@@ -1270,99 +858,62 @@ register(
         output_names=("target_in", "target_out"),
         properties=[words_are_long(shift_cases)],
         mistakes=[
+            mistake([(INPUT, "[start, *words, end]"), (OUTPUT, "[start, *words, end]")], NOT_SHIFTED),
+            mistake([(INPUT, WORDS), (OUTPUT, WORDS)], NOT_SHIFTED),
+            mistake(INPUT, WORDS, "`target_in` lacks the start token, the input for predicting the first token."),
+            mistake(INPUT, "[end, *words]", "`target_in` begins with the end token. Use `[start, *words]`."),
+            mistake(OUTPUT, WORDS, "`target_out` lacks the end token. Without it the model never learns to stop."),
+            mistake(OUTPUT, "[*words, padding]", "`target_out` ends with padding. Use `[*words, end]`."),
             mistake(
-                shifted_with(
-                    lambda words, start, end, padding: [start, *words, end],
-                    lambda words, start, end, padding: [start, *words, end],
-                ),
-                NOT_SHIFTED,
+                [(INPUT, "[start, *words[:-1]]"), (OUTPUT, WORDS)],
+                "The targets are shifted, but `target_out` lacks the end token. Append `end`: `[*words, end]`.",
             ),
-            mistake(shifted_with(plainly, plainly), NOT_SHIFTED),
+            mistake(INPUT, "[start, *words, end]", "`target_in` has the end token as well. Use `[start, *words]`."),
+            mistake(OUTPUT, "[start, *words, end]", "`target_out` has the start token as well. Use `[*words, end]`."),
             mistake(
-                shifted_with(read=plainly),
-                "The start token is missing in `target_in`: without it nothing is read before the first word.",
-            ),
-            mistake(
-                shifted_with(read=lambda words, start, end, padding: [end, *words]),
-                "`target_in` starts on the end token, as some systems do: here the decoder has its own, `start`.",
-            ),
-            mistake(
-                shifted_with(said=plainly),
-                "The end token is missing in `target_out`: without it the model never learns to stop.",
+                BODY,
+                "both = pad_sequence([torch.tensor([start, *words, end]) for words in sentences], True, padding)\n"
+                "return both[:, :-1], both[:, 1:]",
+                END_AS_INPUT,
             ),
             mistake(
-                shifted_with(said=lambda words, start, end, padding: [*words, padding]),
-                "At the end of `target_out` stands padding: it is the end token that must be said there, or the model never learns "
-                "to stop.",
+                BODY,
+                "words = pad_sequence([torch.tensor(words).long() for words in sentences], True, padding)\n"
+                "column = torch.ones_like(words[:, :1])\n"
+                "return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)",
+                "The end token comes after the padding. It follows the last token: append it before padding.",
             ),
             mistake(
-                shifted_with(lambda words, start, end, padding: [start, *words[:-1]], plainly),
-                "It is shifted, but the end token is missing in `target_out`: behind the last word comes `end`.",
+                "return target_in, pad_sequence(said, batch_first=True, padding_value=padding)",
+                "return pad_sequence(said, batch_first=True, padding_value=padding), target_in",
+                "The results are swapped. Return `target_in` first, then `target_out`.",
+            ),
+            mistake(OUTPUT, "[end, *words]", "`target_out` begins with the end token. It comes last: `[*words, end]`."),
+            mistake(
+                padded_by("pad_sequence(rows, batch_first=True, padding_value=padding, padding_side='left')"),
+                "The padding is on the left. Pad on the right, so that position i is column i in every row.",
+            ),
+            mistake(padded_by("pad_sequence(rows, batch_first=True)"), "The padding is always 0. Use `padding`."),
+            mistake(
+                padded_by("pad_sequence(rows, padding_value=padding)"),
+                "The position axis comes first. Pass `batch_first=True` to get (b, m).",
             ),
             mistake(
-                shifted_with(
-                    lambda words, start, end, padding: [start, *words, end],
-                    lambda words, start, end, padding: [*words, end, padding],
-                ),
-                "The end token is read as well: `target_in` is `[start, *words]`. Behind the end there is nothing to guess.",
+                [(INPUT, "[1, *words]"), (OUTPUT, "[*words, 2]")],
+                "Start and end token are fixed numbers in the code. Use the arguments `start` and `end`.",
             ),
+            mistake(padded_by("[row.tolist() for row in rows]"), "The results are lists. Pad each to a tensor (b, m)."),
+            mistake(padded_by("torch.tensor([row.tolist() for row in rows])"), RAGGED),
             mistake(
-                shifted_with(lambda words, start, end, padding: [start, *words, end]),
-                "`target_in` has both tokens and is one longer than `target_out`: `[start, *words]` against `[*words, end]`.",
-            ),
-            mistake(
-                shifted_with(said=lambda words, start, end, padding: [start, *words, end]),
-                "`target_out` has both tokens and is one longer than `target_in`: the start token is read, never said.",
-            ),
-            mistake(cut_after_padding, END_IS_READ),
-            mistake(
-                end_behind_padding,
-                "The end token stands behind the padding: it comes right behind the last word, so add it before you pad.",
-            ),
-            mistake(
-                shifted_with(results=lambda target_in, target_out: (target_out, target_in)),
-                "The two results are swapped: first what is read, `target_in`, then what is said, `target_out`.",
-            ),
-            mistake(
-                shifted_with(
-                    lambda words, start, end, padding: [*words, start], lambda words, start, end, padding: [end, *words]
-                ),
-                "The tokens are at the wrong ends: `start` in front of `target_in`, `end` behind `target_out`.",
-            ),
-            mistake(
-                shifted_with(said=lambda words, start, end, padding: [end, *words]),
-                "In `target_out` the end token stands in front: it comes behind the last word.",
-            ),
-            mistake(
-                shifted_with(filled=padded_in_front),
-                "The padding stands in front: it comes behind, so that word i of every sentence is in column i.",
-            ),
-            mistake(
-                shifted_with(filled=lambda rows, padding: rows_of(rows, 0)),
-                "The padding is always 0: use the argument `padding`.",
-            ),
-            mistake(
-                shifted_with(filled=lambda rows, padding: rows_of(rows, padding).T),
-                "The places come first: the batch does, (b, m). `pad_sequence` needs `batch_first=True`.",
-            ),
-            mistake(
-                lambda sentences, start, end, padding=0: shifted_targets(sentences, 1, 2, padding),
-                "Start and end token are numbers in your code: use the arguments `start` and `end`.",
-            ),
-            mistake(
-                shifted_with(filled=lambda rows, padding: rows),
-                "Those are lists of different lengths: pad them to one tensor, (b, m).",
-            ),
-            mistake(shifted_with(filled=lambda rows, padding: torch.tensor(rows)), RAGGED),
-            mistake(a_tensor_at_once, RAGGED),
-            mistake(
-                shifted_with(filled=lambda rows, padding: rows_of([row[: min(map(len, rows))] for row in rows], 0)),
-                "The sentences were cut to the shortest: the others are padded to the longest.",
+                BODY,
+                "words, column = torch.tensor(sentences), torch.ones(len(sentences), 1, dtype=torch.long)\n"
+                "return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)",
+                RAGGED,
             ),
         ],
         hints=[
-            "What is read at each place is the word before: `[start, *words]`. What is said there: `[*words, end]`.",
-            "Both are one longer than the sentence. Pad after the tokens are in.",
+            "The input at each position is the previous token: `[start, *words]`. The target there is the next: `[*words, end]`.",
+            "Both are one longer than the sentence. Add the special tokens before padding.",
             "`pad_sequence` takes a list of tensors, `batch_first=True` and `padding_value=padding`.",
         ],
     )
