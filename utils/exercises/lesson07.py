@@ -92,11 +92,7 @@ register(
         id="7.1",
         cases=merges_cases,
         mistakes=[
-            mistake(
-                "+= counts[word]",
-                "+= 1",
-                "Each word was counted once, however frequent it is. Add `counts[word]` for each of its pairs.",
-            ),
+            mistake("+= counts[word]", "+= 1", "Each word was counted once. Add `counts[word]` for each of its pairs."),
             mistake(
                 BODY,
                 """
@@ -119,52 +115,30 @@ register(
                 """,
                 COUNTED_ONCE,
             ),
-            mistake(
-                "merge(pieces, best)",
-                "pieces",
-                "The best pair is never merged, so it wins again and again. Call `merge` on the tokens of every word.",
-            ),
+            mistake("merge(pieces, best)", "pieces", "The best pair is never merged. Call `merge` on every word."),
             mistake(BEST, "max(pairs, key=pairs.get)", f"Ties went to the pair counted first. {OLDER}"),
-            mistake(
-                ", -age.index(p[1])",
-                "",
-                f"Ties between pairs with the same left token went to the pair counted first. {OLDER}",
-            ),
-            mistake(
-                BEST,
-                "min(pairs, key=lambda p: (-pairs[p], p))",
-                f"Ties were broken alphabetically, also between new tokens. {OLDER}",
-            ),
+            mistake(", -age.index(p[1])", "", f"With equal left tokens, the pair counted first won. {OLDER}"),
+            mistake(BEST, "min(pairs, key=lambda p: (-pairs[p], p))", f"Ties were broken alphabetically. {OLDER}"),
             mistake(
                 'age.append("".join(best))',
                 'age = sorted([*age, "".join(best)], key=lambda token: (len(token) > 1, token))',
-                "New tokens were ranked alphabetically. Rank them by creation: append each one to the end of the list.",
+                "New tokens were ranked alphabetically. Rank them by creation: `append`.",
             ),
-            mistake(
-                "-age.index(p[0]), -age.index(p[1])",
-                "p",
-                f"Ties went to the last pair of the alphabet. {OLDER}",
-            ),
-            mistake(
-                "-age.index(p[0]), -age.index(p[1])",
-                "age.index(p[0]), age.index(p[1])",
-                f"Ties went to the newest tokens. {OLDER}",
-            ),
-            mistake("(pairs[p],", "(-pairs[p],", "The rarest pair was merged. Merge the most frequent one."),
+            mistake("-age.index(p[0]), -age.index(p[1])", "p", f"Ties went to the last pair of the alphabet. {OLDER}"),
             mistake(
                 "merge(pieces, best)",
                 FIRST_ONLY.format("best"),
-                "Only the first occurrence in each word was merged. `merge(pieces, pair)` merges all of them.",
+                "Only the first occurrence was merged. `merge` merges all occurrences.",
             ),
             mistake(
                 "merge(pieces, best)",
                 FROM_THE_RIGHT.format("best"),
-                "In a run such as `aaa` the last two letters were merged. Merge from left to right, as `merge` does.",
+                "Pairs were merged from right to left. Merge from left to right, as `merge` does.",
             ),
             mistake(
                 "merge(pieces, best)",
                 AS_TEXT.format("best"),
-                "`str.replace` also matches across token boundaries: 'xa b' contains 'a b'. Compare whole tokens, as `merge` does.",
+                "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
                 COUNT,
@@ -172,28 +146,22 @@ register(
                 "Pairs were counted across word boundaries. Count them within each word.",
             ),
             mistake(
-                "if not pairs:\n        break\n    ",
-                "",
-                "It fails when no pair is left. Stop there and return the merges so far.",
+                "if not pairs:\n        break\n    ", "", "It fails when no pair is left. Return the merges so far."
             ),
             mistake(
                 "if not pairs:",
                 "if not pairs or max(pairs.values()) == 1:",
-                "It stopped at pairs that occur only once. Continue until there are `merges` merges or no pairs.",
+                "It stopped at pairs that occur once. Continue while there are pairs.",
             ),
             mistake("< merges:", "<= merges:", "It returned one merge too many. Stop at `merges` of them."),
-            mistake(
-                "< merges:",
-                "< merges - 1:",
-                "The last merge is missing. Return `merges` of them, if there are enough pairs.",
-            ),
+            mistake("< merges:", "< merges - 1:", "The last merge is missing. Return `merges` of them."),
             mistake(
                 "return found",
                 'return ["".join(pair) for pair in found]',
-                "It returned merged tokens. Return the pairs, such as `('l', 'o')`: encoding needs both parts.",
+                "It returned merged tokens. Return pairs, such as `('l', 'o')`.",
             ),
             mistake(
-                "return found", "return found[::-1]", "The merges are in reverse order. The first merge comes first."
+                "return found", "return found[::-1]", "The merges are in reverse order. Return the first one first."
             ),
         ],
         hints=[
@@ -221,7 +189,7 @@ def split_cases(generator):
     learned = solved.bpe_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 9)
     cases = [
         Case(("lowest", learned), note="a word that was not in the corpus"),
-        Case(("low", learned), note="the first merges do not apply"),
+        Case(("cab", [("x", "y"), ("a", "b")]), note="the first merge does not apply"),
         Case(("stew", learned[:5]), note="few merges"),
         Case(("abc", [("b", "c"), ("a", "b"), ("ab", "c")]), note="the pair on the right was learned first"),
         Case(("abcd", [("a", "b"), ("c", "d"), ("b", "c"), ("abc", "d")]), note="a long token that cannot be reached"),
@@ -269,11 +237,7 @@ register(
                 """,
                 LEFT_FIRST,
             ),
-            mistake(
-                "in merges:",
-                "in merges[::-1]:",
-                "The merges were applied from last to first. Later merges build on earlier ones: start with the first.",
-            ),
+            mistake("in merges:", "in merges[::-1]:", "The merges were applied in reverse. Start with the first."),
             mistake(
                 BODY,
                 """
@@ -284,7 +248,7 @@ register(
                     word = word[size:]
                 return pieces
                 """,
-                "It took the longest known token, as WordPiece does. Here the merges are applied in the order they were learned.",
+                "It took the longest known token, as WordPiece does. Apply the merges in order.",
             ),
             mistake(
                 BODY,
@@ -294,41 +258,37 @@ register(
                     pieces = merge(pieces, min(known, key=lambda pair: rank["".join(pair)]))
                 return pieces
                 """,
-                "Any pair that spells a known token was merged. Merge only listed pairs: `('ab', 'c')` is not `('a', 'bc')`.",
+                "Any pair that spells a known token was merged. Merge only the listed pairs.",
             ),
             mistake(
                 "merge(pieces, pair)",
                 FIRST_ONLY.format("pair"),
-                "Each merge was applied once. `merge(pieces, pair)` merges all occurrences in the word.",
+                "Each merge was applied once per word. `merge` merges all occurrences.",
             ),
             mistake(
                 "merge(pieces, pair)",
                 AS_TEXT.format("pair"),
-                "`str.replace` also matches across token boundaries: 'xa b' contains 'a b'. Compare whole tokens, as `merge` does.",
+                "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
                 "pieces = merge(pieces, pair)",
                 "if pair not in pairwise(pieces):\n        break\n    pieces = merge(pieces, pair)",
-                "It stopped at the first merge that does not apply. Skip that one and continue with the next.",
+                "It stopped at the first merge that does not apply. Continue with the next.",
             ),
             mistake(
                 "pieces = merge(pieces, pair)",
                 "merge(pieces, pair)",
-                "No merge had an effect. `merge` returns a new list: `pieces = merge(pieces, pair)`.",
+                "No merge had an effect. `merge` returns a new list: assign it.",
             ),
-            mistake(
-                BODY, "return merge(list(word), merges[0])", "Only the first merge was applied. Loop over all of them."
-            ),
+            mistake(BODY, "return merge(list(word), merges[0])", "Only the first merge was applied. Loop over all."),
             mistake("return pieces", 'return " ".join(pieces)', "It returned one string. Return the list of tokens."),
             mistake(
-                "return pieces",
-                "return pieces[::-1]",
-                "The tokens are in reverse order. Concatenated, they must spell the word.",
+                "return pieces", "return pieces[::-1]", "The tokens are in reverse order. Keep the order of the word."
             ),
             mistake(
                 "return pieces",
                 "return [piece for piece in pieces if len(piece) > 1]",
-                "Single letters are missing. They are tokens too: concatenated, the tokens must spell the word.",
+                "Single letters are missing. They are tokens, too.",
             ),
         ],
         hints=[
@@ -495,7 +455,7 @@ def require_shares(masked, replaced, kept, share):
     found, right = f"{masked:.0%} became [MASK], {replaced:.0%} another token, {kept:.0%} stayed", "80 %, 10 % and 10 %"
     if masked > 0.99 and share < 1:  # a draw below 0.8 in any case: with a share of 1 it is not
         raise Wrong(
-            "Every chosen token became [MASK]: is the draw used that chose it, which is below `share`? Draw again for 80/10/10."
+            "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `share`."
         )
     if masked > 0.99:
         raise Wrong("Every chosen token became [MASK]. 80 % do; 10 % become a random token and 10 % stay.")
@@ -571,6 +531,7 @@ def span_cases(generator):
     ]
 
 
+TARGET, SPAN, NAMED = "target + [gaps[len(spans)]]", "numbers[start:end]", "[gaps[number], *numbers[start:end]]"
 START_LINE = "source, target, place = [], [], 0"
 MERGE_ADJACENT = """joined = []
 for start, end in spans:
@@ -588,46 +549,24 @@ register(
         call=run_spans,
         output_names=("source", "target"),
         mistakes=[
-            mistake(
-                "target + [gaps[len(spans)]]",
-                "target",
-                "The target lacks its final sentinel. Append `gaps[len(spans)]`: it says that nothing more is missing.",
-            ),
-            mistake(
-                "gaps[len(spans)]",
-                "gaps[-1]",
-                "The target ends with the last of all sentinels. End it with the next one, `gaps[len(spans)]`.",
-            ),
-            mistake(
-                "source + numbers[place:]",
-                "source",
-                "The tokens after the last span are missing from the source. Add `numbers[place:]` after the loop.",
-            ),
-            mistake(
-                ", gaps[number]]",
-                "]",
-                "The source does not show where spans were removed. Put one sentinel in place of each.",
-            ),
+            mistake(TARGET, "target", "The target lacks its final sentinel. Append `gaps[len(spans)]`."),
+            mistake("gaps[len(spans)]", "gaps[-1]", "The target ends with the last gap. End with `gaps[len(spans)]`."),
+            mistake("source + numbers[place:]", "source", "The source ends at the last span. Add `numbers[place:]`."),
+            mistake(", gaps[number]]", "]", "The source has no sentinels. Put one in place of each span."),
             mistake(
                 ", gaps[number]]",
                 ", *[gaps[number]] * (end - start)]",
-                "Every removed token has its own sentinel, which gives away the length of the span. Use one per span.",
+                "Every removed token has a sentinel. Use one for the whole span.",
             ),
+            mistake(NAMED, SPAN, "The target lacks the sentinels. Put one in front of each span."),
             mistake(
-                "[gaps[number], *numbers[start:end]]",
-                "numbers[start:end]",
-                "The target does not say which span follows. Put its sentinel in front of each span.",
-            ),
-            mistake(
-                "[gaps[number], *numbers[start:end]]",
+                NAMED,
                 "[*numbers[start:end], gaps[number]]",
-                "In the target the sentinels follow their spans. Put each one in front, so that the model knows what to generate.",
+                "In the target the sentinels follow their spans. Put each one in front.",
             ),
             mistake(START_LINE, f"gaps = [gaps[0]] * len(spans) + gaps[len(spans):]\n{START_LINE}", ONE_GAP),
             mistake(START_LINE, f"gaps = [gaps[0]] * 9\n{START_LINE}", ONE_GAP),
-            mistake(
-                START_LINE, f"gaps = gaps[1:]\n{START_LINE}", "The first sentinel was skipped. Start with `gaps[0]`."
-            ),
+            mistake(START_LINE, f"gaps = gaps[1:]\n{START_LINE}", "The first sentinel was skipped. Use `gaps[0]`."),
             mistake(START_LINE, f"{MERGE_ADJACENT}spans = joined\n{START_LINE}", ADJACENT),
             mistake(
                 [
@@ -637,23 +576,17 @@ register(
                 ADJACENT,
             ),
             mistake(
-                [("numbers[start:end]", "numbers[start : end + 1]"), ("place = end", "place = end + 1")],
-                "Each span is one token too long. `end` is excluded: `numbers[start:end]`.",
+                [(SPAN, "numbers[start : end + 1]"), ("place = end", "place = end + 1")],
+                "Each span is one token too long: `end` is excluded.",
             ),
             mistake(
-                "numbers[start:end]",
-                "numbers[start : end + 1]",
-                "In the target each span is one token too long. `end` is excluded: `numbers[start:end]`.",
+                SPAN, "numbers[start : end + 1]", "In the target each span is one token too long: `end` is excluded."
             ),
             mistake(
-                [("numbers[start:end]", "numbers[start : start + end]"), ("place = end", "place = start + end")],
-                "The second number of a span was taken as its length. It is its end: `numbers[start:end]`.",
+                [(SPAN, "numbers[start : start + end]"), ("place = end", "place = start + end")],
+                "`end` was used as the length of the span. It is its end: `numbers[start:end]`.",
             ),
-            mistake(
-                "place = end",
-                "place = start",
-                "The spans are still in the source. Continue after each span: `place = end`.",
-            ),
+            mistake("place = end", "place = start", "The spans are still in the source. Continue at `end`."),
             mistake(
                 BODY,
                 """
@@ -681,20 +614,16 @@ register(
                 "return target + [gaps[len(spans)]], source + numbers[place:]",
                 "The two results are swapped. Return source, then target.",
             ),
+            mistake(", target + [gaps[len(spans)]]", "", "It returned only the source. Return source and target."),
             mistake(
-                ", target + [gaps[len(spans)]]",
-                "",
-                "It returned only the source. Return source and target.",
-            ),
-            mistake(
-                "target + [gaps[len(spans)]]",
+                TARGET,
                 "list(numbers)",
-                "The target is the whole text. It holds only the removed spans, each after its sentinel.",
+                "The target is the whole text. Keep only the removed spans and their sentinels.",
             ),
             mistake(
                 "numbers[place:],",
                 "numbers[place:] + [gaps[len(spans)]],",
-                "The final sentinel is also in the source. It ends only the target.",
+                "The final sentinel is in the source, too. It ends only the target.",
             ),
         ],
         hints=[
@@ -751,7 +680,7 @@ def language_cases(generator):
         one(3, (2, 3, 1), "as many texts as tokens in each", dim=4, heads=2),
         one(4, (4, 4), "no padding"),
         one(6, (6, 2, 4), "dim equal to the length of the text, and two layers", pieces=7, layers=2),
-        one(2, (2,), "one text", dim=8, heads=2, hidden=5, pieces=5),
+        one(2, (2,), "one text, and dim equal to the vocabulary size", dim=8, heads=2, hidden=5, pieces=8),
     ]
 
 
@@ -794,6 +723,7 @@ def gradients_arrive(course, run):
     return holds
 
 
+KEYS, CAUSAL = "real.unsqueeze(1)", "causal_mask(numbers.size(1))"
 NO_POSITIONS = "The embedding matrix was used without scaling and positions. Call `self.words(numbers)`."
 PROBABILITIES = "`forward` returned {}. Return logits: the loss applies the softmax itself."
 NOT_TRANSPOSED = "The embedding matrix is (pieces, dim). Transpose it for the product: `@ self.words.table.weight.T`."
@@ -810,42 +740,26 @@ register(
         tolerance=1e-3,
         properties=[gradients_arrive(solved.MaskedLM, run_masked)],
         mistakes=[
+            mistake(", real.unsqueeze(1)", "", "Tokens attend to padding. Pass `real` as a mask (b, 1, n)."),
+            mistake(KEYS, "real", "A mask (b, n) is read as (n, n). Pass `real.unsqueeze(1)`."),
+            mistake(KEYS, f"~{KEYS}", "The mask is inverted. True means may attend."),
             mistake(
-                ", real.unsqueeze(1)",
-                "",
-                "`real` has no effect, so tokens attend to padding. Pass it to `self.encoder` as (b, 1, n).",
+                KEYS, "real.unsqueeze(2)", "The mask restricts the queries. Restrict the keys: `real.unsqueeze(1)`."
             ),
             mistake(
-                "real.unsqueeze(1)",
-                "real",
-                "The mask (b, n) was read as (n, n). Give it an axis for the queries, (b, 1, n): `real.unsqueeze(1)`.",
+                KEYS,
+                f"causal_mask(real.size(1)) & {KEYS}",
+                "The mask is causal. Mask only the padding: tokens attend to both sides.",
             ),
             mistake(
-                "real.unsqueeze(1)",
-                "~real.unsqueeze(1)",
-                "The mask is inverted. True means: may be attended to.",
-            ),
-            mistake(
-                "real.unsqueeze(1)",
-                "real.unsqueeze(2)",
-                "The mask restricts the queries. It must restrict the keys, (b, 1, n): `real.unsqueeze(1)`.",
-            ),
-            mistake(
-                "real.unsqueeze(1)",
-                "causal_mask(real.size(1)) & real.unsqueeze(1)",
-                "The mask is causal. A masked token is predicted from both sides: mask only the padding, `real.unsqueeze(1)`.",
-            ),
-            mistake(
-                "real.unsqueeze(1)",
-                "causal_mask(real.size(1))",
-                "The mask is causal and ignores padding. Every token attends to all real tokens: `real.unsqueeze(1)`.",
+                KEYS, "causal_mask(real.size(1))", "The mask is causal and ignores padding. Mask only the padding."
             ),
             mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
             mistake(" + self.bias", "", "The bias is missing. Add `self.bias`: it learns how frequent each token is."),
             mistake(
                 " @ self.words.table.weight.T + self.bias",
                 "",
-                "`forward` returned the vectors. Multiply them by the transposed embedding matrix to get logits.",
+                "`forward` returned vectors. Multiply them by the transposed embedding matrix.",
             ),
             mistake(".weight.T", ".T", NO_MATRIX),
             mistake(".weight.T", "", NO_MATRIX),
@@ -861,23 +775,19 @@ register(
             mistake(
                 "self.vectors(numbers, real)",
                 "self.vectors(numbers, real)[:, 0]",
-                "Only the first position got logits. Return them for every position, (b, n, pieces).",
+                "Only the first position has logits. Return (b, n, pieces).",
             ),
             mistake(
                 "weight.T",
                 "weight.T * self.words.table.embedding_dim**0.5",
-                "The logits were multiplied by the square root of dim. The output layer uses the embedding matrix unscaled.",
+                "The logits were scaled by the square root of dim. Use the embedding matrix unscaled.",
             ),
             mistake(
                 "self.encoder(self.words(numbers), real.unsqueeze(1))[0]",
                 "self.words(numbers)",
                 "The encoder layers are missing. Pass the embeddings through `self.encoder`.",
             ),
-            mistake(
-                "[0]",
-                "[0][:, 0]",
-                "`vectors` returned one vector per text. Return one per token, (b, n, dim).",
-            ),
+            mistake("[0]", "[0][:, 0]", "`vectors` returned one vector per text. Return one per token, (b, n, dim)."),
         ],
         hints=[
             "`self.words(numbers)` gives (b, n, dim). `self.encoder(x, mask)` returns vectors and attention weights; keep the first.",
@@ -933,22 +843,18 @@ register(
             mistake(
                 ", causal_mask(numbers.size(1))",
                 "",
-                "Every token attends to later ones and sees what it is to predict. Pass `causal_mask(n)` to `self.encoder`.",
+                "Every token attends to those it has to predict. Pass `causal_mask(n)` to `self.encoder`.",
             ),
             mistake(
-                "causal_mask(numbers.size(1))",
-                "causal_mask(numbers.size(1)).T",
-                "The causal mask is transposed. Row i says what query i may attend to: use `causal_mask(n)` as it is.",
+                CAUSAL,
+                f"{CAUSAL}.T",
+                "The causal mask is transposed. Row i is for query i: use `causal_mask(n)` as it is.",
             ),
+            mistake(CAUSAL, f"{CAUSAL}.tril(-1)", "Tokens cannot attend to themselves. Mask only later tokens."),
             mistake(
-                "causal_mask(numbers.size(1))",
-                "causal_mask(numbers.size(1)).tril(-1)",
-                "Tokens cannot attend to themselves. They may: only later tokens are masked.",
-            ),
-            mistake(
-                "causal_mask(numbers.size(1))",
+                CAUSAL,
                 "causal_mask(numbers.size(0))",
-                "The causal mask has the size of the batch. It is (n, n) with n = `numbers.size(1)`.",
+                "The causal mask has the size of the batch. Its size is `numbers.size(1)`.",
             ),
             mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
             mistake(" + self.bias", "", "The bias is missing. Add `self.bias` to the logits."),
@@ -965,64 +871,46 @@ register(
             mistake(
                 "logits.transpose(1, 2)",
                 "logits.softmax(-1).transpose(1, 2)",
-                "The softmax was applied before `cross_entropy`, which applies it again. Pass it the logits.",
+                "The softmax was applied before `cross_entropy`, which applies it again. Pass the logits.",
             ),
             mistake(
                 "logits.transpose(1, 2)",
                 "logits",
-                "`cross_entropy` expects the classes in axis 1. Pass `logits.transpose(1, 2)`, (b, pieces, n - 1).",
+                "`cross_entropy` expects the classes in axis 1. Pass `logits.transpose(1, 2)`.",
             ),
             mistake(
                 [(SHIFT, "self(numbers), numbers"), ("real[:, 1:]", "real")],
-                "The loss compares position i with token i, which the model sees. Shift by one: `logits[:, :-1]` against `numbers[:, 1:]`.",
+                "The target is the current token, which the model sees. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
             ),
             mistake(
                 [(SHIFT, "self(numbers)[:, 1:], numbers[:, :-1]"), ("real[:, 1:]", "real[:, :-1]")],
-                "The shift goes the wrong way: the target is the previous token. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
+                "The target is the previous token. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
             ),
             mistake(
                 SHIFT,
                 "self(numbers)[:, 1:], numbers[:, 1:]",
-                "Logits and targets both lack their first position, so they are not shifted. Drop the last logits: `logits[:, :-1]`.",
+                "Logits and targets are cut alike, not shifted. Drop the *last* logits: `logits[:, :-1]`.",
             ),
             mistake(
                 [(SHIFT, "self(numbers), numbers.roll(-1, 1)"), ("real[:, 1:]", "real.roll(-1, 1)")],
-                "The target of the last position is the first token. Nothing comes next there: drop the last logits, `logits[:, :-1]`.",
+                "The last position has the first token as target. Drop it: `logits[:, :-1]`.",
             ),
-            mistake(
-                MEAN,
-                "losses.mean()",
-                "Padding is part of the loss. Average over the real next tokens: `losses[real[:, 1:]]`.",
-            ),
+            mistake(MEAN, "losses.mean()", "The loss includes padding. Average where `real[:, 1:]`."),
             mistake(
                 "real[:, 1:]",
                 "real[:, :-1]",
-                "The loss counts positions whose own token is real. The next token must be: `real[:, 1:]`.",
+                "Positions count if their own token is real. The next one must be: `real[:, 1:]`.",
             ),
-            mistake(
-                MEAN,
-                "(losses * real[:, 1:]).mean()",
-                "Padding has loss 0 but counts in the mean. Divide by the number of real next tokens.",
-            ),
+            mistake(MEAN, "(losses * real[:, 1:]).mean()", "Padding counts in the mean. Average over real targets."),
             mistake(".mean()", ".sum()", "The loss is a sum. Return the mean over the real next tokens."),
             mistake(
                 MEAN,
                 "((losses * real[:, 1:]).sum(1) / real[:, 1:].sum(1).clamp(min=1)).mean()",
-                "It averaged within each text first, so tokens of short texts weigh more. Take one mean over all real next tokens.",
+                "It averaged within each text first. Take one mean over all real next tokens.",
             ),
-            mistake(
-                ".mean()", ".mean().exp()", "It returned the perplexity. Return its logarithm, the mean cross-entropy."
-            ),
-            mistake(
-                "return losses",
-                "return -losses",
-                "The loss has the wrong sign. Return the mean *negative* log-probability.",
-            ),
-            mistake(
-                MEAN,
-                "losses",
-                "It returned one loss per position. Return one number, the mean over the real next tokens.",
-            ),
+            mistake(".mean()", ".mean().exp()", "It returned the perplexity. Return the mean cross-entropy."),
+            mistake("return losses", "return -losses", "The sign is wrong. Return the *negative* log-likelihood."),
+            mistake(MEAN, "losses", "It returned one loss per position. Average over the real next tokens."),
         ],
         hints=[
             "`forward` is that of the masked model with another mask, `causal_mask(n)`. Padding comes after the text, where no real token attends.",
@@ -1075,104 +963,71 @@ register(
         id="7.7",
         cases=sampling_cases,
         mistakes=[
+            mistake(" / temperature", "", "The temperature has no effect. Divide the logits by it."),
             mistake(
-                "logits / temperature",
-                "logits",
-                "The temperature has no effect. Divide the logits by it before the softmax.",
-            ),
-            mistake(
-                "logits / temperature",
-                "logits * temperature",
-                "The logits were multiplied by the temperature. Divide by it: a low temperature sharpens the distribution.",
+                "/ temperature", "* temperature", "The logits were multiplied by the temperature. Divide them by it."
             ),
             mistake(
                 WARM,
                 "(logits.softmax(-1) / temperature)",
-                "The probabilities were divided by the temperature. Divide the logits, before the softmax.",
+                "The temperature was applied after the softmax. Divide the logits by it.",
             ),
             mistake(
                 [(WARM, "logits.softmax(-1)"), (LAST, KEPT.format("-torch.inf"))],
-                "The cuts came before the temperature. Apply the temperature first, then top-k, then top-p.",
+                "The cuts came before the temperature. Apply it first.",
             ),
             mistake(CUT_K, "pass", "`top_k` has no effect. Set all but the k largest probabilities to 0."),
             mistake(CUT_K, "chances[:-top_k] = 0", "`top_k` kept the least likely tokens. Keep the k most likely."),
-            mistake(
-                CUT_K,
-                "chances[top_k + 1 :] = 0",
-                "`top_k` kept one token too many. Keep k; with a threshold, compare with the k-th largest.",
-            ),
-            mistake(
-                CUT_K,
-                "chances[top_k - 1 :] = 0",
-                "`top_k` kept one token too few. Keep k, including the k-th largest.",
-            ),
+            mistake(CUT_K, "chances[top_k + 1 :] = 0", "`top_k` kept one token too many. Keep exactly k."),
+            mistake(CUT_K, "chances[top_k - 1 :] = 0", "`top_k` kept one token too few. Keep the k-th largest, too."),
             mistake(CUT_P, "pass", "`top_p` has no effect. Keep the fewest most likely tokens that sum to at least p."),
             mistake(
                 "before >= top_p",
                 "before + chances > top_p + 1e-6",
-                "`top_p` drops the token that reaches p, and keeps none if the first exceeds p. Compare the sum *before* each token: `chances.cumsum(0) - chances`.",
+                "`top_p` drops the token that reaches p, even if it is the first. Compare `chances.cumsum(0) - chances`.",
             ),
             mistake(
                 CUT_P,
                 "chances[1:][(before + chances)[1:] > top_p + 1e-6] = 0",
-                "`top_p` drops the token that reaches p. Compare the sum *before* each token: `chances.cumsum(0) - chances`.",
+                "`top_p` drops the token that reaches p. Compare `chances.cumsum(0) - chances`.",
             ),
             mistake(
                 "before >= top_p",
                 "before - chances.roll(1) >= top_p",
-                "`top_p` kept one token too many. Drop a token as soon as those before it sum to p.",
+                "`top_p` kept one token too many. Stop as soon as the sum reaches p.",
             ),
             mistake(
                 "before >= top_p",
                 "chances < top_p",
-                "`top_p` was used as a minimum probability. It is the total probability of the tokens that stay.",
+                "`top_p` was used as a minimum probability. It is the total probability to keep.",
             ),
             mistake(
                 "before >= top_p",
                 "chances < 1 - top_p",
-                "1 - `top_p` was used as a minimum probability. `top_p` is the total probability of the tokens that stay.",
+                "1 - `top_p` was used as a minimum probability. `top_p` is the total probability to keep.",
             ),
             mistake(
                 "before >= top_p",
                 "chances < top_p * chances.max()",
-                "This is min-p, a threshold relative to the largest probability. Top-p looks at the cumulative sum of the sorted probabilities.",
+                "This is min-p, relative to the largest probability. Top-p compares a cumulative sum with p.",
             ),
             mistake(
                 f"before = {BEFORE}",
                 "by_id = torch.zeros_like(chances).scatter(0, order, chances)\n    before = (by_id.cumsum(0) - by_id)[order]",
-                "`top_p` summed the probabilities in the order of token ids. Sort them first, in descending order.",
+                "`top_p` summed in the order of token ids. Sort in descending order first.",
             ),
             mistake(BEFORE, "chances.flip(0).cumsum(0).flip(0) - chances", ASCENDING),
             mistake("descending=True", "", ASCENDING),
-            mistake(
-                [(CUT_K + DIVIDE, CUT_K), DIVIDE_LAST],
-                "With both, too many tokens stay. Renormalize after top-k, before top-p sums the probabilities.",
-            ),
+            mistake([(CUT_K + DIVIDE, CUT_K), DIVIDE_LAST], "With both, too many stay. Renormalize after top-k."),
             mistake(
                 [(CUT_K + DIVIDE, CUT_K), (CUT_P + DIVIDE, CUT_P)],
-                "The probabilities that stay do not sum to 1. Divide them by their sum.",
+                "The probabilities do not sum to 1. Divide them by their sum.",
             ),
-            mistake(
-                CUT_K + DIVIDE,
-                CUT_K,
-                "After top-k the probabilities do not sum to 1. Divide them by their sum before top-p.",
-            ),
-            mistake(
-                CUT_P + DIVIDE,
-                CUT_P,
-                "After top-p the probabilities do not sum to 1. Divide them by their sum again.",
-            ),
-            mistake(
-                LAST,
-                "return chances",
-                "The probabilities are still sorted. Put them back: `torch.zeros_like(chances).scatter(0, order, chances)`.",
-            ),
+            mistake(CUT_K + DIVIDE, CUT_K, "After top-k the probabilities do not sum to 1. Divide by their sum."),
+            mistake(CUT_P + DIVIDE, CUT_P, "After top-p the probabilities do not sum to 1. Divide by their sum again."),
+            mistake(LAST, "return chances", "The probabilities are still sorted. Put them back with `scatter`."),
             mistake(LAST, f"{LAST}.log()", "It returned log-probabilities. Return probabilities."),
-            mistake(
-                LAST,
-                KEPT.format(0.0),
-                "Removed tokens got logit 0, which still has probability. Set their logits to minus infinity.",
-            ),
+            mistake(LAST, KEPT.format(0.0), "Removed tokens got logit 0. Set it to minus infinity."),
             mistake(BODY, "return logits / temperature", "It returned logits. Return probabilities, their softmax."),
             mistake(LAST, f"{LAST}.argmax()", A_TOKEN),
             mistake(LAST, LAST.replace("return ", "return torch.multinomial(") + ", 1)", A_TOKEN),
@@ -1200,14 +1055,8 @@ register_quiz(
                 "The input: some tokens are replaced before the model sees them. Attention is not restricted.",
                 "An attention mask says which keys a query may attend to; [MASK] in the input is a token like any other.",
             ),
-            (
-                "The embeddings: those of some tokens are set to zero.",
-                "[MASK] has a learned embedding of its own.",
-            ),
-            (
-                "The loss: it ignores most positions.",
-                "It does, but that alone would hide nothing from the model.",
-            ),
+            ("The embeddings: those of some tokens are set to zero.", "[MASK] has a learned embedding of its own."),
+            ("The loss: it ignores most positions.", "It does, but that alone would hide nothing from the model."),
         ],
         right=1,
         explanation="The layers are the same. The masked model attends to both sides, the causal one only to the left.",
@@ -1223,10 +1072,7 @@ register_quiz(
                 "They make the task easier at the beginning of training.",
                 "The proportions stay the same throughout training.",
             ),
-            (
-                "They keep the loss low.",
-                "A lower loss is no goal in itself: it must come from better predictions.",
-            ),
+            ("They keep the loss low.", "A lower loss is no goal in itself: it must come from better predictions."),
             (
                 "They have no purpose and are kept by tradition.",
                 "The BERT paper tried other proportions, and little changed. But there was a reason.",
@@ -1249,14 +1095,8 @@ register_quiz(
                 "The loss falls to almost zero, and the model is useless for generation.",
                 "It learns to copy the token to its right. During generation there is none.",
             ),
-            (
-                "It learns more, since it sees more context.",
-                "It sees the very token that it is to predict.",
-            ),
-            (
-                "It cannot run: the shapes do not match.",
-                "All shapes match. That makes the mistake dangerous.",
-            ),
+            ("It learns more, since it sees more context.", "It sees the very token that it is to predict."),
+            ("It cannot run: the shapes do not match.", "All shapes match. That makes the mistake dangerous."),
             (
                 "Nothing changes: attention learns by itself not to attend to later tokens.",
                 "It attends to whatever lowers the loss, and nothing lowers it as much as the answer.",

@@ -409,10 +409,7 @@ register_quiz(
                 "The gradients of the body, and the optimizer's two moments for each of its parameters.",
                 "There is no backward pass through the body. Its vectors can even be computed once and reused in all epochs.",
             ),
-            (
-                "The memory of the body: it is no longer needed.",
-                "Every new text has to pass through it.",
-            ),
+            ("The memory of the body: it is no longer needed.", "Every new text has to pass through it."),
             (
                 "Labels: a frozen body needs none.",
                 "The new layer learns from labels. With one label per class it does as well here as training everything.",
@@ -431,14 +428,8 @@ register_quiz(
                 "16, a matrix of 4 x 4.",
                 "The 4 is the dimension in the middle: 384 numbers are projected to 4, and back to 384.",
             ),
-            (
-                "1,536, which is 4 x 384.",
-                "That is A alone. B has as many.",
-            ),
-            (
-                "3,072, which is twice 4 x 384.",
-                "A is (4, 384), B is (384, 4): 2 % of the 147,456 parameters of W.",
-            ),
+            ("1,536, which is 4 x 384.", "That is A alone. B has as many."),
+            ("3,072, which is twice 4 x 384.", "A is (4, 384), B is (384, 4): 2 % of the 147,456 parameters of W."),
             (
                 "147,456: B A is a matrix of 384 x 384.",
                 "It is as large as W, but has rank 4. Only its two factors are trained.",
