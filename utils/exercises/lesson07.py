@@ -1,32 +1,44 @@
-"""Lesson 07: its exercises with the mistakes that people make in them, and its guess-first questions."""
+"""Lesson 07: its exercises with common mistakes, and its guess-first questions."""
 
 import inspect
 import random
-from collections import Counter
-from itertools import pairwise
 
 import torch
-import torch.nn.functional as F
+from torch import nn
 
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.data.subwords import END, MASK, SPECIAL, START, bpe_merges, bpe_split, merge
+from utils.data.subwords import END, MASK, SPECIAL, START, merge
+from utils.data.subwords import bpe_split as split_by_rank
 from utils.exercises.common import normal
-from utils.exercises.edits import mistake
-from utils.exercises.lesson06 import up_to, whole, with_parameters
-from utils.models import language
-from utils.models.sampling import next_distribution
-from utils.models.self_attention import causal_mask
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.solutions import lesson07 as solved
 from utils.training.pretraining import NOT_ASKED
 
 
+def whole(generator, high, *shape, low=0):
+    return torch.randint(low, high, shape, generator=generator)
+
+
+def up_to(lengths, n):
+    """(b, n) bool: True at the first `lengths` tokens of each text."""
+    return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
+
+
 def dice(generator):
-    """Python's own random numbers, for words and lists."""
+    """Python's random numbers, for words and lists."""
     return random.Random(int(whole(generator, 2**31)))
 
 
 # ---------------------------------------------------------------------------------------------- 7.1 byte-pair merges
+FIRST_ONLY = (
+    'next((pieces[:i] + ["".join({0})] + pieces[i + 2 :] for i, p in enumerate(pairwise(pieces)) if p == {0}), pieces)'
+)
+AS_TEXT = '" ".join(pieces).replace(" ".join({0}), "".join({0})).split(" ")'
+FROM_THE_RIGHT = "[p[::-1] for p in merge([p[::-1] for p in pieces[::-1]], tuple(p[::-1] for p in {0}[::-1]))][::-1]"
+
+
 def some_words(draw, letters="abcde", many=9):
     """Random words with their counts."""
     words = ("".join(draw.choices(letters, k=draw.randint(1, 5))) for _ in range(many))
@@ -34,21 +46,16 @@ def some_words(draw, letters="abcde", many=9):
 
 
 def words_without_traps(draw):
-    """Random words in which replacing text is as good as joining pieces: what else comes of it depends on how it is done."""
+    """Random words in which replacing text does what merging tokens does: elsewhere the outcome depends on how it is written."""
     while True:
         words = some_words(draw)
-        if text_is_as_good(words, bpe_merges(words, 6)):
+        split, same = [list(word) for word in words], True
+        for pair in solved.bpe_merges(words, 6):
+            as_text = [" ".join(tokens).replace(" ".join(pair), "".join(pair)).split(" ") for tokens in split]
+            split = [merge(tokens, pair) for tokens in split]
+            same = same and split == as_text
+        if same:
             return words
-
-
-def text_is_as_good(words, merges):
-    split = [list(word) for word in words]
-    for pair in merges:
-        joined = [merge(pieces, pair) for pieces in split]
-        if joined != [joined_as_text(pieces, pair) for pieces in split]:
-            return False
-        split = joined
-    return True
 
 
 def merges_cases(generator):
@@ -61,370 +68,275 @@ def merges_cases(generator):
 
     return [
         one({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 6, "a small corpus"),
-        one({"xa": 20, "ab": 10, "xab": 3, "ba": 1}, 4, "the end of one piece is the start of a pair", factor=1),
+        one({"xa": 20, "ab": 10, "xab": 3, "ba": 1}, 4, "the end of one token is the start of a pair", factor=1),
         one({"cd": 4, "ax": 4, "ab": 4}, 3, "pairs that occur equally often"),
-        one({"ab": 9, "abz": 2, "bc": 2}, 3, "a tie of an old and a new piece"),
+        one({"ab": 9, "abz": 2, "bc": 2}, 3, "a tie between a character and a new token"),
+        one({"xy": 9, "ab": 7, "xyc": 2, "abc": 2, "zxy": 1, "zab": 1}, 6, "ties between new tokens"),
         one({"aaaa": 3, "bc": 8, "aabaa": 1}, 4, "one letter several times"),
+        one({"aaab": 3, "cd": 5}, 4, "a run of three letters"),
         one({"abab": 4, "ab": 1, "c": 7}, 2, "a pair twice in a word"),
-        one({"ab": 3, "c": 2}, 5, "nothing is left to join"),
+        one({"ab": 3, "c": 2}, 5, "no pair is left"),
         one(words_without_traps(draw), 6, "random words"),
     ]
 
 
-def counted(split, counts):
-    pairs = Counter()
-    for word, pieces in split.items():
-        for pair in pairwise(pieces):
-            pairs[pair] += counts[word]
-    return pairs
-
-
-def counted_once_per_word(split, counts):
-    return Counter(pair for pieces in split.values() for pair in pairwise(pieces))
-
-
-def counted_in_one_text(split, counts):
-    """The words one behind the other, as if nothing separated them."""
-    line = [piece for word, pieces in split.items() for _ in range(counts[word]) for piece in pieces]
-    return Counter(pairwise(line))
-
-
-def oldest_first(pairs, age):
-    """Pieces that only a wrong join can make have no age: they count as the youngest."""
-    return max(pairs, key=lambda pair: (pairs[pair], *(-age.get(piece, len(age)) for piece in pair)))
-
-
-def first_seen(pairs, age):
-    return max(pairs, key=pairs.__getitem__)
-
-
-def joined_once(pieces, pair):
-    """Only the first occurrence in the word."""
-    for place, found in enumerate(pairwise(pieces)):
-        if found == pair:
-            return [*pieces[:place], "".join(pair), *pieces[place + 2 :]]
-    return list(pieces)
-
-
-def joined_as_text(pieces, pair):
-    """By replacing in the text: 'xa b' holds 'a b'."""
-    return " ".join(pieces).replace(" ".join(pair), "".join(pair)).split(" ")
-
-
-def merges_with(
-    count=counted,
-    choose=oldest_first,
-    join=merge,
-    goes_on=lambda pairs: bool(pairs),
-    many=lambda merges: merges,
-    results=lambda found: found,
-    recount=True,
-):
-    """The merges as the reference finds them, with parts that can be replaced by wrong ones."""
-
-    def wrong(counts, merges):
-        split = {word: list(word) for word in counts}
-        age = {character: place for place, character in enumerate(sorted(set("".join(counts))))}
-        found, pairs = [], count(split, counts)
-        while len(found) < many(merges) and goes_on(pairs):
-            best = choose(pairs, age)
-            found.append(best)
-            age.setdefault("".join(best), len(age))
-            split = {word: join(pieces, best) for word, pieces in split.items()}
-            if recount:
-                pairs = count(split, counts)
-            else:
-                del pairs[best]
-        return results(found)
-
-    return wrong
-
-
-COUNTED_ONCE = (
-    "The pairs were counted once, at the start: after each merge there are new pieces and new pairs, count again."
+BEST = "max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))"
+COUNT = (
+    "for word, pieces in split.items():\n        for pair in pairwise(pieces):\n            pairs[pair] += counts[word]"
 )
-OLDER = "characters by their code, then new pieces in the order they were made"
+COUNTED_ONCE = "The pairs were counted only once, before the first merge. Count them again after every merge."
+OLDER = "The older token wins: characters by code point, then new tokens in the order of their creation."
 
 register(
     Exercise(
         id="7.1",
         cases=merges_cases,
         mistakes=[
+            mistake("+= counts[word]", "+= 1", "Each word was counted once. Add `counts[word]` for each of its pairs."),
             mistake(
-                merges_with(count=counted_once_per_word),
-                "Each word counted once: a word that occurs ten times counts ten times, so add `counts[word]` for each pair.",
-            ),
-            mistake(merges_with(recount=False), COUNTED_ONCE),
-            mistake(merges_with(recount=False, choose=first_seen), COUNTED_ONCE),
-            mistake(
-                merges_with(join=lambda pieces, pair: pieces),
-                "The pair that was found is never joined, so it is found again and again: `merge` the pieces of every word.",
-            ),
-            mistake(
-                merges_with(choose=first_seen),
-                "Of pairs that occur equally often, the first that was met won: it is the one whose left piece is older, then "
-                f"whose right piece is older: {OLDER}.",
+                BODY,
+                """
+                pairs = Counter()
+                for word, count in counts.items():
+                    for pair in pairwise(word):
+                        pairs[pair] += count
+                return sorted(pairs, key=lambda p: (-pairs[p], p))[:merges]
+                """,
+                COUNTED_ONCE,
             ),
             mistake(
-                merges_with(choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], -age[pair[0]]))),
-                f"Of pairs with the same left piece, the first that was met won: the older right piece wins, {OLDER}.",
+                BODY,
+                """
+                pairs = Counter()
+                for word, count in counts.items():
+                    for pair in pairwise(word):
+                        pairs[pair] += count
+                return [pair for pair, _ in pairs.most_common(merges)]
+                """,
+                COUNTED_ONCE,
+            ),
+            mistake("merge(pieces, best)", "pieces", "The best pair is never merged. Call `merge` on every word."),
+            mistake(BEST, "max(pairs, key=pairs.get)", f"Ties went to the pair counted first. {OLDER}"),
+            mistake(", -age.index(p[1])", "", f"With equal left tokens, the pair counted first won. {OLDER}"),
+            mistake(BEST, "min(pairs, key=lambda p: (-pairs[p], p))", f"Ties were broken alphabetically. {OLDER}"),
+            mistake(
+                'age.append("".join(best))',
+                'age = sorted([*age, "".join(best)], key=lambda token: (len(token) > 1, token))',
+                "New tokens were ranked alphabetically. Rank them by creation: `append`.",
+            ),
+            mistake("-age.index(p[0]), -age.index(p[1])", "p", f"Ties went to the last pair of the alphabet. {OLDER}"),
+            mistake(
+                "merge(pieces, best)",
+                FIRST_ONLY.format("best"),
+                "Only the first occurrence was merged. `merge` merges all occurrences.",
             ),
             mistake(
-                merges_with(choose=lambda pairs, age: min(pairs, key=lambda pair: (-pairs[pair], pair))),
-                f"Ties were broken by the alphabet, also between new pieces: the older piece wins, {OLDER}.",
+                "merge(pieces, best)",
+                FROM_THE_RIGHT.format("best"),
+                "Pairs were merged from right to left. Merge from left to right, as `merge` does.",
             ),
             mistake(
-                merges_with(choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], pair))),
-                f"Of pairs that occur equally often, the last in the alphabet won: the older piece wins, {OLDER}.",
+                "merge(pieces, best)",
+                AS_TEXT.format("best"),
+                "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
-                merges_with(
-                    choose=lambda pairs, age: max(pairs, key=lambda pair: (pairs[pair], age[pair[0]], age[pair[1]]))
-                ),
-                f"Of pairs that occur equally often, the youngest won: the older piece wins, {OLDER}.",
+                COUNT,
+                "pairs.update(pairwise([p for word, pieces in split.items() for _ in range(counts[word]) for p in pieces]))",
+                "Pairs were counted across word boundaries. Count them within each word.",
             ),
             mistake(
-                merges_with(
-                    choose=lambda pairs, age: min(pairs, key=lambda pair: (pairs[pair], age[pair[0]], age[pair[1]]))
-                ),
-                "The rarest pair was joined: the most frequent one becomes a piece.",
+                "if not pairs:\n        break\n    ", "", "It fails when no pair is left. Return the merges so far."
             ),
             mistake(
-                merges_with(join=joined_once),
-                "Only the first occurrence in each word was joined: `merge(pieces, pair)` joins all of them.",
+                "if not pairs:",
+                "if not pairs or max(pairs.values()) == 1:",
+                "It stopped at pairs that occur once. Continue while there are pairs.",
+            ),
+            mistake("< merges:", "<= merges:", "It returned one merge too many. Stop at `merges` of them."),
+            mistake("< merges:", "< merges - 1:", "The last merge is missing. Return `merges` of them."),
+            mistake(
+                "return found",
+                'return ["".join(pair) for pair in found]',
+                "It returned merged tokens. Return pairs, such as `('l', 'o')`.",
             ),
             mistake(
-                merges_with(join=joined_as_text),
-                "The pair was replaced in the text of the pieces, where the end of one piece and the start of the next look like "
-                "a pair: compare whole pieces, as `merge(pieces, pair)` does.",
-            ),
-            mistake(
-                merges_with(count=counted_in_one_text),
-                "Pairs were counted across words, from the last letter of one to the first of the next: count inside each word.",
-            ),
-            mistake(
-                merges_with(goes_on=lambda pairs: True),
-                "It fails when nothing is left to join: stop when there are no pairs, and return the merges found so far.",
-            ),
-            mistake(
-                merges_with(goes_on=lambda pairs: bool(pairs) and max(pairs.values()) > 1),
-                "It stopped at pairs that occur only once: go on until there are `merges` of them or no pairs at all.",
-            ),
-            mistake(
-                merges_with(many=lambda merges: merges + 1),
-                "There is a merge too many: stop at `merges` of them.",
-            ),
-            mistake(
-                merges_with(many=lambda merges: merges - 1),
-                "A merge is missing at the end: there are `merges` of them, unless nothing is left to join.",
-            ),
-            mistake(
-                merges_with(results=lambda found: ["".join(pair) for pair in found]),
-                "The pieces came back joined: return the pairs, such as `('l', 'o')`. Who splits a word needs to know what was "
-                "joined with what.",
-            ),
-            mistake(
-                merges_with(results=lambda found: found[::-1]),
-                "The merges are in the wrong order: the first one found comes first.",
+                "return found", "return found[::-1]", "The merges are in reverse order. Return the first one first."
             ),
         ],
         hints=[
-            "Keep the pieces of every word: `split = {word: list(word) for word in counts}`. In a loop, count all pairs anew with "
-            "`pairwise(pieces)`, each `counts[word]` times.",
-            "The age of a piece: a list that starts with the sorted characters, and every new piece goes to its end. The best pair is "
-            "`max(pairs, key=lambda pair: (pairs[pair], -age.index(pair[0]), -age.index(pair[1])))`.",
-            "Then `merge(pieces, best)` in every word. The loop ends with `merges` merges, or when there are no pairs.",
+            "Keep the tokens of every word: `split = {word: list(word) for word in counts}`. In a loop, count all pairs with `pairwise(pieces)`, each `counts[word]` times.",
+            "Keep a list `age` that starts with the sorted characters and gets each new token at its end. The best pair is `max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))`.",
+            "Then call `merge(pieces, best)` on every word. The loop ends after `merges` merges, or when there are no pairs.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.2 split a word
-def split_in_order(word, merges):
-    """Each merge once, in the order of learning. But for rare detours the same as the reference."""
-    pieces = list(word)
-    for pair in merges:
-        pieces = merge(pieces, pair)
-    return pieces
+def run_split(answer, word, merges):
+    before = list(merges)
+    result = answer(word, merges)
+    if merges != before:
+        raise Wrong(
+            "It changed the list `merges`, which the next word needs too. Loop over it, without `pop` or `remove`."
+        )
+    return result
 
 
 def split_cases(generator):
     draw = dice(generator)
-    learnt = bpe_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 9)
+    learned = solved.bpe_merges({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 9)
     cases = [
-        Case(("lowest", learnt), note="a word that was not in the corpus"),
-        Case(("stew", learnt[:5]), note="few merges"),
-        Case(("abc", [("b", "c"), ("a", "b"), ("ab", "c")]), note="the pair on the right was learnt first"),
-        Case(("abcd", [("a", "b"), ("c", "d"), ("b", "c"), ("abc", "d")]), note="a long piece that cannot be reached"),
-        Case(("xabab", [("x", "a"), ("a", "b"), ("b", "ab")]), note="the end of one piece is the start of a pair"),
+        Case(("lowest", learned), note="a word that was not in the corpus"),
+        Case(("cab", [("x", "y"), ("a", "b")]), note="the first merge does not apply"),
+        Case(("stew", learned[:5]), note="few merges"),
+        Case(("abc", [("b", "c"), ("a", "b"), ("ab", "c")]), note="the pair on the right was learned first"),
+        Case(("abcd", [("a", "b"), ("c", "d"), ("b", "c"), ("abc", "d")]), note="a long token that cannot be reached"),
+        Case(("xabab", [("x", "a"), ("a", "b"), ("b", "ab")]), note="the end of one token is the start of a pair"),
         Case(("ababab", [("a", "b"), ("ab", "ab")]), note="one pair several times"),
         Case(("aaaaa", [("a", "a"), ("aa", "a")]), note="one letter several times"),
-        Case(("q", learnt), note="one letter"),
-        Case(("zyx", learnt), note="letters that no merge knows"),
-        Case(("low", []), note="nothing was learnt"),
+        Case(("q", learned), note="one letter"),
+        Case(("zyx", learned), note="letters that no merge contains"),
+        Case(("low", []), note="no merges"),
     ]
-    while len(cases) < 13:
-        merges = bpe_merges(some_words(draw), 7)
+    while len(cases) < 14:
+        merges = solved.bpe_merges(some_words(draw), 7)
         word = "".join(draw.choices("abcde", k=draw.randint(4, 8)))
-        if bpe_split(word, merges) == split_in_order(word, merges):
+        # Going by rank, as libraries do, is as right; in rare words it differs.
+        if split_by_rank(word, merges) == solved.bpe_split(word, merges):
             cases.append(Case((word, merges), note="random words"))
     return cases
 
 
-def split_with(best=lambda pairs, rank: min(pairs, key=rank.__getitem__), join=merge, results=lambda pieces: pieces):
-    """The pieces as the reference finds them, with parts that can be replaced by wrong ones."""
-
-    def wrong(word, merges):
-        rank, pieces = {pair: place for place, pair in enumerate(merges)}, list(word)
-        while pairs := [pair for pair in pairwise(pieces) if pair in rank]:
-            pieces = join(pieces, best(pairs, rank))
-        return results(pieces)
-
-    return wrong
-
-
-def furthest_left(pairs, rank):
-    return pairs[0]
-
-
-def split_by_pieces(word, merges):
-    """Joins whatever makes a known piece, however it was learnt."""
-    rank, pieces = {}, list(word)
-    for place, pair in enumerate(merges):
-        rank.setdefault("".join(pair), place)
-    while pairs := [pair for pair in pairwise(pieces) if "".join(pair) in rank]:
-        pieces = merge(pieces, min(pairs, key=lambda pair: rank["".join(pair)]))
-    return pieces
-
-
-def longest_first(word, merges):
-    known, pieces, start = {"".join(pair) for pair in merges}, [], 0
-    while start < len(word):
-        end = next(end for end in range(len(word), start, -1) if end == start + 1 or word[start:end] in known)
-        pieces.append(word[start:end])
-        start = end
-    return pieces
-
-
-def in_order_with(join=merge, order=lambda merges: merges):
-    def wrong(word, merges):
-        pieces = list(word)
-        for pair in order(merges):
-            pieces = join(pieces, pair)
-        return pieces
-
-    return wrong
-
-
-LEFT_FIRST = (
-    "The pair furthest to the left was joined first: what was learnt first is joined first, wherever it stands."
-)
-AS_TEXT = (
-    "The pair was replaced in the text of the pieces, where the end of one piece and the start of the next look like a pair: "
-    "compare whole pieces, as `merge(pieces, pair)` does."
-)
+LEFT_FIRST = "The leftmost pair was merged first. Apply the merges in the order in which they were learned."
 
 register(
     Exercise(
         id="7.2",
         cases=split_cases,
+        call=run_split,
         mistakes=[
-            mistake(split_with(best=furthest_left), LEFT_FIRST),
-            mistake(split_with(best=furthest_left, join=joined_once), LEFT_FIRST),
             mistake(
-                in_order_with(order=lambda merges: merges[::-1]),
-                "The merges were done from the last to the first: they build on each other, so begin with the first.",
+                BODY,
+                """
+                pieces = list(word)
+                while known := [pair for pair in pairwise(pieces) if pair in merges]:
+                    pieces = merge(pieces, known[0])
+                return pieces
+                """,
+                LEFT_FIRST,
             ),
             mistake(
-                split_with(best=lambda pairs, rank: max(pairs, key=rank.__getitem__)),
-                "The merge that was learnt last is done first: the earliest in the list goes first.",
+                BODY,
+                f"""
+                pieces = list(word)
+                while known := [pair for pair in pairwise(pieces) if pair in merges]:
+                    pieces = {FIRST_ONLY.format("known[0]")}
+                return pieces
+                """,
+                LEFT_FIRST,
+            ),
+            mistake("in merges:", "in merges[::-1]:", "The merges were applied in reverse. Start with the first."),
+            mistake(
+                BODY,
+                """
+                known, pieces = {"".join(pair) for pair in merges}, []
+                while word:
+                    size = next(size for size in range(len(word), 0, -1) if size == 1 or word[:size] in known)
+                    pieces.append(word[:size])
+                    word = word[size:]
+                return pieces
+                """,
+                "It took the longest known token, as WordPiece does. Apply the merges in order.",
             ),
             mistake(
-                longest_first,
-                "The longest piece won: that is how WordPiece cuts. Here the merges are repeated in the order they were learnt.",
+                BODY,
+                """
+                rank, pieces = {"".join(pair): -i for i, pair in enumerate(merges[::-1])}, list(word)
+                while known := [pair for pair in pairwise(pieces) if "".join(pair) in rank]:
+                    pieces = merge(pieces, min(known, key=lambda pair: rank["".join(pair)]))
+                return pieces
+                """,
+                "Any pair that spells a known token was merged. Merge only the listed pairs.",
             ),
             mistake(
-                split_by_pieces,
-                "Two pieces were joined since their text is a known piece: only pairs of the list are joined, `('ab', 'c')` is not "
-                "`('a', 'bc')`.",
+                "merge(pieces, pair)",
+                FIRST_ONLY.format("pair"),
+                "Each merge was applied once per word. `merge` merges all occurrences.",
             ),
             mistake(
-                in_order_with(join=joined_once),
-                "Each pair was joined once: `merge(pieces, pair)` joins all its occurrences in the word.",
-            ),
-            mistake(split_with(join=joined_as_text), AS_TEXT),
-            mistake(in_order_with(join=joined_as_text), AS_TEXT),
-            mistake(
-                lambda word, merges: list(word),
-                "No merge had any effect: `merge` returns a new list, `pieces = merge(pieces, pair)`.",
+                "merge(pieces, pair)",
+                AS_TEXT.format("pair"),
+                "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
-                lambda word, merges: merge(list(word), merges[0]),
-                "Only the first merge was done: go through all of them.",
+                "pieces = merge(pieces, pair)",
+                "if pair not in pairwise(pieces):\n        break\n    pieces = merge(pieces, pair)",
+                "It stopped at the first merge that does not apply. Continue with the next.",
             ),
             mistake(
-                split_with(results=lambda pieces: " ".join(pieces)),
-                "One string came back: return the list of pieces.",
+                "pieces = merge(pieces, pair)",
+                "merge(pieces, pair)",
+                "No merge had an effect. `merge` returns a new list: assign it.",
+            ),
+            mistake(BODY, "return merge(list(word), merges[0])", "Only the first merge was applied. Loop over all."),
+            mistake("return pieces", 'return " ".join(pieces)', "It returned one string. Return the list of tokens."),
+            mistake(
+                "return pieces", "return pieces[::-1]", "The tokens are in reverse order. Keep the order of the word."
             ),
             mistake(
-                split_with(results=lambda pieces: tuple(pieces)[::-1]),
-                "The pieces are in reverse: joined in their order they are the word.",
-            ),
-            mistake(
-                split_with(results=lambda pieces: [piece for piece in pieces if len(piece) > 1]),
-                "Letters that were not joined are missing: they are pieces, too. Joined, the pieces are the word.",
+                "return pieces",
+                "return [piece for piece in pieces if len(piece) > 1]",
+                "Single letters are missing. They are tokens, too.",
             ),
         ],
         hints=[
-            "Begin with the letters, `list(word)`.",
-            "Do what training did: the first merge of the list, in all its places, then the second, and so on.",
-            "`pieces = merge(pieces, pair)` for each pair of `merges`.",
+            "Start with the letters, `list(word)`.",
+            "Do what training did: apply the first merge everywhere in the word, then the second, and so on.",
+            "`pieces = merge(pieces, pair)` for each pair in `merges`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.3 masked words
-HIDDEN, PIECES = MASK, 100  # the number of the mask, and how many pieces there are in the cases
+VOCABULARY = 100  # how many tokens there are in most cases
 
 
-def some_texts(generator, b, n, pieces=PIECES):
-    """Pieces (b, n) with a start, an end and other special ones among them, and who is real; padding looks like any piece."""
+def some_texts(generator, b, n, pieces):
+    """Token ids (b, n) with special tokens among them, and which are real; padding looks like any token."""
     numbers = whole(generator, pieces, b, n, low=len(SPECIAL))
     numbers[:, 0] = START
-    special = torch.rand(b, n, generator=generator) < 0.05
-    numbers[special] = END
+    numbers[torch.rand(b, n, generator=generator) < 0.05] = END
     lengths = whole(generator, n + 1, b, low=n // 2)
     return numbers, torch.arange(n) < lengths.unsqueeze(1)
 
 
 def mask_cases(generator):
-    def one(b, n, share, note, pieces=PIECES):
+    def one(b, n, share, note, pieces=VOCABULARY):
         draws = torch.Generator().manual_seed(int(whole(generator, 2**31)))
-        return Case((*some_texts(generator, b, n, pieces), HIDDEN, pieces, share, draws), note=note)
+        return Case((*some_texts(generator, b, n, pieces), MASK, pieces, share, draws), note=note)
 
     return [
         one(100, 40, 0.0, "a share of 0"),
         one(100, 48, 1.0, "a share of 1"),
         one(256, 64, 0.15, "many texts"),
         one(200, 64, 0.4, "many texts, and a larger share"),
-        one(1, 12_000, 1.0, "one long text of few pieces, and a share of 1", pieces=len(SPECIAL) + 25),
+        one(1, 12_000, 1.0, "one long text, a small vocabulary, and a share of 1", pieces=len(SPECIAL) + 25),
     ]
 
 
 def run_mask(answer, numbers, real, mask, pieces, share, generator):
     """Judge by what holds of every right answer, whatever it draws: True, or `Wrong` with what does not hold."""
-    given = numbers.clone()
-    before = generator.get_state()
+    given, before = numbers.clone(), generator.get_state()
     result = answer(numbers, real, mask, pieces, share, generator)
     if not torch.equal(given, numbers):
-        raise Wrong(
-            "It changed `numbers` itself: make the inputs a new tensor (`numbers.clone()`), the targets need the old one."
-        )
+        raise Wrong("It changed `numbers` in place, but the targets need the original ids. Work on `numbers.clone()`.")
     inputs, targets, chosen = three_tensors(result, numbers.shape)
     require_choice(chosen, given, real, share)
     require_targets(targets, inputs, given, chosen)
-    require_fates(inputs, given, chosen, mask, pieces)
+    require_fates(inputs, given, chosen, mask, pieces, share)
     if chosen.any():
         require_the_generator(answer, result, (numbers, real, mask, pieces, share), before)
     return True
@@ -432,134 +344,134 @@ def run_mask(answer, numbers, real, mask, pieces, share, generator):
 
 def three_tensors(result, shape):
     if not isinstance(result, tuple | list) or len(result) != 3:
-        raise Wrong(f"It returned {a_thing(result)}: return three tensors, inputs, targets and chosen.")
+        raise Wrong(f"It returned {a_thing(result)}. Return three tensors: inputs, targets and chosen.")
     for part, name in zip(result, ("inputs", "targets", "chosen"), strict=True):
         if not isinstance(part, torch.Tensor) or part.shape != shape:
-            raise Wrong(f"`{name}` is {a_thing(part)}: expected a tensor of the shape of `numbers`, {tuple(shape)}.")
+            raise Wrong(f"`{name}` is {a_thing(part)}. Return a tensor of the shape of `numbers`, {tuple(shape)}.")
         wanted = torch.bool if name == "chosen" else torch.long
         if part.dtype != wanted:
             kinds = [f"{kind}".removeprefix("torch.") for kind in (part.dtype, wanted)]
             raise Wrong(
-                f"`{name}` has dtype {kinds[0]}: expected {kinds[1]}. Return inputs, targets and chosen, in this order."
+                f"`{name}` has dtype {kinds[0]}, expected {kinds[1]}. Return inputs, targets, chosen, in this order."
             )
     return result
 
 
 def part_of(some, all_of):
-    """What share of one mask's places another has."""
+    """The fraction of the True positions of one mask that are True in another."""
     return float((some & all_of).sum()) / max(1, int(all_of.sum()))
 
 
 def require_choice(chosen, numbers, real, share):
     ordinary = real & (numbers >= len(SPECIAL))
     if (chosen & ~real).any():
-        raise Wrong("Padding was chosen: only real pieces are, `& real`.")
+        raise Wrong("Padding was chosen. Restrict the choice to real tokens: `& real`.")
     if (chosen & ~ordinary).any():
-        raise Wrong(
-            f"Special pieces were chosen, such as start and end: only ordinary ones are, numbered from {len(SPECIAL)} on, "
-            "`numbers >= len(SPECIAL)`."
-        )
+        raise Wrong("Special tokens such as [CLS] were chosen. Restrict the choice: `& (numbers >= len(SPECIAL))`.")
     found = part_of(chosen, ordinary)
     if share in (0.0, 1.0) and found == share:
         return
     if 0 < share < 1 and chosen.any():
-        for axis, what in ((0, "The same places were chosen in every text"), (1, "Whole texts were chosen")):
+        for axis, what in ((0, "The same positions were chosen in every text"), (1, "Whole texts were chosen")):
             some, all_of = chosen.sum(axis), ordinary.sum(axis)
             if ((some == 0) | (some == all_of)).all():
-                raise Wrong(f"{what}: draw a number for each piece, of the shape of `numbers`.")
+                raise Wrong(f"{what}. Draw one random number per token: `torch.rand(numbers.shape, ...)`.")
         if abs(found - share) < 0.03:
             return
     if not chosen.any():
-        raise Wrong(f"Nothing was chosen, and the share is {share}: compare `torch.rand(...)` with it.")
+        raise Wrong(f"Nothing was chosen although `share` is {share}. Compare `torch.rand(...) < share`.")
+    if share == 1 and (numbers[ordinary & ~chosen] == len(SPECIAL)).all():
+        raise Wrong(
+            f"The token with id {len(SPECIAL)} is never chosen. Ordinary ids start there: `numbers >= len(SPECIAL)`."
+        )
     if abs(found - (1 - share)) < 0.03:
-        raise Wrong("The choice is turned round: a piece is chosen where the random number is *below* `share`.")
+        raise Wrong("The choice is inverted. A token is chosen where the random number is *below* `share`.")
     if abs(found - 0.15) < 0.03:
-        raise Wrong("`share` has no effect, 15 % were chosen: use the argument.")
-    for part, what in ((0.8, "became the mask"), (0.9, "were changed")):
+        raise Wrong("`share` has no effect: 15 % were chosen. Use the argument.")
+    for part, what in ((0.8, "became [MASK]"), (0.9, "were replaced")):
         if abs(found - part * share) < 0.03:
             raise Wrong(
-                f"`chosen` holds only those that {what}: those that stay as they are belong to it, too, the loss asks for them."
+                f"`chosen` holds only the tokens that {what}. Include those left unchanged: they have targets, too."
             )
-    raise Wrong(f"Of the ordinary pieces {found:.0%} were chosen: the share is {share:.0%}.")
+    raise Wrong(
+        f"{found:.0%} of the ordinary tokens were chosen, but `share` is {share:.0%}. Choose each with probability `share`."
+    )
 
 
 def require_targets(targets, inputs, numbers, chosen):
-    if not chosen.any():  # a share of 0 tells no mistake from another
+    if not chosen.any():  # with a share of 0 no mistake can be told from another
         return
     if not torch.equal(targets[chosen], numbers[chosen]):
         if torch.equal(targets[chosen], inputs[chosen]):
-            raise Wrong("The targets are what was put in: they are what stood there before, from `numbers`.")
+            raise Wrong("The targets are the masked inputs. Take the original ids, from `numbers`.")
         if (targets[chosen] == NOT_ASKED).all():
-            raise Wrong("The targets are turned round: `numbers` where chosen, `NOT_ASKED` elsewhere.")
+            raise Wrong("The targets are inverted. They are `numbers` where chosen and `NOT_ASKED` elsewhere.")
         if (targets[chosen] == NOT_ASKED).any():
-            raise Wrong("Some chosen pieces have no target: also those that stay as they are are asked for.")
-        raise Wrong("The targets at the chosen places are not the pieces that stood there: take them from `numbers`.")
+            raise Wrong("Some chosen tokens have no target. Those left unchanged need one, too.")
+        raise Wrong("The targets at chosen positions are not the original tokens. Take them from `numbers`.")
     others = targets[~chosen]
+    if torch.equal(others, numbers[~chosen]):
+        raise Wrong(
+            "Every position has a target. Set it to `NOT_ASKED` where not chosen: copying visible tokens teaches nothing."
+        )
+    if (others == 0).all():
+        raise Wrong(
+            "Positions that were not chosen have target 0, a token like any other for the loss. Use `NOT_ASKED`."
+        )
     if (others != NOT_ASKED).any():
-        if torch.equal(others, numbers[~chosen]):
-            raise Wrong(
-                "Every place has a target: only the chosen are asked about, `NOT_ASKED` stands elsewhere. The rest is a copy that "
-                "teaches nothing."
-            )
-        if (others == 0).all():
-            raise Wrong(
-                "Where nothing is asked stands 0, a piece like any other for the loss: `NOT_ASKED` stands there."
-            )
-        raise Wrong("Where nothing is asked the targets must be `NOT_ASKED`, -100: the loss leaves those out.")
+        raise Wrong("Targets that are not chosen must be `NOT_ASKED` (-100), which `cross_entropy` ignores.")
 
 
-def require_fates(inputs, numbers, chosen, mask, pieces):
+def require_fates(inputs, numbers, chosen, mask, pieces, share):
     if not torch.equal(inputs[~chosen], numbers[~chosen]):
-        raise Wrong("Pieces that were not chosen have changed: `inputs` differs from `numbers` at chosen places only.")
+        raise Wrong("Tokens that were not chosen have changed. `inputs` differs from `numbers` only where chosen.")
     if int(chosen.sum()) < 500:
         return
-    hidden, stays = chosen & (inputs == mask), chosen & (inputs == numbers)
-    other = chosen & ~hidden & ~stays
-    drawn = inputs[other]
-    shares = [part_of(some, chosen) for some in (hidden, other, stays)]
-    require_shares(*shares)
-    if (drawn < len(SPECIAL)).any() or (drawn >= pieces).any():
+    masked, kept = chosen & (inputs == mask), chosen & (inputs == numbers)
+    replaced = chosen & ~masked & ~kept
+    require_shares(*(part_of(some, chosen) for some in (masked, replaced, kept)), share)
+    drawn, right = (
+        inputs[replaced],
+        "Draw them with `torch.randint(len(SPECIAL), pieces, ...)`, which excludes its upper end.",
+    )
+    low, high = int(drawn.min()), int(drawn.max())
+    if low < len(SPECIAL) or high >= pieces:
+        raise Wrong(f"The random tokens run from {low} to {high}, not from {len(SPECIAL)} to {pieces - 1}. {right}")
+    if len(drawn) > 14 * (pieces - len(SPECIAL)) and (low > len(SPECIAL) or high < pieces - 1):
         raise Wrong(
-            f"The random pieces run from {int(drawn.min())} to {int(drawn.max())}: ordinary ones are from `len(SPECIAL)` to "
-            f"`pieces - 1`, `torch.randint(len(SPECIAL), pieces, ...)`."
+            f"The random tokens run only from {low} to {high}, not from {len(SPECIAL)} to {pieces - 1}. {right}"
         )
-    if len(drawn) > 14 * (pieces - len(SPECIAL)) and (drawn.min() > len(SPECIAL) or drawn.max() < pieces - 1):
-        raise Wrong(
-            f"Of many random pieces the first is {int(drawn.min())} and the last {int(drawn.max())}: they run from `len(SPECIAL)` to "
-            f"`pieces - 1`, {len(SPECIAL)} to {pieces - 1} here, and `torch.randint` leaves its end out by itself."
-        )
-    if (drawn == drawn[0]).all():
-        raise Wrong("One random piece was put everywhere: draw one for each place, of the shape of `numbers`.")
+    if low == high:
+        raise Wrong("The same random token was used everywhere. Draw one per position, of the shape of `numbers`.")
     middle = (len(SPECIAL) + pieces) / 2
     if not 0.2 < float((drawn > middle).float().mean()) < 0.8 or len(drawn.unique()) < 20:
-        raise Wrong(
-            "The random pieces are not drawn from all ordinary ones: from `len(SPECIAL)` to `pieces - 1`, all alike."
-        )
+        raise Wrong(f"The random tokens are not uniform over the ordinary ones. {right}")
 
 
-def require_shares(hidden, other, stays):
-    """Of the chosen: what part became the mask, another piece, or stayed."""
-    if abs(hidden - 0.8) < 0.04 and abs(other - 0.1) < 0.04 and abs(stays - 0.1) < 0.04:
+def require_shares(masked, replaced, kept, share):
+    """Of the chosen tokens: which part became the mask, another token, or stayed."""
+    if abs(masked - 0.8) < 0.04 and abs(replaced - 0.1) < 0.04 and abs(kept - 0.1) < 0.04:
         return
-    found = f"{hidden:.0%} became the mask, {other:.0%} another piece and {stays:.0%} stayed"
-    if hidden > 0.99:
+    found, right = f"{masked:.0%} became [MASK], {replaced:.0%} another token, {kept:.0%} stayed", "80 %, 10 % and 10 %"
+    if masked > 0.99 and share < 1:  # a draw below 0.8 in any case: with a share of 1 it is not
         raise Wrong(
-            "Every chosen piece became the mask: 80 % do, 10 % become a random piece, and 10 % stay as they are."
+            "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `share`."
         )
-    if abs(hidden - 0.8) < 0.04 and other < 0.005:
-        raise Wrong("No chosen piece became a random one: 80 % become the mask, 10 % a random piece, 10 % stay.")
-    if abs(hidden - 0.8) < 0.04 and stays < 0.02:
-        raise Wrong("No chosen piece stayed as it is: 80 % become the mask, 10 % a random piece, and 10 % stay.")
-    if abs(hidden - 0.8) < 0.04 and other < 0.04:
+    if masked > 0.99:
+        raise Wrong("Every chosen token became [MASK]. 80 % do; 10 % become a random token and 10 % stay.")
+    if abs(masked - 0.8) < 0.04 and replaced < 0.005:
+        raise Wrong("No chosen token became a random one. 80 % become [MASK], 10 % a random token, and 10 % stay.")
+    if abs(masked - 0.8) < 0.04 and kept < 0.02:
+        raise Wrong("No chosen token stayed unchanged. 80 % become [MASK], 10 % a random token, and 10 % stay.")
+    if abs(masked - 0.8) < 0.04 and replaced < 0.04:
         raise Wrong(
-            f"Of the chosen, {found}: it was 10 % of the 20 % that were left. Of *all* chosen it is half of the rest."
+            f"Of the chosen, {found}: that is 10 % of the remaining 20 %. Replace 10 % of all chosen, half of the rest."
         )
-    if abs(hidden - 0.72) < 0.03 and abs(other - 0.1) < 0.04:
+    if abs(masked - 0.72) < 0.03 and abs(replaced - 0.1) < 0.04:
         raise Wrong(
-            f"Of the chosen, {found}: the random pieces took some places of the mask. One random number decides: below 0.8 the "
-            "mask, from 0.8 to 0.9 a random piece."
+            f"Of the chosen, {found}: random tokens overwrote masks. Use one draw: below 0.8 [MASK], from 0.8 to 0.9 random."
         )
-    raise Wrong(f"Of the chosen, {found}: it should be 80, 10 and 10 %.")
+    raise Wrong(f"Of the chosen, {found}. Expected {right}.")
 
 
 def require_the_generator(answer, result, args, before):
@@ -572,11 +484,10 @@ def require_the_generator(answer, result, args, before):
     other = torch.Generator().manual_seed(123_456_789).get_state()
     if not all(map(torch.equal, again(before), result)):
         raise Wrong(
-            "Called twice with generators in the same state it chose differently: every draw takes `generator=generator`, or no "
-            "run can be repeated."
+            "Two generators in the same state gave different results. Pass `generator=generator` to every draw."
         )
     if all(map(torch.equal, again(other), result)) and args[0].numel() > 1000:
-        raise Wrong("Another generator gives the same choice: do not set a seed, draw with `generator=generator`.")
+        raise Wrong("Another generator gives the same choice. Do not set a seed: draw with `generator=generator`.")
 
 
 register(
@@ -585,10 +496,8 @@ register(
         cases=mask_cases,
         call=run_mask,
         hints=[
-            "`torch.rand(numbers.shape, generator=generator) < share` chooses; `& real` and `& (numbers >= len(SPECIAL))` keep padding "
-            "and special pieces out.",
-            "A second random number decides what becomes of a chosen piece: below 0.8 `mask`, from 0.8 to 0.9 one of "
-            "`torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)`, else it stays.",
+            "`torch.rand(numbers.shape, generator=generator) < share` chooses; `& real` and `& (numbers >= len(SPECIAL))` exclude padding and special tokens.",
+            "A second draw decides what happens to a chosen token: below 0.8 `mask`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)`, else unchanged.",
             "`torch.where(chosen & (fate < 0.8), mask, numbers)` makes a new tensor. Targets: `torch.where(chosen, numbers, NOT_ASKED)`.",
         ],
     )
@@ -596,245 +505,190 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 7.4 cut out spans
-def take_out(numbers, spans, gaps):
-    """numbers, a list; spans [(start, end), ...] in order, end not included; gaps, names for the holes.
-
-    Returns source, the list with a gap in place of each span, and target: each gap with what stood there, and one more gap.
-    """
-    source, target, place = [], [], 0
-    for gap, (start, end) in zip(gaps, spans, strict=False):
-        source += [*numbers[place:start], gap]
-        target += [gap, *numbers[start:end]]
-        place = end
-    return source + numbers[place:], [*target, gaps[len(spans)]]
+def run_spans(answer, numbers, spans, gaps):
+    before = list(numbers)
+    result = answer(numbers, spans, gaps)
+    if numbers != before:
+        raise Wrong("It changed its input `numbers` in place. Build new lists, or work on a copy, `list(numbers)`.")
+    return result
 
 
 def span_cases(generator):
     draw = dice(generator)
 
     def one(n, spans, note, gaps=6):
-        numbers = draw.sample(range(100, 1000), n)
-        return Case((numbers, spans, draw.sample(range(5, 21), gaps)), note=note)
+        return Case((draw.sample(range(100, 1000), n), spans, draw.sample(range(5, 21), gaps)), note=note)
 
-    def some_spans(n):
-        borders = sorted(draw.sample(range(n + 1), 6))
-        return list(zip(borders[::2], borders[1::2], strict=True))
-
+    borders = sorted(draw.sample(range(17), 6))
     return [
         one(7, [(1, 3), (5, 6)], "two spans"),
         one(6, [(0, 2)], "the text begins with a span"),
         one(6, [(3, 6)], "the text ends with a span"),
+        one(8, [(1, 3), (3, 5)], "adjacent spans"),
         one(9, [(0, 1), (3, 6), (8, 9)], "three spans, at both ends", gaps=4),
-        one(5, [], "nothing is taken out"),
-        one(16, some_spans(16), "random spans"),
+        one(5, [], "no span"),
+        one(16, list(zip(borders[::2], borders[1::2], strict=True)), "random spans"),
     ]
 
 
-def spans_with(
-    left=lambda gap, taken: [gap],
-    taken=lambda numbers, start, end: numbers[start:end],
-    told=lambda gap, taken: [gap, *taken],
-    rest=lambda numbers, place: numbers[place:],
-    last=lambda gaps, spans: [gaps[len(spans)]],
-    named=lambda gaps, number: gaps[number],
-    behind=lambda start, end: end,
-    results=lambda source, target: (source, target),
-):
-    """Source and target with parts that can be replaced by wrong ones."""
-
-    def wrong(numbers, spans, gaps):
-        source, target, place = [], [], 0
-        for number, (start, end) in enumerate(spans):
-            gap, inside = named(gaps, number), taken(numbers, start, end)
-            source += [*numbers[place:start], *left(gap, inside)]
-            target += told(gap, inside)
-            place = behind(start, end)
-        return results(source + rest(numbers, place), target + last(gaps, spans))
-
-    return wrong
-
-
-def places_moved(numbers, spans, gaps):
-    """Each span becomes one piece in the list itself, so the places behind it move; they are used as they were."""
-    source, target = list(numbers), []
-    for number, (start, end) in enumerate(spans):
-        target += [gaps[number], *source[start:end]]
-        source[start:end] = [gaps[number]]
-    return source, [*target, gaps[len(spans)]]
-
-
-ONE_GAP = "All spans have the same gap, and nobody can tell them apart: `gaps[0]`, `gaps[1]` and so on."
+TARGET, SPAN, NAMED = "target + [gaps[len(spans)]]", "numbers[start:end]", "[gaps[number], *numbers[start:end]]"
+START_LINE = "source, target, place = [], [], 0"
+MERGE_ADJACENT = """joined = []
+for start, end in spans:
+    start = joined.pop()[0] if joined and joined[-1][1] == start else start
+    joined.append((start, end))
+"""
+ONE_GAP = "All spans have the same sentinel, so they cannot be told apart. Use `gaps[0]`, `gaps[1]` and so on."
+ADJACENT = "Adjacent spans were merged into one. Each span has its own sentinel, also if it touches the one before."
+SHIFTED = "After the first replacement all later indices are shifted. Build new lists, or replace from the last span to the first."
 
 register(
     Exercise(
         id="7.4",
         cases=span_cases,
+        call=run_spans,
         output_names=("source", "target"),
         mistakes=[
+            mistake(TARGET, "target", "The target lacks its final sentinel. Append `gaps[len(spans)]`."),
+            mistake("gaps[len(spans)]", "gaps[-1]", "The target ends with the last gap. End with `gaps[len(spans)]`."),
+            mistake("source + numbers[place:]", "source", "The source ends at the last span. Add `numbers[place:]`."),
+            mistake(", gaps[number]]", "]", "The source has no sentinels. Put one in place of each span."),
             mistake(
-                spans_with(last=lambda gaps, spans: []),
-                "The target lacks its last gap: one more, `gaps[len(spans)]`, says that nothing more is missing.",
+                ", gaps[number]]",
+                ", *[gaps[number]] * (end - start)]",
+                "Every removed token has a sentinel. Use one for the whole span.",
+            ),
+            mistake(NAMED, SPAN, "The target lacks the sentinels. Put one in front of each span."),
+            mistake(
+                NAMED,
+                "[*numbers[start:end], gaps[number]]",
+                "In the target the sentinels follow their spans. Put each one in front.",
+            ),
+            mistake(START_LINE, f"gaps = [gaps[0]] * len(spans) + gaps[len(spans):]\n{START_LINE}", ONE_GAP),
+            mistake(START_LINE, f"gaps = [gaps[0]] * 9\n{START_LINE}", ONE_GAP),
+            mistake(START_LINE, f"gaps = gaps[1:]\n{START_LINE}", "The first sentinel was skipped. Use `gaps[0]`."),
+            mistake(START_LINE, f"{MERGE_ADJACENT}spans = joined\n{START_LINE}", ADJACENT),
+            mistake(
+                [
+                    (START_LINE, f"{MERGE_ADJACENT}last, spans = gaps[len(spans)], joined\n{START_LINE}"),
+                    ("[gaps[len(spans)]]", "[last]"),
+                ],
+                ADJACENT,
             ),
             mistake(
-                spans_with(last=lambda gaps, spans: [gaps[-1]]),
-                "The target ends with the last of all gaps: with the next one, `gaps[len(spans)]`.",
+                [(SPAN, "numbers[start : end + 1]"), ("place = end", "place = end + 1")],
+                "Each span is one token too long: `end` is excluded.",
             ),
             mistake(
-                spans_with(rest=lambda numbers, place: []),
-                "What stands behind the last span is missing from the source: add `numbers[place:]` after the loop.",
+                SPAN, "numbers[start : end + 1]", "In the target each span is one token too long: `end` is excluded."
             ),
             mistake(
-                spans_with(left=lambda gap, taken: []),
-                "The source does not show where something was taken out: a gap stands in place of each span.",
+                [(SPAN, "numbers[start : start + end]"), ("place = end", "place = start + end")],
+                "`end` was used as the length of the span. It is its end: `numbers[start:end]`.",
+            ),
+            mistake("place = end", "place = start", "The spans are still in the source. Continue at `end`."),
+            mistake(
+                BODY,
+                """
+                source, target = list(numbers), []
+                for number, (start, end) in enumerate(spans):
+                    target += [gaps[number], *source[start:end]]
+                    source[start:end] = [gaps[number]]
+                return source, [*target, gaps[len(spans)]]
+                """,
+                SHIFTED,
             ),
             mistake(
-                spans_with(left=lambda gap, taken: [gap] * len(taken)),
-                "Each piece has its own gap in the source, which tells how many are missing: one for each span.",
+                BODY,
+                """
+                source, target = list(numbers), []
+                for number, (start, end) in enumerate(spans):
+                    target += [gaps[number], *numbers[start:end]]
+                    source[start:end] = [gaps[number]]
+                return source, [*target, gaps[len(spans)]]
+                """,
+                SHIFTED,
             ),
             mistake(
-                spans_with(told=lambda gap, taken: list(taken)),
-                "The target does not say which gap is filled: each gap stands in front of what was there.",
+                "return source + numbers[place:], target + [gaps[len(spans)]]",
+                "return target + [gaps[len(spans)]], source + numbers[place:]",
+                "The two results are swapped. Return source, then target.",
+            ),
+            mistake(", target + [gaps[len(spans)]]", "", "It returned only the source. Return source and target."),
+            mistake(
+                TARGET,
+                "list(numbers)",
+                "The target is the whole text. Keep only the removed spans and their sentinels.",
             ),
             mistake(
-                spans_with(told=lambda gap, taken: [*taken, gap]),
-                "In the target the gaps stand behind what they held: in front, so that the model knows what it is to write.",
-            ),
-            mistake(spans_with(named=lambda gaps, number: gaps[0]), ONE_GAP),
-            mistake(spans_with(named=lambda gaps, number: gaps[0], last=lambda gaps, spans: [gaps[0]]), ONE_GAP),
-            mistake(
-                spans_with(
-                    named=lambda gaps, number: gaps[number + 1], last=lambda gaps, spans: [gaps[len(spans) + 1]]
-                ),
-                "The first gap was left out: begin with `gaps[0]`.",
-            ),
-            mistake(
-                spans_with(
-                    taken=lambda numbers, start, end: numbers[start : end + 1], behind=lambda start, end: end + 1
-                ),
-                "Each span is one piece too long: `end` is not included, `numbers[start:end]`.",
-            ),
-            mistake(
-                spans_with(taken=lambda numbers, start, end: numbers[start : end + 1]),
-                "In the target each span is one piece too long: `end` is not included, `numbers[start:end]`.",
-            ),
-            mistake(
-                spans_with(
-                    taken=lambda numbers, start, end: numbers[start : start + end],
-                    behind=lambda start, end: start + end,
-                ),
-                "The second number of a span was taken for its length: it is its end, `numbers[start:end]`.",
-            ),
-            mistake(
-                spans_with(behind=lambda start, end: start),
-                "The spans are still in the source: go on behind the span, `place = end`.",
-            ),
-            mistake(
-                places_moved,
-                "After the first span the places are wrong: each cut moves all that stands behind it. Build new lists instead of "
-                "cutting the old one.",
-            ),
-            mistake(
-                spans_with(results=lambda source, target: (target, source)),
-                "The two results are swapped: the source comes first.",
-            ),
-            mistake(
-                spans_with(results=lambda source, target: source),
-                "Only the source came back: return source and target.",
-            ),
-            mistake(
-                lambda numbers, spans, gaps: (spans_with()(numbers, spans, gaps)[0], list(numbers)),
-                "The target is the whole text: only what was taken out is asked for, with the gaps in front.",
-            ),
-            mistake(
-                lambda numbers, spans, gaps: (
-                    [*spans_with()(numbers, spans, gaps)[0], gaps[len(spans)]],
-                    spans_with()(numbers, spans, gaps)[1],
-                ),
-                "The last gap stands in the source as well: it ends the target only.",
+                "numbers[place:],",
+                "numbers[place:] + [gaps[len(spans)]],",
+                "The final sentinel is in the source, too. It ends only the target.",
             ),
         ],
         hints=[
-            "Two new lists, and `place`, where you are in `numbers`. For each span and its gap:",
-            "`source += [*numbers[place:start], gap]`, `target += [gap, *numbers[start:end]]`, and go on at `end`.",
-            "Behind the loop: the rest, `numbers[place:]`, for the source, and `gaps[len(spans)]` for the target.",
+            "Build two new lists and keep `place`, the position up to which `numbers` is done.",
+            "For span `number`: `source += [*numbers[place:start], gaps[number]]`, `target += [gaps[number], *numbers[start:end]]`, then `place = end`.",
+            "After the loop: `numbers[place:]` for the source, and `gaps[len(spans)]` for the target.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.5 the masked model
-class MaskedLM(language.MaskedLM):
-    """The reference as the lesson builds it: no dropout."""
+def new_module(answer, name, *args):
+    """The answer's module, built."""
+    if not inspect.isclass(answer):
+        raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
+    module = answer(*args)
+    if not isinstance(module, nn.Module):
+        raise Wrong(f"The class is not a module. Restore the line `class {name}(nn.Module):`.")
+    return module
 
-    is_ours = True
 
-    def __init__(self, pieces, dim, heads, hidden, layers):
-        super().__init__(pieces, dim, heads, hidden, layers)
-
-
-def built_language(answer, course, sizes, seed, yours):
-    """The answer's model with the same random parameters whoever wrote it.
-
-    Models of mistakes differ from the course's in their methods alone: they take turns in one module, which is built once.
-    """
-    if inspect.isclass(answer) and "is_ours" in vars(answer):
-        model = with_parameters(course, course, course.__name__, sizes, seed, yours)
-        model.__class__ = answer
-        return model
-    return with_parameters(answer, course, course.__name__, sizes, seed, yours)
+def with_random_parameters(answer, course, sizes, seed, yours):
+    """The answer's model with the same random parameters whoever wrote it; `__init__` is given."""
+    model, numbers = new_module(answer, course.__name__, *sizes), torch.Generator().manual_seed(seed)
+    given = dict(model.named_parameters())
+    for name, parameter in course(*sizes).named_parameters():
+        if name not in given or given[name].shape != parameter.shape:
+            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: only {yours} to write.")
+        given[name].data.copy_(0.7 * normal(numbers, *parameter.shape))
+    return model
 
 
 def run_masked(answer, seed, sizes, numbers, real):
     """Build the model: vectors and logits."""
-    model = built_language(answer, MaskedLM, sizes, seed, "`vectors` and `forward` are yours")
+    model = with_random_parameters(answer, solved.MaskedLM, sizes, seed, "`vectors` and `forward` are yours")
     vectors = model.vectors(numbers, real)
     if isinstance(vectors, tuple | list):
         raise Wrong(
-            f"`vectors` returned {a_thing(vectors)}: `self.encoder` gives vectors and weights, the vectors alone are asked for."
+            f"`vectors` returned {a_thing(vectors)}. `self.encoder` returns vectors and weights: keep the first, `[0]`."
         )
     if vectors is None:
-        raise Wrong("`vectors` returned nothing: it ends with `return`.")
+        raise Wrong("`vectors` returned None. End it with `return`.")
     return vectors, model(numbers, real)
 
 
-def language_case(generator, n, lengths, note, pieces=11, dim=6, heads=3, hidden=8, layers=1):
-    seed, b = int(whole(generator, 10_000)), len(lengths)
-    numbers, real = whole(generator, pieces, b, n), up_to(lengths, n)
-    return Case((seed, (pieces, dim, heads, hidden, layers), numbers, real), note=note)
-
-
 def language_cases(generator):
+    def one(n, lengths, note, pieces=11, dim=6, heads=3, hidden=8, layers=1):
+        seed, numbers = int(whole(generator, 10_000)), whole(generator, pieces, len(lengths), n)
+        return Case((seed, (pieces, dim, heads, hidden, layers), numbers, up_to(lengths, n)), note=note)
+
     return [
-        language_case(generator, 5, (3, 5), "padding behind one text"),
-        language_case(generator, 3, (2, 3, 1), "as many texts as pieces in each", dim=4, heads=2),
-        language_case(generator, 4, (4, 4), "no padding"),
-        language_case(generator, 6, (6, 2, 4), "dim as large as the text, and two layers", pieces=7, layers=2),
-        language_case(generator, 2, (2,), "one text", dim=8, heads=2, hidden=5, pieces=5),
+        one(5, (3, 5), "one text is padded"),
+        one(3, (2, 3, 1), "as many texts as tokens in each", dim=4, heads=2),
+        one(4, (4, 4), "no padding"),
+        one(6, (6, 2, 4), "dim equal to the length of the text, and two layers", pieces=7, layers=2),
+        one(2, (2,), "one text, and dim equal to the vocabulary size", dim=8, heads=2, hidden=5, pieces=8),
     ]
 
 
-def masked_with(
-    words=lambda self, numbers: self.words(numbers),
-    mask=lambda real: real.unsqueeze(1),
-    made=lambda self, x, mask: self.encoder(x, mask)[0],
-    head=lambda self, x: x @ self.words.table.weight.T + self.bias,
-):
-    """The model with parts that can be replaced by wrong ones."""
-
-    def vectors(self, numbers, real):
-        return made(self, words(self, numbers), mask(real))
-
-    def forward(self, numbers, real):
-        return head(self, self.vectors(numbers, real))
-
-    return type("MaskedLM", (MaskedLM,), {"vectors": vectors, "forward": forward, "is_ours": True})
-
-
-def gradients_arrive(course, run, cases):
-    """Every parameter learns as in the course's own model: by the gradient of all that came back."""
+def gradients_arrive(course, run):
+    """Every parameter gets the gradient that it gets in the course's own model."""
 
     def learn(answer, args, seed):
-        """What came back, and the gradient of a fixed random mix of it for every parameter."""
+        """The results, and the gradient of a fixed random combination of them for every parameter."""
         built = []
 
         def make(cls, *sizes):
@@ -849,30 +703,32 @@ def gradients_arrive(course, run, cases):
         return results, {name: parameter.grad for name, parameter in built[0].named_parameters()}
 
     def holds(answer, generator):
-        args, seed = cases(generator)[0].args, int(whole(generator, 10_000))
+        args, seed = language_cases(generator)[0].args, int(whole(generator, 10_000))
         wanted, right = learn(course, args, seed)
-        results, mine = learn(answer.answer, args, seed)
+        results, gradients = learn(answer.answer, args, seed)
         for got, want in zip(results, wanted, strict=True):
             if got.shape != want.shape or not torch.allclose(got, want.to(got.dtype), rtol=1e-3, atol=1e-3):
-                return  # wrong values are told as such
+                return  # wrong values have messages of their own
             if not got.requires_grad:
                 raise Wrong(
-                    "The values are right, but no gradient flows back: `detach`, `.data` or `torch.no_grad` cut it."
+                    "The values are right, but no gradient flows back. Remove `detach`, `.data` or `torch.no_grad`."
                 )
         for name, want in right.items():
-            got = torch.zeros_like(want) if mine[name] is None else mine[name]
+            got = torch.zeros_like(want) if gradients[name] is None else gradients[name]
             if not torch.allclose(got, want, rtol=1e-2, atol=1e-3 * (1 + float(want.abs().max()))):
                 raise Wrong(
-                    f"The values are right, but the gradient of `{name}` is not: part of the way to it is cut, by `detach`, "
-                    "`.data` or `torch.no_grad`."
+                    f"The values are right, but part of the gradient of `{name}` is cut off. Remove `detach`, `.data` or `torch.no_grad`."
                 )
 
     return holds
 
 
-NOT_WIDENED = (
-    "`self.encoder` needs the mask as (b, 1, n), the same for every piece that looks: `real.unsqueeze(1)`. As (b, n) its texts "
-    "would be taken for pieces."
+KEYS, CAUSAL = "real.unsqueeze(1)", "causal_mask(numbers.size(1))"
+NO_POSITIONS = "The embedding matrix was used without scaling and positions. Call `self.words(numbers)`."
+PROBABILITIES = "`forward` returned {}. Return logits: the loss applies the softmax itself."
+NOT_TRANSPOSED = "The embedding matrix is (pieces, dim). Transpose it for the product: `@ self.words.table.weight.T`."
+NO_MATRIX = (
+    "`self.words.table` is an `nn.Embedding`, not a matrix. Its matrix (pieces, dim) is `self.words.table.weight`."
 )
 
 register(
@@ -880,140 +736,89 @@ register(
         id="7.5",
         cases=language_cases,
         call=run_masked,
-        methods=("vectors", "forward"),
         output_names=("vectors", "logits"),
         tolerance=1e-3,
-        properties=[gradients_arrive(MaskedLM, run_masked, language_cases)],
+        properties=[gradients_arrive(solved.MaskedLM, run_masked)],
         mistakes=[
+            mistake(", real.unsqueeze(1)", "", "Tokens attend to padding. Pass `real` as a mask (b, 1, n)."),
+            mistake(KEYS, "real", "A mask (b, n) is read as (n, n). Pass `real.unsqueeze(1)`."),
+            mistake(KEYS, f"~{KEYS}", "The mask is inverted. True means may attend."),
             mistake(
-                masked_with(mask=lambda real: None),
-                "`real` has no effect, so pieces look at padding: hand it to `self.encoder` as (b, 1, n).",
-            ),
-            mistake(masked_with(mask=lambda real: real), NOT_WIDENED),
-            mistake(
-                masked_with(mask=lambda real: ~real.unsqueeze(1)),
-                "The mask is turned round: True is a piece that may be looked at.",
+                KEYS, "real.unsqueeze(2)", "The mask restricts the queries. Restrict the keys: `real.unsqueeze(1)`."
             ),
             mistake(
-                masked_with(mask=lambda real: real.unsqueeze(2)),
-                "The mask says who may look: it says at whom, (b, 1, n). Padding may look, nobody reads what it makes of it.",
+                KEYS,
+                f"causal_mask(real.size(1)) & {KEYS}",
+                "The mask is causal. Mask only the padding: tokens attend to both sides.",
             ),
             mistake(
-                masked_with(mask=lambda real: causal_mask(real.size(1)) & real.unsqueeze(1)),
-                "There is a causal mask: a blank is filled from both sides, so here every piece sees all real pieces.",
+                KEYS, "causal_mask(real.size(1))", "The mask is causal and ignores padding. Mask only the padding."
+            ),
+            mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
+            mistake(" + self.bias", "", "The bias is missing. Add `self.bias`: it learns how frequent each token is."),
+            mistake(
+                " @ self.words.table.weight.T + self.bias",
+                "",
+                "`forward` returned vectors. Multiply them by the transposed embedding matrix.",
+            ),
+            mistake(".weight.T", ".T", NO_MATRIX),
+            mistake(".weight.T", "", NO_MATRIX),
+            mistake(".weight.T", ".weight", NOT_TRANSPOSED),
+            mistake(
+                [("return self.vectors", "return (self.vectors"), ("+ self.bias", "+ self.bias).softmax(-1)")],
+                PROBABILITIES.format("probabilities"),
             ),
             mistake(
-                masked_with(mask=lambda real: causal_mask(real.size(1))),
-                "The mask is causal, and padding is ignored: here every piece sees all real pieces, `real.unsqueeze(1)`.",
+                [("return self.vectors", "return (self.vectors"), ("+ self.bias", "+ self.bias).log_softmax(-1)")],
+                PROBABILITIES.format("log-probabilities"),
             ),
             mistake(
-                masked_with(words=lambda self, numbers: self.words.table(numbers)),
-                "The bare table was used, without scale and positions: call `self.words(numbers)`.",
+                "self.vectors(numbers, real)",
+                "self.vectors(numbers, real)[:, 0]",
+                "Only the first position has logits. Return (b, n, pieces).",
             ),
             mistake(
-                masked_with(head=lambda self, x: x @ self.words.table.weight.T),
-                "The bias is missing: each piece has one, `self.bias`. It learns how frequent the piece is.",
+                "weight.T",
+                "weight.T * self.words.table.embedding_dim**0.5",
+                "The logits were scaled by the square root of dim. Use the embedding matrix unscaled.",
             ),
             mistake(
-                masked_with(head=lambda self, x: x),
-                "`forward` returned vectors: with the table, `self.words.table.weight` (pieces, dim), they become logits.",
+                "self.encoder(self.words(numbers), real.unsqueeze(1))[0]",
+                "self.words(numbers)",
+                "The encoder layers are missing. Pass the embeddings through `self.encoder`.",
             ),
-            mistake(
-                masked_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).softmax(-1)),
-                "`forward` returned probabilities: logits are wanted, the loss takes its own softmax.",
-            ),
-            mistake(
-                masked_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).log_softmax(-1)),
-                "`forward` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
-            ),
-            mistake(
-                masked_with(head=lambda self, x: x[:, 0] @ self.words.table.weight.T + self.bias),
-                "Only the first place got logits: every place does, (b, n, pieces). Which ones count is the loss's business.",
-            ),
-            mistake(
-                masked_with(
-                    head=lambda self, x: x @ self.words.table.weight.T * self.words.table.embedding_dim**0.5 + self.bias
-                ),
-                "The logits were scaled by the root of dim: on the way out the table is used as it is.",
-            ),
-            mistake(
-                masked_with(made=lambda self, x, mask: x),
-                "The blocks are missing: `self.encoder` stands between the words and the output.",
-            ),
-            mistake(
-                masked_with(made=lambda self, x, mask: self.encoder(x, mask)),
-                "`vectors` returned a tuple of 2: `self.encoder` gives vectors and weights, the vectors alone are asked for.",
-            ),
-            mistake(
-                masked_with(made=lambda self, x, mask: self.encoder(x, mask)[0][:, 0]),
-                "`vectors` returned one vector for each text: every piece has its own, (b, n, dim).",
-            ),
+            mistake("[0]", "[0][:, 0]", "`vectors` returned one vector per text. Return one per token, (b, n, dim)."),
         ],
         hints=[
-            "`self.words(numbers)` gives (b, n, dim). `self.encoder(x, mask)` gives vectors and weights; you want the first.",
-            "Its mask is `real.unsqueeze(1)`, (b, 1, n): all pieces may look at all real ones, before and behind.",
-            "`forward`: each vector against each row of `self.words.table.weight`, (pieces, dim), plus `self.bias`.",
+            "`self.words(numbers)` gives (b, n, dim). `self.encoder(x, mask)` returns vectors and attention weights; keep the first.",
+            "The mask is `real.unsqueeze(1)`, (b, 1, n): every token attends to all real tokens, on both sides.",
+            "`forward`: the dot product of each vector with each row of `self.words.table.weight`, (pieces, dim), plus `self.bias`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.6 the causal model
-class CausalLM(language.CausalLM):
-    """The reference as the lesson builds it: no dropout, and with the loss of the next piece."""
-
-    is_ours = True
-
-    def __init__(self, pieces, dim, heads, hidden, layers):
-        super().__init__(pieces, dim, heads, hidden, layers)
-
-    def loss(self, numbers, real):
-        """One number: cross-entropy of the next piece, the mean over all next pieces that are real."""
-        losses = F.cross_entropy(self(numbers)[:, :-1].transpose(1, 2), numbers[:, 1:], reduction="none")
-        return losses[real[:, 1:]].mean()
-
-
 def run_causal(answer, seed, sizes, numbers, real):
     """Build the model: logits and loss."""
-    model = built_language(answer, CausalLM, sizes, seed, "`forward` and `loss` are yours")
+    model = with_random_parameters(answer, solved.CausalLM, sizes, seed, "`forward` and `loss` are yours")
     logits = model(numbers)
     if logits is None:
-        raise Wrong("`forward` returned nothing: it ends with `return`.")
+        raise Wrong("`forward` returned None. End it with `return`.")
     if isinstance(logits, tuple | list):
-        raise Wrong(f"`forward` returned {a_thing(logits)}: `self.encoder` gives vectors and weights, take the first.")
+        raise Wrong(
+            f"`forward` returned {a_thing(logits)}. `self.encoder` returns vectors and weights: continue with the first."
+        )
     return logits, model.loss(numbers, real)
 
 
-def causal_with(
-    mask=lambda numbers: causal_mask(numbers.size(1)),
-    words=lambda self, numbers: self.words(numbers),
-    head=lambda self, x: x @ self.words.table.weight.T + self.bias,
-    asked=lambda logits: logits[:, :-1],
-    answers=lambda numbers: numbers[:, 1:],
-    counts=lambda real: real[:, 1:],
-    mean=lambda losses, counts: losses[counts].mean(),
-    loss=F.cross_entropy,
-):
-    """The model with parts that can be replaced by wrong ones."""
-
-    def forward(self, numbers, real=None):
-        return head(self, self.encoder(words(self, numbers), mask(numbers))[0])
-
-    def total(self, numbers, real):
-        losses = loss(asked(self(numbers)).transpose(1, 2), answers(numbers), reduction="none")
-        return mean(losses, counts(real))
-
-    return type("CausalLM", (CausalLM,), {"forward": forward, "loss": total, "is_ours": True})
-
-
-def later_pieces_are_hidden(answer, generator):
-    args = language_cases(generator)[0].args
-    seed, sizes, numbers, real = args
-    before, _ = answer(*args)
+def no_leak_from_the_future(answer, generator):
+    seed, sizes, numbers, real = language_cases(generator)[0].args
+    before, _ = answer(seed, sizes, numbers, real)
     other = torch.cat([numbers[:, :-1], (numbers[:, -1:] + 1) % sizes[0]], 1)
     after, _ = answer(seed, sizes, other, real)
     if not torch.allclose(before[:, :-1], after[:, :-1], atol=1e-3):
-        raise Wrong("The last piece changes the logits of those before it: the mask is `causal_mask(n)`.")
+        raise Wrong("The last token changes the logits of earlier positions. Pass `causal_mask(n)` to `self.encoder`.")
 
 
 def padding_does_not_count(answer, generator):
@@ -1021,338 +826,216 @@ def padding_does_not_count(answer, generator):
     _, before = answer(seed, sizes, numbers, real)
     _, after = answer(seed, sizes, torch.where(real, numbers, (numbers + 1) % sizes[0]), real)
     if not torch.allclose(before, after, rtol=1e-3, atol=1e-4):
-        raise Wrong("Another piece in the padding changes the loss: leave out the places where `real[:, 1:]` is False.")
+        raise Wrong("The padding changes the loss. Leave out the positions where `real[:, 1:]` is False.")
 
 
-SAME_PLACE = (
-    "The loss asks for the piece that stands here, which the model sees: the logits at place i are for piece i + 1. Cut the last "
-    "logits and the first piece: `logits[:, :-1]` against `numbers[:, 1:]`."
-)
+SHIFT, MEAN = "self(numbers)[:, :-1], numbers[:, 1:]", "losses[real[:, 1:]].mean()"
 
 register(
     Exercise(
         id="7.6",
         cases=language_cases,
         call=run_causal,
-        methods=("forward", "loss"),
         output_names=("logits", "loss"),
         tolerance=1e-3,
-        properties=[
-            later_pieces_are_hidden,
-            padding_does_not_count,
-            gradients_arrive(CausalLM, run_causal, language_cases),
-        ],
+        properties=[no_leak_from_the_future, padding_does_not_count, gradients_arrive(solved.CausalLM, run_causal)],
         mistakes=[
             mistake(
-                causal_with(mask=lambda numbers: None),
-                "Every piece sees those behind it, so the next piece is no riddle: `causal_mask(n)` goes to `self.encoder`.",
+                ", causal_mask(numbers.size(1))",
+                "",
+                "Every token attends to those it has to predict. Pass `causal_mask(n)` to `self.encoder`.",
             ),
             mistake(
-                causal_with(mask=lambda numbers: causal_mask(numbers.size(1)).T),
-                "The causal mask is transposed: row i says whom piece i may look at, `causal_mask(n)` as it is.",
+                CAUSAL,
+                f"{CAUSAL}.T",
+                "The causal mask is transposed. Row i is for query i: use `causal_mask(n)` as it is.",
+            ),
+            mistake(CAUSAL, f"{CAUSAL}.tril(-1)", "Tokens cannot attend to themselves. Mask only later tokens."),
+            mistake(
+                CAUSAL,
+                "causal_mask(numbers.size(0))",
+                "The causal mask has the size of the batch. Its size is `numbers.size(1)`.",
+            ),
+            mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
+            mistake(" + self.bias", "", "The bias is missing. Add `self.bias` to the logits."),
+            mistake(".weight.T", ".T", NO_MATRIX),
+            mistake(".weight.T", ".weight", NOT_TRANSPOSED),
+            mistake(
+                [("return x @", "return (x @"), ("+ self.bias", "+ self.bias).softmax(-1)")],
+                PROBABILITIES.format("probabilities"),
             ),
             mistake(
-                causal_with(mask=lambda numbers: causal_mask(numbers.size(1)).tril(-1)),
-                "The pieces cannot see themselves: they may, it is the next one that must be hidden.",
+                [("return x @", "return (x @"), ("+ self.bias", "+ self.bias).log_softmax(-1)")],
+                PROBABILITIES.format("log-probabilities"),
             ),
             mistake(
-                causal_with(mask=lambda numbers: causal_mask(numbers.size(0))),
-                "The causal mask is as large as the batch: it is (n, n), n = `numbers.size(1)`.",
+                "logits.transpose(1, 2)",
+                "logits.softmax(-1).transpose(1, 2)",
+                "The softmax was applied before `cross_entropy`, which applies it again. Pass the logits.",
             ),
             mistake(
-                causal_with(words=lambda self, numbers: self.words.table(numbers)),
-                "The bare table was used, without scale and positions: call `self.words(numbers)`.",
+                "logits.transpose(1, 2)",
+                "logits",
+                "`cross_entropy` expects the classes in axis 1. Pass `logits.transpose(1, 2)`.",
             ),
             mistake(
-                causal_with(head=lambda self, x: x @ self.words.table.weight.T),
-                "The bias is missing: each piece has one, `self.bias`.",
+                [(SHIFT, "self(numbers), numbers"), ("real[:, 1:]", "real")],
+                "The target is the current token, which the model sees. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
             ),
             mistake(
-                causal_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).softmax(-1)),
-                "`forward` returned probabilities: logits are wanted, the loss takes its own softmax.",
+                [(SHIFT, "self(numbers)[:, 1:], numbers[:, :-1]"), ("real[:, 1:]", "real[:, :-1]")],
+                "The target is the previous token. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
             ),
             mistake(
-                causal_with(head=lambda self, x: (x @ self.words.table.weight.T + self.bias).log_softmax(-1)),
-                "`forward` returned log-probabilities: logits are wanted, the loss takes its own softmax.",
+                SHIFT,
+                "self(numbers)[:, 1:], numbers[:, 1:]",
+                "Logits and targets are cut alike, not shifted. Drop the *last* logits: `logits[:, :-1]`.",
             ),
             mistake(
-                causal_with(asked=lambda logits: logits, answers=lambda numbers: numbers, counts=lambda real: real),
-                SAME_PLACE,
+                [(SHIFT, "self(numbers), numbers.roll(-1, 1)"), ("real[:, 1:]", "real.roll(-1, 1)")],
+                "The last position has the first token as target. Drop it: `logits[:, :-1]`.",
             ),
+            mistake(MEAN, "losses.mean()", "The loss includes padding. Average where `real[:, 1:]`."),
             mistake(
-                causal_with(
-                    asked=lambda logits: logits[:, 1:],
-                    answers=lambda numbers: numbers[:, :-1],
-                    counts=lambda real: real[:, :-1],
-                ),
-                "The shift goes the wrong way, and the loss asks for the piece before: `logits[:, :-1]` against `numbers[:, 1:]`.",
+                "real[:, 1:]",
+                "real[:, :-1]",
+                "Positions count if their own token is real. The next one must be: `real[:, 1:]`.",
             ),
+            mistake(MEAN, "(losses * real[:, 1:]).mean()", "Padding counts in the mean. Average over real targets."),
+            mistake(".mean()", ".sum()", "The loss is a sum. Return the mean over the real next tokens."),
             mistake(
-                causal_with(asked=lambda logits: logits[:, 1:]),
-                "Logits and pieces are both cut at the front, so each place is asked for the piece that stands there: cut the last "
-                "logits, `logits[:, :-1]`.",
+                MEAN,
+                "((losses * real[:, 1:]).sum(1) / real[:, 1:].sum(1).clamp(min=1)).mean()",
+                "It averaged within each text first. Take one mean over all real next tokens.",
             ),
-            mistake(
-                causal_with(
-                    asked=lambda logits: logits,
-                    answers=lambda numbers: numbers.roll(-1, 1),
-                    counts=lambda real: real.roll(-1, 1),
-                ),
-                "The first piece is asked for behind the last one: nothing comes next there. Cut the last logits, "
-                "`logits[:, :-1]`.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: losses.mean()),
-                "Padding is part of the loss: the mean runs over the next pieces that are real, `losses[real[:, 1:]]`.",
-            ),
-            mistake(
-                causal_with(counts=lambda real: real[:, :-1]),
-                "The loss looks at whether the piece that asks is real: what counts is the next one, `real[:, 1:]`.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: (losses * counts).mean()),
-                "Padding has no loss, but is counted in the mean: divide by the number of real next pieces.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: losses[counts].sum()),
-                "That is the sum: the mean over the real next pieces is asked for.",
-            ),
-            mistake(
-                causal_with(
-                    mean=lambda losses, counts: ((losses * counts).sum(1) / counts.sum(1).clamp(min=1)).mean(),
-                ),
-                "First a mean in each text, then the mean of those, so a piece of a short text weighs more: one mean over all real "
-                "next pieces.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: losses[counts].mean().exp()),
-                "That is the perplexity: the loss is its logarithm, the mean cross-entropy itself.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: -losses[counts].mean()),
-                "The loss has the wrong sign: minus the log-probability of the next piece.",
-            ),
-            mistake(
-                causal_with(mean=lambda losses, counts: losses),
-                "All losses came back: one number is asked for, the mean over the real next pieces.",
-            ),
+            mistake(".mean()", ".mean().exp()", "It returned the perplexity. Return the mean cross-entropy."),
+            mistake("return losses", "return -losses", "The sign is wrong. Return the *negative* log-likelihood."),
+            mistake(MEAN, "losses", "It returned one loss per position. Average over the real next tokens."),
         ],
         hints=[
-            "`forward` is that of the masked model with another mask: `causal_mask(n)`. Padding stands behind the text, where no real "
-            "piece looks.",
-            "`loss`: what place i says is compared with piece i + 1: `logits[:, :-1]` and `numbers[:, 1:]`.",
-            "`F.cross_entropy(logits.transpose(1, 2), targets, reduction='none')` is (b, n - 1); take the mean where `real[:, 1:]`.",
+            "`forward` is that of the masked model with another mask, `causal_mask(n)`. Padding comes after the text, where no real token attends.",
+            "`loss`: the logits at position i predict token i + 1. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
+            "`F.cross_entropy(logits.transpose(1, 2), targets, reduction='none')` is (b, n - 1). Average it where `real[:, 1:]`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.7 the next piece
-def chances_cases(generator):
-    """Fixed chances in random order, a little shaken: what each dial keeps is the same in every draw."""
+def sampling_cases(generator):
+    """Fixed probabilities in random order, slightly perturbed: what each parameter keeps is the same in every draw."""
 
-    def one(chances, note, **dials):
-        logits = torch.tensor(chances).log() + 0.02 * normal(generator, len(chances)) + normal(generator, 1)
-        order = torch.randperm(len(chances), generator=generator)
-        return Case((logits[order],), dials, note=note)
+    def one(probabilities, note, **options):
+        count = len(probabilities)
+        logits = torch.tensor(probabilities).log() + 0.02 * normal(generator, count) + normal(generator, 1)
+        return Case((logits[torch.randperm(count, generator=generator)],), options, note=note)
 
     five = (0.4, 0.3, 0.15, 0.1, 0.05)
     seven = (0.28, 0.22, 0.17, 0.13, 0.1, 0.07, 0.03)
     return [
-        one(five, "no dial"),
+        one(five, "no option"),
         one(five, "a low temperature", temperature=0.5),
         one(seven, "a high temperature", temperature=2.0),
         one(seven, "top-k", top_k=3),
         one(five, "top-k of one", top_k=1),
-        one(five, "top-k of more than there are", top_k=9),
+        one(five, "top-k of all", top_k=5),
         one(five, "top-p", top_p=0.76),
-        one(five, "top-p below the likeliest", top_p=0.2),
+        one(five, "top-p below the largest probability", top_p=0.2),
         one(five, "top-p of all", top_p=1.0),
         one(five, "both, top-k first", top_k=3, top_p=0.8),
         one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
         one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
-        one((*seven, *(0.01 for _ in range(12))), "many pieces", top_k=10, top_p=0.9),
-        one((1.0,), "one piece alone", temperature=0.5, top_k=2, top_p=0.5),
+        one((*seven, *(0.01 for _ in range(12))), "many tokens", top_k=10, top_p=0.9),
+        one((1.0,), "a single token", temperature=0.5, top_k=1, top_p=0.5),
     ]
 
 
-def warmed(logits, temperature):
-    return (logits / temperature).softmax(-1)
-
-
-def keep_k(chances, k):
-    """chances sorted, the largest first."""
-    return torch.where(torch.arange(len(chances)) < k, chances, 0.0)
-
-
-def keep_p(chances, p):
-    return torch.where(chances.cumsum(0) - chances < p, chances, 0.0)
-
-
-def to_one(chances):
-    return chances / chances.sum()
-
-
-def chances_with(warm=warmed, cut_k=keep_k, cut_p=keep_p, between=to_one, last=to_one, back=True):
-    """The chances with parts that can be replaced by wrong ones."""
-
-    def wrong(logits, temperature=1.0, top_k=None, top_p=None):
-        chances, order = warm(logits, temperature).sort(descending=True)
-        if top_k is not None:
-            chances = between(cut_k(chances, top_k))
-        if top_p is not None:
-            chances = cut_p(chances, top_p)
-        chances = last(chances)
-        return torch.zeros_like(chances).scatter(0, order, chances) if back else chances
-
-    return wrong
-
-
-def p_before_temperature(logits, temperature=1.0, top_k=None, top_p=None):
-    """Both cuts by the chances at temperature 1."""
-    kept = next_distribution(logits, 1.0, top_k, top_p) > 0
-    return to_one(warmed(logits, temperature) * kept)
-
-
-def not_sorted(logits, temperature=1.0, top_k=None, top_p=None):
-    """Top-p by the sums in the order of the pieces' numbers."""
-    chances = next_distribution(logits, temperature, top_k)
-    return chances if top_p is None else to_one(keep_p(chances, top_p))
-
-
-def zero_logits(logits, temperature=1.0, top_k=None, top_p=None):
-    """What is cut gets the logit 0, which is a chance like any other."""
-    kept = next_distribution(logits, temperature, top_k, top_p) > 0
-    return (logits / temperature).masked_fill(~kept, 0.0).softmax(-1)
-
-
-A_PIECE = "A piece came back: the distribution is asked for, (pieces,). Who writes draws from it."
+WARM, BEFORE = "(logits / temperature).softmax(-1)", "chances.cumsum(0) - chances"
+CUT_K, CUT_P = "chances[top_k:] = 0", "chances[before >= top_p] = 0"
+DIVIDE, LAST = "\n    chances = chances / chances.sum()", "return torch.zeros_like(chances).scatter(0, order, chances)"
+DIVIDE_LAST = (LAST, f"chances = chances / chances.sum()\n{LAST}")
+KEPT = LAST.replace("return", "kept =") + " > 0\nreturn (logits / temperature).masked_fill(~kept, {}).softmax(-1)"
+A_TOKEN = "It returned one token. Return the whole distribution, (pieces,)."
+ASCENDING = "The cut starts from the least likely token. Sort with `descending=True`."
 
 register(
     Exercise(
         id="7.7",
-        cases=chances_cases,
+        cases=sampling_cases,
         mistakes=[
+            mistake(" / temperature", "", "The temperature has no effect. Divide the logits by it."),
             mistake(
-                chances_with(warm=lambda logits, temperature: logits.softmax(-1)),
-                "The temperature has no effect: divide the logits by it, before the softmax.",
+                "/ temperature", "* temperature", "The logits were multiplied by the temperature. Divide them by it."
             ),
             mistake(
-                chances_with(warm=lambda logits, temperature: (logits * temperature).softmax(-1)),
-                "The logits were multiplied by the temperature: divided, so that a low one makes the likely likelier.",
+                WARM,
+                "(logits.softmax(-1) / temperature)",
+                "The temperature was applied after the softmax. Divide the logits by it.",
             ),
             mistake(
-                chances_with(warm=lambda logits, temperature: logits.softmax(-1) / temperature),
-                "The chances were divided by the temperature, which the sum undoes: divide the logits, before the softmax.",
+                [(WARM, "logits.softmax(-1)"), (LAST, KEPT.format("-torch.inf"))],
+                "The cuts came before the temperature. Apply it first.",
+            ),
+            mistake(CUT_K, "pass", "`top_k` has no effect. Set all but the k largest probabilities to 0."),
+            mistake(CUT_K, "chances[:-top_k] = 0", "`top_k` kept the least likely tokens. Keep the k most likely."),
+            mistake(CUT_K, "chances[top_k + 1 :] = 0", "`top_k` kept one token too many. Keep exactly k."),
+            mistake(CUT_K, "chances[top_k - 1 :] = 0", "`top_k` kept one token too few. Keep the k-th largest, too."),
+            mistake(CUT_P, "pass", "`top_p` has no effect. Keep the fewest most likely tokens that sum to at least p."),
+            mistake(
+                "before >= top_p",
+                "before + chances > top_p + 1e-6",
+                "`top_p` drops the token that reaches p, even if it is the first. Compare `chances.cumsum(0) - chances`.",
             ),
             mistake(
-                p_before_temperature,
-                "The cuts were made before the temperature: first the temperature, then top-k, then top-p.",
+                CUT_P,
+                "chances[1:][(before + chances)[1:] > top_p + 1e-6] = 0",
+                "`top_p` drops the token that reaches p. Compare `chances.cumsum(0) - chances`.",
             ),
             mistake(
-                chances_with(cut_k=lambda chances, k: chances),
-                "`top_k` has no effect: all but the k likeliest get the chance 0.",
+                "before >= top_p",
+                "before - chances.roll(1) >= top_p",
+                "`top_p` kept one token too many. Stop as soon as the sum reaches p.",
             ),
             mistake(
-                chances_with(cut_k=lambda chances, k: keep_k(chances.flip(0), k).flip(0)),
-                "`top_k` kept the least likely: the largest stay.",
+                "before >= top_p",
+                "chances < top_p",
+                "`top_p` was used as a minimum probability. It is the total probability to keep.",
             ),
             mistake(
-                chances_with(cut_k=lambda chances, k: keep_k(chances, k + 1)),
-                "`top_k` kept one too many: k stay. With a threshold, compare with the k-th largest.",
+                "before >= top_p",
+                "chances < 1 - top_p",
+                "1 - `top_p` was used as a minimum probability. `top_p` is the total probability to keep.",
             ),
             mistake(
-                chances_with(cut_k=lambda chances, k: keep_k(chances, k - 1)),
-                "`top_k` kept one too few: k stay, the k-th largest among them.",
+                "before >= top_p",
+                "chances < top_p * chances.max()",
+                "This is min-p, relative to the largest probability. Top-p compares a cumulative sum with p.",
             ),
             mistake(
-                chances_with(cut_p=lambda chances, p: chances),
-                "`top_p` has no effect: keep the fewest likeliest that have p between them.",
+                f"before = {BEFORE}",
+                "by_id = torch.zeros_like(chances).scatter(0, order, chances)\n    before = (by_id.cumsum(0) - by_id)[order]",
+                "`top_p` summed in the order of token ids. Sort in descending order first.",
             ),
+            mistake(BEFORE, "chances.flip(0).cumsum(0).flip(0) - chances", ASCENDING),
+            mistake("descending=True", "", ASCENDING),
+            mistake([(CUT_K + DIVIDE, CUT_K), DIVIDE_LAST], "With both, too many stay. Renormalize after top-k."),
             mistake(
-                chances_with(cut_p=lambda chances, p: torch.where(chances.cumsum(0) <= p + 1e-6, chances, 0.0)),
-                "`top_p` leaves out the piece that reaches p, and keeps nothing at all if the likeliest has more than p: look at "
-                "what the likelier ones *before* a piece have between them, `chances.cumsum(0) - chances`.",
+                [(CUT_K + DIVIDE, CUT_K), (CUT_P + DIVIDE, CUT_P)],
+                "The probabilities do not sum to 1. Divide them by their sum.",
             ),
-            mistake(
-                chances_with(
-                    cut_p=lambda chances, p: torch.where(
-                        (chances.cumsum(0) <= p + 1e-6) | (torch.arange(len(chances)) == 0), chances, 0.0
-                    )
-                ),
-                "`top_p` leaves out the piece that reaches p: those that stay must have p between them, not less. Look at what the "
-                "ones *before* a piece have, `chances.cumsum(0) - chances`.",
-            ),
-            mistake(
-                chances_with(
-                    cut_p=lambda chances, p: torch.where(
-                        chances.cumsum(0) - chances - chances.roll(1) < p, chances, 0.0
-                    )
-                ),
-                "`top_p` kept one too many: as soon as those before it have p between them, a piece goes.",
-            ),
-            mistake(
-                chances_with(cut_p=lambda chances, p: torch.where(chances >= p, chances, 0.0)),
-                "`top_p` was taken for the least chance of a piece: it is what those that stay have between them.",
-            ),
-            mistake(
-                chances_with(cut_p=lambda chances, p: torch.where(chances >= 1 - p, chances, 0.0)),
-                "`top_p` was made a least chance, 1 - p: it is what those that stay have between them.",
-            ),
-            mistake(
-                not_sorted,
-                "`top_p` added up the chances in the order of the pieces' numbers: sort them first, the largest in front.",
-            ),
-            mistake(
-                chances_with(cut_p=lambda chances, p: keep_p(chances.flip(0), p).flip(0)),
-                "`top_p` began with the least likely: sort with `descending=True`.",
-            ),
-            mistake(
-                chances_with(between=lambda chances: chances),
-                "With both dials too many were kept: top-k cuts first, what stays is brought back to the sum 1, and top-p looks at that.",
-            ),
-            mistake(
-                chances_with(between=lambda chances: chances, last=lambda chances: chances),
-                "The chances that stay do not sum to 1: divide them by their sum.",
-            ),
-            mistake(
-                chances_with(last=lambda chances: chances),
-                "After top-p the chances do not sum to 1: divide them by their sum once more.",
-            ),
-            mistake(
-                chances_with(back=False),
-                "The chances are still sorted: put each back to its piece, `torch.zeros_like(chances).scatter(0, order, chances)`.",
-            ),
-            mistake(
-                chances_with(last=lambda chances: to_one(chances).log()),
-                "Logarithms came back: the chances themselves are asked for.",
-            ),
-            mistake(
-                zero_logits,
-                "What was cut got the logit 0, which is a chance like any other: minus infinity makes it 0.",
-            ),
-            mistake(
-                lambda logits, temperature=1.0, top_k=None, top_p=None: logits / temperature,
-                "Logits came back: the chances are asked for, their softmax.",
-            ),
-            mistake(
-                lambda logits, temperature=1.0, top_k=None, top_p=None: next_distribution(
-                    logits, temperature, top_k, top_p
-                ).argmax(),
-                A_PIECE,
-            ),
-            mistake(
-                lambda logits, temperature=1.0, top_k=None, top_p=None: torch.multinomial(
-                    next_distribution(logits, temperature, top_k, top_p), 1
-                ),
-                A_PIECE,
-            ),
+            mistake(CUT_K + DIVIDE, CUT_K, "After top-k the probabilities do not sum to 1. Divide by their sum."),
+            mistake(CUT_P + DIVIDE, CUT_P, "After top-p the probabilities do not sum to 1. Divide by their sum again."),
+            mistake(LAST, "return chances", "The probabilities are still sorted. Put them back with `scatter`."),
+            mistake(LAST, f"{LAST}.log()", "It returned log-probabilities. Return probabilities."),
+            mistake(LAST, KEPT.format(0.0), "Removed tokens got logit 0. Set it to minus infinity."),
+            mistake(BODY, "return logits / temperature", "It returned logits. Return probabilities, their softmax."),
+            mistake(LAST, f"{LAST}.argmax()", A_TOKEN),
+            mistake(LAST, LAST.replace("return ", "return torch.multinomial(") + ", 1)", A_TOKEN),
         ],
         hints=[
-            "`(logits / temperature).softmax(-1)`, then `chances, order = chances.sort(descending=True)`: both cuts are easy there.",
-            "top-k: `chances[top_k:] = 0`, then divide by the sum. top-p: `before = chances.cumsum(0) - chances` is what the likelier "
-            "ones have; 0 where it is `>= top_p`, and divide again.",
-            "`torch.zeros_like(chances).scatter(0, order, chances)` puts each chance back to its piece.",
+            "`(logits / temperature).softmax(-1)`, then `chances, order = chances.sort(descending=True)`: both cuts are easy on the sorted probabilities.",
+            "Top-k: `chances[top_k:] = 0`, then divide by the sum. Top-p: `before = chances.cumsum(0) - chances`; 0 where `before >= top_p`, then divide again.",
+            "`torch.zeros_like(chances).scatter(0, order, chances)` puts each probability back to its token id.",
         ],
     )
 )
@@ -1362,107 +1045,93 @@ register(
 register_quiz(
     Quiz(
         id="7.a",
-        question="'Masked language model': what is masked in it that is not masked in the causal one?",
+        question="What is masked in a *masked* language model that is not masked in a causal one?",
         options=[
             (
-                "The scores: a triangle of minus infinity hides what comes next.",
-                "That mask makes a model causal. The masked model sees both sides.",
+                "The attention scores: a causal mask hides later tokens.",
+                "That mask makes a model causal. A masked language model attends to both sides.",
             ),
             (
-                "The text: some pieces are replaced before the model sees it. Nobody's look is restricted.",
-                "A mask over scores says who may look at whom; a [MASK] in the text is a piece like any other.",
+                "The input: some tokens are replaced before the model sees them. Attention is not restricted.",
+                "An attention mask says which keys a query may attend to; [MASK] in the input is a token like any other.",
             ),
-            (
-                "The embeddings: those of some pieces are set to zero.",
-                "A [MASK] has a vector of its own, which is learned.",
-            ),
-            (
-                "The loss: it is zero at most places.",
-                "True, but that alone would hide nothing.",
-            ),
+            ("The embeddings: those of some tokens are set to zero.", "[MASK] has a learned embedding of its own."),
+            ("The loss: it ignores most positions.", "It does, but that alone would hide nothing from the model."),
         ],
         right=1,
-        explanation="Same blocks: the masked model looks both ways, the causal one back.",
+        explanation="The layers are the same. The masked model attends to both sides, the causal one only to the left.",
     )
 )
 register_quiz(
     Quiz(
         id="7.b",
-        question="Of the chosen pieces 80 % become [MASK], 10 % a random piece, and 10 % stay as they are, though their answer is in plain "
-        "sight. What are those for?",
+        question="Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % stay unchanged, so that the model sees the answer. What are "
+        "the last 20 % for?",
         options=[
             (
-                "They make the task easier at the beginning.",
-                "The share stays the same throughout.",
+                "They make the task easier at the beginning of training.",
+                "The proportions stay the same throughout training.",
+            ),
+            ("They keep the loss low.", "A lower loss is no goal in itself: it must come from better predictions."),
+            (
+                "They have no purpose and are kept by tradition.",
+                "The BERT paper tried other proportions, and little changed. But there was a reason.",
             ),
             (
-                "They keep the loss from being too high.",
-                "Nothing is gained by answers that cost little.",
-            ),
-            (
-                "They are an oversight, kept for tradition.",
-                "The BERT paper tried other shares, and little changed. But there was a reason.",
-            ),
-            (
-                "Later there is no [MASK]: the model must make something of ordinary pieces, too, and not trust them blindly.",
-                "If only [MASK] were asked about, all other vectors could be anything.",
+                "Fine-tuning has no [MASK]: the model must represent ordinary tokens as well, without trusting them blindly.",
+                "If only [MASK] had targets, the vectors of all other tokens could be anything.",
             ),
         ],
         right=3,
-        explanation="Unchanged pieces teach it to stand for what is there; random ones, to check that.",
+        explanation="Unchanged tokens teach the model to represent what is there; random ones, to check it against the context.",
     )
 )
 register_quiz(
     Quiz(
         id="7.c",
-        question="You train an encoder that sees both sides on the next piece: the logits at place i against piece i + 1. What happens?",
+        question="You train a bidirectional encoder on next-token prediction: the logits at position i against token i + 1. What happens?",
         options=[
             (
-                "The loss falls to almost nothing, and it is of no use for writing.",
-                "It learns to copy from the place to its right. When it writes, there is nothing there.",
+                "The loss falls to almost zero, and the model is useless for generation.",
+                "It learns to copy the token to its right. During generation there is none.",
             ),
+            ("It learns more, since it sees more context.", "It sees the very token that it is to predict."),
+            ("It cannot run: the shapes do not match.", "All shapes match. That makes the mistake dangerous."),
             (
-                "It learns more, since it sees more.",
-                "It sees the very piece that it is asked for.",
-            ),
-            (
-                "It cannot run: the shapes do not fit.",
-                "Every shape fits. That is what makes the mistake dangerous.",
-            ),
-            (
-                "Nothing changes: attention learns by itself not to look ahead.",
-                "It looks wherever looking lowers the loss, and nothing lowers it as much as the answer.",
+                "Nothing changes: attention learns by itself not to attend to later tokens.",
+                "It attends to whatever lowers the loss, and nothing lowers it as much as the answer.",
             ),
         ],
         right=0,
-        explanation="A loss that is too good is the first sign of a leak. With both sides open, the answer itself must be taken out of the text: "
-        "that is what [MASK] is for.",
+        explanation="A loss that is too good is the first sign of a leak. A bidirectional model needs the answer removed from its input: that is what "
+        "[MASK] is for.",
     )
 )
 register_quiz(
     Quiz(
         id="7.d",
-        question="Model A has perplexity 40 with 2,000 pieces, model B has 60 with 8,000 pieces, on the same text. Which one predicts the text better?",
+        question="Model A has perplexity 40 with a vocabulary of 2,000 tokens, model B has 60 with 8,000, on the same text. Which one predicts the text "
+        "better?",
         options=[
             (
-                "A: lower is better.",
-                "Per piece. But A's pieces are most likely shorter, so it needs more of them for the same text.",
+                "A: lower perplexity is better.",
+                "Per token. But A's tokens are probably shorter, so it needs more of them for the same text.",
             ),
             (
-                "B: it has more to choose from, so 60 is harder earned.",
-                "Likely, but not certain: it depends on how many pieces each of them needs.",
+                "B: it chooses among more tokens, so 60 is harder to reach.",
+                "Probably, but not certainly: it depends on how many tokens each of them needs.",
             ),
             (
-                "Cannot be said: perplexity is per piece, and their pieces differ. Compare bits per character.",
-                "The total of all log-probabilities, divided by something both agree on: characters.",
+                "It cannot be said: perplexity is per token, and their tokens differ. Compare bits per character.",
+                "That is the total negative log-likelihood in bits, divided by a length that both share.",
             ),
             (
-                "Both are alike once each is divided by its number of pieces in the vocabulary.",
-                "The size of the vocabulary is not what matters: it is how many pieces the text is cut into.",
+                "They are equal once each perplexity is divided by the vocabulary size.",
+                "The vocabulary size does not matter here. The number of tokens in the text does.",
             ),
         ],
         right=2,
-        explanation="With one piece for each character A could have perplexity 4 and be the worst of all. Between tokenizers only a measure per "
-        "character, or per word of one fixed splitting, is fair.",
+        explanation="A character-level model may have perplexity 4 and be the worst of all. Across tokenizers, compare per character or per word of one "
+        "fixed segmentation.",
     )
 )

@@ -7,51 +7,40 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
-from utils.exercises.edits import mistake
-from utils.exercises.lesson05 import expect_a_module
-from utils.exercises.lesson06 import up_to, whole
-from utils.models import language
-from utils.training.fine_tuning import between
+from utils.exercises.edits import BODY, mistake
+from utils.exercises.lesson07 import new_module, up_to, whole
+
+CUT = "`detach`, `.data` or `torch.no_grad` cut it"
 
 
 # ---------------------------------------------------------------------------------------------- 8.1 the classifier
-class Classifier(language.Classifier):
-    """The reference as the lesson builds it."""
-
-    def __init__(self, body, dim, classes):
-        super().__init__(body, dim, classes)
-
-
 class Body(nn.Module):
-    """A body to try classifiers on: vectors that depend on who is real. It notes what it was given."""
+    """A body to try classifiers on: vectors that depend on which tokens are real."""
 
     def __init__(self, pieces, dim, seed):
         super().__init__()
         self.table = nn.Parameter(normal(torch.Generator().manual_seed(seed), pieces, dim))
 
     def vectors(self, numbers, real=None):
-        if real is None:
-            real = torch.ones_like(numbers, dtype=torch.bool)
+        real = torch.ones_like(numbers, dtype=torch.bool) if real is None else real
         if real.shape != numbers.shape:
-            raise Wrong(
-                f"`self.body.vectors` was given `real` of shape {tuple(real.shape)}: hand it on as it is, {tuple(numbers.shape)}."
-            )
-        x = self.table[numbers]
-        share = real.to(x.dtype).unsqueeze(-1)
-        return x + 2 * (x * share).sum(1, keepdim=True) / share.sum(1, keepdim=True)
+            shapes = tuple(real.shape), tuple(numbers.shape)
+            raise Wrong(f"`self.body.vectors` got `real` of shape {shapes[0]}. Pass it unchanged, {shapes[1]}.")
+        x, weight = self.table[numbers], real.to(self.table.dtype).unsqueeze(-1)
+        return x + 2 * (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
 
     def forward(self, numbers, real=None):
-        raise Wrong("`self.body(...)` gives logits over pieces: its vectors are `self.body.vectors(numbers, real)`.")
+        raise Wrong("`self.body(...)` returns logits over tokens. Its vectors are `self.body.vectors(numbers, real)`.")
 
 
 def run_classifier(answer, seed, pieces, dim, classes, numbers, real):
     """Build the classifier on a body and call it."""
     body = Body(pieces, dim, seed)
-    model = expect_a_module(answer, "Classifier", body, dim, classes)
+    model = new_module(answer, "Classifier", body, dim, classes)
     head = getattr(model, "head", None)
     if getattr(model, "body", None) is not body or not isinstance(head, nn.Linear):
         raise Wrong(
-            "`self.body` or `self.head` is not as `__init__` made it: put its lines back, only `forward` is yours."
+            "`self.body` or `self.head` is not as `__init__` made it. Restore its lines: only `forward` is yours."
         )
     numbers_of = torch.Generator().manual_seed(seed + 1)
     head.weight.data.copy_(normal(numbers_of, classes, dim))
@@ -67,39 +56,10 @@ def classifier_cases(generator):
     return [
         one(6, (4, 6, 2), "texts of several lengths"),
         one(4, (4, 4), "no padding", dim=4, classes=6),
-        one(3, (1, 3, 2), "as many texts as pieces", dim=3),
-        one(5, (1, 5), "a text of one piece", classes=2),
+        one(3, (1, 3, 2), "as many texts as tokens", dim=3),
+        one(5, (1, 5), "a text of one token", classes=2),
         one(7, (3,), "one text", dim=8),
     ]
-
-
-def classifier_with(
-    given=lambda real: real,
-    pool=language.mean_of_real,
-    last=lambda self, pooled: self.head(pooled),
-):
-    """The classifier with parts that can be replaced by wrong ones."""
-
-    def forward(self, numbers, real=None):
-        return last(self, pool(self.body.vectors(numbers, given(real)), real))
-
-    return type("Classifier", (Classifier,), {"forward": forward})
-
-
-def last_real(vectors, real):
-    return vectors[torch.arange(len(vectors)), real.sum(1) - 1]
-
-
-def largest_real(vectors, real):
-    return vectors.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
-
-
-def per_row_of_n(vectors, real):
-    return (vectors * real.unsqueeze(-1)).sum(1) / real.size(1)
-
-
-def one_mean_for_all(vectors, real):
-    return vectors[real].mean(0)
 
 
 def body_and_head_learn(answer, generator):
@@ -107,174 +67,175 @@ def body_and_head_learn(answer, generator):
     seed, pieces, dim, classes, numbers, real = classifier_cases(generator)[0].args
     model = answer.answer(Body(pieces, dim, seed), dim, classes)
     nn.init.normal_(model.head.weight)
-    model(numbers, real).square().sum().backward()
+    logits, freeze = model(numbers, real), "To freeze the body, training sets `requires_grad_(False)`."
+    if not logits.requires_grad:
+        raise Wrong(f"The values are right, but no gradient flows back: {CUT}. {freeze}")
+    logits.square().sum().backward()
     for parameter, name in ((model.body.table, "body"), (model.head.weight, "new layer")):
         if parameter.grad is None or not parameter.grad.abs().max() > 0:
-            raise Wrong(
-                f"No gradient reaches the {name}: `detach`, `.data` or `torch.no_grad` cut it. Freezing "
-                "is decided by who trains, with `requires_grad_(False)`."
-            )
+            raise Wrong(f"No gradient reaches the {name}: {CUT}. {freeze}")
 
+
+POOL = "total / real.sum(1, keepdim=True)"
+OF_PADDING = "The mean runs over the padding. `real` is True at the tokens: sum over these."
 
 register(
     Exercise(
         id="8.1",
         cases=classifier_cases,
         call=run_classifier,
-        methods=("forward",),
         tolerance=1e-3,
         properties=[body_and_head_learn],
         mistakes=[
             mistake(
-                classifier_with(pool=lambda vectors, real: vectors.mean(1)),
-                "The mean runs over padding as well: sum the vectors of the real pieces and divide by how many they are.",
+                POOL,
+                "vectors.mean(1)",
+                "The mean includes the padding. Sum the vectors of the real tokens and divide by their number.",
             ),
             mistake(
-                classifier_with(given=lambda real: None, pool=lambda vectors, real: vectors.mean(1)),
-                "`real` is not used at all: the body needs it, and the mean runs over the real pieces only.",
+                [("(numbers, real)", "(numbers)"), (POOL, "vectors.mean(1)")],
+                "`real` is not used. Pass it to the body, and average over the real tokens only.",
             ),
             mistake(
-                classifier_with(given=lambda real: None),
-                "The body does not know what is padding: `self.body.vectors(numbers, real)`.",
+                "(numbers, real)",
+                "(numbers)",
+                "The body does not know which tokens are padding. Call `self.body.vectors(numbers, real)`.",
             ),
             mistake(
-                classifier_with(pool=per_row_of_n),
-                "The padding was left out of the sum, but counted in the mean: divide by the number of real pieces, "
-                "`real.sum(1, keepdim=True)`.",
+                "real.sum(1, keepdim=True)",
+                "real.size(1)",
+                "The sum leaves padding out, but the mean counts it. Divide by `real.sum(1, keepdim=True)`.",
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: (vectors * real.unsqueeze(-1)).sum(1)),
-                "That is the sum: without the division a long text has a larger vector. Divide by the number of real pieces.",
+                "total / real.sum(1, keepdim=True)",
+                "total",
+                "The vectors are summed, so long texts get larger vectors. Divide by the number of real tokens.",
+            ),
+            mistake("total = (", "real = ~real\ntotal = (", OF_PADDING),
+            mistake([("total = (", "real = ~real\ntotal = ("), (POOL, f"({POOL}).nan_to_num()")], OF_PADDING),
+            mistake(
+                "real.sum(1, keepdim=True)",
+                "real.sum(1)",
+                "`real.sum(1)` is (b,) and does not divide (b, dim) row by row. Keep the axis: `real.sum(1, keepdim=True)`.",
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real).nan_to_num()),
-                "The mean runs over the padding: `real` is True at the pieces.",
+                "real.unsqueeze(-1)",
+                "real",
+                "`real` is (b, n), the vectors are (b, n, dim). Add an axis: `real.unsqueeze(-1)`.",
+            ),
+            mistake(POOL, "vectors[:, 0]", "Only the first token was used. Average over all real tokens."),
+            mistake(
+                POOL, "vectors[:, -1]", "Only the last position was used, maybe padding. Average over the real tokens."
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: language.mean_of_real(vectors, ~real)),
-                "The mean runs over the padding, and is NaN where there is none: `real` is True at the pieces.",
+                POOL,
+                "vectors[torch.arange(len(vectors)), real.sum(1) - 1]",
+                "Only the last real token was used. Average over all real tokens.",
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: vectors[:, 0]),
-                "Only the first piece was used: some models do that, here it is the mean over the real pieces.",
+                POOL,
+                "vectors.masked_fill(~real.unsqueeze(-1), -torch.inf).amax(1)",
+                "This is max pooling. Average over the real tokens instead.",
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: vectors[:, -1]),
-                "Only the last place was used, which may be padding: the mean over the real pieces.",
+                POOL,
+                "vectors[real].mean(0)",
+                "One mean was taken for the whole batch. Each text has its own, (b, dim).",
             ),
             mistake(
-                classifier_with(pool=last_real),
-                "Only the last real piece was used: the mean over all real pieces.",
+                POOL,
+                "vectors.mean(-1)",
+                "The mean ran over the features. Average over the tokens of each text, axis 1.",
             ),
             mistake(
-                classifier_with(pool=largest_real),
-                "That is the largest value of each feature: the mean over the real pieces is asked for.",
+                POOL,
+                "vectors",
+                "Every token got its own logits. Average before the linear layer: one row per text, (b, classes).",
             ),
             mistake(
-                classifier_with(pool=one_mean_for_all),
-                "One mean for the whole batch: each text has its own, (b, dim).",
+                f"self.head({POOL})", POOL, "It returned the mean vector. Apply `self.head` to get one logit per class."
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: vectors.mean(-1)),
-                "The mean ran over the features: over the pieces of each text, axis 1.",
+                "keepdim=True))",
+                "keepdim=True)).softmax(-1)",
+                "It returned probabilities. Return logits: the loss applies the softmax itself.",
             ),
             mistake(
-                classifier_with(pool=lambda vectors, real: vectors),
-                "Every piece got its own answer: one for each text, (b, classes). The mean comes before the linear layer.",
+                "keepdim=True))",
+                "keepdim=True)).log_softmax(-1)",
+                "It returned log-probabilities. Return logits: the loss applies the softmax itself.",
             ),
             mistake(
-                classifier_with(last=lambda self, pooled: pooled),
-                "The mean came back as it is: `self.head` makes logits of it, one for each class.",
-            ),
-            mistake(
-                classifier_with(last=lambda self, pooled: self.head(pooled).softmax(-1)),
-                "Probabilities came back: logits are wanted, the loss takes its own softmax.",
-            ),
-            mistake(
-                classifier_with(last=lambda self, pooled: self.head(pooled).log_softmax(-1)),
-                "Log-probabilities came back: logits are wanted, the loss takes its own softmax.",
-            ),
-            mistake(
-                classifier_with(last=lambda self, pooled: self.head(pooled).argmax(-1)),
-                "The likeliest class came back: logits are wanted, or there is nothing to learn from.",
+                "keepdim=True))",
+                "keepdim=True)).argmax(-1)",
+                "It returned the predicted class, which has no gradient. Return the logits.",
             ),
         ],
         hints=[
             "`self.body.vectors(numbers, real)` is (b, n, dim).",
-            "`real.unsqueeze(-1)` is (b, n, 1): times it, the padding is 0 and adds nothing to the sum.",
-            "Divide the sum by `real.sum(1, keepdim=True)`, (b, 1); then `self.head`.",
+            "`real.unsqueeze(-1)` is (b, n, 1): multiplied by it, padding becomes 0 and adds nothing to the sum.",
+            "Divide the sum by `real.sum(1, keepdim=True)`, (b, 1), then apply `self.head`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 8.2 a low-rank adapter
-class LowRank(language.LowRank):
-    """The reference as the lesson calls it."""
-
-    def __init__(self, linear, rank, scale=1.0):
-        super().__init__(linear, rank, scale)
-
-
 def run_low_rank(answer, seed, inputs, outputs, rank, scale, x):
-    """Build the adapter around a frozen layer: what it gives at first, and with other numbers in `down` and `up`."""
+    """Build the adapter around a frozen layer: its output at first, and with other values in `down` and `up`."""
     numbers = torch.Generator().manual_seed(seed)
     linear = nn.Linear(inputs, outputs)
     linear.weight.data.copy_(normal(numbers, outputs, inputs))
     linear.bias.data.copy_(normal(numbers, outputs))
     before = linear.weight.detach().clone()
-    options = () if scale == 1.0 else (scale,)
-    layer = expect_a_module(answer, "LowRank", linear, rank, *options)
+    layer = new_module(answer, "LowRank", linear, rank, *(() if scale == 1.0 else (scale,)))
     require_parts(layer, inputs, outputs, rank)
     at_first = layer(x)
     if at_first is None:
-        raise Wrong("`forward` returned nothing: it ends with `return`.")
+        raise Wrong("`forward` returned None. End it with `return`.")
     layer.down.data.copy_(normal(numbers, rank, inputs))
     layer.up.data.copy_(normal(numbers, outputs, rank))
     result = layer(x)
     if not torch.equal(linear.weight, before):
-        raise Wrong("The frozen weight was changed: it stays, and the adapter is added to what it gives.")
+        raise Wrong("The frozen weight was changed. Leave it as it is and add the adapter to the layer's output.")
     return at_first.detach(), result
 
 
 def require_parts(layer, inputs, outputs, rank):
-    """The parameters, by name, shape, start and who learns."""
-    given, shapes = dict(layer.named_parameters()), {"down": (rank, inputs), "up": (outputs, rank)}
-    for name, shape in shapes.items():
+    """The parameters: names, shapes, initialization, and which are trained."""
+    given = dict(layer.named_parameters())
+    shapes = {"down": ("(rank, inputs)", (rank, inputs)), "up": ("(outputs, rank)", (outputs, rank))}
+    for name, (words, shape) in shapes.items():
+        part, wanted = getattr(layer, name, None), f"an `nn.Parameter` of shape {words}, here {shape}"
+        if isinstance(part, nn.Linear):
+            raise Wrong(f"`self.{name}` is an `nn.Linear`. It would learn as well, but make it {wanted}.")
         if name not in given:
-            kind = a_thing(getattr(layer, name)) if hasattr(layer, name) else "missing"
-            raise Wrong(f"`self.{name}` is {kind}: make it an `nn.Parameter` of shape {shape}, or nothing learns it.")
-        if tuple(given[name].shape) != shape:
-            names = {"down": "(rank, inputs)", "up": "(outputs, rank)"}
-            raise Wrong(
-                f"`self.{name}` has shape {tuple(given[name].shape)}: expected {names[name]}, here {shape}, as a linear layer "
-                "has its weight."
-            )
-        if not given[name].requires_grad:
-            raise Wrong(f"`self.{name}` is frozen: it is what learns.")
-    learns = [name for name in given if name not in shapes and given[name].requires_grad]
-    if learns:
+            kind = a_thing(part) if hasattr(layer, name) else "missing"
+            raise Wrong(f"`self.{name}` is {kind}, so it is not trained. Make it {wanted}.")
+        if tuple(part.shape) != shape:
+            raise Wrong(f"`self.{name}` has shape {tuple(part.shape)}. Make it {wanted}.")
+        if not part.requires_grad:
+            raise Wrong(f"`self.{name}` is frozen, but it is what is trained. Freeze only `linear`.")
+    trained = [name for name in given if name not in shapes and given[name].requires_grad]
+    if trained:
+        raise Wrong(f"`{trained[0]}` is still trained. Freeze the given layer: `linear.requires_grad_(False)`.")
+    zero_down, zero_up = (part.abs().max() == 0 for part in (layer.down, layer.up))
+    if zero_down and zero_up:
         raise Wrong(
-            f"`{learns[0]}` still learns: freeze the given layer, `linear.requires_grad_(False)`, or nothing is saved."
+            "Both factors start at zero, where both gradients vanish. Initialize `self.down` with random numbers."
         )
-    if layer.down.abs().max() == 0:
-        start = "Both start at zero" if layer.up.abs().max() == 0 else "`self.down` starts at zero"
+    if zero_down:
+        raise Wrong("`self.down` starts at zero. Initialize it with random numbers, and `self.up` with zeros.")
+    if not zero_up:
         raise Wrong(
-            f"{start}: `self.up` does, `self.down` starts with random numbers. "
-            + ("Two zeros have no gradient, neither would ever move." if "Both" in start else "")
-        )
-    if layer.up.abs().max() > 0:
-        raise Wrong(
-            "`self.up` starts with random numbers, so the layer does something else than the pretrained one before any "
-            "training: start it at zero."
+            "`self.up` starts with random numbers, which changes the pretrained layer at once. Initialize it with zeros."
         )
 
 
 def low_rank_cases(generator):
     def one(inputs, outputs, rank, shape, note, scale=1.0):
-        return Case(
-            (int(whole(generator, 10_000)), inputs, outputs, rank, scale, normal(generator, *shape, inputs)), note=note
-        )
+        seed = int(whole(generator, 10_000))
+        return Case((seed, inputs, outputs, rank, scale, normal(generator, *shape, inputs)), note=note)
 
     return [
         one(6, 9, 2, (3, 4), "more outputs than inputs"),
@@ -286,101 +247,73 @@ def low_rank_cases(generator):
     ]
 
 
-def low_rank_with(
-    added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T), base=lambda self, x: self.linear(x), init=None
-):
-    """The adapter with parts that can be replaced by wrong ones; init(self) runs after the right `__init__`."""
-
-    def start(self, linear, rank, scale=1.0):
-        LowRank.__init__(self, linear, rank, scale)
-        if init is not None:
-            init(self)
-
-    def forward(self, x):
-        return base(self, x) + added(self, x)
-
-    return type("LowRank", (LowRank,), {"__init__": start, "forward": forward})
-
-
-def small_start(answer, generator):
-    """The spread of A at the start, measured on a layer large enough to tell."""
-    layer = answer.answer(nn.Linear(400, 30), 20)
-    spread = float(layer.down.std())
-    if not 0.01 <= spread <= 0.25:
-        raise Wrong(
-            f"With 400 inputs the numbers in `self.down` have a spread of {spread:.2g}: about 1 / sqrt(inputs) = 0.05, so that "
-            "what it makes of x is as large as x."
-        )
-    if abs(float(layer.down.mean())) > spread / 2:
-        raise Wrong(
-            f"The numbers in `self.down` have a mean of {float(layer.down.mean()):.2g}: draw them around 0, with `torch.randn`."
-        )
+def spread_of_down(answer, generator):
+    """1 / sqrt(inputs), or a uniform distribution that ends there; not by rank or outputs, and no constant."""
+    for inputs, outputs, rank in ((100, 1200, 8), (400, 20, 50)):
+        down = answer.answer(nn.Linear(inputs, outputs), rank).down.detach()
+        spread, wanted = float(down.std()), inputs**-0.5
+        if not 0.5 < spread / wanted < 1.25:
+            raise Wrong(
+                f"With {inputs} inputs, {outputs} outputs and rank {rank}, `self.down` has standard deviation {spread:.2g}. Use 1 / sqrt(inputs) = {wanted:.2g}."
+            )
+        if abs(float(down.mean())) > spread / 2:
+            raise Wrong(f"The mean of `self.down` is {float(down.mean()):.2g}. Draw around 0, with `torch.randn`.")
 
 
 def only_the_adapter_learns(answer, generator):
     layer = answer.answer(nn.Linear(5, 4), 2)
     layer.up.data.normal_(generator=generator)
-    layer(normal(generator, 3, 5)).square().sum().backward()
+    output = layer(normal(generator, 3, 5))
+    if output.requires_grad:
+        output.square().sum().backward()
     for name in ("down", "up"):
         if getattr(layer, name).grad is None:
-            raise Wrong(f"No gradient reaches `self.{name}`: `detach`, `.data` or `torch.no_grad` cut it.")
+            raise Wrong(f"No gradient reaches `self.{name}`: {CUT}. Use the parameter itself.")
 
+
+LOW_RANK = "self.scale * (x @ self.down.T @ self.up.T)"
 
 register(
     Exercise(
         id="8.2",
         cases=low_rank_cases,
         call=run_low_rank,
-        methods=("__init__", "forward"),
         gradient=True,
         output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[small_start, only_the_adapter_learns],
+        properties=[spread_of_down, only_the_adapter_learns],
         mistakes=[
+            mistake("self.scale * (", "(", "`scale` has no effect. Multiply the output of the adapter by it."),
             mistake(
-                low_rank_with(added=lambda self, x: x @ self.down.T @ self.up.T),
-                "`scale` has no effect: times it goes what the adapter adds.",
+                f"self.linear(x) + {LOW_RANK}",
+                "self.scale * (self.linear(x) + x @ self.down.T @ self.up.T)",
+                "The frozen layer was scaled, too. Scale only the output of the adapter.",
+            ),
+            mistake("self.linear(x) + ", "", "The frozen layer is missing. Add the adapter to `self.linear(x)`."),
+            mistake(f" + {LOW_RANK}", "", "The adapter has no effect. Add scale B (A x)."),
+            mistake(
+                "self.linear(x)",
+                "x @ self.linear.weight.T",
+                "The bias of the frozen layer is lost. Call the layer: `self.linear(x)`.",
             ),
             mistake(
-                low_rank_with(
-                    base=lambda self, x: self.scale * self.linear(x),
-                    added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T),
-                ),
-                "The frozen layer was scaled as well: only what the adapter adds is.",
+                "x @ self.down.T",
+                "torch.relu(x @ self.down.T)",
+                "There is a nonlinearity between the factors. Without it B A is one matrix, which can be merged into W.",
             ),
             mistake(
-                low_rank_with(base=lambda self, x: 0.0),
-                "The frozen layer is missing: the adapter is added to what it gives, `self.linear(x)`.",
+                "self.scale * (",
+                "self.scale / self.down.size(0) * (",
+                "The adapter was divided by the rank, as some libraries do. Here `scale` is used as it is.",
             ),
             mistake(
-                low_rank_with(added=lambda self, x: 0.0),
-                "The adapter has no effect: add scale * up (down x).",
-            ),
-            mistake(
-                low_rank_with(base=lambda self, x: x @ self.linear.weight.T),
-                "The bias of the frozen layer is lost: call the layer, `self.linear(x)`.",
-            ),
-            mistake(
-                low_rank_with(added=lambda self, x: self.scale * torch.relu(x @ self.down.T) @ self.up.T),
-                "There is a non-linearity between the two maps: without it their product is one matrix, which can be added to the "
-                "frozen one after training.",
-            ),
-            mistake(
-                low_rank_with(added=lambda self, x: self.scale * (x @ self.down.T @ self.up.T) / self.down.size(0)),
-                "It was divided by the rank: some do, here `scale` is used as it is.",
-            ),
-            mistake(
-                low_rank_with(added=lambda self, x: self.scale**2 * (x @ self.down.T @ self.up.T)),
-                "`scale` was used twice: once is enough.",
-            ),
-            mistake(
-                low_rank_with(added=lambda self, x: -self.scale * (x @ self.down.T @ self.up.T)),
-                "What the adapter makes was subtracted: add it.",
+                "x @ self.down.T @ self.up.T",
+                "x @ self.down @ self.up",
+                "`self.down` is (rank, inputs), as the weight of a linear layer. Transpose both: `x @ self.down.T @ self.up.T`.",
             ),
         ],
         hints=[
-            "`__init__`: `super().__init__()`, then keep `linear.requires_grad_(False)` and `scale`. `self.down` is an `nn.Parameter` of "
-            "(rank, linear.in_features) with random numbers, of spread 1 / sqrt(inputs).",
+            "`__init__`: call `super().__init__()`, then keep `linear.requires_grad_(False)` and `scale`. `self.down` is an `nn.Parameter` of shape (rank, linear.in_features), random with standard deviation 1 / sqrt(inputs).",
             "`self.up` is an `nn.Parameter` of zeros, (linear.out_features, rank): at first the adapter adds nothing.",
             "`forward`: `self.linear(x) + self.scale * (x @ self.down.T @ self.up.T)`.",
         ],
@@ -391,35 +324,24 @@ register(
 # ---------------------------------------------------------------------------------------------- 8.3 along the line
 def line_cases(generator):
     def one(share, note, shapes=(("weight", (2, 3)), ("bias", (3,)))):
-        start = {name: normal(generator, *shape) for name, shape in shapes}
-        end = {name: normal(generator, *shape) for name, shape in shapes}
+        start, end = ({name: normal(generator, *shape) for name, shape in shapes} for _ in range(2))
         return Case((start, end, share), note=note)
 
     alike = (("first.weight", (2, 2)), ("second.weight", (2, 2)))
-    in_another_order = one(0.3, "the same names in another order", alike)
-    in_another_order.args = (in_another_order.args[0], dict(reversed(in_another_order.args[1].items())), 0.3)
+    reordered = one(0.3, "the same names in another order", alike)
+    reordered.args = (reordered.args[0], dict(reversed(reordered.args[1].items())), 0.3)
     return [
         one(0.25, "a quarter of the way"),
         one(0.0, "at the start"),
         one(1.0, "at the end"),
-        one(0.5, "half way", alike),
-        in_another_order,
+        one(0.5, "halfway", alike),
+        reordered,
         one(1.5, "beyond the end"),
         one(-0.5, "before the start", (("gain", (4,)),)),
     ]
 
 
-def line_with(mix):
-    def wrong(start, end, share):
-        return {name: mix(start[name], end[name], share) for name in start}
-
-    return wrong
-
-
-def matched_by_place(start, end, share):
-    pairs = zip(start.values(), end.values(), strict=True)
-    return {name: a + share * (b - a) for name, (a, b) in zip(start, pairs, strict=True)}
-
+POINT, STEP = "start[name] + share * (end[name] - start[name])", "(end[name] - start[name])"
 
 register(
     Exercise(
@@ -427,45 +349,47 @@ register(
         cases=line_cases,
         mistakes=[
             mistake(
-                line_with(lambda a, b, share: b + share * (a - b)),
-                "Start and end are swapped: share 0 is the start, share 1 the end.",
+                POINT,
+                "end[name] + share * (start[name] - end[name])",
+                "Start and end are swapped. Share 0 gives `start`, share 1 gives `end`.",
             ),
             mistake(
-                line_with(lambda a, b, share: a + share * b),
-                "At share 1 it is start + end: add a share of the way, which is end - start.",
+                STEP, "end[name]", "At share 1 it gives start + end. Add `share` times the difference end - start."
             ),
             mistake(
-                line_with(lambda a, b, share: share * (b - a)),
-                "That is the way walked, not the place: add the start.",
+                "start[name] + share", "share", "It returned only the difference from the start. Add `start[name]`."
+            ),
+            mistake(STEP, "(start[name] - end[name])", "It moves away from the end. The direction is end - start."),
+            mistake(POINT, "(start[name] + end[name]) / 2", "`share` has no effect: this is the midpoint."),
+            mistake(
+                "+ share",
+                "+ min(max(share, 0.0), 1.0)",
+                "`share` was clamped to [0, 1]. The line continues on both sides: use it as it is.",
             ),
             mistake(
-                line_with(lambda a, b, share: a + share * (a - b)),
-                "It walks away from the end: the way is end - start.",
+                POINT,
+                "share * (start[name] + end[name])",
+                "Both ends were weighted by `share`. The weight of the start is 1 - share.",
             ),
             mistake(
-                line_with(lambda a, b, share: (a + b) / 2),
-                "`share` has no effect: that is the middle.",
+                BODY,
+                "return {name: a + share * (b - a) for (name, a), b in zip(start.items(), end.values())}",
+                "The tensors were matched by their order. Match them by name: `end[name]`.",
             ),
             mistake(
-                line_with(lambda a, b, share: a + min(max(share, 0.0), 1.0) * (b - a)),
-                "The share was cut to 0 to 1: the line goes on at both sides, and the loss there is worth a look.",
+                BODY,
+                f"return [{POINT} for name in start]",
+                "It returned a list. Return a dict with the names of `start`, so that a model can load it.",
             ),
             mistake(
-                line_with(lambda a, b, share: share * a + share * b),
-                "Both ends were weighted with `share`: the start has 1 - share.",
-            ),
-            mistake(
-                matched_by_place,
-                "The tensors were matched by their order: by name, `end[name]`.",
-            ),
-            mistake(
-                lambda start, end, share: list(between(start, end, share).values()),
-                "A list came back: a dict with the names of `start`, so that a model can load it.",
+                BODY,
+                "return start + share * (end - start)",
+                "`start` and `end` are dicts, which cannot be subtracted. Compute it for each name.",
             ),
         ],
         hints=[
-            "A dict comprehension over the names: `{name: ... for name in start}`.",
-            "start + share * (end - start), for each name.",
+            "Use a dict comprehension over the names: `{name: ... for name in start}`.",
+            "For each name: start + share * (end - start).",
         ],
     )
 )
@@ -475,80 +399,71 @@ register(
 register_quiz(
     Quiz(
         id="8.a",
-        question="Fine-tuning with a frozen body: only the new layer on top learns. What is saved?",
+        question="You fine-tune with a frozen body: only the new layer on top is trained (a linear probe). What does this save?",
         options=[
             (
-                "Half of the computation in use, since frozen layers need not be computed.",
-                "The forward pass is the same: someone has to make the vectors.",
+                "Half of the compute at inference, since frozen layers need not be computed.",
+                "The forward pass is the same: the vectors have to be computed.",
             ),
             (
-                "The gradients of the body, and the optimiser's two numbers for each of its parameters.",
-                "No backward pass through the body. And its vectors can be made once and kept for all epochs.",
+                "The gradients of the body, and the optimizer's two moments for each of its parameters.",
+                "There is no backward pass through the body. Its vectors can even be computed once and reused in all epochs.",
             ),
-            (
-                "The memory of the body: it is not needed any more.",
-                "Every new text has to go through it.",
-            ),
+            ("The memory of the body: it is no longer needed.", "Every new text has to pass through it."),
             (
                 "Labels: a frozen body needs none.",
-                "The new layer learns from labels. With one for each class it does as well here as training everything.",
+                "The new layer learns from labels. With one label per class it does as well here as training everything.",
             ),
         ],
         right=1,
-        explanation="Training is cheaper, use costs the same. What is lost: the body cannot learn what the task needs and pretraining did not.",
+        explanation="Training is cheaper, inference costs the same. The price: the body cannot learn what the task needs and pretraining did not teach.",
     )
 )
 register_quiz(
     Quiz(
         id="8.b",
-        question="A linear layer from 384 to 384 numbers gets an adapter of rank 4. How many parameters does the adapter train?",
+        question="A linear layer with 384 inputs and 384 outputs gets a LoRA adapter of rank 4. How many parameters does the adapter train?",
         options=[
             (
                 "16, a matrix of 4 x 4.",
-                "The 4 are in the middle: 384 numbers go down to 4 and up to 384 again.",
+                "The 4 is the dimension in the middle: 384 numbers are projected to 4, and back to 384.",
             ),
-            (
-                "1,536, 4 x 384.",
-                "That is the way down. The way up has as many.",
-            ),
-            (
-                "3,072, twice 4 x 384.",
-                "A is (4, 384), B is (384, 4): 2 % of the matrix's 147,456.",
-            ),
+            ("1,536, which is 4 x 384.", "That is A alone. B has as many."),
+            ("3,072, which is twice 4 x 384.", "A is (4, 384), B is (384, 4): 2 % of the 147,456 parameters of W."),
             (
                 "147,456: B A is a matrix of 384 x 384.",
-                "As large, but of rank 4. It is never trained as such, only its two factors are.",
+                "It is as large as W, but has rank 4. Only its two factors are trained.",
             ),
         ],
         right=2,
-        explanation="After training s B A can be added to the frozen matrix: then the adapted layer costs no more than the old one.",
+        explanation="After training s B A can be merged into the frozen matrix: then the adapted layer costs no more than the original.",
     )
 )
 register_quiz(
     Quiz(
         id="8.c",
-        question="An encoder was fine-tuned as a whole to sort texts into 14 classes. You put its old output layer back and let it fill in blanks. "
-        "What do you expect?",
+        question="An encoder was fine-tuned as a whole to classify texts into 14 classes. You put its old output layer back and let it predict masked "
+        "tokens. What do you expect?",
         options=[
             (
                 "As good as before: the output layer has not changed.",
-                "The layers below it have. It reads vectors that are not made for it any more.",
+                "The layers below it have. Its input vectors are no longer those it was trained on.",
             ),
             (
                 "Better than before: it has seen more text.",
-                "Nobody asked it for words meanwhile. Nothing held it to what it knew.",
+                "Fine-tuning never asked it to predict tokens, and nothing kept it from forgetting.",
             ),
             (
-                "Worse than before, and the worse the longer it was tuned; but something is left.",
-                "Nothing held it to what it knew. How much it forgot depends on how far it went: the next cells measure it.",
+                "Worse than before, but part of what it learned is left.",
+                "Nothing in the fine-tuning loss protected what it knew. How much it forgot is measured in the next cells.",
             ),
             (
                 "Nothing is left: every parameter has changed.",
-                "They have, but by a small part of their length. Measure what is left.",
+                "They have, but by a small fraction of their norm. The next cells measure what is left.",
             ),
         ],
         right=2,
-        explanation="Forgetting is no wall but a slope: it grows with training. With a frozen body or with adapters the old model can be "
-        "had back whole.",
+        explanation="This is catastrophic forgetting, and it comes in degrees. With a frozen body or with LoRA the original model can be recovered "
+        "exactly.",
     )
 )
