@@ -173,7 +173,7 @@ WRONG = [
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
     (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
     (lambda scores: softmax(scores).to_sparse(), "without plain values"),
-    (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Look at axis 0."),
+    (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Check axis 0."),
     (lambda scores: softmax(scores)[None], "Axis 0 is one too many"),
     (lambda scores: softmax(scores).sum(-1), "Axis 0 is missing"),
     (

@@ -16,7 +16,7 @@ MANY_SEEDS = {
     "training, linear": partial(adapters.numbered_memory_networks, linear=True),
 }
 MODELS = {
-    "memory_network": {"losses": adapters.one_memory_network},
+    "memory_network": {"losses": adapters.lesson_memory_network},
     "memory_networks_adjacent": MANY_SEEDS,
     "memory_networks_layer_wise": MANY_SEEDS,
     **{

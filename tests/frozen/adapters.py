@@ -30,7 +30,7 @@ def trainable(model: nn.Module, loss: Callable[[Batch], Tensor]) -> Trainable:
     return [parameter for parameter in model.parameters() if parameter.numel()], loss
 
 
-def one_memory_network(settings: dict, weights: dict[str, Tensor]) -> Trainable:
+def lesson_memory_network(settings: dict, weights: dict[str, Tensor]) -> Trainable:
     """The memory network as lesson 02 builds it."""
     model = lesson02.MemoryNetwork(**settings)
     model.load_state_dict(weights)

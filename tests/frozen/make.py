@@ -110,7 +110,7 @@ def make(name: str, model_class: type[nn.Module], settings: dict, batch: dict[st
 
 def make_models() -> None:
     settings = {"words": WORDS, "hops": 3, "dim": 8, "memory": 10, "sentence": 5}
-    make("memory_network", lesson02.MemoryNetwork, settings, stories(), losses=(adapters.one_memory_network, {}))
+    make("memory_network", lesson02.MemoryNetwork, settings, stories(), losses=(adapters.lesson_memory_network, {}))
     for tying in ("adjacent", "layer-wise"):
         settings = {"words": WORDS, "hops": 3, "dim": 8, "memory": 10, "tying": tying, "seeds": [3, 4]}
         both = {

@@ -315,7 +315,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
         except TypeError as error:
             raise Unexplained(
                 f"It must be callable with the arguments {_plain_signature(wanted, cases)}, "
-                f"but takes {_plain_signature(given)}: {error}. Put the first line back as it was."
+                f"but takes {_plain_signature(given)}: {error}. Restore the first line."
             ) from None
 
 
@@ -562,7 +562,7 @@ def shape_message(got: tuple, want: tuple, name: str = "") -> str:
     if len(got) == len(want):
         axes = [str(axis) for axis in range(len(want)) if got[axis] != want[axis]]
         listed = "axis " + axes[0] if len(axes) == 1 else "axes " + " and ".join(axes)
-        return text + f" Look at {listed}."
+        return text + f" Check {listed}."
     for axis in range(len(want)):
         if len(got) == len(want) - 1 and want[:axis] + want[axis + 1 :] == got:
             return text + f" Axis {axis} is missing: was it summed or indexed away?"
@@ -801,7 +801,7 @@ def _inputs_unchanged(trials: list[Trial]) -> None:
         if trial.changed:
             raise Wrong(
                 f"The result is right, but it changed its input `{trial.changed}` in place. "
-                "Work on a new tensor: no `+=`, no `x[...] =`, no method that ends in `_`."
+                "Work on a copy: `+=`, `x[...] =`, `pop` and methods that end in `_` change the original."
             )
 
 

@@ -4,7 +4,7 @@ from functools import cached_property
 
 from utils.exercises.solutions import BODY, solution_of
 
-__all__ = ["BODY", "Mistake", "mistake"]
+__all__ = ["BODY", "Mistake", "mistake", "replacing"]
 
 
 class Mistake:
@@ -38,3 +38,8 @@ def mistake(*given) -> Mistake:
         case (function, str(message)) if callable(function):
             return Mistake(message, function)
     raise TypeError(f"expected an old and a new text or a function, then a message; got {given!r}")
+
+
+def replacing(old: str, messages: dict[str, str]) -> list[Mistake]:
+    """Mistakes that put another text in the place of `old`: {new text: message}."""
+    return [mistake(old, new, message) for new, message in messages.items()]

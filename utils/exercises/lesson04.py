@@ -9,13 +9,13 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal, nowhere_somewhere, some_looks
-from utils.exercises.edits import BODY, mistake
+from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.solutions import lesson04 as solved
 
 
 def edits_of(messages):
     """Mistakes that each replace one text of the solution: {old text: {new text: message}}."""
-    return [mistake(old, new, message) for old, changed in messages.items() for new, message in changed.items()]
+    return [wrong for old, changed in messages.items() for wrong in replacing(old, changed)]
 
 
 # ---------------------------------------------------------------------------------------------- 4.1 by loops

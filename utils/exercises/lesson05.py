@@ -12,16 +12,11 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal, nowhere_somewhere, some_looks
-from utils.exercises.edits import BODY, mistake
+from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
 
 PADDING = (torch.arange(5) < torch.tensor([[3], [5]])).unsqueeze(1)  # a mask (b, 1, n): 3 and 5 real tokens
-
-
-def replacing(old, wrong):
-    """Mistakes that write something else in place of `old`: {what stands there: its message}."""
-    return [mistake(old, new, message) for new, message in wrong.items()]
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads

@@ -11,7 +11,7 @@ from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.exercises.common import normal
-from utils.exercises.edits import BODY, mistake
+from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.lesson05 import expect_a_module, parameter_shapes
 from utils.exercises.solutions import lesson06 as solved
 from utils.models import attention
@@ -921,11 +921,6 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 6.6 label smoothing
-def instead_of(old, messages):
-    """Mistakes that put another text in the place of `old`; messages: {new text: message}."""
-    return [mistake(old, new, message) for new, message in messages.items()]
-
-
 def smooth_cases(generator):
     def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
         pad_id = 0 if padding is None else padding
@@ -961,7 +956,7 @@ register(
         cases=smooth_cases,
         gradient=True,
         mistakes=[
-            *instead_of(
+            *replacing(
                 "losses[targets != padding].mean()",
                 {
                     "losses.mean()": "Padding counted as a target. Average the losses only where `targets != padding`.",
@@ -974,7 +969,7 @@ register(
                     "losses[targets != padding]": "One loss per real target came back. Return a scalar, their mean.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
                 {
                     "-of_target": "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
@@ -985,7 +980,7 @@ register(
                     "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()": "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "log_p.mean(-1)",
                 {
                     "log_p.mean()": "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
@@ -1000,7 +995,7 @@ register(
                 [("return ", ENTROPY), (".mean()", ".mean() + torch.xlogy(q, q).sum()")],
                 "This is the KL divergence, without the entropy of the targets. Return the cross-entropy.",
             ),
-            *instead_of(
+            *replacing(
                 "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
                 {
                     "log_p[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
@@ -1008,7 +1003,7 @@ register(
                     "log_p[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "logits.log_softmax(-1)",
                 {
                     "logits": "The logits were used as log-probabilities. Normalize them first: `logits.log_softmax(-1)`.",
@@ -1061,7 +1056,7 @@ register(
         cases=rate_cases,
         properties=[peaks_at_the_end_of_the_warmup],
         mistakes=[
-            *instead_of(
+            *replacing(
                 "dim**-0.5 * ",
                 {
                     "": "The factor `dim**-0.5` is missing. Wider models get a smaller learning rate.",
@@ -1070,14 +1065,14 @@ register(
                     "dim * -0.5 * ": "`dim * -0.5` is a product, so the learning rate is negative. The power is `dim**-0.5`.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "dim**-0.5 * min(step**-0.5, step * warmup**-1.5)",
                 {
                     "min(dim**-0.5 * step**-0.5, step * warmup**-1.5)": ONE_TERM,
                     "min(step**-0.5, dim**-0.5 * step * warmup**-1.5)": ONE_TERM,
                 },
             ),
-            *instead_of(
+            *replacing(
                 "min(step**-0.5, step * warmup**-1.5)",
                 {
                     "max(step**-0.5, step * warmup**-1.5)": "The larger of the two terms was taken. Take the smaller one, `min`.",
@@ -1092,14 +1087,14 @@ register(
                     "min((step + 1)**-0.5, (step + 1) * warmup**-1.5)": "1 was added to the step. Steps already count from 1.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "step**-0.5",
                 {
                     "warmup**-0.5": "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
                     "step**0.5": "The exponent of step lost its sign. `step**-0.5` decays.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "step * warmup**-1.5",
                 {
                     "step * warmup**-0.5": "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
@@ -1218,7 +1213,7 @@ register(
         cases=greedy_cases,
         properties=[words_are_long(greedy_cases)],
         mistakes=[
-            *instead_of(
+            *replacing(
                 "return words[:, 1:]",
                 {
                     "return words": START_RETURNED,
@@ -1230,7 +1225,7 @@ register(
                 [("words[:, 1:]", "words"), ("<= limit", "< limit")],
                 "The start token is part of the result and counts toward `limit`. Generate `limit` tokens after it, return `words[:, 1:]`.",
             ),
-            *instead_of(
+            *replacing(
                 "going.any() and words.size(1) <= limit",
                 {
                     "going.any() and words.size(1) < limit": TOO_SHORT,
@@ -1240,14 +1235,14 @@ register(
                     "words.size(1) <= limit": "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "[:, -1]",
                 {
                     "[:, 0]": "The next token was predicted at the first position. Use the logits of the last one, `[:, -1]`.",
                     "": "The predictions of all positions were appended. Only the last one is new, `[:, -1]`.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "logits.argmax(-1)",
                 {
                     "logits.argmin(-1)": "The least likely tokens were chosen. Take the argmax.",
@@ -1255,7 +1250,7 @@ register(
                     "logits.softmax(-1).multinomial(1).squeeze(1)": "The tokens were sampled. Greedy decoding takes the most likely one, `logits.argmax(-1)`.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 ".masked_fill(~going, 0)",
                 {
                     "": "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
@@ -1278,7 +1273,7 @@ register(
                 "It stops only if all sequences generate `end` in the same step. Keep track of those that have ended.",
             ),
             mistake("!= end", "!= 2", FIXED_END),
-            *instead_of(
+            *replacing(
                 "memory =",
                 {
                     "source_mask = torch.ones_like(source_mask)\nmemory =": "The source mask was ignored, so padding was attended to. Pass `source_mask` to `encode` and `decode`.",
@@ -1393,7 +1388,7 @@ register(
                 mistake("W_Q, keys, values", f"W_Q, keys, values, scale={scale}", SCALE)
                 for scale in ("1", "x.size(-1) ** -0.5", "1 / keys.size(-1)", "keys.size(1) ** -0.5")
             ],
-            *instead_of(
+            *replacing(
                 "W_Q, keys, values",
                 {
                     "W_Q, keys[:, :-1], values[:, :-1]": "The token does not attend to itself. Append its key and value before calling `attention`.",
@@ -1401,7 +1396,7 @@ register(
                     "W_Q, keys, values, causal_mask(keys.size(1))": "A causal mask was applied to a single query. The newest token may attend to all positions: it needs no mask.",
                 },
             ),
-            *instead_of(
+            *replacing(
                 "return output, keys, values",
                 {
                     "return output, keys[:, :-1], values[:, :-1]": "The old cache came back. Return keys and values with the new position appended.",
@@ -1588,7 +1583,7 @@ register(
                 COPIES,
                 "The beam started with `width` copies of one hypothesis, so it holds duplicates. Start with one row.",
             ),
-            *instead_of(
+            *replacing(
                 "(total.unsqueeze(1) + step)",
                 {
                     "step": "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
@@ -1612,20 +1607,20 @@ register(
                 ],
                 "The beam grows: the best tokens of every hypothesis were kept. Take `topk(width)` over all continuations together.",
             ),
-            *instead_of(
+            *replacing(
                 BOTH,
                 {
                     "place // width, place % width": "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
                     "place % step.size(1), place // step.size(1)": "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
                 },
             ),
-            *instead_of("words[parent]", {"words": NOT_REORDERED, "words.expand(width, -1)": NOT_REORDERED}),
+            *replacing("words[parent]", {"words": NOT_REORDERED, "words.expand(width, -1)": NOT_REORDERED}),
             mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
             # Finished hypotheses
             mistake(UNMASKED, GREW_ON),
             mistake([*UNMASKED, ("ended[parent] | (word == end)", "word == end")], GREW_ON),
             mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
-            *instead_of(
+            *replacing(
                 PAD_FREE,
                 {
                     "": "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
@@ -1648,7 +1643,7 @@ register(
                 for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
                 for rest in (True, False)
             ],
-            *instead_of(
+            *replacing(
                 "ended[parent] | (word == end)",
                 {
                     "ended | (word == end)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
@@ -1658,7 +1653,7 @@ register(
                 },
             ),
             # When to stop, and what to return
-            *instead_of(
+            *replacing(
                 "not ended.all() and words.size(1) <= limit",
                 {
                     "not ended.any() and words.size(1) <= limit": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
@@ -1670,7 +1665,7 @@ register(
                 },
             ),
             mistake([*COPIES, ("while", "total[1:] = -float('inf')\nwhile"), ("<= limit", "< limit")], TOO_SHORT),
-            *instead_of(
+            *replacing(
                 "return words[:, 1:], total",
                 {
                     "return words, total": START_RETURNED,
