@@ -342,7 +342,7 @@ def test_a_lesson_is_executed_again_only_if_forced_and_gives_the_same_bytes(buil
 
 
 def _edit_definitions(shop, text="# new"):
-    folder = shop.root / "utils" / "course" / "lessons"
+    folder = shop.root / "utils" / "exercises"
     folder.mkdir(parents=True, exist_ok=True)
     for package in (folder, folder.parent):
         (package / "__init__.py").write_text("", encoding="utf-8")

@@ -56,6 +56,7 @@ BUILD_ONLY = {
     "build",
     "lint",
     "slides",
+    "solutions",
     "source",
     *(file.stem for file in (ROOT / "utils/course/site").glob("*.py")),
 }
@@ -122,7 +123,8 @@ def test_packages_import_in_one_direction_only():
         "data": {"data"},
         "training": {"models", "data", "training"},
         "draw": {"draw"},
-        "course": {"models", "data", "training", "draw", "course"},
+        "exercises": {"models", "data", "training", "exercises", "course"},
+        "course": {"models", "data", "training", "draw", "exercises", "course"},
     }
     for room, may in allowed.items():
         for file in python_files(f"utils/{room}"):

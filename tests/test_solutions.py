@@ -2,47 +2,12 @@
 
 import pytest
 
-from utils import models
 from utils.course.exercises import exercises_of, grade
 from utils.course.lessons import LESSONS
-from utils.data import subwords
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.library import PATHS, library_version
 from utils.exercises.solutions import EditError, Solution, module_of, read_solutions, solution_of
-from utils.models import (
-    cheap_attention,
-    encoder,
-    kernel_regression,
-    llama,
-    memory,
-    multi_head,
-    sampling,
-    self_attention,
-)
-from utils.training import digits, fine_tuning, pretraining, transformer
 
-# What the library has of its own: faster or more general than what the student writes, and the same on every case.
-LIBRARY = {
-    "1.1": models.softmax,
-    "1.5": models.attend,
-    "1.6": models.attention,
-    "1.7": kernel_regression,
-    "2.1": memory.position_weights,
-    "4.6": self_attention.FeedForward,
-    "4.7": self_attention.causal_mask,
-    "5.2": multi_head.split_heads,
-    "5.3": multi_head.merge_heads,
-    "5.7": encoder.LayerNorm,
-    "6.7": transformer.paper_rate,
-    "7.1": subwords.bpe_merges,
-    "7.2": subwords.bpe_split,
-    "7.3": pretraining.mask_tokens,
-    "7.7": sampling.next_distribution,
-    "8.3": fine_tuning.between,
-    "9.1": cheap_attention.local_attention_mask,
-    "9.2": cheap_attention.local_attention,
-    "9.5": llama.rms_norm,
-    "9.8": digits.patches,
-}
 ALL = [item for lesson in LESSONS for item in exercises_of(lesson.number)]
 SUMS = """import torch
 
@@ -62,9 +27,9 @@ class Sums:
 """
 
 
-@pytest.mark.parametrize("exercise_id", LIBRARY)
+@pytest.mark.parametrize("exercise_id", PATHS)
 def test_the_librarys_version_passes_the_check_of_the_students(exercise_id):
-    result = grade(exercise_id, LIBRARY[exercise_id], in_process=True)
+    result = grade(exercise_id, library_version(exercise_id), in_process=True)
     assert result.passed, str(result)
 
 

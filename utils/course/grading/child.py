@@ -16,6 +16,7 @@ from utils.course import checks
 from utils.course.exercises import Exercise, _verdict, find
 from utils.course.grading import notebook, wire
 from utils.course.isolation import Outcome, failure
+from utils.exercises.library import library_version
 
 HIDDEN = "Hidden"  # the type of the exception that the course's own version raises while its exercise is judged
 
@@ -251,12 +252,13 @@ class Hidden(Exception):
 
 
 def hide(item: Exercise) -> None:
-    """Take the code out of the reference, wherever it is reached from: an import, the register, or the heap."""
-    reference = item.reference
-    if inspect.isclass(reference):  # its __init__ stays: adapters ask it for the shapes of parameters
-        functions = [_method(reference, name) for name in item.methods if name != "__init__"]
-    else:
-        functions = [reference]
+    """Take the code out of the course's own versions, wherever they are reached from: an import, the register, or the heap."""
+    functions = []
+    for version in filter(None, (item.reference, library_version(item.id))):
+        if inspect.isclass(version):  # its __init__ stays: adapters ask it for the shapes of parameters
+            functions += [_method(version, name) for name in item.methods if name != "__init__"]
+        else:
+            functions.append(version)
     for function in functions:
         function = inspect.unwrap(function)
         if isinstance(function, types.FunctionType):

@@ -1,0 +1,34 @@
+"""The library's own versions of what students write: faster or more general, and the same on every case of the check."""
+
+import importlib
+
+PATHS = {
+    "1.1": "models.attention.softmax",
+    "1.5": "models.attention.attend",
+    "1.6": "models.attention.attention",
+    "1.7": "models.kernel_regression.kernel_regression",
+    "2.1": "models.memory.position_weights",
+    "4.6": "models.self_attention.FeedForward",
+    "4.7": "models.self_attention.causal_mask",
+    "5.2": "models.multi_head.split_heads",
+    "5.3": "models.multi_head.merge_heads",
+    "5.7": "models.encoder.LayerNorm",
+    "6.7": "training.transformer.paper_rate",
+    "7.1": "data.subwords.bpe_merges",
+    "7.2": "data.subwords.bpe_split",
+    "7.3": "training.pretraining.mask_tokens",
+    "7.7": "models.sampling.next_distribution",
+    "8.3": "training.fine_tuning.between",
+    "9.1": "models.cheap_attention.local_attention_mask",
+    "9.2": "models.cheap_attention.local_attention",
+    "9.5": "models.llama.rms_norm",
+    "9.8": "training.digits.patches",
+}
+
+
+def library_version(exercise_id: str):
+    """The function or class of the library that does what the exercise asks for; None where it has none."""
+    if exercise_id not in PATHS:
+        return None
+    module, _, name = PATHS[exercise_id].rpartition(".")
+    return getattr(importlib.import_module(f"utils.{module}"), name)
