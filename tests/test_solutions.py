@@ -1,9 +1,14 @@
 """The solutions generated from the lessons: edits of them are exact, and the library's own versions give the same."""
 
-import pytest
+import re
 
-from utils.course.exercises import exercises_of, grade
+import pytest
+import torch
+
+from utils.course import exercises
+from utils.course.exercises import exercises_of, find, grade
 from utils.course.lessons import LESSONS
+from utils.course.places import ROOT
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.library import PATHS, library_version
 from utils.exercises.solutions import EditError, Solution, module_of, read_solutions, solution_of
@@ -74,3 +79,15 @@ def test_a_mistake_is_an_edit_several_or_a_function():
     assert mistake(len, "message").wrong is len
     with pytest.raises(TypeError, match="old and a new text"):
         mistake("a", "message")
+
+
+def test_the_exercise_that_the_contributors_guide_adds_works_as_it_stands(monkeypatch):
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    statement, definition = re.findall(
+        r"```python\n# (?:notebooks/src|utils/exercises)/\S+\n(.*?)```", guide, re.DOTALL
+    )
+    (solution,) = read_solutions(statement)
+    assert solution.code.partition("\n\n\n")[0] == solution_of("5.3").code
+    monkeypatch.setitem(exercises._REGISTER, "5.3", find("5.3"))
+    exec(definition, {**vars(exercises), "torch": torch, "mistake": mistake, "BODY": BODY})
+    assert len(find("5.3").mistakes) == 3 and exercises.faulty_mistakes(find("5.3")) == []
