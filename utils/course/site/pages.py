@@ -39,11 +39,12 @@ html_theme.sidebar_secondary.remove: true
 <p class="lead">Build the Transformer yourself, from a softmax to a pretrained language model, and measure every claim.</p>
 <ul><li>{len(LESSONS) - 1} lessons as Jupyter notebooks: short text, formulas, code, figures.</li>
 <li>{exercises} exercises whose checks name the misconception.</li>
-<li>Every figure on held-out data, over several seeds, also what did not work.</li>
+<li>Results on held-out data over several seeds, including what did not work.</li>
 <li>On a laptop: two CPU cores, no GPU, offline.</li></ul>
 <p class="buttons"><a class="first" href="{LESSONS[1].name}.html">Read lesson 01</a> <a href="students.html">Run it</a> <a href="slides.html">Slides</a></p>
-</div><div class="landing-widget">{widget}<p class="landing-caption">Drag the query (blue arrow). Each key gets a share of the
-attention, softmax of its dot product with the query, and the output is the average of the keys with these weights.</p></div></div>
+</div><div class="landing-widget"><p class="landing-caption"><strong>Drag the query</strong>, the blue arrow, or move it with the arrow keys.</p>
+{widget}<p class="landing-caption">Each key gets an attention weight, the softmax of its dot product with the query. The output is the
+weighted average of the keys.</p></div></div>
 
 {trees}
 
