@@ -63,8 +63,8 @@ LAB_SETTINGS = {
         "doNotDisturbMode": True,
     },
 }
-# JupyterLab's debugger says this when a notebook is closed soon after its kernel started.
-NOT_OURS = "Could not restore the debugger state"
+# JupyterLab's own complaints when a notebook is closed soon after its kernel started.
+NOT_OURS = ("Could not restore the debugger state", "Error: Canceled future for create_subshell_request")
 LOCAL_HOSTS = {"127.0.0.1", "localhost", ""}
 SLOW = 180  # seconds for a server, a page or a kernel to start: far more than needed, for busy machines
 
@@ -126,7 +126,11 @@ def page_mistakes(page: Page) -> list[str]:
         if message.type == "error" and not message.text.startswith(NOT_OURS):
             seen.append(f"{message.text} ({message.location['url']})")
 
-    page.on("pageerror", lambda problem: seen.append(f"uncaught: {problem}"))
+    def note_uncaught(problem):
+        if not str(problem).startswith(NOT_OURS):
+            seen.append(f"uncaught: {problem}")
+
+    page.on("pageerror", note_uncaught)
     page.on("console", note)
     return seen
 

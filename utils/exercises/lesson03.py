@@ -881,11 +881,11 @@ register_quiz(
         "attention weight when the model generates 'zone'?",
         options=[
             ("'european': it is at the same position.", "The order is reversed: 'european' is needed last."),
-            ("'the'.", "It is already translated, as 'la' (whose gender, though, comes from 'area')."),
+            ("'the'.", "It is already translated, as 'la'."),
             ("'economic'.", "It is needed next, for 'économique'."),
-            ("'area'.", "'zone' translates 'area': the weights follow the meaning, not the position."),
+            ("'area'.", "'zone' translates 'area'."),
         ],
         right=3,
-        explanation="'zone' attends ahead to 'area'. Check what 'européenne' attends to: it is not always what you expect.",
+        explanation="The weights follow the meaning, not the position.",
     )
 )

@@ -1789,22 +1789,21 @@ register_quiz(
 register_quiz(
     Quiz(
         id="6.e",
-        question="In training, one decoder pass handles all 20 tokens of a target, end token included. How many passes does it take to "
-        "generate a translation of 20 tokens, end token included?",
+        question="In training, one decoder pass handles all 20 tokens of a target. How many passes does it take to generate 20 tokens?",
         options=[
             (
                 "One: attention processes all positions at once.",
-                "In training all target tokens are known. Here token 7 is an input only after it was generated.",
+                "Token 7 is an input only after it was generated.",
             ),
             (
                 "20, one after the other.",
-                "Each step takes the token of the previous step as input. The sentences of a batch still run in parallel.",
+                "Each step takes the token of the previous step as input.",
             ),
             ("One, without the causal mask.", "The mask is not the reason: the tokens do not exist yet."),
             ("20, but all at the same time.", "Step 8 waits for the token of step 7."),
         ],
         right=1,
-        explanation="Training is parallel over positions, generation is sequential. What can be saved is work within a step.",
+        explanation="Training is parallel over positions, generation is sequential.",
     )
 )
 register_quiz(
@@ -1841,18 +1840,18 @@ register_quiz(
             ),
             (
                 "Its sentence is never less probable than the greedy one.",
-                "It can be: four hypotheses that score better at first can push the greedy prefix out of the beam.",
+                "It can be: better starts can push the greedy prefix out of the beam.",
             ),
             (
                 "Its translation is better.",
-                "More probable is not better: wide beams prefer short sentences, since every token adds a negative log-probability.",
+                "More probable is not better: wide beams prefer short sentences.",
             ),
             (
                 "None of these.",
-                "It costs about four times the compute and usually finds a more probable sentence. Anything else has to be measured.",
+                "It usually finds a more probable sentence. Anything else has to be measured.",
             ),
         ],
         right=3,
-        explanation="Many systems use length normalization: they divide the log-probability by a power of the length.",
+        explanation="Many systems add length normalization.",
     )
 )

@@ -1115,11 +1115,11 @@ register_quiz(
         options=[
             (
                 "A: lower perplexity is better.",
-                "Per token. But A's tokens are probably shorter, so it needs more of them for the same text.",
+                "Per token. But A may need more tokens for the same text.",
             ),
             (
                 "B: it chooses among more tokens, so 60 is harder to reach.",
-                "Probably, but not certainly: it depends on how many tokens each of them needs.",
+                "Not certainly: it depends on how many tokens each needs.",
             ),
             (
                 "It cannot be said: perplexity is per token, and their tokens differ. Compare bits per character.",
@@ -1131,7 +1131,6 @@ register_quiz(
             ),
         ],
         right=2,
-        explanation="A character-level model may have perplexity 4 and be the worst of all. Across tokenizers, compare per character or per word of one "
-        "fixed segmentation.",
+        explanation="A character-level model may have perplexity 4 and be the worst of all.",
     )
 )
