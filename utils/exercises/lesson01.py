@@ -5,20 +5,13 @@ import torch
 from utils.course.checks import Case
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import masked_rows_give_zeros, normal
+from utils.exercises.common import masked_rows_give_zeros, normal, random_mask
 from utils.exercises.edits import BODY, mistake
 
 
 def whole(generator, *shape):
     """Integers from -2 to 2: their dot products have no rounding error, in whatever order they are summed."""
     return torch.randint(-2, 3, shape, generator=generator).float()
-
-
-def random_mask(generator, *shape):
-    """At least one True in each row."""
-    mask = torch.rand(*shape, generator=generator) > 0.5
-    mask[..., 0] |= ~mask.any(-1)
-    return mask
 
 
 # ---------------------------------------------------------------------------------------------- 1.1 softmax

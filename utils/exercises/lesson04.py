@@ -8,7 +8,7 @@ from torch import nn
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal, nowhere_somewhere, some_looks
+from utils.exercises.common import mask_with_empty_row, normal, random_mask
 from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.solutions import lesson04 as solved
 
@@ -140,13 +140,13 @@ def matrix_cases(generator):
     tokens = torch.arange(4) < torch.tensor([[3], [1], [4]])
     return [
         one(2, 4, 3, 5, 6, note="no mask"),
-        one(3, 5, 4, 2, 3, nowhere_somewhere(generator, 3, 5), note="one query with every key masked"),
-        one(2, 4, 6, 3, 5, some_looks(generator, 4, 4), note="one mask for the whole batch"),
+        one(3, 5, 4, 2, 3, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
+        one(2, 4, 6, 3, 5, random_mask(generator, 4, 4), note="one mask for the whole batch"),
         one(3, 4, 2, 6, 5, tokens.unsqueeze(1), note="a mask (b, 1, n)", by_name=True),
         one(2, 1, 4, 3, 2, note="one token"),
         one(1, 3, 5, 4, 2, note="a batch of one"),
         one(None, 4, 3, 2, 5, note="no batch axis"),
-        one(None, 5, 2, 3, 4, some_looks(generator, 5, 5), note="no batch axis, with a mask"),
+        one(None, 5, 2, 3, 4, random_mask(generator, 5, 5), note="no batch axis, with a mask"),
         one(3, 3, 3, 3, 3, note="all sizes equal"),
     ]
 
@@ -811,7 +811,7 @@ def layer_cases(generator):
 
     return [
         one(2, 4, 3, 5, note="no mask"),
-        one(3, 5, 4, 2, nowhere_somewhere(generator, 3, 5), note="one query with every key masked"),
+        one(3, 5, 4, 2, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
         one(3, 4, 5, 6, solved.causal_mask(4), note="a causal mask"),
         one(2, 5, 3, 4, solved.padding_mask(torch.tensor([3, 5]), 5), note="a padding mask (b, 1, n)"),
         one(2, 1, 4, 3, note="one token"),

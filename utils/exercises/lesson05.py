@@ -1,8 +1,6 @@
 """Lesson 05: its exercises, the common mistakes in them, and its quizzes."""
 
-import inspect
 import math
-from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +9,7 @@ from torch import nn
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal, nowhere_somewhere, some_looks
+from utils.exercises.common import built_module, mask_with_empty_row, normal, parameter_shapes, random_mask
 from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
@@ -27,7 +25,7 @@ def list_cases(generator):
 
     return [
         one(2, 5, 6, 3, 2, note="no mask"),
-        one(3, 4, 8, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(3, 4, 8, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
         one(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
         one(2, 5, 7, 4, 3, PADDING, note="a padding mask (b, 1, n)"),
         one(2, 3, 4, 1, 4, note="one head"),
@@ -251,21 +249,6 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 5.4 multi-head attention
-def expect_a_module(answer, name, *sizes, **options):
-    """The answer's module, built."""
-    if not inspect.isclass(answer):
-        raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
-    built = answer(*sizes, **options)
-    if not isinstance(built, nn.Module):
-        raise Wrong(f"The class is not an `nn.Module`. Restore the line `class {name}(nn.Module):`.")
-    return built
-
-
-@cache
-def parameter_shapes(module, *sizes, **options):
-    return {name: tuple(parameter.shape) for name, parameter in module(*sizes, **options).named_parameters()}
-
-
 def besides(built, expected):
     """What the state dict holds besides the expected names, in words; "" if nothing.
 
@@ -295,7 +278,7 @@ def with_given_parameters(built, shapes, seed):
 def run_multi_head(answer, seed, heads, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
-    built = expect_a_module(answer, "MultiHeadAttention", dim, heads)
+    built = built_module(answer, "MultiHeadAttention", dim, heads)
     layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, heads), seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
@@ -307,10 +290,10 @@ def multi_head_cases(generator):
 
     return [
         one(2, 5, 3, 2, note="no mask"),
-        one(3, 4, 2, 4, nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(3, 4, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
         one(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
-        one(3, 4, 3, 2, some_looks(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
+        one(3, 4, 3, 2, random_mask(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
         one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         one(2, 1, 3, 2, note="one token"),
         one(2, 3, 1, 4, note="one head"),
@@ -407,7 +390,7 @@ def divergence_cases(generator):
 
     def masked(*shape):
         """Weights with zeros, as a mask leaves them."""
-        mask = some_looks(generator, *shape)
+        mask = random_mask(generator, *shape)
         return normal(generator, *shape).masked_fill(~mask, float("-inf")).softmax(-1)
 
     same = weights(2, 5)
@@ -602,7 +585,7 @@ def a_learned_vector(built, name, start, dim):
 def run_layer_norm(answer, seed, x, eps=None):
     """Build the norm, check its parameters, give it others and call it."""
     dim = x.size(-1)
-    built = expect_a_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
+    built = built_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
     gain, shift = a_learned_vector(built, "gain", 1.0, dim), a_learned_vector(built, "shift", 0.0, dim)
     extra = besides(built, ("gain", "shift"))
     if extra:
@@ -817,7 +800,7 @@ register(
 def run_encoder_layer(answer, seed, norm, heads, hidden, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
-    built = expect_a_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
+    built = built_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
     shapes = parameter_shapes(solved.EncoderLayer, dim, heads, hidden, norm=norm)
     layer = with_given_parameters(built, shapes, seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
@@ -833,7 +816,7 @@ def encoder_cases(generator):
         one(2, 4, 3, 2, 5, "pre"),
         one(3, 5, 2, 2, 7, "post"),
         one(2, 5, 4, 2, 6, "post", PADDING, note="a padding mask (b, 1, n)"),
-        one(3, 4, 2, 4, 5, "pre", nowhere_somewhere(generator, 3, 4), note="one fully masked row"),
+        one(3, 4, 2, 4, 5, "pre", mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
         one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
         one(2, 1, 2, 3, 4, "post", note="one token"),
         one(1, 3, 2, 3, 4, "pre", note="a batch of one"),

@@ -10,21 +10,11 @@ from torch.nn.utils.rnn import pad_sequence
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal
+from utils.exercises.common import built_module, integers, length_mask, normal, parameter_shapes
 from utils.exercises.edits import BODY, mistake, replacing
-from utils.exercises.lesson05 import expect_a_module, parameter_shapes
 from utils.exercises.solutions import lesson06 as solved
 from utils.models import attention
 from utils.models.self_attention import causal_mask
-
-
-def whole(generator, high, *shape, low=0):
-    return torch.randint(low, high, shape, generator=generator)
-
-
-def up_to(lengths, n):
-    """(b, n) bool: True at the first `lengths` tokens of each sentence."""
-    return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
 
 
 def words_are_long(cases):
@@ -43,7 +33,7 @@ def words_are_long(cases):
 # ---------------------------------------------------------------------------------------------- 6.1 embeddings
 def vector_cases(generator):
     def one(b, n, words, d, longest, start=0, note=""):
-        args = whole(generator, words, b, n), normal(generator, words, d), normal(generator, longest, d)
+        args = integers(generator, words, b, n), normal(generator, words, d), normal(generator, longest, d)
         return Case((*args, start) if start else args, note=note)
 
     return [
@@ -139,12 +129,12 @@ def cross_cases(generator):
 
     return [
         one(2, 3, 5, 4, 6, note="no mask"),
-        one(2, 4, 5, 3, 2, up_to((3, 5), 5), note="padding after a sentence"),
-        one(3, 2, 4, 5, 3, up_to((4, 0, 2), 4), note="a source that is all padding"),
-        one(3, 3, 4, 2, 5, up_to((2, 4, 3), 4), note="as many target tokens as sentences"),
-        one(2, 4, 4, 3, 3, up_to((4, 2), 4), note="as many target as source tokens"),
-        one(4, 1, 3, 2, 4, up_to((1, 3, 2, 3), 3), note="one target token"),
-        one(1, 3, 4, 2, 3, up_to((3,), 4), note="one sentence"),
+        one(2, 4, 5, 3, 2, length_mask((3, 5), 5), note="padding after a sentence"),
+        one(3, 2, 4, 5, 3, length_mask((4, 0, 2), 4), note="a source that is all padding"),
+        one(3, 3, 4, 2, 5, length_mask((2, 4, 3), 4), note="as many target tokens as sentences"),
+        one(2, 4, 4, 3, 3, length_mask((4, 2), 4), note="as many target as source tokens"),
+        one(4, 1, 3, 2, 4, length_mask((1, 3, 2, 3), 3), note="one target token"),
+        one(1, 3, 4, 2, 3, length_mask((3,), 4), note="one sentence"),
     ]
 
 
@@ -275,7 +265,7 @@ def of_the_course(kind, *sizes):
 def with_parameters(answer, course, name, sizes, seed, yours):
     """The answer's module with the same random parameters whoever wrote it; for a given `__init__`."""
     is_ours = inspect.isclass(answer) and answer.__module__.startswith("utils.exercises.")
-    built = of_the_course(answer, *sizes) if is_ours else expect_a_module(answer, name, *sizes)
+    built = of_the_course(answer, *sizes) if is_ours else built_module(answer, name, *sizes)
     shapes, given = parameter_shapes(course, *sizes), dict(built.named_parameters())
     sizes_of = [math.prod(shape) for shape in shapes.values()]
     numbers = 0.7 * normal(torch.Generator().manual_seed(seed), sum(sizes_of))
@@ -295,9 +285,9 @@ def run_decoder_layer(answer, seed, heads, hidden, x, memory, mask=None, memory_
 
 def layer_cases(generator):
     def one(b, m, n, heads, d_k, hidden, mask=None, words=None, note=""):
-        seed, dim = int(whole(generator, 10_000)), heads * d_k
+        seed, dim = int(integers(generator, 10_000)), heads * d_k
         x, memory = 0.5 + 2 * normal(generator, b, m, dim), 1.5 * normal(generator, b, n, dim) - 0.5
-        memory_mask = None if words is None else up_to(words, n).unsqueeze(1)
+        memory_mask = None if words is None else length_mask(words, n).unsqueeze(1)
         return Case((seed, heads, hidden, x, memory, mask, memory_mask), note=note)
 
     return [
@@ -590,9 +580,11 @@ def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden
 
 def transformer_cases(generator):
     def one(m, n, lengths, note="", source_words=9, target_words=7, dim=6, heads=3, hidden=8, layers=1):
-        b, seed = len(lengths), int(whole(generator, 10_000))
-        source, mask = whole(generator, source_words, b, n), up_to(lengths, n)
-        target = whole(generator, target_words, b, m, low=1)  # 0 is padding, which an answer may mask in the target too
+        b, seed = len(lengths), int(integers(generator, 10_000))
+        source, mask = integers(generator, source_words, b, n), length_mask(lengths, n)
+        target = integers(
+            generator, target_words, b, m, low=1
+        )  # 0 is padding, which an answer may mask in the target too
         return Case((seed, source_words, target_words, dim, heads, hidden, layers, source, mask, target), note=note)
 
     return [
@@ -824,7 +816,7 @@ def run_shifted(answer, sentences, start, end, **padding):
 def shift_cases(generator):
     def one(lengths, start=1, end=2, padding=None, note=""):
         lowest = max(start, end, padding or 0) + 1
-        sentences = [whole(generator, 30, length, low=lowest).tolist() for length in lengths]
+        sentences = [integers(generator, 30, length, low=lowest).tolist() for length in lengths]
         kwargs = {} if padding is None else {"padding": padding}
         return Case((sentences, start, end), kwargs, note=note)
 
@@ -924,9 +916,9 @@ register(
 def smooth_cases(generator):
     def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
         pad_id = 0 if padding is None else padding
-        targets = whole(generator, vocab_size - 1, len(lengths), m)
+        targets = integers(generator, vocab_size - 1, len(lengths), m)
         targets = targets + (targets >= pad_id)  # no token has the id of padding
-        targets = targets.masked_fill(~up_to(lengths, m), pad_id)
+        targets = targets.masked_fill(~length_mask(lengths, m), pad_id)
         kwargs = {} if padding is None else {"padding": padding}
         return Case((2 * normal(generator, len(lengths), m, vocab_size), targets, smoothing), kwargs, note=note)
 
@@ -1030,11 +1022,11 @@ def rate_cases(generator):
     def cases(dim, warmup, *steps):
         return [Case((step, dim, warmup)) for step in steps]
 
-    warmup = int(whole(generator, 900, low=300))
+    warmup = int(integers(generator, 900, low=300))
     return [
         *cases(128, 400, 1, 100, 400, 401, 1600, 100_000),
-        *cases(int(whole(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
-        *cases(int(whole(generator, 9, low=4)), 1, 1, 5),
+        *cases(int(integers(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
+        *cases(int(integers(generator, 9, low=4)), 1, 1, 5),
     ]
 
 
@@ -1124,7 +1116,7 @@ class PlannedModel:
         b, longest = len(lengths), max(*lengths, limit) + 2
         self.lengths, self.start, self.end, self.limit = torch.tensor(lengths), start, end, limit
         self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
-        self.factors = whole(generator, 97, longest, low=1)
+        self.factors = integers(generator, 97, longest, low=1)
         self.noise = normal(generator, b, longest, vocab_size)
         self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
 
@@ -1183,9 +1175,9 @@ class PlannedModel:
 def greedy_cases(generator):
     def case(lengths, limit, n, vocab_size=9, start=1, end=2, note=""):
         b = len(lengths)
-        source = whole(generator, 4 + b, b, n, low=4)
+        source = integers(generator, 4 + b, b, n, low=4)
         source[:, 0] = torch.arange(b) + 4
-        mask = up_to(whole(generator, n + 1, b, low=1).tolist(), n)
+        mask = length_mask(integers(generator, n + 1, b, low=1).tolist(), n)
         model = PlannedModel(generator, lengths, vocab_size, start, end, limit)
         return Case((model, source, mask, start, end, limit), note=note)
 

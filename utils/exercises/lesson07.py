@@ -1,34 +1,23 @@
 """Lesson 07: its exercises with common mistakes, and its guess-first questions."""
 
-import inspect
 import random
 
 import torch
-from torch import nn
 
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
 from utils.data.subwords import END, MASK, SPECIAL, START, merge
 from utils.data.subwords import bpe_split as split_by_rank
-from utils.exercises.common import normal
+from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson07 as solved
 from utils.training.pretraining import NOT_ASKED
 
 
-def whole(generator, high, *shape, low=0):
-    return torch.randint(low, high, shape, generator=generator)
-
-
-def up_to(lengths, n):
-    """(b, n) bool: True at the first `lengths` tokens of each text."""
-    return torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
-
-
 def dice(generator):
     """Python's random numbers, for words and lists."""
-    return random.Random(int(whole(generator, 2**31)))
+    return random.Random(int(integers(generator, 2**31)))
 
 
 # ---------------------------------------------------------------------------------------------- 7.1 byte-pair merges
@@ -306,16 +295,16 @@ VOCABULARY = 100  # how many tokens there are in most cases
 
 def some_texts(generator, b, n, pieces):
     """Token ids (b, n) with special tokens among them, and which are real; padding looks like any token."""
-    numbers = whole(generator, pieces, b, n, low=len(SPECIAL))
+    numbers = integers(generator, pieces, b, n, low=len(SPECIAL))
     numbers[:, 0] = START
     numbers[torch.rand(b, n, generator=generator) < 0.05] = END
-    lengths = whole(generator, n + 1, b, low=n // 2)
+    lengths = integers(generator, n + 1, b, low=n // 2)
     return numbers, torch.arange(n) < lengths.unsqueeze(1)
 
 
 def mask_cases(generator):
     def one(b, n, share, note, pieces=VOCABULARY):
-        draws = torch.Generator().manual_seed(int(whole(generator, 2**31)))
+        draws = torch.Generator().manual_seed(int(integers(generator, 2**31)))
         return Case((*some_texts(generator, b, n, pieces), MASK, pieces, share, draws), note=note)
 
     return [
@@ -636,19 +625,9 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 7.5 the masked model
-def new_module(answer, name, *args):
-    """The answer's module, built."""
-    if not inspect.isclass(answer):
-        raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
-    module = answer(*args)
-    if not isinstance(module, nn.Module):
-        raise Wrong(f"The class is not a module. Restore the line `class {name}(nn.Module):`.")
-    return module
-
-
 def with_random_parameters(answer, course, sizes, seed, yours):
     """The answer's model with the same random parameters whoever wrote it; `__init__` is given."""
-    model, numbers = new_module(answer, course.__name__, *sizes), torch.Generator().manual_seed(seed)
+    model, numbers = built_module(answer, course.__name__, *sizes), torch.Generator().manual_seed(seed)
     given = dict(model.named_parameters())
     for name, parameter in course(*sizes).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
@@ -672,8 +651,8 @@ def run_masked(answer, seed, sizes, numbers, real):
 
 def language_cases(generator):
     def one(n, lengths, note, pieces=11, dim=6, heads=3, hidden=8, layers=1):
-        seed, numbers = int(whole(generator, 10_000)), whole(generator, pieces, len(lengths), n)
-        return Case((seed, (pieces, dim, heads, hidden, layers), numbers, up_to(lengths, n)), note=note)
+        seed, numbers = int(integers(generator, 10_000)), integers(generator, pieces, len(lengths), n)
+        return Case((seed, (pieces, dim, heads, hidden, layers), numbers, length_mask(lengths, n)), note=note)
 
     return [
         one(5, (3, 5), "one text is padded"),
@@ -703,7 +682,7 @@ def gradients_arrive(course, run):
         return results, {name: parameter.grad for name, parameter in built[0].named_parameters()}
 
     def holds(answer, generator):
-        args, seed = language_cases(generator)[0].args, int(whole(generator, 10_000))
+        args, seed = language_cases(generator)[0].args, int(integers(generator, 10_000))
         wanted, right = learn(course, args, seed)
         results, gradients = learn(answer.answer, args, seed)
         for got, want in zip(results, wanted, strict=True):

@@ -6,9 +6,8 @@ from torch import nn
 from utils.course.checks import Case, Wrong, a_thing
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal
+from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
-from utils.exercises.lesson07 import new_module, up_to, whole
 
 CUT = "`detach`, `.data` or `torch.no_grad` cut it"
 
@@ -36,7 +35,7 @@ class Body(nn.Module):
 def run_classifier(answer, seed, pieces, dim, classes, numbers, real):
     """Build the classifier on a body and call it."""
     body = Body(pieces, dim, seed)
-    model = new_module(answer, "Classifier", body, dim, classes)
+    model = built_module(answer, "Classifier", body, dim, classes)
     head = getattr(model, "head", None)
     if getattr(model, "body", None) is not body or not isinstance(head, nn.Linear):
         raise Wrong(
@@ -50,8 +49,8 @@ def run_classifier(answer, seed, pieces, dim, classes, numbers, real):
 
 def classifier_cases(generator):
     def one(n, lengths, note, pieces=9, dim=5, classes=3):
-        seed, numbers = int(whole(generator, 10_000)), whole(generator, pieces, len(lengths), n)
-        return Case((seed, pieces, dim, classes, numbers, up_to(lengths, n)), note=note)
+        seed, numbers = int(integers(generator, 10_000)), integers(generator, pieces, len(lengths), n)
+        return Case((seed, pieces, dim, classes, numbers, length_mask(lengths, n)), note=note)
 
     return [
         one(6, (4, 6, 2), "texts of several lengths"),
@@ -188,7 +187,7 @@ def run_low_rank(answer, seed, inputs, outputs, rank, scale, x):
     linear.weight.data.copy_(normal(numbers, outputs, inputs))
     linear.bias.data.copy_(normal(numbers, outputs))
     before = linear.weight.detach().clone()
-    layer = new_module(answer, "LowRank", linear, rank, *(() if scale == 1.0 else (scale,)))
+    layer = built_module(answer, "LowRank", linear, rank, *(() if scale == 1.0 else (scale,)))
     require_parts(layer, inputs, outputs, rank)
     at_first = layer(x)
     if at_first is None:
@@ -234,7 +233,7 @@ def require_parts(layer, inputs, outputs, rank):
 
 def low_rank_cases(generator):
     def one(inputs, outputs, rank, shape, note, scale=1.0):
-        seed = int(whole(generator, 10_000))
+        seed = int(integers(generator, 10_000))
         return Case((seed, inputs, outputs, rank, scale, normal(generator, *shape, inputs)), note=note)
 
     return [

@@ -6,7 +6,7 @@ from torch.overrides import TorchFunctionMode
 from utils.course.checks import Case, Wrong, difference
 from utils.course.exercises import Exercise, register
 from utils.course.quiz import Quiz, register_quiz
-from utils.exercises.common import normal, nowhere_somewhere, some_looks
+from utils.exercises.common import mask_with_empty_row, normal, random_mask
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.solutions import lesson09 as solved
 
@@ -673,12 +673,12 @@ def group_cases(generator):
         return Case(args if mask is None else (*args, mask), note=note)
 
     return [
-        case(2, 6, 3, 4, 5, 7, some_looks(generator, 4, 5), "two query heads per key head"),
+        case(2, 6, 3, 4, 5, 7, random_mask(generator, 4, 5), "two query heads per key head"),
         case(3, 6, 2, 5, 4, 2, note="no mask"),
         case(2, 4, 2, 3, 3, 5, torch.ones(3, 3, dtype=torch.bool).tril(), "causal"),
-        case(2, 3, 3, 4, 6, 5, some_looks(generator, 4, 6), "one key head per query head"),
-        case(2, 3, 1, 2, 4, 5, some_looks(generator, 2, 4), "one key head for all"),
-        case(1, 4, 2, 5, 5, 3, nowhere_somewhere(generator, 2, 5)[1], "a fully masked row"),
+        case(2, 3, 3, 4, 6, 5, random_mask(generator, 4, 6), "one key head per query head"),
+        case(2, 3, 1, 2, 4, 5, random_mask(generator, 2, 4), "one key head for all"),
+        case(1, 4, 2, 5, 5, 3, mask_with_empty_row(generator, 2, 5)[1], "a fully masked row"),
         case(2, 8, 2, 1, 3, 4, note="one query, as in decoding"),
     ]
 
