@@ -9,7 +9,7 @@ PART ?=
 FOLDER ?=
 ARGS ?=
 RUN := .venv/bin/python
-SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/course/bootstrap.py
+SETUP := @command -v "$(PYTHON)" >/dev/null || { echo "No '$(PYTHON)' on this machine: install Python 3.11 or newer, or name one with 'make ... PYTHON=/path/to/python3'."; exit 1; }; "$(PYTHON)" utils/build/bootstrap.py
 
 # torch is left out: the same version comes as another build for another machine. No address of an index is written.
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" $(RUN) -m piptools compile --quiet --extra test --generate-hashes --strip-extras --no-annotate \
@@ -20,50 +20,50 @@ help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{printf "%-22s%s\n", $$1, $$2}'
 
 lab: setup ## open the course in JupyterLab at lesson 00 (PORT=8888)
-	@$(RUN) -m utils.course.lab --port $(PORT)
+	@$(RUN) -m utils.build.lab --port $(PORT)
 
 test: setup-test lint ## run every test: the library, the notebooks, the pages in a browser
-	@$(RUN) -m utils.course.downloads
+	@$(RUN) -m utils.build.downloads
 	@$(RUN) -m pytest -n 3 --dist loadfile --no-loadscope-reorder -q tests notebooks
 
 audit: setup-test ## the slow proofs that are not in 'make test': broken machines, versions, repeated runs (PART=machines for one)
 	@$(RUN) -m tests.audit $(PART)
 
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
-	@$(RUN) -m utils.course.build $(LESSON)
+	@$(RUN) -m utils.build.notebooks $(LESSON)
 
 timing: setup-test ## measure each lesson's run time and memory anew, on a quiet machine
-	@$(RUN) -m utils.course.build --measure $(LESSON)
+	@$(RUN) -m utils.build.notebooks --measure $(LESSON)
 
 slides: setup-test ## write one self-contained deck per lesson to slides/
-	@$(RUN) -m utils.course.slides $(LESSON)
+	@$(RUN) -m utils.build.slides $(LESSON)
 
 site: setup-test ## write the website to site/: lessons with live widgets, slides, results, search
-	@$(RUN) -m utils.course.site
+	@$(RUN) -m utils.build.site
 
 bench: setup-test ## measure every stored result and run time again, and write docs/results.md (hours, on a quiet machine)
-	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.course.build --measure && $(RUN) -m utils.course.documents
+	@$(RUN) -m tests.benchmarks && $(RUN) -m utils.build.notebooks --measure && $(RUN) -m utils.build.documents
 
 bench-quick: setup-test ## run every benchmark with small settings, next to the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
 
 grade: setup ## grade a folder of submitted notebooks (FOLDER=handed-in ARGS="--jobs 2")
-	@$(RUN) -m utils.course.grading "$(FOLDER)" $(ARGS)
+	@$(RUN) -m utils.grading "$(FOLDER)" $(ARGS)
 
 assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01 for one)
-	@$(RUN) -m utils.course.assignment $(LESSON) $(ARGS)
+	@$(RUN) -m utils.grading.assignment $(LESSON) $(ARGS)
 
 babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
 	@$(RUN) -m utils.training.babi $(ARGS)
 
 downloads: setup ## download the published weights and texts that lessons use, once (190 MB)
-	@$(RUN) -m utils.course.downloads
+	@$(RUN) -m utils.build.downloads
 
 lock: setup-test ## write requirements.lock from pyproject.toml; versions stay unless ARGS="--upgrade"
 	@$(LOCK) $(ARGS)
 
 results: setup-test ## write docs/results.md, and the generated parts of README and lecturers' guide, from the stored results
-	@$(RUN) -m utils.course.documents
+	@$(RUN) -m utils.build.documents
 
 lint: setup-test ## check code and notebook sources with ruff
 	@$(RUN) -m ruff check -q . && $(RUN) -m ruff format -q --check .

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from utils.course.build import KERNEL_SETTINGS
-from utils.course.places import has_home
-from utils.course.source import exercise_of
+from utils.build.notebooks import KERNEL_SETTINGS
+from utils.build.source import exercise_of
+from utils.paths import has_home
 
 # In this order, so that no worker is left alone with a long file. Lectures train what the exercises then find cached.
 LONG_FILES = ("notebooks/0", "tests/test_bank.py", "tests/browser/", "notebooks/exercises/")

@@ -7,8 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from utils.course.grading.notebook import CALL, USE
-from utils.course.places import LECTURES, STUDENTS
+from utils.grading.notebook import CALL, USE
+from utils.paths import LECTURES, STUDENTS
 
 
 def lesson(number: str, folder: Path = STUDENTS) -> dict:
@@ -101,17 +101,17 @@ def softmax(logits, temperature=1.0):
 ATTACKS = {
     # forging the verdict
     "replaces the judge": """
-import utils.course.checks, utils.course.exercises, utils.course.grading.child as child
-utils.course.checks.judge_with_kind = utils.course.exercises.judge_with_kind = lambda *a: ("", "")
-utils.course.exercises._verdict = child._verdict = lambda *a: ("passed", "fine")""",
+import utils.checks.compare, utils.exercises.registry, utils.grading.child as child
+utils.checks.compare.judge_with_kind = utils.exercises.registry.judge_with_kind = lambda *a: ("", "")
+utils.exercises.registry._verdict = child._verdict = lambda *a: ("passed", "fine")""",
     "replaces the tasks": """
 import sys
-child = sys.modules["utils.course.grading.child"]
+child = sys.modules["utils.grading.child"]
 child.list = lambda *a: ["passed", "fine"]
 child.said = lambda *a: dict(calls=[dict(value=None, states=[])])
 child.wire.encode = lambda *a: None""",
     "replaces the comparison": """
-import utils.course.checks as checks
+import utils.checks.compare as checks
 checks.departure = checks.difference = lambda *a, **k: None
 checks._close = lambda got, want, tolerance: torch.ones_like(got, dtype=torch.bool)
 checks.Library.require_intact = lambda self: None""",
@@ -148,13 +148,13 @@ raise SystemExit(0)""",
     "leaves with code 0": "import os\nos._exit(0)",
     "closes every descriptor": "import os\nos.closerange(0, 100)",
     "makes itself the reference": """
-import utils.course.exercises as exercises
+import utils.exercises.registry as exercises
 def softmax(logits, temperature=1.0):
     return logits * 0 + 0.25
 exercises._REGISTER["1.1"].reference = softmax
 exercises._REGISTER["1.1"].mistakes = []""",
     "draws no cases": """
-import utils.course.exercises as exercises, utils.course.checks as checks
+import utils.exercises.registry as exercises, utils.checks.compare as checks
 exercises.Exercise.make_cases = lambda self, generator: []
 checks.compare = lambda *a: None
 softmax = lambda logits, temperature=1.0: logits""",
@@ -184,8 +184,8 @@ class Bomb:
 def softmax(logits, temperature=1.0):
     return Bomb()""",
     # the reference as the answer
-    "asks the register": 'import utils.course.exercises as them\nsoftmax = them.find("1.1").reference',
-    "asks the exercise": 'import utils.course.exercises as them\nsoftmax = them.exercise("1.1").item.reference',
+    "asks the register": 'import utils.exercises.registry as them\nsoftmax = them.find("1.1").reference',
+    "asks the exercise": 'import utils.exercises.registry as them\nsoftmax = them.exercise("1.1").item.reference',
     "imports the course's own": """
 def softmax(logits, temperature=1.0):
     from utils.models import softmax
@@ -197,7 +197,7 @@ from utils.models import attention
 softmax = next(value for value in vars(sys.modules[attention.__module__]).values()
                if getattr(value, "__name__", "") == "softmax")""",
     "inherits from it": """
-import utils.course.exercises as them
+import utils.exercises.registry as them
 theirs = them.find("1.1").reference
 import types
 softmax = types.FunctionType(theirs.__code__, theirs.__globals__, "softmax", theirs.__defaults__)""",
@@ -314,7 +314,7 @@ assert not names, "READ " + names[0]
 raise RuntimeError("nothing to read")""",
     "edits the grader": """
 import os, sys
-for name in (sys.modules["utils.course.checks"].__file__, torch.__file__, os.__file__):
+for name in (sys.modules["utils.checks.compare"].__file__, torch.__file__, os.__file__):
     with open(name, "a") as file:
         file.write("raise SystemExit")""",
     "looks into other processes": """
@@ -431,7 +431,7 @@ def odd_places(folder: Path, outside: Path) -> dict[str, str]:
 def fake_course(folder: Path) -> None:
     """A `utils` of the student's own beside the notebook, in which everything passes."""
     code = "def judge(*a):\n    return ''\nraise RuntimeError('the course of a student was loaded')\n"
-    for name in ("utils/__init__", "utils/course/__init__", "utils/course/checks", "torch", "sitecustomize"):
+    for name in ("utils/__init__", "utils/checks/__init__", "utils/checks/compare", "torch", "sitecustomize"):
         write(folder, f"{name}.py", code.encode())
 
 

@@ -1,13 +1,13 @@
 """What every picture of the course must keep to, whatever it shows."""
 
-from utils.draw.layout import layout_facts
+from utils.plots.layout import layout_facts
 
 SMALLEST = 11  # points: smaller letters cannot be read from the last row
 SLIDE = (12.5, 9.0)  # inches
 
 
 def rules_broken_by(facts):
-    """The rules that a picture with these facts (`utils.draw.layout`) breaks, in words."""
+    """The rules that a picture with these facts (`utils.plots.layout`) breaks, in words."""
     size, smallest = facts["inches"], facts["smallest"]
     return [
         *(f"cut at the edge: {words!r}" for words in facts["cut"]),

@@ -7,14 +7,14 @@ from html.parser import HTMLParser
 import pytest
 
 from tests.browser import lessons
-from utils.course.board import board, board_html
-from utils.course.environment import EnvironmentReport, Finding
-from utils.course.places import ROOT
-from utils.course.results import Table
-from utils.draw import style
-from utils.draw.layout import contrast
-from utils.draw.parts import LOOKS
-from utils.draw.stage import STATIC
+from utils.build.environment import EnvironmentReport, Finding
+from utils.build.results import Table
+from utils.exercises.board import board, board_html
+from utils.paths import ROOT
+from utils.plots import style
+from utils.plots.layout import contrast
+from utils.plots.parts import LOOKS
+from utils.widgets.stage import STATIC
 
 PAGES = [form(name) for form in (lessons.lecture, lessons.student) for name in lessons.NAMES]
 FEWEST_WORDS = 6
@@ -96,7 +96,7 @@ def test_every_color_that_words_are_written_in_can_be_read_on_white():
         assert contrast(ink, "white") >= 4.5
 
 
-@pytest.mark.parametrize("path", [*sorted(STATIC.glob("*.css")), ROOT / "utils/course/text.py"], ids=lambda p: p.name)
+@pytest.mark.parametrize("path", [*sorted(STATIC.glob("*.css")), ROOT / "utils/checks/text.py"], ids=lambda p: p.name)
 def test_the_place_of_the_keyboard_stands_out_on_light_and_dark_pages(path):
     rules = re.findall(r"[^{}]*:focus[^{]*\{([^}]*)\}", path.read_text(encoding="utf-8"))
     shades = [shade for rule in rules for shade in re.findall(r"(?:outline|stroke): (?:\d+px solid )?(#\w+)", rule)]

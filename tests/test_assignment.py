@@ -16,9 +16,9 @@ from nbgrader.nbgraderformat import MetadataValidator
 from traitlets.config import Config
 
 from tests import cohort
-from utils.course import assignment
-from utils.course.exercises import exercises_of
-from utils.course.source import exercise_of
+from utils.build.source import exercise_of
+from utils.exercises.registry import exercises_of
+from utils.grading import assignment
 
 NAME = "01_softmax_attention"
 
@@ -59,7 +59,7 @@ def course(tmp_path_factory):
     notebook = nbformat.read(source, 4)
     kept = [*marked(notebook, solution=True)[:2], *marked(notebook, grade=True)[:2]]
     notebook.cells = [
-        new_code_cell("import torch\n\nfrom utils.course import exercise"),
+        new_code_cell("import torch\n\nfrom utils.exercises import exercise"),
         *(c for c in notebook.cells if c in kept),
     ]
     nbformat.write(notebook, source)

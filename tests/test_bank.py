@@ -11,8 +11,8 @@ from tests import bank
 from tests.audit import answers, verdicts
 from tests.bank import Entry, answers_to, entries, kind_of, sample
 from tests.bank.__main__ import main
-from utils.course.exercises import Handle, exercise, exercises_of, find, grade
-from utils.course.lessons import LESSONS
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import Handle, exercise, exercises_of, find, grade
 
 REGISTERED = [item.id for lesson in LESSONS for item in exercises_of(lesson.number)]
 MISTAKES = 4  # of each exercise

@@ -9,7 +9,7 @@ import torch
 
 from tests.benchmarks import __main__ as bench
 from tests.benchmarks.benchmark import Benchmark, Shown
-from utils.course.results import RESULTS, read_entry, store, stored
+from utils.build.results import RESULTS, read_entry, store, stored
 
 
 def shown(result):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, their_bert
-from utils.course.downloads import MINILM, fetch
+from utils.build.downloads import MINILM, fetch
 from utils.models.bert import (
     LONGEST,
     Bert,

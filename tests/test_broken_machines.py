@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.audit import __main__ as audit
-from utils.course import bootstrap, lab, places, progress
-from utils.course.places import ROOT
+from utils import paths
+from utils.build import bootstrap, lab
+from utils.checks import progress
+from utils.paths import ROOT
 from utils.training import keep
 
 ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
@@ -25,7 +27,7 @@ ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 def test_progress_is_kept_in_the_locale_c(tmp_path):
     code = (
-        "from utils.course import progress\n"
+        "from utils.checks import progress\n"
         "print(progress.record_check('1.é', 'passed') or 'saved', ascii(list(progress.read().exercises)))"
     )
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
@@ -37,7 +39,7 @@ def test_progress_is_kept_in_the_locale_c(tmp_path):
 
 
 def test_a_path_that_the_machine_cannot_write_is_named_before_torch_fails_on_it(tmp_path):
-    folder = tmp_path / "mon cours é" / "utils" / "course"
+    folder = tmp_path / "mon cours é" / "utils" / "build"
     folder.mkdir(parents=True)
     copy = shutil.copy(bootstrap.__file__, folder)
     own = os.environ | ASCII_ONLY
@@ -57,13 +59,13 @@ def test_without_a_home_folder_the_lab_gets_one_in_work_and_an_unknown_user_a_nu
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
+    assert paths.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path)
     monkeypatch.setenv("HOME", f"{os.devnull}/nowhere")
-    assert not places.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
+    assert not paths.has_home() and lab.server_environment(tmp_path)["HOME"] == str(tmp_path / ".home")
     assert (tmp_path / ".home").is_dir()
     monkeypatch.setattr(keep.getpass, "getuser", unknown)
     monkeypatch.setattr(Path, "home", homeless)
-    assert not places.has_home() and keep._user() == str(os.getuid())
+    assert not paths.has_home() and keep._user() == str(os.getuid())
 
 
 # --- no space, no permission to write ---------------------------------------------------------------------------
@@ -91,7 +93,7 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_saved(tmp_path):
     """A real limit of the kernel, in a process of its own: the file stops growing in the middle of a line."""
     code = """
         import resource, signal, sys
-        from utils.course import progress
+        from utils.checks import progress
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         saved = [name for name in map("1.{}".format, range(5)) if progress.record_check(name, "passed") == ""]

@@ -11,14 +11,16 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from utils.course import build as building
-from utils.course import lint, places, timing
-from utils.course.build import BuildError, Shop, build, check_in_sync, execute
-from utils.course.card import Card
-from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
-from utils.course.site.lesson_page import on_site
-from utils.course.source import SourceError, lecture_of, read_source, student_of
+from utils import paths
+from utils.build import lint
+from utils.build import notebooks as building
+from utils.build.notebooks import BuildError, Shop, build, check_in_sync, execute
+from utils.build.site.lesson_page import on_site
+from utils.build.source import SourceError, lecture_of, read_source, student_of
+from utils.exercises import timing
+from utils.exercises.card import Card
+from utils.exercises.lessons import LESSONS
+from utils.paths import ROOT
 
 ENGINE = """
 # %%
@@ -81,7 +83,7 @@ def test_speaker_notes_are_kept_for_the_deck_and_shown_on_no_page(tmp_path):
 
 def test_with_a_published_site_notebooks_link_to_it_and_the_site_links_to_itself(tmp_path, monkeypatch):
     url = "https://example.org/course"
-    monkeypatch.setattr(places, "site_url", lambda: url)
+    monkeypatch.setattr(paths, "site_url", lambda: url)
     code = "# %% [markdown]\n# # Sums\n# See [the notation](../docs/notation.md#shapes).\n"
     source = building.read_lesson("01_sums", shop_with(tmp_path, code))
     expected = (
@@ -91,7 +93,7 @@ def test_with_a_published_site_notebooks_link_to_it_and_the_site_links_to_itself
         (cell,) = form(source).cells
         assert cell.source == expected
     assert on_site(expected) == "# Sums\nSee [the notation](notation.md#shapes)."
-    monkeypatch.setattr(places, "site_url", lambda: "")
+    monkeypatch.setattr(paths, "site_url", lambda: "")
     (cell,) = lecture_of(building.read_lesson("01_sums", Shop(tmp_path))).cells
     assert cell.source == "# Sums\nSee [the notation](../docs/notation.md#shapes)."
 
@@ -284,7 +286,7 @@ print("b", file=sys.stderr)
 print("c")
 block = bytearray(200 * 2**20)
 sys.path.append(os.environ["COURSE_ROOT"])
-from utils.course.live import show_live
+from utils.checks.live import show_live
 
 show_live("trained in 21 s")
 print([os.path.exists(os.environ[name]) for name in ("COURSE_CACHE", "COURSE_PROGRESS")])
@@ -385,7 +387,7 @@ def test_a_comment_counts_in_definitions_which_a_lesson_may_show_but_not_in_the_
     [
         ('# ---\n# jupyter:\n#   course:\n#     reads: ["data/facts.txt"]\n# ---\n\n# %%\n1\n', "data/facts.txt"),
         (
-            '# %%\nfrom utils.course.results import stored\nstored("speeds")\n',
+            '# %%\nfrom utils.build.results import stored\nstored("speeds")\n',
             "tests/benchmarks/results/speeds.json",
         ),
     ],

@@ -7,9 +7,9 @@ import numpy
 import pytest
 import torch
 
-from utils.course.checks import Case, Wrong, compare, difference, judge, short, told_mistake
-from utils.course.exercises import Exercise
+from utils.checks.compare import Case, Wrong, compare, difference, judge, short, told_mistake
 from utils.exercises.edits import mistake
+from utils.exercises.registry import Exercise
 
 
 def softmax(scores):
@@ -218,7 +218,7 @@ def test_a_wrong_answer_hears_what_is_wrong_and_torch_is_the_same_afterwards(ans
     before = settings_of_torch()
     message = verdict(answer)
     assert words in message
-    assert "checks.py" not in message
+    assert "compare.py" not in message
     assert settings_of_torch() == before
 
 

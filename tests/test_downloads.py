@@ -9,8 +9,9 @@ import sys
 import pytest
 
 from tests.wheels import CONTENTS, make_wheel
-from utils.course import downloads, places
-from utils.course.downloads import Download, DownloadError, Wheel, fetch, fetch_or_say
+from utils import paths
+from utils.build import downloads
+from utils.build.downloads import Download, DownloadError, Wheel, fetch, fetch_or_say
 
 SUMS = {path.removeprefix("crate/"): hashlib.sha256(data).hexdigest() for path, data in CONTENTS.items()}
 CRATE, BARREL = Wheel("crate==1.0", "crate"), Wheel("barrel==2.0", "barrel/deep")
@@ -95,11 +96,11 @@ def test_a_hub_cache_is_used_if_its_files_are_the_same(index, tmp_path, monkeypa
 
 def test_two_processes_that_want_the_same_files_both_get_them(index, tmp_path):
     code = (
-        "from pathlib import Path; from utils.course import downloads as d;"
+        "from pathlib import Path; from utils.build import downloads as d;"
         f"d.BY_HAND = Path({str(tmp_path / 'none')!r});"
         f"print(d.fetch(d.Download('crate', 1, (d.Wheel('crate==1.0', 'crate'),), {SUMS!r})))"
     )
-    own = os.environ | {"PYTHONPATH": str(places.ROOT)}
+    own = os.environ | {"PYTHONPATH": str(paths.ROOT)}
     both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=own) for _ in range(2)]
     said = {process.communicate(timeout=120)[0].decode().strip() for process in both}
     assert said == {str(tmp_path / "cache" / "crate")}

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from utils.course import exercises, progress
-from utils.course.checks import Case
-from utils.course.exercises import Exercise, exercise, grade, register
-from utils.course.stubs import is_stub, stub_methods
+from utils.checks import progress
+from utils.checks.compare import Case
+from utils.checks.stubs import is_stub, stub_methods
+from utils.exercises import registry
 from utils.exercises.edits import mistake
+from utils.exercises.registry import Exercise, exercise, grade, register
 from utils.exercises.solutions import read_solutions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,9 +38,9 @@ class Doubler(torch.nn.Module):
 @pytest.fixture(autouse=True)
 def a_few_exercises(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.jsonl"))
-    exercises.load_all()  # before: a lesson that is first imported later would be missing from the real register
-    monkeypatch.setattr(exercises, "_REGISTER", {})
-    monkeypatch.setattr(exercises, "_hints_shown", {})
+    registry.load_all()  # before: a lesson that is first imported later would be missing from the real register
+    monkeypatch.setattr(registry, "_REGISTER", {})
+    monkeypatch.setattr(registry, "_hints_shown", {})
     register(
         Exercise(
             "98.1",
@@ -172,9 +173,9 @@ def endless(x):
     ],
 )
 def test_an_answer_is_judged_in_time(in_process, answer, status, words, monkeypatch):
-    assert exercises.SECONDS + 1.5 < 10  # the thread form takes up to 1.5 s more
+    assert registry.SECONDS + 1.5 < 10  # the thread form takes up to 1.5 s more
     if answer is endless:
-        monkeypatch.setattr(exercises, "SECONDS", 0.5)
+        monkeypatch.setattr(registry, "SECONDS", 0.5)
     result = grade("98.1", answer, in_process=in_process)
     assert (result.status, result.exercise_id) == (status, "98.1")
     assert words in result.message
@@ -210,7 +211,7 @@ def test_remembered_examples_do_not_help():
     "value", [None, "passed", ["passed", ""], ["hacked", "", ""], ["passed", 1, ""], [["passed"], "", ""], {}]
 )
 def test_a_verdict_that_no_check_gives_is_a_failure(value, monkeypatch):
-    monkeypatch.setattr(exercises, "run_isolated", lambda *arguments: exercises.Outcome("value", value=value))
+    monkeypatch.setattr(registry, "run_isolated", lambda *arguments: registry.Outcome("value", value=value))
     result = grade("98.1", double)
     assert (result.status, result.message) == ("failed", "Your code answered in the place of the check.")
 
@@ -251,7 +252,7 @@ def test_a_result_is_told_by_mark_and_word_and_escaped(monkeypatch):
         assert f"<strong>{mark} Exercise 98.1 · twice &lt;as&gt; much: " in forms["text/html"]
     assert "<code>x</code> times itself" in result.to_html()
     assert "shape &lt;b&gt; (2,)" in grade("98.1", talks).to_html()
-    monkeypatch.setattr(exercises, "has_kernel", lambda: True)
+    monkeypatch.setattr(registry, "has_kernel", lambda: True)
     assert "application/vnd.jupyter.widget-view+json" in result._repr_mimebundle_()
 
 
@@ -267,8 +268,8 @@ def double(x):
 
 def test_the_solution_is_the_code_of_the_lecture_and_buttons_open_it_and_the_hints(monkeypatch):
     (written,) = read_solutions(SOLUTION)
-    monkeypatch.setattr(exercises, "solution_of", {"98.1": written}.get)
-    box = exercises.result_widget(grade("98.1", stub))
+    monkeypatch.setattr(registry, "solution_of", {"98.1": written}.get)
+    box = registry.result_widget(grade("98.1", stub))
     buttons, below = box.children[2:]
     hint, solution = buttons.children
     hint.click()
@@ -283,7 +284,7 @@ def test_the_solution_is_the_code_of_the_lecture_and_buttons_open_it_and_the_hin
     assert len(below.children) == 3
     state = progress.read().exercise("98.1")
     assert (state.hints, state.solution) == (3, True)
-    passed = exercises.result_widget(grade("98.1", double))
+    passed = registry.result_widget(grade("98.1", double))
     assert [button.description for button in passed.children[2].children] == ["Solution"]
     lines = ["def double(x):", '    """Twice x."""', "    two = 2", "    return two * x"]
     assert exercise("98.1").solution().code.split("\n") == lines
@@ -320,7 +321,7 @@ def test_check_remembers_and_grade_does_not(tmp_path, monkeypatch):
 def test_hints_come_one_at_a_time_and_are_remembered(monkeypatch):
     first = exercise("98.1").hint()
     assert str(first) == "Hint 1 of 3 for exercise 98.1\nHow much is x + x?\n(2 more)"
-    monkeypatch.setattr(exercises, "_hints_shown", {})  # a new kernel
+    monkeypatch.setattr(registry, "_hints_shown", {})  # a new kernel
     assert "Hint 2 of 3" in str(exercise("98.1").hint())
     last = str(exercise("98.1").hint())
     assert "Hint 3 of 3" in last
@@ -332,6 +333,6 @@ def test_hints_come_one_at_a_time_and_are_remembered(monkeypatch):
 
 
 def test_importing_the_package_needs_no_torch():
-    code = "import sys, utils.course; print('torch' in sys.modules, callable(utils.course.exercise))"
+    code = "import sys, utils.exercises; print('torch' in sys.modules, callable(utils.exercises.exercise))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert run.stdout == "False True\n", run.stderr

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from tests.frozen import FOLDER, adapters, double_precision, read, training_losses
-from utils.course.downloads import MINILM, SMOLLM2, fetch
+from utils.build.downloads import MINILM, SMOLLM2, fetch
 
 MANY_SEEDS = {
     "module": adapters.memory_networks,

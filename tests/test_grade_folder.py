@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from tests import cohort
-from utils.course.exercises import find
-from utils.course.grading import __main__ as command
-from utils.course.grading import child, judge, report, sandbox, wire
-from utils.course.grading.notebook import Notebook
-from utils.course.grading.submissions import student_of
-from utils.course.places import ROOT
+from utils.exercises.registry import find
+from utils.grading import __main__ as command
+from utils.grading import child, judge, report, sandbox, wire
+from utils.grading.notebook import Notebook
+from utils.grading.submissions import student_of
+from utils.paths import ROOT
 from utils.training import fingerprint
 
 TRIED = [

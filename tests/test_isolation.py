@@ -15,8 +15,8 @@ import psutil
 import pytest
 import torch
 
-from utils.course import isolation
-from utils.course.isolation import run_isolated
+from utils.checks import isolation
+from utils.checks.isolation import run_isolated
 
 FORMS = [pytest.param(False, id="child"), pytest.param(True, id="thread")]
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the forked form exists on Linux only")
@@ -347,7 +347,7 @@ def test_a_kernel_survives_all_of_this_and_shows_what_was_printed(tmp_path):
         """
         import torch
         from IPython.display import display
-        from utils.course.isolation import run_isolated
+        from utils.checks.isolation import run_isolated
         x = torch.ones(50, 50, requires_grad=True); (x @ x).sum().backward()
 
         def endless():

@@ -13,8 +13,8 @@ import urllib.request
 
 import pytest
 
-from utils.course import bootstrap, environment, lab
-from utils.course.places import ROOT
+from utils.build import bootstrap, environment, lab
+from utils.paths import ROOT
 
 # --- the environment --------------------------------------------------------------------------------------------
 

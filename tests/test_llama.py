@@ -12,7 +12,7 @@ from tokenizers.pre_tokenizers import Sequence as Steps
 from torch import nn
 
 from tests.benchmarks.smollm2_speed import compared, their_llama
-from utils.course.downloads import SMOLLM2, fetch
+from utils.build.downloads import SMOLLM2, fetch
 from utils.models import llama
 from utils.models.bert import WeightsError
 from utils.models.gguf import GGUFFile

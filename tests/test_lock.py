@@ -12,8 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.wheels import make_wheel
-from utils.course import bootstrap
-from utils.course.places import ROOT
+from utils.build import bootstrap
+from utils.paths import ROOT
 
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

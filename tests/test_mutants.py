@@ -13,8 +13,8 @@ from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.syntax import syntax_mutants
 from tests.mutants.wrappers import _afterwards, _first, _wrong_where, seen_at_work, then, wrapped
-from utils.course.exercises import exercises_of
-from utils.course.lessons import LESSONS
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercises_of
 
 EXERCISES = [item.id for lesson in LESSONS for item in exercises_of(lesson.number)]
 SAMPLE = 2

@@ -12,12 +12,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from utils.course import lab
-from utils.course.build import HERE, check_in_sync, read_lesson, strays
-from utils.course.lint import lint_lecture
-from utils.course.places import WORK
-from utils.course.source import BEGIN, CHECKS, END, STUB, TODO, exercise_ids, exercise_of, lecture_of, student_of
-from utils.draw.forms import PAGE_VIEW
+from utils.build import lab
+from utils.build.lint import lint_lecture
+from utils.build.notebooks import HERE, check_in_sync, read_lesson, strays
+from utils.build.source import BEGIN, CHECKS, END, STUB, TODO, exercise_ids, exercise_of, lecture_of, student_of
+from utils.paths import WORK
+from utils.widgets.forms import PAGE_VIEW
 
 NAMES = HERE.names()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from utils.course import places
-from utils.course.slides import read_slides
+from utils import paths
+from utils.build.slides import read_slides
 from utils.data import offensive
 from utils.data.offensive import inoffensive, is_offensive
 
@@ -56,7 +56,7 @@ def shown_texts(notebook: dict, folder: Path) -> Iterator[str]:
             yield re.sub(r"<[^>]*>", " ", part)
 
 
-@pytest.mark.parametrize("path", sorted(places.LECTURES.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(paths.LECTURES.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_no_saved_output_and_no_slide_contains_an_offensive_word(path):
     for text in shown_texts(json.loads(path.read_text(encoding="utf-8")), path.parent):
         assert not is_offensive(text), f"choose another seed or prompt, then `make notebooks`: {text[:200]}"

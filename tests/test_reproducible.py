@@ -6,9 +6,9 @@ In a file of its own, so that it runs beside the other tests of notebooks and no
 import pytest
 
 from tests.audit.reproducible import TIMED, lesson_row
-from utils.course.build import HERE, execute, lecture_of, read_lesson, serialised
-from utils.course.lint import COMPARED
-from utils.course.timing import read_timings
+from utils.build.lint import COMPARED
+from utils.build.notebooks import HERE, execute, lecture_of, read_lesson, serialised
+from utils.exercises.timing import read_timings
 
 
 def test_two_executions_give_the_same_bytes():

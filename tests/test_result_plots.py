@@ -9,9 +9,10 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 import pytest
 
-from utils.course.results import RESULTS, read_entry
-from utils.course.site.result_plots import PLOTS, plot
-from utils.course.site.svg_plots import COLORS, INK
+from utils.build.results import RESULTS, read_entry
+from utils.build.site.result_plots import PLOTS, plot
+from utils.build.site.svg_plots import COLORS, INK
+from utils.plots.layout import luminance
 
 NAMES = sorted(PLOTS)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -127,12 +128,6 @@ def test_a_row_without_raw_figures_is_not_drawn_over():
 def test_a_plot_drawn_again_is_the_same_whatever_the_process_has_set(name):
     with mpl.rc_context({"font.size": 30, "text.color": "red", "svg.hashsalt": None, "svg.fonttype": "path"}):
         assert plot(name, stored_entry(name)) == drawn(name)
-
-
-def luminance(color):
-    parts = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize("color", [color for color in COLORS if color != INK])

@@ -5,9 +5,9 @@ import torch
 
 from tests.benchmarks import __main__ as bench
 from tests.benchmarks.benchmark import at_least, at_most
-from utils.course import documents
-from utils.course.documents import PAGE, results_page
-from utils.course.results import RESULTS, Stored, Table, read_entry, store, stored, write_entry
+from utils.build import documents
+from utils.build.documents import PAGE, results_page
+from utils.build.results import RESULTS, Stored, Table, read_entry, store, stored, write_entry
 
 
 def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):

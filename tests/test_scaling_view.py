@@ -2,8 +2,8 @@
 
 import pytest
 
-from utils.course.results import stored
-from utils.draw import lesson09 as pictures
+from utils.build.results import stored
+from utils.plots import lesson09 as pictures
 from utils.training.scaling_view import drawn_sweeps, mean
 
 

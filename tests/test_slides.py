@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from utils.course.slides import SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
+from utils.build.slides import SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
 
 PIXEL = "iVBORw0KGgo="
 

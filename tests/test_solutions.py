@@ -5,13 +5,13 @@ import re
 import pytest
 import torch
 
-from utils.course import exercises
-from utils.course.exercises import exercises_of, find, grade
-from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
+from utils.exercises import registry
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.lessons import LESSONS
 from utils.exercises.library import PATHS, library_version
+from utils.exercises.registry import exercises_of, find, grade
 from utils.exercises.solutions import EditError, Solution, module_of, read_solutions, solution_of
+from utils.paths import ROOT
 
 ALL = [item for lesson in LESSONS for item in exercises_of(lesson.number)]
 SUMS = """import torch
@@ -88,6 +88,6 @@ def test_the_exercise_that_the_contributors_guide_adds_works_as_it_stands(monkey
     )
     (solution,) = read_solutions(statement)
     assert solution.code.partition("\n\n\n")[0] == solution_of("5.3").code
-    monkeypatch.setitem(exercises._REGISTER, "5.3", find("5.3"))
-    exec(definition, {**vars(exercises), "torch": torch, "mistake": mistake, "BODY": BODY})
-    assert len(find("5.3").mistakes) == 3 and exercises.faulty_mistakes(find("5.3")) == []
+    monkeypatch.setitem(registry._REGISTER, "5.3", find("5.3"))
+    exec(definition, {**vars(registry), "torch": torch, "mistake": mistake, "BODY": BODY})
+    assert len(find("5.3").mistakes) == 3 and registry.faulty_mistakes(find("5.3")) == []

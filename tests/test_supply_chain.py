@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from utils.course.downloads import DOWNLOADS
-from utils.course.places import ROOT
+from utils.build.downloads import DOWNLOADS
 from utils.data import sums
+from utils.paths import ROOT
 from utils.training import keep, stored_encoder
 
 # --- the files in data/ -----------------------------------------------------------------------------------------

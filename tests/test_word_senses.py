@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from utils.course.downloads import MINILM, fetch
+from utils.build.downloads import MINILM, fetch
 from utils.models.bert import load_minilm
 from utils.training.word_senses import (
     BY_FORM,

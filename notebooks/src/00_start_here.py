@@ -21,10 +21,10 @@
 # %% tags=["nbval-check-output"]
 import torch
 
-from utils.course import board, exercise, lesson
-from utils.course.environment import check_environment
-from utils.draw import show
-from utils.draw.course_map import course_map
+from utils.build.environment import check_environment
+from utils.exercises import board, exercise, lesson
+from utils.plots import show
+from utils.plots.course_map import course_map
 
 torch.set_num_threads(1)
 lesson("00")

@@ -39,13 +39,14 @@ import difflib
 import torch
 import torch.nn.functional as F
 
-from utils.course import board, exercise, lesson, quiz
 from utils.data.curves import LEFT, NOISE, RIGHT, noisy_curves, true_curve
 from utils.data.house import cut_patches, little_house
-from utils.draw import explore, figures, guess_weights, plane, show
-from utils.draw import lesson01 as pictures
-from utils.draw.text import digits
+from utils.exercises import board, exercise, lesson, quiz
+from utils.plots import figures, show
+from utils.plots import lesson01 as pictures
+from utils.plots.text import digits
 from utils.training.regression import fixed_bandwidth_error, learn_bandwidth, mean_error
+from utils.widgets import explore, guess_weights, plane
 
 torch.manual_seed(1)
 torch.set_num_threads(1)

@@ -34,20 +34,21 @@
 import torch
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import Table, stored
+from utils.build.results import Table, stored
 from utils.data.babi import parse, words
 from utils.data.stories import COLOURED, COLOURS, KINDS, story_text
 from utils.data.story_solver import solve
 from utils.data.story_tensors import Vocabulary
-from utils.draw import explore, figures, show
-from utils.draw import lesson02 as pictures
-from utils.draw.text import digits
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
+from utils.plots import figures, show
+from utils.plots import lesson02 as pictures
+from utils.plots.text import digits
 from utils.training import memory as training
 from utils.training.babi import PUBLISHED
 from utils.training.memory import answers, restore, task_questions, train_task
 from utils.training.own_story import read_story
+from utils.widgets import explore
 
 torch.manual_seed(2)
 torch.set_num_threads(1)

@@ -36,16 +36,17 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import ranged, stored
+from utils.build.results import ranged, stored
 from utils.data.tokens import END, START, as_batch, join, split
-from utils.draw import explore, show, stepper
-from utils.draw import lesson03 as pictures
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attend
+from utils.plots import lesson03 as pictures
+from utils.plots import show
 from utils.training import reach as measure
 from utils.training.own_sentence import read_sentence, step_by_step
 from utils.training.skipgram import neighbours, train_skipgram
 from utils.training.translation import LESSON, pairs_and_words, restore, train_translation
+from utils.widgets import explore, stepper
 
 torch.manual_seed(3)
 torch.set_num_threads(1)

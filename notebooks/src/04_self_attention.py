@@ -39,14 +39,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import Table, stored
-from utils.draw import explore, mask_board, menu, show
-from utils.draw import lesson04 as pictures
+from utils.build.results import Table, stored
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
+from utils.plots import lesson04 as pictures
+from utils.plots import show
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as trials
+from utils.widgets import explore, mask_board, menu
 
 torch.manual_seed(4)
 torch.set_num_threads(1)

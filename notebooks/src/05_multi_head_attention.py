@@ -34,16 +34,17 @@
 import torch
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import ranged, stored
-from utils.draw import heads_view, removal_board, show
-from utils.draw import lesson05 as pictures
-from utils.draw.lesson04 import order_bars
+from utils.build.results import ranged, stored
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, encoder, multi_head
 from utils.models.self_attention import FeedForward, causal_mask
 from utils.models.torch_weights import from_torch
+from utils.plots import lesson05 as pictures
+from utils.plots import show
+from utils.plots.lesson04 import order_bars
 from utils.training import depth
 from utils.training import heads as trials
+from utils.widgets import heads_view, removal_board
 
 torch.manual_seed(5)
 torch.set_num_threads(1)

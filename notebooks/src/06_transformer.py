@@ -37,11 +37,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import Table, ranged, stored
+from utils.build.results import Table, ranged, stored
 from utils.data.tokens import END, START, as_batch, join
-from utils.draw import beam_tree, explore, menu, show, translate_watch
-from utils.draw import lesson06 as pictures
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, decoding, transformer
 from utils.models.encoder import Encoder, FeedForward, LayerNorm
 from utils.models.multi_head import MultiHeadAttention
@@ -49,8 +47,11 @@ from utils.models.positions import sinusoidal_positions
 from utils.models.self_attention import causal_mask
 from utils.models.torch_weights import from_torch
 from utils.models.transformer import WordVectors
+from utils.plots import lesson06 as pictures
+from utils.plots import show
 from utils.training import attention_roles, own_sentence, translation
 from utils.training import transformer as training
+from utils.widgets import beam_tree, explore, menu, translate_watch
 
 torch.manual_seed(6)
 torch.set_num_threads(1)

@@ -35,19 +35,20 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.results import Table, ranged, stored
+from utils.build.results import Table, ranged, stored
 from utils.data import docstrings, subwords
 from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, merge, word_counts
-from utils.draw import fill_in, next_word, show
-from utils.draw import lesson07 as pictures
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import language
 from utils.models.encoder import Encoder
 from utils.models.self_attention import causal_mask
 from utils.models.transformer import WordVectors
+from utils.plots import lesson07 as pictures
+from utils.plots import show
 from utils.training import pretraining
 from utils.training.pretraining import NOT_ASKED
 from utils.training.stored_encoder import stored_encoder
+from utils.widgets import fill_in, next_word
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(7)

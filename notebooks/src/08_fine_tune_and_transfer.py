@@ -35,18 +35,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.downloads import MINILM, REVIEWS, fetch_or_say
-from utils.course.results import Table, ranged, stored
+from utils.build.downloads import MINILM, REVIEWS, fetch_or_say
+from utils.build.results import Table, ranged, stored
 from utils.data import docstrings
-from utils.draw import heads_view, show
-from utils.draw import lesson08 as pictures
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import bert, language
 from utils.models.encoder import Encoder
 from utils.models.language import MaskedLM
+from utils.plots import lesson08 as pictures
+from utils.plots import show
 from utils.training import fine_tuning, real_tasks, word_senses
 from utils.training.baselines import bag_of_words, logistic_regression
 from utils.training.stored_encoder import stored_encoder
+from utils.widgets import heads_view
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)

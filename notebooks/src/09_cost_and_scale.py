@@ -36,16 +36,17 @@ from textwrap import fill
 
 import torch
 
-from utils.course import board, exercise, lesson, quiz
-from utils.course.downloads import SMOLLM2, fetch_or_say
-from utils.course.live import show_live
-from utils.course.results import ranged, stored
-from utils.draw import explore, log_range, next_word, show
-from utils.draw import lesson09 as pictures
+from utils.build.downloads import SMOLLM2, fetch_or_say
+from utils.build.results import ranged, stored
+from utils.checks.live import show_live
+from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, cheap_attention, llama
 from utils.models.self_attention import causal_mask
+from utils.plots import lesson09 as pictures
+from utils.plots import show
 from utils.training import costs, digits, modifications, scaling, workers
 from utils.training.scaling_view import drawn_sweeps, mean
+from utils.widgets import explore, log_range, next_word
 
 # %% tags=["nbval-check-output"]
 torch.manual_seed(8)

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from utils.course.timing import machine
+from utils.exercises.timing import machine
 
 PARTS = ("verdicts", "mutants", "answers", "grading", "assignment", "machines", "versions", "reproducible", "pages")
 RESULTS = Path(__file__).with_name("results")

@@ -21,9 +21,9 @@ from tests.mutants.judging import Mutant, said_of
 from tests.mutants.solutions import solution_of
 from tests.mutants.styles import styles_of
 from tests.mutants.wrappers import REAL, over, wrapped
-from utils.course.build import HERE
-from utils.course.exercises import PASSED, Handle, exercises_of
-from utils.course.places import ROOT
+from utils.build.notebooks import HERE
+from utils.exercises.registry import PASSED, Handle, exercises_of
+from utils.paths import ROOT
 
 PATIENCE = 1800
 

@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
+from utils.exercises.lessons import LESSONS
+from utils.paths import ROOT
 
 SECONDS = 1800  # for one lesson, both students
 
@@ -41,7 +41,7 @@ def through_nbgrader(name: str, folder: Path) -> dict[str, tuple[float, float]]:
     from nbgrader.apps import NbGraderAPI
     from traitlets.config import Config
 
-    from utils.course import assignment
+    from utils.grading import assignment
 
     (source,) = assignment.write([name], folder)
     config = Config()

@@ -17,17 +17,17 @@ import torch
 
 from tests import cohort
 from tests.bank import entries
-from utils.course.exercises import PASSED, find
-from utils.course.grading import child, judge, sandbox
-from utils.course.isolation import run_isolated
-from utils.course.lessons import LESSONS
-from utils.course.places import ROOT
+from utils.checks.isolation import run_isolated
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import PASSED, find
+from utils.grading import child, judge, sandbox
+from utils.paths import ROOT
 from utils.training.fingerprint import digest
 
 SUBMISSIONS = 200
 NUMBERS = [lesson.number for lesson in LESSONS]
 COUNT = len(NUMBERS)
-BORROWED = "import utils.course.exercises as theirs\n{name} = theirs.find({id!r}).reference"
+BORROWED = "import utils.exercises.registry as theirs\n{name} = theirs.find({id!r}).reference"
 
 
 def run() -> list[dict]:
@@ -119,7 +119,7 @@ def make_cohort(folder: Path, outside: Path) -> dict[str, dict[str, tuple]]:
 
 
 def grade(folder: Path, out: Path, *options: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "utils.course.grading", str(folder), "--out", str(out), *options]
+    command = [sys.executable, "-m", "utils.grading", str(folder), "--out", str(out), *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
@@ -142,7 +142,7 @@ def running() -> set[str]:
     found = set()
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
-        if "grading.fork_server" in words or "utils.course.grading" in words or "sleep 1000" in words:
+        if "grading.fork_server" in words or "utils.grading" in words or "sleep 1000" in words:
             found.add(f"{process.pid} {words[:80]}")
     return found
 
@@ -269,7 +269,7 @@ def interrupted_runs(base: Path) -> list[dict]:
     results = []
     processes = running()
     for number, out in ((signal.SIGTERM, base / "stopped 1"), (signal.SIGKILL, base / "stopped 2")):
-        command = [sys.executable, "-m", "utils.course.grading", str(folder), "--out", str(out), "--jobs", "1"]
+        command = [sys.executable, "-m", "utils.grading", str(folder), "--out", str(out), "--jobs", "1"]
         with subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:

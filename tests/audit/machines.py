@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from utils.course import downloads
-from utils.course.places import ROOT
-from utils.course.timing import read_timings
+from utils.build import downloads
+from utils.exercises.timing import read_timings
+from utils.paths import ROOT
 
 TOOLS = ("bwrap", "taskset", "prlimit", "git", "make")
 FOLDER_NAME = "mon cours é à"
@@ -127,7 +127,7 @@ def no_network(place: Place) -> list[dict]:
         rows.append(lesson_row(f"{what}, after `make downloads`", place.probe("lesson", number, before=alone)))
         tried = place.probe("lesson", number, before=alone, change=nothing)
         rows.append(lesson_row(f"{what} and without downloads", tried, may_differ=True))
-    code, said, _ = place.python("-m", "utils.course.downloads", before=alone, change=nothing)
+    code, said, _ = place.python("-m", "utils.build.downloads", before=alone, change=nothing)
     ok = code == 1 and said.count("connect to the internet once and run `make downloads`") == len(downloads.DOWNLOADS)
     return [*rows, row("make downloads without network", ok and "Traceback" not in said, said.splitlines()[-1])]
 
@@ -136,7 +136,7 @@ def no_permission_to_write(place: Place) -> list[dict]:
     locked = sandbox("--ro-bind", str(place.root), str(place.root))
     shutil.rmtree(place.root / "work", ignore_errors=True)
     lab = place.probe("lab", before=locked).told.get("said", "")
-    code = "from utils.course import progress; print(progress.record_check('1.1', 'passed'))"
+    code = "from utils.checks import progress; print(progress.record_check('1.1', 'passed'))"
     said = place.python("-c", code, before=locked).said
     return [
         row("make lab where nothing can be written", "copy the course to a folder of your own" in lab, lab),

@@ -8,8 +8,8 @@ listed as equivalent turns out to differ.
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.judging import PATIENCE, difference_from_a_right_answer, judged, mutants_of, said_of
 from tests.mutants.styles import styles_of
-from utils.course.exercises import exercises_of
-from utils.course.lessons import LESSONS
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercises_of
 
 SHARE, SHARE_OF_EACH = 0.99, 0.97
 SAID = 3  # accepted mutants that a row names

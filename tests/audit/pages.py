@@ -26,8 +26,8 @@ from tests.browser.contrast import unreadable
 from tests.browser.lab import Lab, browser, errors
 from tests.browser.operate import WidgetError, operate
 from tests.browser.reach import nameless, unreachable
-from utils.course.places import ROOT
-from utils.course.site.__main__ import build_site
+from utils.build.site.__main__ import build_site
+from utils.paths import ROOT
 
 FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
@@ -39,7 +39,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
     import json
     from tests.picture_rules import broken_rules
-    from utils.draw.layout import shown_texts
+    from utils.plots.layout import shown_texts
     print_png(canvas, *arguments, **options)  # first: only what is drawn has its place
     texts = shown_texts(canvas.figure)
     title = max(texts, key=lambda one: one.get_fontsize()).get_text() if texts else ""

@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 from jupyter_client.blocking import BlockingKernelClient
 
-from utils.course import places
+from utils import paths
 
 PATIENCE = 120
 
@@ -30,17 +30,17 @@ PATIENCE = 120
 
 def lesson(number: str, threads: int | str = 1) -> dict:
     """Run a lecture with an empty cache; which of its compared cells show something else than the saved ones?"""
-    from utils.course import build
-    from utils.course.lint import compared_cells
+    from utils.build import notebooks
+    from utils.build.lint import compared_cells
 
-    (name,) = [name for name in build.HERE.names() if name.startswith(number)]
-    notebook = build.lecture_of(build.read_lesson(name))
+    (name,) = [name for name in notebooks.HERE.names() if name.startswith(number)]
+    notebook = notebooks.lecture_of(notebooks.read_lesson(name))
     with_threads(notebook, threads)
-    build.KERNEL_SETTINGS.update(dict.fromkeys(build.THREADS, str(threads)))
-    result = build.execute(notebook, name)
+    notebooks.KERNEL_SETTINGS.update(dict.fromkeys(notebooks.THREADS, str(threads)))
+    result = notebooks.execute(notebook, name)
     cells = {cell.id: cell for cell in result.notebook.cells if cell.cell_type == "code"}
     outputs = [output for cell in cells.values() for output in cell.outputs]
-    compared = compared_cells(nbformat.read(build.HERE.lecture(name), as_version=4))
+    compared = compared_cells(nbformat.read(notebooks.HERE.lecture(name), as_version=4))
     return {
         "compared": len(compared),
         "different": [first_line(cell) for cell in compared if cell.outputs != cells[cell.id].outputs],
@@ -68,19 +68,19 @@ def hash_of(outputs: list) -> str:
 
 def answers(number: str, turn: str, cache: str) -> dict:
     """Run a lecture with the correct answers of this number in the place of its solutions; which findings turn?"""
-    from utils.course import build
-    from utils.course.lint import compared_cells
+    from utils.build import notebooks
+    from utils.build.lint import compared_cells
 
-    (name,) = [name for name in build.HERE.names() if name.startswith(number)]
-    notebook = build.lecture_of(build.read_lesson(name))
+    (name,) = [name for name in notebooks.HERE.names() if name.startswith(number)]
+    notebook = notebooks.lecture_of(notebooks.read_lesson(name))
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
-    settings = {"COURSE_CACHE": cache, "PYTHONPATH": str(places.ROOT)}
+    settings = {"COURSE_CACHE": cache, "PYTHONPATH": str(paths.ROOT)}
     first.source = (
-        f"import os, sys\nos.environ.update({settings!r})\nsys.path.append({str(places.ROOT)!r})\n"
+        f"import os, sys\nos.environ.update({settings!r})\nsys.path.append({str(paths.ROOT)!r})\n"
         f"from tests.audit.answers import stand_in\nstand_in({int(turn)})\n{first.source}"
     )
-    result = build.execute(notebook, name)
-    compared = compared_cells(nbformat.read(build.HERE.lecture(name), as_version=4))
+    result = notebooks.execute(notebook, name)
+    compared = compared_cells(nbformat.read(notebooks.HERE.lecture(name), as_version=4))
     # Numbers may differ: whoever builds layers in another order draws other weights.
     found = {cell.id: verdicts(cell) for cell in result.notebook.cells if cell.cell_type == "code"}
     turned = [first_line(cell) for cell in compared if verdicts(cell) != found[cell.id]]
@@ -97,7 +97,7 @@ def verdicts(cell: nbformat.NotebookNode) -> list[str]:
 def lab(port: str = "18970") -> dict:
     """What `make lab` starts on an installed machine: does the page answer, and does the kernel of lesson 00 start?"""
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", "utils.course.lab", "--no-browser", "--port", port]
+        command = [sys.executable, "-m", "utils.build.lab", "--no-browser", "--port", port]
         own = os.environ | {"JUPYTER_TOKEN": "t"}
         server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=own, start_new_session=True)
         try:
@@ -134,7 +134,7 @@ def _start_kernel(port: str) -> bool:
     wanted = {"path": f"work/{name}", "name": name, "type": "notebook", "kernel": {"name": "python3"}}
     number = json.loads(ask(port, "api/sessions", wanted))["kernel"]["id"]
     # The server has written the connection file below the home folder, or below the one that it was given instead.
-    homes = [places.WORK / ".home", *([Path.home()] if places.has_home() else [])]
+    homes = [paths.WORK / ".home", *([Path.home()] if paths.has_home() else [])]
     (file,) = [file for home in homes for file in home.glob(f".local/share/jupyter/runtime/kernel-{number}.json")]
     client = BlockingKernelClient(connection_file=str(file))
     client.load_connection_file()

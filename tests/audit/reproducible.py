@@ -9,8 +9,8 @@ import os
 import subprocess
 import sys
 
-from utils.course.build import HERE
-from utils.course.places import ROOT
+from utils.build.notebooks import HERE
+from utils.paths import ROOT
 
 RUNS = (1, 1, 2, 2)  # threads
 PATIENCE = 1800

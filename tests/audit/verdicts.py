@@ -11,8 +11,8 @@ import torch
 
 from tests.bank import Entry, answers_to
 from tests.mutants.judging import judged
-from utils.course.exercises import _verdict, exercises_of, faulty_mistakes, find
-from utils.course.lessons import LESSONS
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import _verdict, exercises_of, faulty_mistakes, find
 
 PATIENCE = 20.0  # seconds for one answer; on a quiet machine none takes a tenth of it
 SAID = 3  # answers that a row names

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from utils.course.places import ROOT
+from utils.paths import ROOT
 
 PATIENCE = 1800
 PYTHONS = ("3.11", "3.12", "3.13")
 TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
 NO_TORCH = ("test_progress", "test_downloads", "test_lock", "test_stories")
 FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_keep")
-WIDGETS = ("test_draw_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", "test_slides")
+WIDGETS = ("test_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", "test_slides")
 LESSON = "notebooks/01_softmax_attention.ipynb"
 
 
@@ -69,7 +69,7 @@ def too_old_rows() -> list[dict]:
     for version in TOO_OLD:
         if python := interpreter(version):
             # No other Python in sight: with one, it would continue under that.
-            done = called([python, "utils/course/bootstrap.py"], PATH="")
+            done = called([python, "utils/build/bootstrap.py"], PATH="")
             said = done.stdout.strip()
             ok = done.returncode == 1 and said.startswith("The course needs Python 3.11 or newer") and "\n" not in said
             rows.append({"what": f"make lab with Python {version}", "ok": ok, "said": said[-300:]})

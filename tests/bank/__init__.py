@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from utils.course.exercises import FAILED, PASSED, Result, lesson_number
+from utils.exercises.registry import FAILED, PASSED, Result, lesson_number
 
 FOLDER = Path(__file__).parent
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bank import Entry, add, answers_to, kind_of
-from utils.course.exercises import FAILED, PASSED, find, grade
+from utils.exercises.registry import FAILED, PASSED, find, grade
 
 
 def main(given: Sequence[str] | None = None) -> int:

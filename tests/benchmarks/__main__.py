@@ -36,8 +36,8 @@ from tests.benchmarks import (
     translation,
 )
 from tests.benchmarks.benchmark import Benchmark
-from utils.course.places import ROOT
-from utils.course.results import RESULTS, Table, read_entry, store, write_entry
+from utils.build.results import RESULTS, Table, read_entry, store, write_entry
+from utils.paths import ROOT
 
 MODULES = (
     *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed, peak),

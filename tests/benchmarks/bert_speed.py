@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
 from tests.benchmarks.timing import cost_ratio
-from utils.course.downloads import MINILM, fetch
+from utils.build.downloads import MINILM, fetch
 from utils.models.bert import LONGEST, Bert, PieceSplitter, load_minilm
 
 SHAPES = ((1, 12), (16, 24), (32, 64))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.costs import (
     BIGBIRD,
     BY_HAND,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.depth import DEPTHS, IDENTITY_DEPTHS, gradient_by_depth, loss_surface, train_identity, train_norms
 from utils.training.heads import COUNTED, KINDS, head_costs, train_forms, train_two_places
 from utils.training.metrics import over_seeds

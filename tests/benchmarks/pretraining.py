@@ -5,7 +5,7 @@ import platform
 from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.fine_tuning import LABELS, RANK, WAYS, accuracies, several_tasks, why_it_works
 from utils.training.metrics import over_seeds
 from utils.training.pretraining import MINUTE, OBJECTIVES, pretrain

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
 from tests.benchmarks.pretraining import METHODS, TASK_NAMES, label_counts
-from utils.course.downloads import MINILM, REVIEWS, fetch
-from utils.course.results import ranged
+from utils.build.downloads import MINILM, REVIEWS, fetch
+from utils.build.results import ranged
 from utils.training.fine_tuning import LABELS
 from utils.training.metrics import over_seeds
 from utils.training.real_tasks import RECIPES, WAYS, frozen_on_tasks, review_sentiment

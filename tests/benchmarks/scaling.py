@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_most
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.metrics import over_seeds
 from utils.training.modifications import BASE, CHANGES, LITERATURE, SHORT, compare
 from utils.training.scaling import (

@@ -4,7 +4,7 @@ import platform
 from collections.abc import Mapping
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.language_model import one_position_at_a_time_factor, train_language_model
 from utils.training.metrics import over_seeds
 from utils.training.self_attention import LENGTH, train_order

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least
 from tests.benchmarks.timing import seconds
-from utils.course.downloads import SMOLLM2, fetch
+from utils.build.downloads import SMOLLM2, fetch
 from utils.models.gguf import GGUFFile
 from utils.models.llama import FILE, LlamaSizes, PretrainedDecoder, load_smollm2, write
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
-from utils.course.results import ranged
+from utils.build.results import ranged
 from utils.training.attention_roles import (
     JUDGING,
     agreement_accuracy,

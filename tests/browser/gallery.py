@@ -153,9 +153,10 @@ def small_language():
 CELLS = """
 import torch
 from tests.browser import gallery
-from utils.course import exercise, quiz
-from utils.draw import attention_view, beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board, next_word
-from utils.draw import plane, removal_board, stepper, translate_watch, weights_bars
+from utils.exercises import exercise, quiz
+from utils.widgets import attention_view, beam_tree, explore, fill_in, guess_weights, heads_view, log_range, mask_board, next_word
+from utils.widgets import plane, removal_board, stepper, translate_watch
+from utils.plots import weights_bars
 from utils.models.attention import attention, softmax
 # %%
 words = ["the", "cat", "sat"]

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from utils.course.lab import EXTENSIONS
+from utils.build.lab import EXTENSIONS
 
 BROWSER_NAMES = (
     "chromium",

@@ -6,22 +6,21 @@ import re
 import sys
 from pathlib import Path
 
-from utils import draw
-from utils.course import places
-from utils.course.grading.notebook import Notebook
-from utils.draw.forms import ThreeForms
+from utils import paths, widgets
+from utils.grading.notebook import Notebook
+from utils.widgets.forms import ThreeForms
 
-NAMES = sorted(path.stem for path in places.SOURCES.glob("[0-9][0-9]_*.py"))
+NAMES = sorted(path.stem for path in paths.SOURCES.glob("[0-9][0-9]_*.py"))
 USE = re.compile(r'^(\w+) = exercise\("([^"]+)"\)\.use\(\1\)', re.MULTILINE)
 STUB = "    # YOUR CODE HERE\n    raise NotImplementedError()"
 
 
 def student(name: str) -> Path:
-    return places.STUDENTS / f"{name}.ipynb"
+    return paths.STUDENTS / f"{name}.ipynb"
 
 
 def lecture(name: str) -> Path:
-    return places.LECTURES / f"{name}.ipynb"
+    return paths.LECTURES / f"{name}.ipynb"
 
 
 def cells_of(path: Path) -> list[dict]:
@@ -40,14 +39,14 @@ def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
 
 
 def makes_a_widget(name: str, function) -> bool:
-    """A public function of `utils.draw` that stands beside the class of its widget, and is not its static picture."""
+    """A public function of `utils.widgets` that stands beside the class of its widget, and is not its static picture."""
     beside = vars(sys.modules[function.__module__]).values()
     return not name.endswith("_picture") and any(
         isinstance(one, type) and issubclass(one, ThreeForms) and one is not ThreeForms for one in beside
     )
 
 
-WIDGETS = [name for name, thing in vars(draw).items() if inspect.isfunction(thing) and makes_a_widget(name, thing)]
+WIDGETS = [name for name, thing in vars(widgets).items() if inspect.isfunction(thing) and makes_a_widget(name, thing)]
 
 
 def cells_to_operate(path: Path) -> list[int]:

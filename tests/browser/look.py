@@ -16,8 +16,8 @@ from pathlib import Path
 
 from tests.browser.deck import Deck
 from tests.browser.lab import Lab, browser, errors
-from utils.course import places
-from utils.course.slides import build_deck
+from utils import paths
+from utils.build.slides import build_deck
 
 
 def find_notebook(name: str, student: bool) -> Path:
@@ -27,7 +27,7 @@ def find_notebook(name: str, student: bool) -> Path:
         if not path.is_file():
             raise SystemExit(f"there is no notebook {path}")
         return path
-    folder = places.STUDENTS if student else places.LECTURES
+    folder = paths.STUDENTS if student else paths.LECTURES
     found = sorted(folder.glob(f"{name}*.ipynb"))
     if len(found) != 1:
         known = ", ".join(path.stem for path in sorted(folder.glob("*.ipynb"))) or "none"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser import lessons
 from tests.browser.deck import Deck
-from utils.course.slides import build_deck, slide_type
+from utils.build.slides import build_deck, slide_type
 
 SMALLEST_LETTERS = 14  # pixels
 

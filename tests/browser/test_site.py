@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from tests.browser.site import WIDTHS, open_page, pages_of
-from utils.course import places
-from utils.course.exercises import exercises_of
-from utils.course.lessons import LESSONS
-from utils.course.site.__main__ import build_site
-from utils.course.site.lesson_page import live_states
+from utils import paths
+from utils.build.site.__main__ import build_site
+from utils.build.site.lesson_page import live_states
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercises_of
 
-LECTURES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(places.LECTURES.glob("*.ipynb"))}
+LECTURES = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(paths.LECTURES.glob("*.ipynb"))}
 HEADS, BEAM = "05_multi_head_attention", "06_transformer"
 
 

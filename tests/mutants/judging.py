@@ -11,7 +11,7 @@ import torch
 from tests.mutants.solutions import solution_of
 from tests.mutants.syntax import syntax_mutants
 from tests.mutants.wrappers import wrapper_mutants
-from utils.course.checks import (
+from utils.checks.compare import (
     Case,
     Trial,
     _flow,
@@ -23,8 +23,8 @@ from utils.course.checks import (
     judge,
     settled,
 )
-from utils.course.exercises import find
-from utils.course.isolation import run_isolated
+from utils.checks.isolation import run_isolated
+from utils.exercises.registry import find
 
 PATIENCE = 4.0  # seconds for one mutant; none that ends takes a tenth of it
 MEBIBYTES = 1024

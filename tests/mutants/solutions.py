@@ -4,8 +4,8 @@ import ast
 from dataclasses import dataclass
 from functools import cache
 
-from utils.course.exercises import find
 from utils.exercises import solutions
+from utils.exercises.registry import find
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from tests.mutants.judging import Mutant
 from tests.mutants.solutions import is_class, solution_of
 from tests.mutants.wrappers import REAL, TENSORS, over, then, wrapped
-from utils.course.exercises import find
+from utils.exercises.registry import find
 
 
 def styles_of(exercise_id: str) -> list[Mutant]:

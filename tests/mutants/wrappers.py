@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 
 from tests.mutants.solutions import Solution, functions_of, is_class
-from utils.course.checks import argument_names, attempt, caller, snapshot
-from utils.course.exercises import find
+from utils.checks.compare import argument_names, attempt, caller, snapshot
+from utils.exercises.registry import find
 
 REAL, WHOLE, TRUTH, OTHER = "real numbers", "whole numbers", "truth values", "other things"
 NUMBERS = REAL, WHOLE

@@ -1,1 +1,22 @@
-"""Exercises and quizzes: `lessonNN.py` has what the lesson's source cannot say, `solutions/` what `make notebooks` took from it."""
+"""Exercises, quizzes, the progress board and the lesson card: `from utils.exercises import board, exercise, lesson, quiz`.
+
+`lessonNN.py` has what a lesson's source cannot say (cases, mistakes, hints, quizzes), `solutions/` what `make notebooks` took from it.
+Importing this package needs the standard library alone; torch is loaded with the first exercise.
+"""
+
+from utils.exercises.board import board
+from utils.exercises.quiz import quiz
+
+__all__ = ["board", "exercise", "grade", "lesson", "quiz"]
+
+
+def __getattr__(name: str):
+    if name in ("exercise", "grade"):
+        from utils.exercises import registry
+
+        return getattr(registry, name)
+    if name == "lesson":
+        from utils.exercises.card import lesson
+
+        return lesson
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ from functools import cache
 import torch
 from torch import nn
 
-from utils.course.checks import Wrong, a_thing
+from utils.checks.compare import Wrong, a_thing
 
 
 def normal(generator, *shape):

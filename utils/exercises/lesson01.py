@@ -2,11 +2,11 @@
 
 import torch
 
-from utils.course.checks import Case
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case
 from utils.exercises.common import masked_rows_give_zeros, normal, random_mask
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 
 
 def whole(generator, *shape):

@@ -3,11 +3,11 @@
 import torch
 from torch.func import functional_call
 
-from utils.course.checks import Case
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case
 from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 
 
 def random_sentences(generator, *shape, words):

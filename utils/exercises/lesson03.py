@@ -4,11 +4,11 @@ import inspect
 
 import torch
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson03 as solved
 
 RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."

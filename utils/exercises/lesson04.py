@@ -5,11 +5,11 @@ import inspect
 import torch
 from torch import nn
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import mask_with_empty_row, normal, random_mask
 from utils.exercises.edits import BODY, mistake, replacing
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson04 as solved
 
 

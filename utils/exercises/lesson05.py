@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import built_module, mask_with_empty_row, normal, parameter_shapes, random_mask
 from utils.exercises.edits import BODY, mistake, replacing
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson05 as solved
 from utils.models.self_attention import causal_mask
 

@@ -7,11 +7,11 @@ from functools import cache
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import built_module, integers, length_mask, normal, parameter_shapes
 from utils.exercises.edits import BODY, mistake, replacing
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson06 as solved
 from utils.models import attention
 from utils.models.self_attention import causal_mask

@@ -4,13 +4,13 @@ import random
 
 import torch
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.data.subwords import END, MASK, SPECIAL, START, merge
 from utils.data.subwords import bpe_split as split_by_rank
 from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson07 as solved
 from utils.training.pretraining import NOT_ASKED
 

@@ -3,11 +3,11 @@
 import torch
 from torch import nn
 
-from utils.course.checks import Case, Wrong, a_thing
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 
 CUT = "`detach`, `.data` or `torch.no_grad` cut it"
 

@@ -3,11 +3,11 @@
 import torch
 from torch.overrides import TorchFunctionMode
 
-from utils.course.checks import Case, Wrong, difference
-from utils.course.exercises import Exercise, register
-from utils.course.quiz import Quiz, register_quiz
+from utils.checks.compare import Case, Wrong, difference
 from utils.exercises.common import mask_with_empty_row, normal, random_mask
 from utils.exercises.edits import BODY, mistake
+from utils.exercises.quiz import Quiz, register_quiz
+from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson09 as solved
 
 SCORES = "scores = query @ key.transpose(-2, -1) / query.size(-1) ** 0.5"

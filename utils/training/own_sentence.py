@@ -64,7 +64,7 @@ def step_by_step(trained: Trained, words: list[str], rivals: int = 3) -> list[St
 
 
 def watched(trained: TrainedTransformer, text: str, rivals: int = 4) -> dict:
-    """The greedy translation of a sentence with all that the model looked at, for `utils.draw.translate_watch`.
+    """The greedy translation of a sentence with all that the model looked at, for `utils.widgets.translate_watch`.
 
     source (n words, the end token last), target (m), choices: for each of the m the likeliest words with their probabilities,
     weights (layers, heads, m, n) over the source, sentence: the translation as one writes it.
@@ -88,7 +88,7 @@ def watched(trained: TrainedTransformer, text: str, rivals: int = 4) -> dict:
 
 
 def beginnings(trained: TrainedTransformer, text: str, width: int) -> dict:
-    """The tree of a beam search for the translation of a sentence, its words as text, for `utils.draw.beam_tree`."""
+    """The tree of a beam search for the translation of a sentence, its words as text, for `utils.widgets.beam_tree`."""
     words = read_sentence(text, trained.english)
     batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
     room = {"limit": limit_for(len(words)), "width": width, "need_tree": True}

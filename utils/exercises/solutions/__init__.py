@@ -37,7 +37,7 @@ class Solution:
     @property
     def code(self) -> str:
         """As a student would have written it, without the markers."""
-        return "\n".join(line for line in self.source.split("\n") if line.strip() not in (BEGIN, END))
+        return without_markers(self.source)
 
     @property
     def methods(self) -> list[str]:
@@ -53,7 +53,7 @@ class Solution:
     def edited(self, edits: tuple[tuple[str, str], ...]):
         """The function or class with each text replaced by another, within what students write."""
         names = dict(vars(module_of(self.id)))
-        code = "\n".join(line for line in self.edited_source(edits).split("\n") if line.strip() not in (BEGIN, END))
+        code = without_markers(self.edited_source(edits))
         exec(compile(code, f"<mistake in {self.id}>", "exec"), names)
         return names[self.name]
 
@@ -79,6 +79,10 @@ class Solution:
             return f"{margin}{BEGIN}\n{textwrap.indent(body, margin)}\n{margin}{END}"
 
         return pattern.sub(written, self.source)
+
+
+def without_markers(code: str) -> str:
+    return "\n".join(line for line in code.split("\n") if line.strip() not in (BEGIN, END))
 
 
 def module_of(exercise_id: str):

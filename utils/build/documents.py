@@ -1,0 +1,186 @@
+"""What `make results` writes from the stored results and the exercises: docs/results.md, parts of README.md and docs/lecturers.md."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from utils import paths
+from utils.build.results import RESULTS, Table, read_entry, stored
+from utils.exercises.lessons import LESSONS
+from utils.exercises.registry import exercises_of
+from utils.exercises.timing import read_timings
+from utils.paths import ROOT
+
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "results.md"
+LECTURERS = ROOT / "docs" / "lecturers.md"
+MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
+
+MEASURED = {
+    "00_start_here": "whether your machine is ready",
+    "01_softmax_attention": "test error of kernel regression with a learned bandwidth",
+    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; supporting facts found",
+    "03_sequence_to_sequence": "exact match, BLEU and alignment error, with and without attention, by sentence length",
+    "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
+    "05_multi_head_attention": "one head against several, head ablation, gradients with and without residual connections",
+    "06_transformer": "parity with `nn.Transformer`; exact match, BLEU, alignment; speedup of the KV cache",
+    "07_tokenize_and_pretrain": "perplexity of masked, causal and span-corruption models against n-gram models",
+    "08_fine_tune_and_transfer": "accuracy by number of labels: from scratch, linear probe, LoRA, full fine-tuning; MiniLM",
+    "09_cost_and_scale": "time and memory against length, scaling laws with a held-out prediction, speed of SmolLM2",
+}
+
+
+def lessons_table() -> str:
+    timings, rows, url = read_timings(), [], paths.site_url()
+    for lesson in LESSONS:
+        count = len(exercises_of(lesson.number))
+        study = f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}"
+        timing = timings.get(lesson.name)
+        run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
+        page = f"{url}/{lesson.name}.html" if url else f"notebooks/{lesson.name}.ipynb"
+        name = f"[{lesson.title}]({page})" if lesson.exists else lesson.title
+        rows.append((lesson.number, name, lesson.builds, MEASURED.get(lesson.name, ""), study, run))
+    return Table(("", "lesson", "what you build", "what you measure", "to study", "run time"), rows).markdown()
+
+
+def website() -> str:
+    """Where to read the course without installing it."""
+    url = paths.site_url()
+    if url:
+        return f"**Read it on the web: [{url.removeprefix('https://')}]({url}/index.html)**, with widgets, slides and search."
+    return "`make site` writes the website to `site/`: every lesson with live widgets, slides and search; open `site/index.html`."
+
+
+def claims() -> str:
+    """Why to trust the course: five sentences whose figures come from stored results."""
+    parity = stored("bert_parity").result
+    attention = max(row["fused"] for row in stored("attention_costs").result)
+    recurrent = {row["name"]: row for row in stored("ladder").result}
+    without, best = recurrent["no attention"], recurrent["additive attention"]
+    (transformer,) = stored("transformer_ladder").result
+    longer = max(row["longer"]["exact"]["median"] for row in recurrent.values())
+    few = stored("few_labels").result
+    four = few["labels"].index(4)
+    labels = {row["way"]: row["mean"][four] for row in few["rows"]}
+    targets = [target for file in RESULTS.glob("*.json") for target in read_entry(file)["targets"]]
+    missed = sum(not target["met"] for target in targets)
+    (checked,) = (row for row in read_entry(MUTANTS)["rows"] if row["what"] == "all exercises")
+    timings = read_timings().values()
+    memory = max(timing["mebibytes"] for timing in timings) / 1024
+    lines = (
+        f"**It computes what the real libraries compute.** MiniLM's weights in the course's encoder give hidden states within {max(parity['largest']):.1e} of "
+        f"`transformers` (the largest of {parity['numbers']:,} differences); `attention` takes at most {attention:g} times as long as PyTorch's fused kernel.",
+        f"**It measures on held-out data, over several seeds.** Without attention the translator gets {without['exact']['median']} % of sentences exactly right, with "
+        f"additive attention {best['exact']['median']} %, and the Transformer {transformer['exact']['median']} % (medians of {transformer['seeds']} seeds).",
+        f"**It reports what did not work.** That Transformer had {transformer['steps']:,} steps to their {best['steps']:,}, and on sentences longer than any in training it gets "
+        f"{transformer['longer']['exact']['median']} %, the best recurrent model {longer} %; of {len(targets)} targets {missed} are missed, and the table says which.",
+        f"**Its checks are checked.** Of {checked['mutants'] - checked['equivalent']:,} mutants of the solutions that change a result they reject {checked['caught']:,}; of "
+        f"{checked['right answers']} correct answers written differently, {checked['refused']}.",
+        f"**It fits on a laptop.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on two CPU cores, with at most {memory:.1f} GiB of "
+        f"memory; {few['encoder']['seconds'] / 60:.0f} minutes of pretraining lift the accuracy with four labels per class from {labels['scratch']:.0f} to {labels['full']:.0f} %.",
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def wrong_answers() -> str:
+    """Per exercise, what its check says to the mistakes it knows."""
+    parts = []
+    for lesson in LESSONS:
+        parts.append(f"### {lesson.number} {lesson.title}")
+        for exercise in exercises_of(lesson.number):
+            # Two models of one mistake may share a message.
+            messages = dict.fromkeys(mistake.message for mistake in exercise.mistakes)
+            parts.append(
+                f"**{exercise.id} {exercise.title}** ({exercise.level}, {exercise.minutes} min)\n"
+                + "\n".join(f"- {message}" for message in messages)
+            )
+    return "\n\n".join(parts)
+
+
+BLOCKS = {"website": website, "lessons": lessons_table, "claims": claims, "wrong answers": wrong_answers}
+
+
+def filled_in(text: str) -> str:
+    """The document with every block between its markers written again."""
+    found = re.findall(r"<!-- begin: (.+?) -->", text)
+    if not found:
+        raise ValueError("expected a generated block: put '<!-- begin: lessons -->' and '<!-- end: lessons -->' in")
+    for name in found:
+        pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(<!-- end: {name} -->)", re.S)
+        if name not in BLOCKS or not pattern.search(text):
+            raise ValueError(f"the block '{name}' is unknown or has no end; known are {', '.join(BLOCKS)}")
+        content = BLOCKS[name]()
+        text = pattern.sub(lambda match, content=content: match[1] + content + "\n" + match[2], text)
+    return text
+
+
+def write_documents() -> int:
+    """Write both documents; one that cannot be filled in stays as it is, and the exit code is 1."""
+    code = 0
+    for document in (README, LECTURERS):
+        try:
+            document.write_text(filled_in(document.read_text(encoding="utf-8")), encoding="utf-8")
+        except (ValueError, FileNotFoundError) as error:
+            print(f"{document.name} was left as it is: {error}", file=sys.stderr)
+            code = 1
+    return code
+
+
+# docs/results.md
+
+INTRODUCTION = """# Results
+
+Every table below is written by `make results` from a JSON file in [tests/benchmarks/results](../tests/benchmarks/results), which also holds the raw
+figures, seed by seed. `make bench` measures everything again (hours, on a quiet machine); `python -m tests.benchmarks NAME` measures one table;
+`make bench-quick` runs every benchmark with small settings and prints its figures next to the stored ones.
+
+Scores are on held-out data. A cell such as 61.9 (61.9 to 64.1) is the median over the seeds, with the smallest and the largest. A speedup of 1.4x means
+that the course's code takes 1/1.4 of the time of the code it is compared with; the two run alternately in one process."""
+
+
+def results_page(folder: Path = RESULTS, plot: Callable[[str, dict], str | None] = lambda name, entry: None) -> str:
+    """docs/results.md: targets first, then one section per lesson, tables by the name of their file.
+
+    plot(name, entry) may give something to stand above a table, as on the website.
+    """
+    entries = {file.stem: read_entry(file) for file in sorted(folder.glob("*.json"))}
+    usual = Counter(entry["machine"] for entry in entries.values()).most_common(1)[0][0]
+    recorded = [entry for entry in entries.values() if "processor" in entry]  # files of 2026-11-16 lack both facts
+    versions = {f"{name} {number}" for entry in recorded for name, number in entry["versions"].items()}
+    behind = ", ".join([*sorted({entry["processor"] for entry in recorded}), *sorted(versions)])
+    parts = [INTRODUCTION, f"Machine, unless a table says otherwise: {usual}, one thread ({behind})."]
+    parts += ["## Targets", *targets_part(entries)]
+    for lesson in sorted({entry["lesson"] for entry in entries.values()}):
+        parts.append(f"## Lesson {lesson}")
+        for name, entry in entries.items():
+            if entry["lesson"] == lesson:
+                parts += [f"### {entry['title']}", f"{entry['caption']} {_origin(name, entry, usual)}"]
+                parts += [drawn] if (drawn := plot(name, entry)) else []
+                parts.append(Table(entry["columns"], entry["rows"]).markdown())
+    return "\n\n".join(parts) + "\n"
+
+
+def targets_part(entries: dict[str, dict]) -> tuple[str, str]:
+    every = [(entry["lesson"], target) for entry in entries.values() for target in entry["targets"]]
+    rows = [
+        (lesson, target["what"], target["target"], target["measured"], "yes" if target["met"] else "**no**")
+        for lesson, target in sorted(every, key=lambda pair: pair[0])
+    ]
+    met = sum(target["met"] for _, target in every)
+    return (
+        f"{met} of {len(every)} targets are met.",
+        Table(("lesson", "what", "target", "measured", "met"), rows).markdown(),
+    )
+
+
+def _origin(name: str, entry: dict, usual: str) -> str:
+    threads = "" if entry["threads"] == 1 else f", {entry['threads']} threads"
+    other = "" if entry["machine"] == usual else f", {entry['machine']}"
+    return f"*([{name}](../tests/benchmarks/results/{name}.json), {entry['date']}{threads}{other})*"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(results_page(), encoding="utf-8")
+    sys.exit(write_documents())

@@ -1,0 +1,229 @@
+"""A lecture notebook as a page of the website: exercises with folded hints and solutions, quizzes and widgets that run."""
+
+import ast
+import base64
+import html
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from utils import paths
+from utils.exercises.registry import exercises_of, find
+from utils.exercises.lessons import LESSONS
+from utils.exercises.quiz import find_quiz, letter
+from utils.build.slides import WIDGETS, shown_code, source_of, stubs_of
+from utils.build.source import CHECKS, HEADER
+from utils.checks.text import inline, paragraphs
+from utils.widgets.forms import PAGE_VIEW
+
+NEEDS_KERNEL = (
+    '<p class="needs-kernel">This one computes in Python: '
+    '<a href="students.html">run the lesson</a> to operate it.</p>'
+)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A notebook ready for Sphinx, and the pictures that it shows below `pictures/`."""
+
+    notebook: dict
+    pictures: dict[str, bytes]
+
+
+def lesson_page(path: Path) -> Page:
+    """The page of one lecture notebook."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    stubs, pictures, cells = stubs_of(path), {}, []
+    for cell in notebook["cells"]:
+        cells += page_cells(cell, stubs.get(cell["id"]), path.stem, pictures)
+    title = next(index for index, cell in enumerate(cells) if cell["cell_type"] == "markdown")
+    cells.insert(title + 1, markdown(facts_line(path.stem)))
+    fold_the_imports(cells)
+    for index, cell in enumerate(cells):
+        cell["id"] = f"cell-{index}"
+    return Page({**notebook, "cells": cells}, pictures)
+
+
+def facts_line(name: str) -> str:
+    """What the lesson's card says, and what there is to take away."""
+    lesson = next(lesson for lesson in LESSONS if lesson.name == name)
+    count = len(exercises_of(lesson.number))
+    return (
+        f'<p class="facts"><span>{lesson.minutes} minutes, {count} exercise{"s" * (count != 1)}</span> '
+        f"<span>You build {html.escape(lesson.builds)}</span></p>\n"
+        f'<p class="downloads"><a href="slides/{name}.html">Slides</a> <a href="notebooks/{name}.ipynb" download>Lecture '
+        f'notebook</a> <a href="notebooks/exercises/{name}.ipynb" download>Student notebook</a></p>'
+    )
+
+
+def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, bytes]) -> list[dict]:
+    """What stands on the page for one cell."""
+    tags = cell["metadata"].get("tags", [])
+    if cell["cell_type"] == "markdown":
+        return [markdown(on_site(source_of(cell)))]
+    calls = called(source_of(cell))
+    if CHECKS in tags or "board" in calls:
+        return []
+    if stub is not None:
+        return exercise_cells(cell, stub)
+    if "quiz" in calls:
+        (quiz_id,) = re.findall(r'quiz\("([^"]+)"\)', source_of(cell))
+        return [markdown(quiz_html(quiz_id))]
+    outputs = [] if "lesson" in calls else [page_output(output, name, pictures) for output in cell["outputs"]]
+    is_live = any(PAGE_VIEW in output.get("data", {}) for output in cell["outputs"])
+    has_picture = any("image/png" in output.get("data", {}) for output in cell["outputs"])
+    below = [markdown(NEEDS_KERNEL)] if calls & WIDGETS and has_picture and not is_live else []
+    is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # nothing but calls that draw
+    kept = {**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}
+    return [kept, *below]
+
+
+def markdown(source: str) -> dict:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def called(code: str) -> set[str]:
+    """The names of the functions that a cell calls."""
+    calls = (node.func for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call))
+    return {function.id for function in calls if isinstance(function, ast.Name)}
+
+
+def fold_the_imports(cells: list[dict]) -> None:
+    first = next(cell for cell in cells if cell["cell_type"] == "code")
+    first["metadata"] = {"tags": ["hide-input"]}
+
+
+# --- links ------------------------------------------------------------------------------------------------------
+
+LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|mailto:|#)([^)\s]+)\)")
+PAGES = {"README.md": "index.md", "data/README.md": "data.md", "CONTRIBUTING.md": "contributing.md"}
+
+
+def on_site(text: str, folder: str = "notebooks") -> str:
+    """Markdown whose relative links lead to pages of the site; a link to a file that is not there becomes its text."""
+    if url := re.escape(paths.site_url()):  # on the site itself, links to it are relative
+        text = re.sub(rf"\n\n\[[^\]]*\]\({url}/\d\d_\w+\.html\)$", "", text)
+        text = re.sub(rf"\]\({url}/([\w-]+)\.html", r"](../docs/\1.md", text)
+    return LINK.sub(lambda found: _link(*found.groups(), folder), text)
+
+
+def with_targets(text: str) -> str:
+    """Anchors as MyST knows them, so that a link to one that is missing is an error."""
+    return re.sub(r'<a id="(\w+)"></a>([^\s,]+)', r"[\2]{#\1}", text)
+
+
+def _link(words: str, address: str, folder: str) -> str:
+    file, _, anchor = address.partition("#")
+    path = (paths.ROOT / folder / file).resolve().relative_to(paths.ROOT).as_posix()
+    anchor = f"#{anchor}" if anchor else ""
+    if path in PAGES:
+        return f"[{words}]({PAGES[path]}{anchor})"
+    if path.startswith("docs/") and path != "docs/features.md" and path.endswith(".md"):
+        return f"[{words}]({path.removeprefix('docs/')}{anchor})"
+    if path.startswith("notebooks/") and path.endswith(".ipynb") and "/exercises/" not in path:
+        return f"[{words}]({path.removeprefix('notebooks/')}{anchor})"
+    if path.startswith("tests/benchmarks/results/") and path.endswith(".json"):
+        return f"[{words}]({path.removeprefix('tests/benchmarks/')})"
+    return words
+
+
+# --- exercises --------------------------------------------------------------------------------------------------
+
+
+def exercise_cells(cell: dict, stub: str) -> list[dict]:
+    """The exercise with its stub, its hints one below the other and its solution, all closed; then what it printed."""
+    header = HEADER.fullmatch(source_of(cell).split("\n", 1)[0])
+    exercise = find(header["id"])
+    hints = "".join(
+        details(f"Hint {number} of {len(exercise.hints)}", paragraphs(hint))
+        for number, hint in enumerate(exercise.hints, 1)
+    )
+    parts = [
+        f'<div class="exercise" id="exercise-{header["id"].replace(".", "-")}">',
+        f'<p class="exercise-title">Exercise {header["id"]}: {html.escape(header["title"])} '
+        f"<span>{header['level']}, {header['minutes']} min</span></p>",
+        "",
+        f"```python\n{without_plumbing(stub)}\n```",
+        "",
+        hints + '<details class="solution"><summary>Solution</summary>',
+        "",
+        f"```python\n{without_plumbing(shown_code(cell))}\n```",
+        "",
+        "</details></div>",
+    ]
+    printed = [output for output in cell["outputs"] if output["output_type"] == "stream"]
+    below = [{**cell, "outputs": printed, "metadata": {"tags": ["remove-input"]}}] if printed else []
+    return [markdown("\n".join(parts)), *below]
+
+
+def without_plumbing(code: str) -> str:
+    """An exercise's code without its header and without the line that hands the answer to the check."""
+    lines = code.split("\n")
+    kept = [
+        line for line in lines if not HEADER.fullmatch(line) and not re.search(r'exercise\("[\d.]+"\)\.use\(', line)
+    ]
+    return "\n".join(kept).strip("\n")
+
+
+def details(summary: str, body: str) -> str:
+    return f"<details><summary>{html.escape(summary)}</summary>{body}</details>\n"
+
+
+# --- quizzes ----------------------------------------------------------------------------------------------------
+
+
+def quiz_html(quiz_id: str) -> str:
+    """A quiz whose buttons answer in the page; without scripts the answer opens below."""
+    quiz = find_quiz(quiz_id)
+    buttons = "".join(
+        f'<button type="button" data-right="{str(index in quiz.right).lower()}">'
+        f"<b>{letter(index)}</b> <span>{inline(text)}</span></button>"
+        for index, (text, _) in enumerate(quiz.options)
+    )
+    feedback = "".join(f"<div hidden>{paragraphs(words)}</div>" for _, words in quiz.options)
+    right = " or ".join(letter(index) for index in sorted(quiz.right))
+    explained = paragraphs(quiz.explanation)
+    page = (
+        f'<div class="quiz" id="quiz-{quiz_id.replace(".", "-")}"><p class="quiz-title">Quiz {quiz_id}</p>{paragraphs(quiz.question)}'
+        f'<div class="quiz-options">{buttons}</div><div class="quiz-feedback" role="status"></div>'
+        f"<template>{feedback}<div hidden>{explained}</div></template>"
+        f'<details class="quiz-answer"><summary>Answer</summary><p>{right}</p>{explained}</details></div>'
+    )
+    return page.replace("\n", " ")
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------
+
+
+def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
+    """An output as the page shows it: a widget with its state becomes live, a picture keeps its alt text."""
+    data = output.get("data", {})
+    if "image/png" not in data:
+        return output
+    alt = output["metadata"]["image/png"]["alt"]
+    file = f"{name}_{len(pictures) + 1}.png"
+    pictures[file] = base64.b64decode("".join(data["image/png"]))
+    image = f'<img src="pictures/{file}" alt="{html.escape(alt, quote=True)}" loading="lazy">'
+    linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # a phone shows the picture large
+    shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
+    return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}
+
+
+def live_html(state: dict, image: str) -> str:
+    """A widget that runs in the page from stored data; the picture stands there until it does."""
+    stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<div class="live-widget" data-script="{state["script"]}">'
+        f'<script type="application/json">{stored}</script><div class="live-picture">{image}</div></div>'
+    )
+
+
+def live_states(notebook: dict) -> list[dict]:
+    """The stored states of a notebook's widgets, in order."""
+    outputs = (output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", []))
+    return [stored_state(data) for data in outputs if PAGE_VIEW in data]
+
+
+def stored_state(data: dict) -> dict:
+    return json.loads("".join(data[PAGE_VIEW]))

@@ -1,0 +1,96 @@
+"""Pages that the site has and the repository has not: the landing page, the slides, the results with plots."""
+
+import html
+
+from utils.exercises.registry import exercises_of
+from utils.exercises.lessons import LESSONS
+from utils.build.documents import MEASURED, results_page
+from utils.build.site.lesson_page import on_site
+from utils.build.site.result_plots import plot
+
+PLOT = '<div class="plot-scroll">'
+TREES = {
+    "Lessons": [f"{lesson.number} {lesson.title} <{lesson.name}>" for lesson in LESSONS],
+    "Reference": ["Notation and glossary <notation>", "Results <results>", "References <references>"],
+    "Take part": [
+        "Install and work <students>",
+        "Slides and notebooks <slides>",
+        "For lecturers <lecturers>",
+        "Data <data>",
+        "Contribute <contributing>",
+    ],
+}
+
+
+def landing_page(widget: str) -> str:
+    """What the course is, in five lines, beside a widget to move at once; then the lessons."""
+    exercises = sum(len(exercises_of(lesson.number)) for lesson in LESSONS)
+    trees = "\n\n".join(
+        f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```"
+        for caption, pages in TREES.items()
+    )
+    cards = "".join(lesson_card(lesson) for lesson in LESSONS)
+    return f"""---
+html_theme.sidebar_secondary.remove: true
+---
+# Attention and the Transformer
+
+<div class="landing"><div class="landing-words">
+<p class="lead">Build the Transformer yourself, from a softmax to a pretrained language model, and measure every claim.</p>
+<ul><li>{len(LESSONS) - 1} lessons as Jupyter notebooks: short text, formulas, code, figures.</li>
+<li>{exercises} exercises whose checks name the misconception.</li>
+<li>Results on held-out data over several seeds, including what did not work.</li>
+<li>On a laptop: two CPU cores, no GPU, offline.</li></ul>
+<p class="buttons"><a class="first" href="{LESSONS[1].name}.html">Read lesson 01</a> <a href="students.html">Run it</a> <a href="slides.html">Slides</a></p>
+</div><div class="landing-widget"><p class="landing-caption"><strong>Drag the query</strong>, the blue arrow, or move it with the arrow keys.</p>
+{widget}<p class="landing-caption">Each key gets an attention weight, the softmax of its dot product with the query. The output is the
+weighted average of the keys.</p></div></div>
+
+{trees}
+
+## Lessons
+
+<div class="lesson-cards">{cards}</div>
+"""
+
+
+def lesson_card(lesson) -> str:
+    count = len(exercises_of(lesson.number))
+    return (
+        f'<a class="lesson-card" href="{lesson.name}.html"><b>{lesson.number}</b><span><strong>{html.escape(lesson.title)}</strong>'
+        f"<em>{html.escape(lesson.question)}</em><small>You measure {html.escape(MEASURED[lesson.name].replace('`', ''))}. "
+        f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}.</small></span></a>"
+    )
+
+
+def slides_page() -> str:
+    rows = "".join(
+        f"<tr><td>{lesson.number}</td><td>{html.escape(lesson.title)}</td>"
+        f'<td><a href="slides/{lesson.name}.html">slides</a></td>'
+        f'<td><a href="notebooks/exercises/{lesson.name}.ipynb" download>student</a></td>'
+        f'<td><a href="notebooks/{lesson.name}.ipynb" download>lecture</a></td></tr>'
+        for lesson in LESSONS
+    )
+    return f"""# Slides and notebooks
+
+Each deck is one HTML file that needs no network: save it and project it. <kbd>S</kbd> opens the speaker's notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> all keys.
+
+Student notebooks have stubs in the place of the solutions. Their checks, data and figures come from the course's library, so they run
+inside a copy of the course: see [Install and work](students.md).
+
+<table class="table slides-table"><thead><tr><th></th><th>lesson</th><th>slides</th><th colspan="2">notebooks</th></tr></thead><tbody>{rows}</tbody></table>
+"""
+
+
+def results_on_site() -> str:
+    """docs/results.md with plots; a table that has one is folded below it."""
+    blocks = results_page(plot=scrolling_plot).split("\n\n")
+    for index, block in enumerate(blocks):
+        if block.startswith(PLOT):
+            blocks[index + 1] = f"<details><summary>Table</summary>\n\n{blocks[index + 1]}\n\n</details>"
+    return on_site("\n\n".join(blocks), "docs")
+
+
+def scrolling_plot(name: str, entry: dict) -> str | None:
+    drawn = plot(name, entry)
+    return f"{PLOT}{drawn}</div>".replace("\n", " ") if drawn else None

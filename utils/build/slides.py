@@ -1,0 +1,513 @@
+"""One self-contained HTML deck per lesson, from the lecture notebook and its saved outputs.
+
+    python -m utils.build.slides [names]
+
+A cell is in the deck only if its metadata says so: `slide` and `subslide` begin a slide, `fragment` appears on
+the next key press, `-` joins the slide before it. What the speaker sees stands in a cell's metadata, `course.notes`:
+the build puts the cells of type `notes` there. Two tags leave out a part of a code
+cell: `hide-input` and `hide-output`. Nothing is executed and nothing is asked of a network when a deck is shown:
+reveal.js, pictures and formulas are all inside the file.
+"""
+
+import ast
+import base64
+import html
+import json
+import mimetypes
+import re
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import mistune
+import ziamath
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from pygments.style import Style
+from pygments.token import Comment, Keyword, Name, Number, Operator, String, Token
+from ziamath.tex import tex2mml
+
+from utils import paths
+from utils.build.downloads import REVEAL, DownloadError, fetch
+
+COURSE_TITLE = "Attention and the Transformer"
+ASSETS = Path(__file__).with_name("deck")
+SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
+SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
+# Widgets that a cell may show; those without a state for the page need the kernel, and their page says so.
+WIDGETS = {
+    "explore",
+    "stepper",
+    "plane",
+    "guess_weights",
+    "mask_board",
+    "heads_view",
+    "removal_board",
+    "translate_watch",
+    "beam_tree",
+    "fill_in",
+    "next_word",
+    "attention_view",
+}
+DRAWING = WIDGETS | {"show", "quiz", "board", "lesson"}  # calls that show something and compute nothing
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+SIGN = re.compile(
+    r"(<mo[^>]*>(?:&#x00028;|&#x0005B;|&#x0007B;|&#x0002C;|&#x0003D;|&#x0003C;|&#x0003E;|&#x02208;|&#x02264;|&#x02265;)</mo>"
+    r"(?:<mspace[^>]*/>)*)<mo>(&#x02212;|&#x0002B;|&#x000B1;)</mo>"
+)
+FORMULA_SIZE = 24  # any size will do: the drawing is scaled in em
+
+
+class SlideError(ValueError):
+    """A notebook that cannot become a deck; the message names the place."""
+
+
+@dataclass
+class Slide:
+    """What one slide holds: pieces of HTML in order, and the speaker's notes."""
+
+    pieces: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    is_title: bool = False
+
+
+# ---------------------------------------------------------------------------------------------- formulas
+
+
+def tightened(mathml: str) -> str:
+    """The MathML with two habits of the converter repaired that would leave holes in a line."""
+    # A derivative's d and infinity are no operators, which stand apart from what follows.
+    mathml = re.sub(r"<mo>(&#x02202;|&#x0221E;)</mo>", r"<mi>\1</mi>", mathml)
+    # A minus after a bracket, a comma or another operator is a sign and not a difference.
+    return SIGN.sub(r'\1<mo form="prefix" lspace="0em" rspace="0em">\2</mo>', mathml)
+
+
+def join_paths(svg: ET.Element) -> None:
+    """All glyphs as one path: a page with thousands of elements less is laid out in half the time."""
+    for part in svg:
+        if part.get("fill") == "black":
+            part.set("fill", "currentColor")
+    glyphs = [part for part in svg if part.tag == "path" and set(part.attrib) == {"d", "fill"}]
+    if len(glyphs) > 1:
+        glyphs[0].set("d", " ".join(part.get("d") for part in glyphs))
+        for part in glyphs[1:]:
+            svg.remove(part)
+
+
+@lru_cache(maxsize=4096)
+def formula(tex: str, block: bool = False) -> str:
+    """TeX as an inline SVG that stands on the line of the text and scales with it."""
+    tex = " ".join(tex.split())
+    mathml = tex2mml(tex, inline=not block)
+    unknown = re.search(r"\\[A-Za-z]+", mathml)
+    if unknown:
+        raise SlideError(f"the formula ${tex}$ uses {unknown[0]}, which slides cannot draw: write it another way")
+    mathml = tightened(mathml)
+    # Paths in each drawing instead of shared symbols: ids would clash between the formulas of a page.
+    before, ziamath.config.svg2 = ziamath.config.svg2, False
+    try:
+        drawn = ziamath.Math(mathml, size=FORMULA_SIZE, margin=0)
+        svg, drop = drawn.svgxml(), drawn.getyofst()
+    except Exception as problem:
+        raise SlideError(f"the formula ${tex}$ cannot be drawn: {type(problem).__name__}: {problem}") from problem
+    finally:
+        ziamath.config.svg2 = before
+    join_paths(svg)
+    width, height = float(svg.get("width")), float(svg.get("height"))
+    svg.set("width", f"{width / FORMULA_SIZE:.3f}em")
+    svg.set("height", f"{height / FORMULA_SIZE:.3f}em")
+    svg.set("style", f"vertical-align:{drop / FORMULA_SIZE:.3f}em")
+    svg.set("role", "img")
+    svg.set("aria-label", tex)
+    svg.set("class", "formula")
+    text = ET.tostring(svg, encoding="unicode")
+    return f'<div class="display-formula">{text}</div>' if block else text
+
+
+# ---------------------------------------------------------------------------------------------- markdown and code
+
+
+class DeckRenderer(mistune.HTMLRenderer):
+    """Markdown to HTML with formulas drawn and pictures put into the page."""
+
+    def __init__(self, cell: dict, folder: Path):
+        super().__init__(escape=False)
+        self.attachments = cell.get("attachments") or {}
+        self.folder = folder
+
+    def inline_math(self, text):
+        return formula(text)
+
+    def block_math(self, text):
+        return formula(text, block=True)
+
+    def block_code(self, code, info=None):
+        if info and info.split()[0] in {"python", "py", "python3"}:
+            return code_html(code)
+        return f'<pre class="text">{html.escape(code)}</pre>\n'
+
+    def link(self, text, url, title=None):
+        """Its text alone if the address is relative: a deck is one file, and nothing lies beside it."""
+        return super().link(text, url, title) if urlsplit(url).scheme else text
+
+    def image(self, text, url, title=None):
+        alt = html.escape(mistune.util.striptags(text), quote=True)
+        return f'<img src="{self.picture(url)}" alt="{alt}">'
+
+    def picture(self, url: str) -> str:
+        """The picture itself as a data address: a deck asks nothing of the network or of other files."""
+        if url.startswith("data:"):
+            return url
+        if url.startswith("attachment:"):
+            bundle = self.attachments[url.removeprefix("attachment:")]
+            mime, data = next(iter(bundle.items()))
+            return f"data:{mime};base64,{data}"
+        if urlsplit(url).scheme:
+            raise SlideError(f"the picture {url} is on the network: put it into the repository or draw it")
+        path = self.folder / unquote(url)
+        if not path.is_file():
+            raise SlideError(f"the picture {url} does not exist in {self.folder}")
+        mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        return f"data:{mime};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+
+
+def markdown_html(cell: dict, folder: Path) -> str:
+    render = mistune.Markdown(
+        DeckRenderer(cell, folder), plugins=[mistune.plugins.import_plugin(name) for name in ("math", "table")]
+    )
+    page = render(source_of(cell))
+    left = re.search(r"\\[A-Za-z]+", re.sub(r"<code>.*?</code>|<svg.*?</svg>|<pre.*?</pre>", "", page, flags=re.DOTALL))
+    if left:
+        raise SlideError(f"a formula with {left[0]} was not drawn: one that is broken over lines needs $$ around it")
+    return page
+
+
+class CodeStyle(Style):
+    """Dark hues on near white: each has a contrast of at least 7 to 1 and they differ without red against green."""
+
+    background_color = "#f5f6f8"
+    styles = {
+        Token: "#1a1a1a",
+        Comment: "italic #4a4f55",
+        Keyword: "bold #003f7d",
+        Operator.Word: "bold #003f7d",
+        Name.Builtin: "#003f7d",
+        Name.Function: "bold #1a1a1a",
+        Name.Class: "bold #1a1a1a",
+        Name.Decorator: "#5b2a86",
+        String: "#7a3b00",
+        Number: "#5b2a86",
+    }
+
+
+CODE_FORMAT = HtmlFormatter(style=CodeStyle, nowrap=True)
+
+
+def code_html(code: str) -> str:
+    coloured = highlight(code, PythonLexer(stripall=True), CODE_FORMAT).rstrip("\n")
+    return f'<pre class="code">{coloured}</pre>\n'
+
+
+def source_of(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def shown_code(cell: dict) -> str:
+    """The code as a slide shows it: what is computed, without the build's marks, drawing and self-checks.
+
+    A call such as `show(...)` or `explore(...)` stands on the slide as the picture it gave, so the call itself, and a
+    function that is made only for it, would take room and say nothing.
+    """
+    lines = [line for line in source_of(cell).splitlines() if not SOLUTION_MARK.match(line)]
+    dropped = drawing_lines("\n".join(lines))
+    kept = [line for number, line in enumerate(lines, 1) if number not in dropped]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip("\n")
+
+
+def drawing_lines(code: str) -> set[int]:
+    """Numbers of the lines, from 1, that only draw or assert: calls of drawing functions and what is made for them."""
+    try:
+        body = ast.parse(code).body
+    except SyntaxError:  # a cell with a magic command is shown as it is
+        return set()
+    calls = [node for node in body if is_drawing(node)]
+    handed = {name.id for call in calls for name in ast.walk(call) if isinstance(name, ast.Name)}
+    others = [node for node in body if node not in calls]
+    dropped = [*calls, *filter(is_check, others)]
+    for node in others:
+        if isinstance(node, ast.FunctionDef) and node.name in handed:
+            rest = [other for other in others if other is not node]
+            if not any(isinstance(part, ast.Name) and part.id == node.name for one in rest for part in ast.walk(one)):
+                dropped.append(node)
+    return {line for node in dropped for line in range(node.lineno, node.end_lineno + 1)}
+
+
+def is_check(node: ast.stmt) -> bool:
+    """An assertion, or a loop of nothing else."""
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.For) and all(map(is_check, node.body)))
+
+
+def is_drawing(node: ast.stmt) -> bool:
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in DRAWING
+
+
+# ---------------------------------------------------------------------------------------------- outputs
+
+
+def output_html(output: dict) -> str:
+    """The static form of one saved output; empty if there is nothing to show."""
+    kind = output["output_type"]
+    if kind == "error":
+        raise SlideError(f"the notebook has an error output: {output['ename']}: {output['evalue']}")
+    if kind == "stream":
+        return text_html(output["text"]) if output["name"] == "stdout" else ""
+    data, metadata = output["data"], output.get("metadata", {})
+    for mime in ("image/png", "image/jpeg"):
+        if mime in data:
+            return picture_html(data, metadata, mime)
+    if "text/html" in data:
+        return f'<div class="html">{as_inner_html(data["text/html"])}</div>\n'
+    if "text/latex" in data:
+        return formula("".join(data["text/latex"]).strip().strip("$"), block=True)
+    return text_html(data["text/plain"]) if "text/plain" in data else ""
+
+
+def picture_html(data: dict, metadata: dict, mime: str) -> str:
+    said = "".join(data.get("text/plain", ""))
+    alt = metadata.get(mime, {}).get("alt") or metadata.get("alt") or ("" if said.startswith("<") else said)
+    encoded = "".join("".join(data[mime]).split())
+    return f'<img src="data:{mime};base64,{encoded}" alt="{html.escape(alt, quote=True)}">\n'
+
+
+def text_html(text) -> str:
+    plain = ANSI.sub("", "".join(text)).strip("\n")
+    return f'<pre class="text">{html.escape(plain)}</pre>\n' if plain else ""
+
+
+def as_inner_html(text) -> str:
+    """HTML of an output as part of a slide: reveal.js would take a `section` inside it for a slide of its own."""
+    joined = "".join(text)
+    if re.search(r"""<(?:script|link|iframe)\b|\bsrc\s*=\s*["']?\s*(?:https?:)?//""", joined, re.IGNORECASE):
+        raise SlideError("an HTML output on a slide loads something: keep it to plain markup")
+    return re.sub(r"<(/?)section\b", r"<\1div", joined, flags=re.IGNORECASE)
+
+
+# ---------------------------------------------------------------------------------------------- slides
+
+
+def slide_type(cell: dict) -> str:
+    """How a cell takes part; a cell that says nothing is left out."""
+    named = cell["metadata"].get("slideshow", {}).get("slide_type") or "skip"
+    if named not in SLIDE_TYPES:
+        raise SlideError(f"slide_type {named!r} is none of {', '.join(sorted(SLIDE_TYPES))}")
+    return named
+
+
+def cell_html(cell: dict, folder: Path) -> str:
+    """One cell; code and what it gave form a pair that the page lays side by side or one above the other."""
+    if cell["cell_type"] == "markdown":
+        return f'<div class="prose">{markdown_html(cell, folder)}</div>\n'
+    if cell["cell_type"] != "code":
+        return ""
+    tags = set(cell["metadata"].get("tags", []))
+    code = "" if "hide-input" in tags else shown_code(cell)
+    outputs = "" if "hide-output" in tags else "".join(output_html(output) for output in cell["outputs"])
+    code = f'<div class="input">{code_html(code)}</div>' if code else ""
+    outputs = f'<div class="output">{outputs}</div>' if outputs else ""
+    if code and outputs:
+        return f'<div class="pair">{code}{outputs}</div>\n'
+    return code + outputs + "\n" if code or outputs else ""
+
+
+def notes_html(note: str, folder: Path) -> str:
+    return f'<div class="prose">{markdown_html({"source": note}, folder)}</div>\n'
+
+
+def stubs_of(notebook_path: Path) -> dict[str, str]:
+    """What the student's notebook has in the place of each exercise cell, by the cell's id."""
+    student = notebook_path.parent / paths.STUDENTS.name / notebook_path.name
+    if not student.is_file():
+        return {}
+    cells = json.loads(student.read_text(encoding="utf-8"))["cells"]
+    return {cell["id"]: source_of(cell) for cell in cells if cell["metadata"].get("course", {}).get("exercise")}
+
+
+def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = None) -> list[list[Slide]]:
+    """The slides of a notebook: columns from left to right, each with its slides from top to bottom.
+
+    An exercise is asked first, with the stub that the room has before it; its solution is the next slide.
+    """
+    columns: list[list[Slide]] = []
+    for number, cell in enumerate(notebook["cells"]):
+        try:
+            kind = slide_type(cell)
+            content = "" if kind == "skip" else cell_html(cell, folder)
+            notes = [notes_html(note, folder) for note in cell["metadata"].get("course", {}).get("notes", [])]
+        except SlideError as problem:
+            raise SlideError(f"cell {number}: {problem}") from problem
+        if kind == "skip" and not (notes and columns):
+            continue
+        if kind == "slide" or (kind == "subslide" and not columns):
+            columns.append([Slide()])
+        elif kind == "subslide":
+            columns[-1].append(Slide())
+        elif not columns:
+            raise SlideError(f"cell {number} is a {kind!r} before the first slide")
+        slide = columns[-1][-1]
+        slide.notes += notes
+        stub = (stubs or {}).get(cell.get("id"))
+        if stub is not None and kind != "skip":
+            slide.pieces.append(f'<div class="input">{code_html(shown_code({"source": stub}))}</div>\n')
+            columns[-1].append(Slide([content]))
+        elif kind == "fragment":
+            slide.pieces.append(f'<div class="fragment">{content}</div>\n')
+        elif content:
+            slide.pieces.append(content)
+    if not columns:
+        raise SlideError("no cell has a slide_type: choose the slides in the source of the lesson")
+    return columns
+
+
+def with_title(columns: list[list[Slide]], number: str, title: str, question: str) -> list[list[Slide]]:
+    """The deck with a first slide: the notebook's own if it begins with a top-level heading, else one is made."""
+    first = columns[0][0]
+    over = f'<p class="course">{html.escape(COURSE_TITLE)}{f" · lesson {number}" if number else ""}</p>\n'
+    if first.pieces and re.match(r'<div class="prose">\s*<h1', first.pieces[0]):
+        first.is_title = True
+        first.pieces.insert(0, over)
+        return columns
+    heading = f'<div class="prose"><h1>{html.escape(title)}</h1>\n<p>{html.escape(question)}</p></div>\n'
+    return [[Slide([over, heading], is_title=True)], *columns]
+
+
+def with_running_heads(columns: list[list[Slide]]) -> list[list[Slide]]:
+    """A slide without a heading carries the one before it, small, so that the room knows where it is."""
+    heading = re.compile(r"<h[1-3][^>]*>(.*?)</h[1-3]>", re.DOTALL)
+    last = ""
+    for slide in (slide for column in columns for slide in column):
+        found = heading.findall("".join(slide.pieces))
+        if last and slide.pieces and not re.match(r'<div class="prose">\s*<h[1-3]', slide.pieces[0]):
+            slide.pieces.insert(0, f'<p class="running">{last}</p>\n')
+        last = found[-1] if found else last
+    return columns
+
+
+def slide_html(slide: Slide) -> str:
+    notes = f'<aside class="notes">{"".join(slide.notes)}</aside>' if slide.notes else ""
+    kind = ' class="title"' if slide.is_title else ""
+    return f'<section{kind}><div class="frame">\n{"".join(slide.pieces)}</div>{notes}</section>\n'
+
+
+def column_html(slides: list[Slide]) -> str:
+    inner = "".join(map(slide_html, slides))
+    return f"<section>{inner}</section>\n" if len(slides) > 1 else inner
+
+
+def script(text: str) -> str:
+    """JavaScript inside the page. As a data address, because the text itself holds `<script` and `<!--`."""
+    text = re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE)
+    encoded = base64.b64encode(text.encode()).decode("ascii")
+    return f'<script src="data:text/javascript;base64,{encoded}"></script>\n'
+
+
+def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
+    """The whole page."""
+
+    def read(path: Path) -> str:
+        return path.read_text(encoding="utf-8")
+
+    licence = read(reveal / "LICENSE").strip().replace("--", "- -")
+    styles = [
+        read(reveal / "dist/reset.css"),
+        read(reveal / "dist/reveal.css"),
+        CODE_FORMAT.get_style_defs(".reveal pre.code"),
+        read(ASSETS / "deck.css"),
+    ]
+    scripts = [
+        read(reveal / "dist/reveal.js"),
+        read(reveal / "plugin/notes/notes.js"),
+        read(ASSETS / "deck.js"),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)} · {html.escape(COURSE_TITLE)}</title>\n"
+        # Without an icon of its own a page served by a host makes the browser ask that host for one.
+        '<link rel="icon" href="data:,">\n'
+        f"<!-- reveal.js is inside this page:\n{licence}\n-->\n"
+        f"<style>\n{chr(10).join(styles)}\n</style>\n</head>\n<body>\n"
+        f'<div class="reveal"><div class="slides">\n{"".join(map(column_html, columns))}</div>\n'
+        f'<div class="lesson-name">{html.escape(title)}</div></div>\n'
+        f"{''.join(map(script, scripts))}</body>\n</html>\n"
+    )
+
+
+def build_deck(notebook_path: Path, target: Path, reveal: Path | None = None) -> Path:
+    """Write the deck of one lecture notebook to `target`."""
+    notebook_path = Path(notebook_path)
+    notebook = json.loads(notebook_path.read_text(encoding="utf-8"))
+    number, title, question = about(notebook_path.stem, notebook)
+    try:
+        slides = read_slides(notebook, notebook_path.parent, stubs_of(notebook_path))
+        columns = with_title(with_running_heads(slides), number, title, question)
+    except SlideError as problem:
+        raise SlideError(f"{notebook_path.name}, {problem}") from problem
+    page = deck_html(columns, title, reveal or fetch(REVEAL))
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_suffix(".part")
+    unfinished.write_text(page, encoding="utf-8", newline="\n")
+    unfinished.replace(target)
+    return target
+
+
+def about(name: str, notebook: dict) -> tuple[str, str, str]:
+    """(number, title, question) of a lesson; a notebook that is no lesson gives its first heading."""
+    from utils.exercises.lessons import LESSONS
+
+    for lesson in LESSONS:
+        if lesson.name == name:
+            return lesson.number, lesson.title, lesson.question
+    for cell in notebook["cells"]:
+        heading = re.match(r"#\s+(.+)", source_of(cell)) if cell["cell_type"] == "markdown" else None
+        if heading:
+            return "", heading[1].strip(), ""
+    return "", name, ""
+
+
+def chosen_notebooks(names: list[str]) -> list[Path]:
+    """Lecture notebooks by number or name; all of them if none is named."""
+    known = sorted(paths.LECTURES.glob("*.ipynb"))
+    if not names:
+        return known
+    found = []
+    for name in names:
+        matching = [path for path in known if path.stem == name or path.stem.startswith(f"{name}_")]
+        if not matching:
+            stems = ", ".join(path.stem for path in known) or "none yet"
+            raise SlideError(f"there is no lecture notebook {name!r}; there are: {stems}")
+        found += matching
+    return found
+
+
+def main(names: list[str]) -> int:
+    try:
+        notebooks = chosen_notebooks(names)
+        if not notebooks:
+            raise SlideError("there are no lecture notebooks yet: run `make notebooks` first")
+        for path in notebooks:
+            target = build_deck(path, paths.SLIDES / f"{path.stem}.html")
+            print(f"{target.relative_to(paths.ROOT)}: {target.stat().st_size / 1e6:.1f} MB")
+    except (SlideError, DownloadError) as problem:
+        print(f"slides: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

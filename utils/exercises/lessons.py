@@ -1,0 +1,109 @@
+"""The lessons of the course. Exercises and quizzes of lesson NN stand in `lessonNN.py` beside this file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from utils.paths import SOURCES
+
+
+@dataclass(frozen=True)
+class Lesson:
+    number: str  # "01"
+    name: str  # "01_softmax_attention", the name of its notebook
+    title: str
+    question: str  # the question that it opens with
+    builds: str  # what the student builds
+    minutes: int  # time to work through it
+
+    @property
+    def source(self) -> Path:
+        return SOURCES / f"{self.name}.py"
+
+    @property
+    def exists(self) -> bool:
+        return self.source.exists()
+
+
+LESSONS = (
+    Lesson("00", "00_start_here", "Start here", "How does this course work?", "your first exercise", 5),
+    Lesson(
+        "01",
+        "01_softmax_attention",
+        "Softmax attention",
+        "How can a network look something up and still be trained?",
+        "softmax, soft_lookup, attention",
+        90,
+    ),
+    Lesson(
+        "02",
+        "02_memory_network",
+        "Memory network",
+        "What if one look is not enough?",
+        "encode_sentences, memory_hop, MemoryNetwork",
+        90,
+    ),
+    Lesson(
+        "03",
+        "03_sequence_to_sequence",
+        "Sequence to sequence, the bottleneck, and attention",
+        "What if the answer is a whole sentence?",
+        "three score functions, AttentionDecoder",
+        120,
+    ),
+    Lesson(
+        "04",
+        "04_self_attention",
+        "Self-attention",
+        "Attention still hangs on a recurrent net: can it stand alone?",
+        "SelfAttention, causal_mask, padding_mask, sinusoidal_positions, FeedForward",
+        120,
+    ),
+    Lesson(
+        "05",
+        "05_multi_head_attention",
+        "Multi-head attention and the encoder block",
+        "What if one look per layer cannot keep two findings apart?",
+        "split_heads, merge_heads, MultiHeadAttention, LayerNorm, EncoderLayer",
+        120,
+    ),
+    Lesson(
+        "06",
+        "06_transformer",
+        "The encoder-decoder Transformer",
+        "How do the blocks become a model that translates?",
+        "DecoderLayer, Transformer, greedy_decode, beam_search, the schedule",
+        120,
+    ),
+    Lesson(
+        "07",
+        "07_tokenize_and_pretrain",
+        "Tokenize and pretrain",
+        "What can a model learn before it has seen the task?",
+        "bpe_merges, mask_tokens, MaskedLM, CausalLM, next_distribution",
+        120,
+    ),
+    Lesson(
+        "08",
+        "08_fine_tune_and_transfer",
+        "Fine-tune and transfer",
+        "How few labels are enough, once a model has been pretrained?",
+        "Classifier, LowRank, along_the_line",
+        90,
+    ),
+    Lesson(
+        "09",
+        "09_cost_and_scale",
+        "Cost, scale and what comes next",
+        "What does it cost to look at everything, and does bigger stay better?",
+        "local_attention_mask, power_law_fit",
+        90,
+    ),
+)
+
+
+def lesson_of(number: str) -> Lesson:
+    for lesson in LESSONS:
+        if lesson.number == number:
+            return lesson
+    known = ", ".join(lesson.number for lesson in LESSONS)
+    raise LookupError(f"expected a lesson number out of {known}; got {number!r}")

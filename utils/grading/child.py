@@ -1,0 +1,287 @@
+"""What one process of the sandbox does: look at a file, check an answer, or say what an answer gives.
+
+Everything here shares its process with the student's code, so nothing that it says is proof; see `judge` for what is.
+"""
+
+import contextlib
+import gc
+import inspect
+import linecache
+import sys
+import types
+
+import torch
+
+from utils.checks import compare
+from utils.checks.isolation import Outcome, failure
+from utils.exercises.library import library_version
+from utils.exercises.registry import Exercise, _verdict, find
+from utils.grading import notebook, wire
+
+HIDDEN = "Hidden"  # the type of the exception that the course's own version raises while its exercise is judged
+
+
+class Unanswered(Exception):
+    """The answer could not be had; the text says why."""
+
+
+def reply(request: dict, body: bytes) -> dict:
+    """The answer to one request of the teacher's side."""
+    try:
+        return {"kind": "value", "value": _TASKS[request["task"]](request, body)}
+    except (notebook.Unreadable, Unanswered) as error:
+        return {"kind": "refused", "message": str(error)[:2000]}
+    except BaseException as error:  # whatever the student's code raises, even SystemExit
+        return as_message(failure(error))
+
+
+def as_message(outcome: Outcome) -> dict:
+    return {
+        "kind": outcome.kind,
+        "error": outcome.error[:200],
+        "message": outcome.message[:2000],
+        "line": outcome.line,
+        "code": outcome.code[:500],
+    }
+
+
+def look(request: dict, body: bytes) -> dict:
+    """Which lesson a file is of, the code in it, and which exercises it has."""
+    sources = notebook.code_cells(body)
+    lesson = notebook.lesson_of(sources, list(request["names"]))
+    read = notebook.Notebook(sources)
+    names = request["names"][lesson]
+    found = {name: read.cell_of(name, answer) for name, answer in names.items()}
+    return {"lesson": lesson, "sources": sources, "missing": [name for name, cell in found.items() if cell is None]}
+
+
+def check(request: dict, body: bytes) -> list[str]:
+    """Status and message of the course's own check."""
+    item = find(request["exercise"])
+    generator = torch.Generator().manual_seed(request["seed"])
+    return list(_verdict(item, answer_of(request), generator)[:2])
+
+
+def ask(request: dict, body: bytes) -> list[dict]:
+    """What the answer gives for the cases of this seed, while the course's own version is out of reach."""
+    item = find(request["exercise"])
+    cases, seed = draw(item, request["seed"])
+    hide(item)
+    answer = answer_of(request)
+    return [said(item, answer, case, seed) for case in cases]
+
+
+_TASKS = {"look": look, "check": check, "ask": ask}
+
+
+# --- the answer -------------------------------------------------------------------------------------------------
+
+
+class Handed:
+    """Stands for `exercise` in the student's cells: `use` keeps what was handed in, and shows nothing."""
+
+    def __init__(self, passed: set[str]):
+        self.answers: dict[str, object] = {}
+        self.passed = passed
+
+    def __call__(self, exercise_id: str) -> "Handle":
+        return Handle(self, str(exercise_id))
+
+
+class Handle:
+    def __init__(self, handed: Handed, exercise_id: str):
+        self.handed, self.id = handed, exercise_id
+
+    def use(self, answer):
+        self.handed.answers[self.id] = answer
+        return answer if self.id in self.handed.passed else find(self.id).reference
+
+    def check(self, answer):
+        self.handed.answers.setdefault(self.id, answer)
+
+    def hint(self):
+        return None
+
+    solution = hint
+
+
+class Silent:
+    """Stands for the other things of the course's own that a cell may import: boards, quizzes, cards."""
+
+    def __call__(self, *arguments, **settings):
+        return self
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+
+def answer_of(request: dict):
+    """Run what the exercise needs of the notebook, and return what was handed in."""
+    exercise_id, names, passed = request["exercise"], request["names"], set(request["passed"])
+    read = notebook.Notebook(request["sources"])
+    cell = read.cell_of(exercise_id, names[exercise_id])
+    if read.trees[cell] is None:
+        raise Unanswered(f"Its cell cannot run: {read.errors[cell]}.")
+    steps = read.needed(cell)
+    handed = Handed(passed | {exercise_id})
+    space = _space(handed)
+    # The rest of a lesson goes on with the course's own version of what is not right yet.
+    given = {answer: find(name).reference for name, answer in names.items() if name not in handed.passed}
+    given_at = {read.cell_of(name, answer): answer for name, answer in names.items() if answer in given}
+    space.update(given)
+    for index, statements in steps:
+        trouble = _run(statements, index, read.sources[index], space)
+        if index in given_at:
+            space[given_at[index]] = given[given_at[index]]
+    if exercise_id in handed.answers:
+        return handed.answers[exercise_id]
+    if names[exercise_id] in space:
+        return space[names[exercise_id]]
+    if trouble is not None:
+        raise trouble
+    raise Unanswered(f"Its cell defines no `{names[exercise_id]}`: put the first line back as it was.")
+
+
+def _space(handed: Handed) -> dict:
+    """The module in which the student's cells run; it can be found by the name `__main__`, as in a notebook."""
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    space = vars(module)
+    space["exercise"] = handed
+    return space
+
+
+def _run(statements, index: int, source: str, space: dict) -> BaseException | None:
+    """Run statements one by one, as far as they go. What is missing then shows in the answer."""
+    name = f"<cell {index + 1}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    trouble = None
+    for statement in statements:
+        if _is_of_the_course(statement):
+            names = [alias.asname or alias.name.split(".")[0] for alias in statement.names]
+            space.update({name: Silent() for name in names if name != "exercise"})
+            continue
+        try:
+            exec(compile(notebook.ast.Module([statement], []), name, "exec"), space)
+        except BaseException as error:  # a cell may raise anything; a limit that was met is met again by the next one
+            compare.pass_on_limits(error)
+            trouble = trouble or error
+    return trouble
+
+
+def _is_of_the_course(statement) -> bool:
+    """Boards and quizzes draw; here nobody looks."""
+    if not isinstance(statement, notebook.ast.ImportFrom):
+        return False
+    package, _, rest = (statement.module or "").partition(".")
+    return package == "utils" and rest.partition(".")[0] in ("exercises", "checks", "grading", "build")
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------
+
+
+def draw(item: Exercise, seed: int) -> tuple[list[compare.Case], int]:
+    """The cases of one grading, the same on both sides."""
+    generator = torch.Generator().manual_seed(seed)
+    return item.make_cases(generator), int(torch.randint(2**31, (), generator=generator))
+
+
+class Recorder:
+    """The answer, and what each call of it gave. Generators among the arguments are used up by a call: their state counts."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.calls: list[dict] = []
+        with contextlib.suppress(TypeError, ValueError):
+            self.__signature__ = inspect.signature(answer)
+
+    def __call__(self, *args, **kwargs):
+        value = self.answer(*args, **kwargs)
+        states = [wire.encode(one.get_state()) for one in generators((*args, *kwargs.values()))]
+        self.calls.append({"value": wire.encode(compare.snapshot(value)), "states": states})
+        return value
+
+
+def generators(values: tuple) -> list[torch.Generator]:
+    return [value for value in values if isinstance(value, torch.Generator)]
+
+
+def is_called_from_outside(item: Exercise) -> bool:
+    """Whether the teacher's side may hold the calls of an answer; a class is built and called in here, by the adapter."""
+    return callable(item.reference) and not inspect.isclass(item.reference)
+
+
+def said(item: Exercise, answer, case: compare.Case, seed: int) -> dict:
+    """What the answer gives in one case: values, the calls behind them, and gradients where they are asked for."""
+    recorder = Recorder(answer) if is_called_from_outside(item) else answer
+    call = compare.caller(item)
+    trial = compare.attempt(call, recorder, case, compare.argument_names(item), seed)
+    message: dict = {}
+    if trial.error is not None:
+        message["error"] = [type(trial.error).__name__, compare.error_message(trial.error)[:1000]]
+    elif not isinstance(recorder, Recorder):
+        message["value"] = wire.encode(trial.value)
+    if isinstance(recorder, Recorder):
+        message["calls"] = recorder.calls
+    if item.gradient and trial.error is None:
+        message["flow"] = _flow(call, answer, case, seed)
+        message["double"] = _flow(call, answer, in_double(case), seed)
+    return message
+
+
+def in_double(case: compare.Case) -> compare.Case:
+    return compare.Case(tuple(map(compare._widened, case.args)), compare._widened(case.kwargs), case.note)
+
+
+def _flow(call, answer, case: compare.Case, seed: int) -> dict | None:
+    try:
+        flow = compare._flow(call, answer, case, seed)
+    except BaseException as error:  # then nothing flows
+        compare.pass_on_limits(error)
+        return None
+    return {"attached": flow.attached, "inputs": wire.encode(flow.inputs)}
+
+
+# --- the course's own version is taken away ---------------------------------------------------------------------
+
+
+class Hidden(Exception):
+    """Raised by the course's own version of an exercise while an answer to it is judged."""
+
+
+def hide(item: Exercise) -> None:
+    """Take the code out of the course's own versions, wherever they are reached from: an import, the register, or the heap."""
+    functions = []
+    for version in filter(None, (item.reference, library_version(item.id))):
+        if inspect.isclass(version):  # its __init__ stays: adapters ask it for the shapes of parameters
+            functions += [_method(version, name) for name in item.methods if name != "__init__"]
+        else:
+            functions.append(version)
+    for function in functions:
+        function = inspect.unwrap(function)
+        if isinstance(function, types.FunctionType):
+            function.__code__ = _empty(function.__code__)
+            function.__defaults__ = function.__kwdefaults__ = None
+    linecache.clearcache()
+    gc.collect()
+
+
+def _method(cls: type, name: str):
+    return next(vars(owner)[name] for owner in cls.__mro__ if name in vars(owner))
+
+
+def _empty(code: types.CodeType) -> types.CodeType:
+    """Code that only raises `Hidden`, with as many free variables as `code` has."""
+    names = [f"free_{place}" for place in range(len(code.co_freevars))]
+    binding = f" {' = '.join(names)} = None\n" if names else ""
+    using = "".join(f"  {name}\n" for name in names)
+    text = (
+        f"def outer():\n{binding} def hidden(*args, **kwargs):\n"
+        f"  from utils.grading.child import Hidden\n  raise Hidden('the course has its own version of this under lock')\n"
+        f"{using} return hidden\n"
+    )
+    made: dict = {}
+    exec(text, made)
+    return made["outer"]().__code__

@@ -1,0 +1,124 @@
+"""Which files of a folder are submissions, and whose. Nothing of them is parsed here.
+
+A file's student is the first folder on the way to it: `alice/01_softmax_attention.ipynb`, `alice/week 1/01.ipynb`. A
+folder that is named after a lesson does not count: `01/alice.ipynb` is alice's. A file that lies in the folder itself is
+named after its student, with the lesson before or behind: `alice_01.ipynb`, `01_softmax_attention alice.ipynb`. The lesson
+is read from the notebook, never from its name. A student with several files for one lesson gets the rows of each.
+"""
+
+import os
+import re
+import stat
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+from utils.exercises.lessons import LESSONS
+
+BYTES = 40 * 2**20
+DEPTH = 12
+SKIPPED = {".ipynb_checkpoints", "__pycache__", "__MACOSX", ".git"}
+_NAMES = "|".join(re.escape(lesson.name[3:]).replace("_", "[ _-]") for lesson in LESSONS)
+LESSON = re.compile(rf"(?:lesson|lecture)?[ _-]*0?\d(?:[ _-]+(?:{_NAMES}))?|{_NAMES}", re.IGNORECASE)
+COPY = re.compile(r"[ _-]*\(\d+\)$|[ _-]+copy ?\d*$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A file to be graded. `name` and `student` are fit to be shown; `trouble` says why it cannot be read."""
+
+    path: Path
+    name: str
+    student: str
+    trouble: str = ""
+
+    def read(self) -> bytes:
+        """Its bytes; raises Unfit with what to do."""
+        if self.trouble:
+            raise Unfit(self.trouble)
+        try:
+            # Without waiting for a pipe to be filled, and without following a link.
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            raise Unfit(f"The file cannot be opened ({error.strerror}): make it readable.") from None
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Unfit("It is no ordinary file: put the notebook itself here.")
+            if found.st_size > BYTES:
+                size = f"{found.st_size / 2**20:,.0f} MiB"
+                raise Unfit(f"The file has {size}, more than {BYTES // 2**20}: ask for it with its outputs cleared.")
+            try:
+                return file.read(BYTES + 1)
+            except OSError as error:
+                raise Unfit(f"The file cannot be read ({error.strerror}): copy it here once more.") from None
+
+
+class Unfit(Exception):
+    """A file that is no readable submission; the text says what to do."""
+
+
+def submissions(folder: Path) -> list[Submission]:
+    """All notebooks below a folder in order, and all that only look like one."""
+    return sorted(_below(folder, folder, 0), key=lambda one: (one.student.casefold(), one.name))
+
+
+def _below(place: Path, folder: Path, depth: int):
+    with os.scandir(place) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        path = Path(entry.path)
+        is_notebook = entry.name.lower().endswith(".ipynb")
+        if entry.name in SKIPPED:
+            continue
+        if entry.is_symlink():
+            if is_notebook or entry.is_dir():
+                yield _submission(path, folder, "It is a link, which is not followed: put the notebook itself here.")
+        elif entry.is_dir(follow_symlinks=False):
+            if is_notebook:
+                yield _submission(
+                    path, folder, "It is a folder with the name of a notebook: put the notebook itself here."
+                )
+            elif depth == DEPTH:
+                yield _submission(path, folder, f"It lies more than {DEPTH} folders deep: move it up.")
+            else:
+                yield from _readable(path, folder, depth)
+        elif is_notebook:
+            yield _submission(path, folder)
+
+
+def _readable(path: Path, folder: Path, depth: int):
+    try:
+        yield from _below(path, folder, depth + 1)
+    except OSError as error:
+        yield _submission(path, folder, f"The folder cannot be read ({error.strerror}): make it readable.")
+
+
+def _submission(path: Path, folder: Path, trouble: str = "") -> Submission:
+    parts = path.relative_to(folder).parts
+    return Submission(path, shown("/".join(parts)), student_of(parts), trouble)
+
+
+def student_of(parts: tuple[str, ...]) -> str:
+    """Whose file it is, from the names of the folders on the way and its own."""
+    parts = tuple(unicodedata.normalize("NFC", part) for part in parts)
+    while len(parts) > 1 and LESSON.fullmatch(parts[0].strip()):
+        parts = parts[1:]
+    if len(parts) > 1:
+        return shown(parts[0].strip())
+    stem = re.sub(r"\.ipynb$", "", parts[0], flags=re.IGNORECASE)
+    whole = COPY.sub("", stem)
+    before = re.match(rf"(?:{LESSON.pattern})(?=[ _.-])", whole, re.IGNORECASE)
+    behind = re.search(rf"(?<=[ _.-])(?:{LESSON.pattern})$", whole, re.IGNORECASE)
+    if behind:
+        whole = whole[: behind.start()]
+    elif before:
+        whole = whole[before.end() :]
+    name = whole.strip(" _.-")
+    return shown(name if name and not LESSON.fullmatch(name) else stem)
+
+
+def shown(name: str) -> str:
+    """A name on one line; characters that cannot be shown are written out."""
+    whole = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in whole)

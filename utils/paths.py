@@ -1,0 +1,33 @@
+"""Paths of the checkout and of the student's files."""
+
+import os
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LECTURES = ROOT / "notebooks"
+SOURCES = LECTURES / "src"
+STUDENTS = LECTURES / "exercises"
+WORK = ROOT / "work"
+SLIDES = ROOT / "slides"
+SITE = ROOT / "site"
+
+
+def has_home() -> bool:
+    """Whether there is a home folder for the settings of programs; a container's user may have none."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and no entry among the users of this machine
+        return False
+    return home.is_dir() and os.access(home, os.W_OK)
+
+
+def progress_file() -> Path:
+    """The student's progress; `COURSE_PROGRESS` names another file (tests and builds do)."""
+    return Path(os.environ.get("COURSE_PROGRESS") or WORK / "progress.jsonl")
+
+
+def site_url() -> str:
+    """Where the website is published, `SITE_URL` in pyproject.toml; empty while it is not."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return settings["tool"]["course"]["SITE_URL"].rstrip("/")

@@ -1,0 +1,121 @@
+"""The Transformer as one picture, each part marked with the lesson that adds it."""
+
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from utils.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, canvas
+
+# Two columns of boxes, from the bottom up: (words, lesson, height). A box without a lesson is a gap.
+TALL, THIN, GAP = 0.58, 0.3, 0.24
+ENCODER = (
+    ("words to vectors", "03", TALL),
+    ("+ positions", "04", TALL),
+    ("", "", GAP),
+    ("multi-head self-attention", "05", TALL),
+    ("add, norm", "05", THIN),
+    ("feed-forward", "04", TALL),
+    ("add, norm", "05", THIN),
+)
+DECODER = (
+    ("shifted targets", "06", TALL),
+    ("+ positions", "04", TALL),
+    ("", "", GAP),
+    ("the same, causal mask", "04", TALL),
+    ("add, norm", "05", THIN),
+    ("attention to the encoder", "03", TALL),
+    ("add, norm", "05", THIN),
+    ("feed-forward", "04", TALL),
+    ("add, norm", "05", THIN),
+    ("", "", GAP),
+    ("linear, softmax", "01", TALL),
+)
+SIDE = (
+    ("01", "softmax attention, inside every look"),
+    ("02", "several looks in a row: why N times"),
+    ("03", "from one sentence to another"),
+    ("04", "self-attention, order, the future"),
+    ("05", "several heads, residuals, norms"),
+    ("06", "the whole machine"),
+    ("07", "subword tokens, pretraining"),
+    ("08", "fine-tuning, published weights"),
+    ("09", "what all of it costs, what scale buys"),
+)
+SHADES = {
+    "01": BLUE,
+    "02": ORANGE,
+    "03": GREEN,
+    "04": SKY,
+    "05": PINK,
+    "06": RED,
+    "07": YELLOW,
+    "08": "#8CD3B8",
+    "09": GREY,
+}
+DARK = {"01", "09"}  # shades on which white letters are readable
+
+
+def course_map():
+    """The encoder on the left, the decoder in the middle, the lessons on the right."""
+    figure, axes = canvas(11.5, 7.2, margins=(0.1, 0.1, 0.1, 0.6))
+    axes.set(xlim=(0, 12.6), ylim=(-0.3, 7.2))
+    axes.axis("off")
+    encoder = _column(axes, ENCODER, 0.35, "encoder", frame=(3, 6))
+    decoder = _column(axes, DECODER, 4.35, "decoder", frame=(3, 8))
+    _elbow(axes, encoder[6], decoder[5])
+    for row, (lesson, words) in enumerate(SIDE):
+        y = 6.2 - 0.66 * row
+        axes.add_patch(_box(8.25, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
+        axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_ink(lesson))
+        axes.text(9.05, y, words, va="center", fontsize=12)
+        if lesson not in ("03", "09"):
+            axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
+    axes.text(8.0, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
+    axes.set_title("Nine lessons, one machine: what each lesson adds", fontsize=17)
+    return figure
+
+
+def _column(axes, parts, left, name, frame, width=3.3):
+    """Boxes from the bottom up with arrows between them; returns the (left, right, middle height) of each."""
+    bottom, places, step = 0.3, [], 0.2
+    for words, lesson, height in parts:
+        places.append((left, left + width, bottom + height / 2))
+        if lesson:
+            axes.add_patch(_box(left, bottom, width, height, SHADES[lesson], BLACK))
+            small = height == THIN
+            style = {"va": "center", "color": _ink(lesson), "zorder": 5, "fontsize": 11 if small else 12.5}
+            axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
+            axes.text(left + 0.55, bottom + height / 2, words, **style)
+            if bottom > 0.3:
+                start = bottom - step - (GAP + step if parts[len(places) - 2][0] == "" else 0)
+                _arrow(axes, (left + width / 2, start), (left + width / 2, bottom))
+        bottom += height + step
+    first, last = places[frame[0]], places[frame[1]]
+    low, high = first[2] - TALL / 2 - 0.14, last[2] + THIN / 2 + 0.14
+    axes.add_patch(_box(left - 0.2, low, width + 0.4, high - low, "#F1F1F1", GREY, order=0))
+    axes.text(left - 0.15, high + 0.02, "N times", ha="left", va="bottom", fontsize=12, color="#444444")
+    axes.text(left + width / 2, 0.12, name, ha="center", va="top", fontsize=14, color="#444444")
+    return places
+
+
+def _elbow(axes, source, target):
+    """From the top of the encoder to the right, then into the decoder."""
+    (_, right, top), (left, _, height) = source, target
+    middle, up = right + 0.35, top + THIN / 2 + 0.62
+    x = (source[0] + right) / 2
+    axes.plot([x, x, middle, middle], [top + THIN / 2, up, up, height], color=BLACK, linewidth=1.8, zorder=4)
+    _arrow(axes, (middle, height), (left, height))
+
+
+def _ink(lesson):
+    return "white" if lesson in DARK else BLACK
+
+
+def _box(left, bottom, width, height, face, edge, order=3):
+    shape = "round,pad=0,rounding_size=0.1"
+    return FancyBboxPatch(
+        (left, bottom), width, height, boxstyle=shape, facecolor=face, edgecolor=edge, linewidth=1.2, zorder=order
+    )
+
+
+def _arrow(axes, start, end):
+    look = {"arrowstyle": "-|>", "mutation_scale": 13, "linewidth": 1.8, "color": BLACK, "zorder": 4}
+    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **look))

@@ -1,0 +1,31 @@
+"""A static picture as one notebook output: the PNG and its alt text."""
+
+import base64
+import sys
+
+from IPython.display import display
+
+from utils.plots.style import checked_alt, figure_png
+
+
+def picture_bundle(png, alt):
+    """(data, metadata) of a static picture: image/png and its alt text as text/plain."""
+    alt = checked_alt(alt)
+    data = {"image/png": base64.b64encode(png).decode("ascii"), "text/plain": alt}
+    # The metadata is for whoever turns the notebook into pages or slides; JupyterLab 4.6 and nbconvert 7.17 show the
+    # picture without it. No width and height: a page narrower than the picture would squeeze it out of shape.
+    return data, {"image/png": {"alt": alt}}
+
+
+def show(figure, alt):
+    """Display a static figure with its alt text, as one output; the figure is closed afterwards."""
+    data, metadata = picture_bundle(figure_png(figure, alt), alt)
+    close(figure)
+    display(data, metadata=metadata, raw=True)
+
+
+def close(figure):
+    """Forget a figure that pyplot may still hold, so that the notebook does not show it a second time."""
+    # A figure that was made without pyplot needs no closing, and then pyplot need not be loaded.
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)

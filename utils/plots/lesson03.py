@@ -1,0 +1,402 @@
+"""The figures of lesson 03: arrays and strings in, a figure out."""
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from utils.plots.figures import chart, signed, write_title
+from utils.plots.lesson02 import message_picture as message  # noqa: F401
+from utils.plots.parts import (
+    LABEL,
+    LOOKS,
+    PALE_BLUE,
+    PALE_RED,
+    draw_arrow,
+    draw_box,
+    draw_lines,
+    name_lines,
+    percent,
+    plain_ticks,
+    sheet,
+    short,
+    top_of,
+    write,
+)
+from utils.plots.style import (
+    BLACK,
+    BLUE,
+    COLORS,
+    FONT,
+    GREY,
+    PALE,
+    RED,
+    SMALL,
+    WEIGHTS_MAP,
+    as_array,
+    is_dark,
+)
+from utils.plots.text import inches
+
+WRITTEN_FROM = 0.05  # smaller weights carry no number: they would only hide the others
+
+
+# Kinds of sequence task
+
+PITCH, BOX = 1.16, (0.96, 0.4)  # inches
+LEVELS = {"input": 0.25, "state": 0.95, "output": 1.65}
+FACES = {"input": (PALE_BLUE, BLUE), "state": ("#EEEEEE", GREY), "output": (PALE_RED, RED)}
+TASKS = (  # name, example, row and left edge, inputs and outputs as {column: word}
+    ("one to one", "image to label", 1, 0.2, {0: "image"}, {0: "cat"}),
+    ("one to many", "image to caption", 1, 2.75, {0: "image"}, {0: "a", 1: "black", 2: "cat"}),
+    ("many to one", "review to mood", 1, 7.55, {0: "not", 1: "bad", 2: "at all"}, {2: "happy"}),
+    (
+        "many to many",
+        "sentence to translation",
+        0,
+        0.2,
+        {0: "the", 1: "black", 2: "cat"},
+        {3: "le", 4: "chat", 5: "noir"},
+    ),
+    (
+        "many to many in step",
+        "word to part of speech",
+        0,
+        7.55,
+        {0: "the", 1: "black", 2: "cat"},
+        {0: "article", 1: "adjective", 2: "noun"},
+    ),
+)
+
+
+def sequence_tasks():
+    """The five kinds of sequence task, as boxes in a row of time: what goes in, what is carried on, what comes out."""
+    figure, axes = sheet(11.0, 6.2)
+    for name, example, row, left, read, said in TASKS:
+        _task(axes, left, 0.15 + 2.75 * row, name, example, read, said)
+    for place, kind in enumerate(FACES):
+        draw_box(axes, 7.55 + BOX[0] / 2 + place * PITCH, 5.95, *BOX, kind, *FACES[kind], size=LABEL)
+    write_title(figure, "a task is known by what goes in and what comes out")
+    return figure
+
+
+def _task(axes, left, bottom, name, example, read, said):
+    count = 1 + max(*read, *said)
+    centre = [left + BOX[0] / 2 + PITCH * column for column in range(count)]
+    height = {kind: bottom + level for kind, level in LEVELS.items()}
+    half = BOX[1] / 2
+    write(axes, left, bottom + 2.42, name, FONT + 1, ha="left", fontweight="bold")
+    write(axes, left, bottom + 2.12, example, LABEL, ha="left", color=GREY)
+    for column, x in enumerate(centre):
+        draw_box(axes, x, height["state"], *BOX, "", *FACES["state"])
+        if column:
+            draw_arrow(axes, (centre[column - 1] + BOX[0] / 2, height["state"]), (x - BOX[0] / 2, height["state"]))
+        if column in read:
+            draw_box(axes, x, height["input"], *BOX, read[column], *FACES["input"], size=LABEL)
+            draw_arrow(axes, (x, height["input"] + half), (x, height["state"] - half))
+        if column in said:
+            draw_box(axes, x, height["output"], *BOX, said[column], *FACES["output"], size=LABEL)
+            draw_arrow(axes, (x, height["state"] + half), (x, height["output"] - half))
+
+
+# Lines with their names at the end
+
+
+def by_length(curves, title):
+    """{name: (lengths, exact in %)} as one line a model over the source length."""
+    figure, axes = chart(title)
+    for (name, (lengths, exact)), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label=name)
+    axes.set(xlabel="words in the source sentence", ylabel="exactly right in %", ylim=(0, 104))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
+    if len(curves) > 1:
+        name_lines(axes)
+    return figure
+
+
+def influence(curves, title):
+    """{name: gradient norms (distances,)} over the distance, entry k for a word k places back, on a logarithmic scale."""
+    figure, axes = chart(title)
+    axes.set_yscale("log")
+    every = max(1, max(map(len, curves.values())) // 12)  # marks at every place of a long line would be one thick line
+    for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
+        axes.plot(as_array(values), linestyle=line, color=shade, marker=marker, markevery=every, label=name)
+    axes.set(xlabel="distance in words", ylabel="influence (last word = 1)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
+    axes.yaxis.set_minor_locator(NullLocator())
+    name_lines(axes)
+    return figure
+
+
+def times(lengths, curves, title, fit_from=None):
+    """{name: seconds (lengths,)} over the length, both on logarithmic scales, with the slope of the best straight line.
+
+    A slope of 1 is time in step with the length, 2 is four times the time for twice the length, 0 is no cost at all.
+    `fit_from` is the first length that the fit counts: short inputs show only what a call costs in any case.
+    """
+    lengths = as_array(lengths)
+    milliseconds = {name: 1000 * as_array(seconds) for name, seconds in curves.items()}
+    counted = lengths >= (fit_from or 0)
+    figure, axes = chart(title)
+    axes.set(xscale="log", yscale="log", ylabel="time in ms")
+    labels = {
+        name: f"{name}\nslope {signed(slope(lengths[counted], row[counted]), 1)}" for name, row in milliseconds.items()
+    }
+    draw_lines(axes, lengths, {labels[name]: row for name, row in milliseconds.items()})
+    axes.set_xlabel("length in words" + (f" (slopes from {fit_from:g} words on)" if fit_from else ""))
+    every = np.concatenate(list(milliseconds.values()))
+    steps = (1.0, 2.0, 5.0) if every.max() < 30 * every.min() else (1.0,)  # two powers of ten may not be in sight
+    axes.yaxis.set_major_locator(LogLocator(subs=steps))
+    plain_ticks(axes.yaxis)
+    plain_ticks(axes.xaxis, lengths)
+    name_lines(axes)
+    return figure
+
+
+def slope(lengths, seconds):
+    """The exponent p of the power of the length that fits the seconds best, in the sense of least squares of logarithms."""
+    return float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
+
+
+# Convolutions
+
+
+def receptive_field(layers, kernel):
+    """The cone of inputs that one output of a stack of convolutions sees: layers * (kernel - 1) + 1 of them."""
+    half = kernel // 2
+    reach = half * layers
+    field, edge = 2 * reach + 1, reach + 2  # two more places on each side that the output does not see
+    title = f"{layers} layers of width {kernel}: one output sees {field} words"
+    width, step, rise, bottom = 9.5, 0.62, 0.85, 0.95  # inches
+    figure, axes = sheet(width, bottom + rise * layers + 0.35 + top_of(title, width))
+    middle = 1.55 + (width - 1.75) / 2
+    for layer in range(layers + 1):
+        y, seen = bottom + rise * layer, half * (layers - layer)
+        name = "input" if layer == 0 else "output" if layer == layers else f"layer {layer}"
+        write(axes, 0.15, y, name, LABEL, ha="left")
+        shade = BLUE if layer == 0 else RED if layer == layers else GREY
+        for near, far, tint in ((0, seen, shade), (seen + 1, edge, PALE)):
+            xs = [middle + step * place for place in range(-edge, edge + 1) if near <= abs(place) <= far]
+            axes.plot(xs, [y] * len(xs), "o", color=tint, markersize=13, zorder=3)
+        if layer:
+            lines = [
+                [(middle + step * place, y), (middle + step * (place + offset), y - rise)]
+                for place in range(-seen, seen + 1)
+                for offset in range(-half, half + 1)
+            ]
+            axes.add_collection(LineCollection(lines, colors=GREY, linewidths=1.1, alpha=0.7, zorder=2))
+    ends = [middle - step * (reach + 0.3), middle + step * (reach + 0.3)]
+    axes.plot(ends, [bottom - 0.3] * 2, color=BLUE, linewidth=3)
+    count = f"{field} = {layers} × ({kernel} \N{MINUS SIGN} 1) + 1"
+    write(axes, middle, bottom - 0.6, count, FONT, color=BLUE, fontweight="bold")
+    write_title(figure, title)
+    return figure
+
+
+# Alignment
+
+
+def alignment(source, target, weights, links=(), title=""):
+    """The weights as colors, a row for each target word and a column for each source word.
+
+    weights (targets, sources), rows sum to 1. links: gold pairs (source place, target place) from 0, drawn as outlines.
+    """
+    source, target = [short(word) for word in source], [short(word) for word in target]
+    weights = as_array(weights)
+    columns, rows = len(source), len(target)
+    font = LABEL if max(columns, rows) <= 30 else 11
+    cell = (
+        0.6 if columns <= 14 else max(0.24, min(0.5, 8.0 / columns))
+    )  # inches; wide enough for numbers in a short sentence
+    row = 0.4 if rows <= 14 else max(0.22, min(0.32, 6.5 / rows))
+    width = max(6.0, inches(max(target, key=len), font) + columns * cell + 1.5)
+    lean = 0.71 * max(inches(word, font) for word in source)
+    height = rows * row + lean + top_of(title, width) + (0.8 if len(links) else 0.4)
+    figure, axes = chart(title, width, height)
+    image = axes.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=1, aspect="auto")
+    turn = {"rotation": 45, "ha": "left", "rotation_mode": "anchor", "parse_math": False}
+    axes.set_xticks(range(columns), source, fontsize=font, **turn)
+    axes.set_yticks(range(rows), target, fontsize=font, parse_math=False)
+    axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    if columns <= 14:
+        _write_weights(axes, weights)
+    bar = figure.colorbar(image, ax=axes, ticks=[0, 0.5, 1], aspect=25, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.set_label("weight", fontsize=LABEL)
+    for across, down in links:
+        for shade, line in (("white", 4.5), (RED, 2.6)):  # a white rim parts the outline from every color below
+            box = Rectangle((across - 0.42, down - 0.38), 0.84, 0.76, fill=False, edgecolor=shade, linewidth=line)
+            axes.add_patch(box)
+    if len(links):
+        box.set_label("gold alignment")
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 0), handlelength=1.4)
+    return figure
+
+
+def _write_weights(axes, weights):
+    shades = colormaps[WEIGHTS_MAP]
+    for (row, column), weight in np.ndenumerate(weights):
+        if weight >= WRITTEN_FROM:
+            write(axes, column, row, f"{weight:.2f}", SMALL, color="white" if is_dark(shades(weight)) else BLACK)
+
+
+# One step of decoding
+
+STEP_WIDTH, MARGIN = 11.0, 1.25  # inches; the margin holds the names of the rows
+ROOM = STEP_WIDTH - MARGIN - 0.15
+WORD_ROW = 0.46
+START = "<start>"  # stands in for the translation before its first word
+
+
+def decoding_step(source, weights, said, choices, title=""):
+    """One step of a decoder: where it looks in the source, what it has said, and what it might say next.
+
+    weights (sources,) sum to 1; None for a decoder that has the last state of the encoder only. The last of the words
+    `said` is the one that the decoder has just read. choices: up to five (word, probability), likeliest first.
+    """
+    source, said = [short(word) for word in source], [short(word) for word in said]
+    weights = None if weights is None else as_array(weights)
+    choices = [(short(word), float(chance)) for word, chance in choices]
+    rows, said_rows = even_rows(source), in_rows(said or [START])
+    bar = 0.0 if weights is None else 1.0 if len(rows) == 1 else 0.7
+    source_height = len(rows) * (bar + (0.28 if bar else 0) + WORD_ROW) + (0.75 if weights is None else 0)
+    said_height = WORD_ROW * max(_rows_to_keep(source), len(said_rows))
+    top = top_of(title, STEP_WIDTH)
+    height = top + source_height + said_height + 0.4 * len(choices) + 0.6
+    figure, axes = sheet(STEP_WIDTH, height)
+    _draw_source(axes, rows, source, weights, height - top, bar)
+    y = height - top - source_height - 0.2
+    _draw_said(axes, said_rows, said, y)
+    _draw_choices(axes, choices, y - said_height - 0.2)
+    write_title(figure, title)
+    return figure
+
+
+def word_width(word):
+    return max(0.5, inches(word, FONT) + 0.18)
+
+
+def in_rows(words, room=ROOM):
+    """Rows of (place, center, width) in inches that hold all the words in order, each row at most `room` wide."""
+    rows, left = [[]], 0.0
+    for place, word in enumerate(words):
+        width = word_width(word)
+        if rows[-1] and left + width > room:
+            rows.append([])
+            left = 0.0
+        rows[-1].append((place, MARGIN + left + width / 2, width))
+        left += width
+    return rows
+
+
+def even_rows(words):
+    """As few rows as `in_rows` has, but of about the same width: no last word alone in a row of its own."""
+    rows = in_rows(words)
+    rooms = np.linspace(sum(map(word_width, words)) / len(rows), ROOM, 20)
+    return next((tried for tried in (in_rows(words, room) for room in rooms) if len(tried) == len(rows)), rows)
+
+
+def _rows_to_keep(source):
+    """Rows kept free for a translation a little longer than its source, so the picture does not jump from step to step."""
+    return int(np.ceil(1.15 * sum(map(word_width, source)) / ROOM))
+
+
+def _draw_source(axes, rows, source, weights, y, bar):
+    """The source from y downwards: over each word a bar as high as its weight, or below all of them the last state."""
+    y += WORD_ROW / 2
+    for number, row in enumerate(rows):
+        y -= bar + (0.28 if bar else 0) + WORD_ROW
+        if number == 0:
+            write(axes, 0.15, y, "source", LABEL, ha="left", color=GREY)
+        for place, x, width in row:
+            most = weights is not None and weights[place] == weights.max()
+            write(axes, x, y, source[place], FONT, fontweight="bold" if most else "normal")
+            if weights is not None:
+                _draw_weight(axes, x, y + 0.2, min(width - 0.14, 0.5), bar, weights[place])
+    if weights is None:
+        _, x, _ = rows[-1][-1]
+        text = "only the last state"
+        width = inches(text, FONT) + 0.4
+        middle = min(max(x, MARGIN + width / 2), STEP_WIDTH - 0.15 - width / 2)
+        draw_arrow(axes, (x, y - 0.16), (x, y - 0.5), RED)
+        draw_box(axes, middle, y - 0.7, width, 0.4, text, PALE_RED, RED)
+
+
+def _draw_weight(axes, x, base, width, bar, weight):
+    """A bar in front of the pale bar that a weight of 1 would have."""
+    axes.add_patch(Rectangle((x - width / 2, base), width, bar, facecolor="#F0F0F0"))
+    axes.add_patch(Rectangle((x - width / 2, base), width, bar * weight, facecolor=COLORS["weights"]))
+    if weight >= WRITTEN_FROM:
+        write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
+
+
+def _draw_said(axes, rows, said, y):
+    """The translation so far; the word that the decoder has just read is in a box, at first the start token."""
+    write(axes, 0.15, y - WORD_ROW / 2, "said so far", LABEL, ha="left", color=GREY)
+    words = said or [START]
+    for number, row in enumerate(rows):
+        for place, x, width in row:
+            height = y - WORD_ROW * (number + 0.5)
+            if place == len(words) - 1:
+                draw_box(axes, x, height, width - 0.04, 0.36, words[place], PALE_BLUE, BLUE)
+            else:
+                write(axes, x, height, words[place], FONT)
+
+
+def _draw_choices(axes, choices, y):
+    """A lying bar for each word that may come next; the first, which greedy decoding takes, in the color of outputs."""
+    write(axes, 0.15, y - 0.2, "next word", LABEL, ha="left", color=GREY)
+    left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in choices) + 0.15)
+    full = STEP_WIDTH - left - 0.9
+    for number, (word, chance) in enumerate(choices):
+        height, first = y - 0.4 * number - 0.2, number == 0
+        write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
+        shade = COLORS["output"] if first else "#B5B5B5"
+        axes.add_patch(Rectangle((left, height - 0.14), full * chance, 0.28, facecolor=shade))
+        write(axes, left + full * chance + 0.08, height, percent(chance), LABEL, ha="left")
+
+
+# Word vectors
+
+
+def neighbours(words, points, groups, title):
+    """Word vectors as points in the plane, with the words beside them; color and marker tell the groups.
+
+    words (n,), points (n, 2), groups (n,) names. One scale for both directions: a distance is the same whichever way.
+    """
+    points, groups = as_array(points), np.array(groups)
+    figure, axes = chart(title, 10.5, 6.6)
+    for name, (shade, marker, _) in zip(dict.fromkeys(groups), LOOKS, strict=False):
+        axes.plot(*points[groups == name].T, marker, color=shade, markeredgecolor="white", label=name)
+    axes.set(aspect="equal", adjustable="datalim", xticks=[], yticks=[])
+    axes.margins(0.12)
+    axes.spines[:].set(visible=True, color=PALE)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.draw_without_rendering()  # the layout decides how far apart the points are on the page
+    figure.set_layout_engine("none")
+    spots = axes.transData.transform(points)
+    for word, spot, place in zip(words, spots, free_places(words, spots), strict=True):
+        near = np.linalg.norm(place - spot) < 60
+        lead = None if near else {"arrowstyle": "-", "color": GREY, "linewidth": 0.8}
+        axes.annotate(
+            word, spot, place, "figure pixels", "figure pixels", lead, ha="center", va="center", fontsize=LABEL
+        )
+    return figure
+
+
+def free_places(words, spots):
+    """The nearest place around each spot (pixels) where a word covers neither another word nor another point."""
+    half = np.array([(50 * inches(word, LABEL) + 3, 10) for word in words])
+    angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    around = [np.array([np.cos(angle), np.sin(angle)]) for angle in angles]
+    taken = [(spot, np.array([7, 7])) for spot in spots]
+    places = []
+    for spot, size in zip(spots, half, strict=True):
+        tries = (spot + way * (size + gap) for gap in range(9, 130, 10) for way in around)
+        free = (at for at in tries if not any((abs(at - other) < size + room).all() for other, room in taken))
+        places.append(next(free, spot + [size[0] + 9, 0]))
+        taken.append((places[-1], size))
+    return places

@@ -1,0 +1,487 @@
+"""The figures of lesson 05: arrays and strings in, a figure out."""
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.patches import Circle, Rectangle
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
+from utils.plots.figures import chart, signed, write_title
+from utils.plots.parts import (
+    LABEL,
+    LOOKS,
+    PALE_BLUE,
+    PALE_GREEN,
+    PALE_ORANGE,
+    PALE_RED,
+    draw_arrow,
+    draw_box,
+    draw_lines,
+    draw_strong_arrow,
+    name_lines,
+    percent,
+    plain_ticks,
+    sheet,
+    top_of,
+    write,
+)
+from utils.plots.style import (
+    BLUE,
+    COLORS,
+    FONT,
+    GREEN,
+    GREY,
+    ORANGE,
+    PALE,
+    PINK,
+    RED,
+    SKY,
+    SMALL,
+    WEIGHTS_MAP,
+    as_array,
+    is_dark,
+)
+from utils.plots.text import inches
+
+WIDEST = 12.0  # inches: what fits a slide
+HEAD_SHADES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, GREY, "#8C510A")  # a color for each head, the same in all panels
+LEVELS = 15  # of a loss seen from above, the same in all panels
+LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
+# Blue where accuracy rises without the head, white where nothing changes, red where it falls.
+EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
+
+
+# One softmax, two places
+
+
+def one_or_two_heads(tokens, values, first, second, title):
+    """Left: one head looks half at each of two places and keeps their mean. Right: two heads keep both.
+
+    tokens: letters; values: the number that each of them carries; first, second: the places to look at, in this order.
+    """
+    box = 0.5
+    row = len(tokens) * (box + 0.08) - 0.08
+    half = row + 1.15  # beside the row stands what it is
+    width = 2 * half + 0.8
+    figure, axes = sheet(width, 4.75 + top_of(title, width))
+    one, two = (f"{values[place]:g}" for place in (first, second))
+    mean = f"{(values[first] + values[second]) / 2:g}"
+    for side, name in enumerate(("one head", "two heads")):
+        left = 0.2 + side * (half + 0.4)
+        middle = left + half / 2
+        centers = middle - row / 2 + box / 2 + (box + 0.08) * np.arange(len(tokens))
+        write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
+        for place, (x, token) in enumerate(zip(centers, tokens, strict=True)):
+            seen = place in (first, second)
+            draw_box(axes, x, 0.45, box, 0.42, token, "white", COLORS["key"], fontweight="bold" if seen else "normal")
+            draw_box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLORS["value"])
+        for y, word in ((0.45, "token"), (1.0, "value")):
+            write(axes, centers[0] - box / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
+        if side == 0:
+            _one_head(axes, middle, centers[[first, second]], mean, one, two)
+        else:
+            _two_heads(axes, middle, centers[[first, second]], one, two)
+    axes.plot([width / 2] * 2, [0.25, 4.6], color=PALE, linewidth=1.5)
+    write_title(figure, title)
+    return figure
+
+
+def _one_head(axes, middle, places, mean, one, two):
+    for x in places:
+        axes.plot([x, middle], [1.22, 2.42], color=BLUE, linewidth=4, solid_capstyle="round")
+        _weight(axes, (2 * x + middle) / 3, 1.62, "½")
+    draw_box(axes, middle, 2.65, 1.9, 0.48, "one softmax", PALE_BLUE, BLUE)
+    draw_arrow(axes, (middle, 2.9), (middle, 3.3), RED)
+    draw_box(axes, middle, 3.55, 0.9, 0.48, mean, PALE_RED, RED, fontweight="bold")
+    words = f"({one} + {two}) / 2, and ({two} + {one}) / 2 is the same"
+    write(axes, middle, 4.05, words, LABEL)
+
+
+def _two_heads(axes, middle, places, one, two):
+    for x, value, name, side, shade in zip(places, (one, two), "12", (-1, 1), (BLUE, ORANGE), strict=True):
+        at = middle + side * 1.15
+        axes.plot([x, at], [1.22, 2.42], color=shade, linewidth=6, solid_capstyle="round")
+        _weight(axes, (2 * x + at) / 3, 1.62, "1")
+        draw_box(axes, at, 2.65, 1.3, 0.48, f"head {name}", PALE_BLUE if shade == BLUE else PALE_ORANGE, shade)
+        slot = middle + (-0.46 if name == "1" else 0.46)
+        draw_arrow(axes, (at, 2.9), (slot, 3.3), RED)
+        draw_box(axes, slot, 3.55, 0.9, 0.48, value, PALE_RED, RED, fontweight="bold")
+    write(axes, middle, 4.05, f"first {one}, then {two}: side by side, both are kept", LABEL)
+
+
+def _weight(axes, x, y, text):
+    behind = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    write(axes, x, y, text, FONT, fontweight="bold", bbox=behind)
+
+
+# Shapes
+
+
+def split_shapes(batch, length, dim, heads, title):
+    """(batch, length, dim) to (batch, heads, length, dim / heads) as colored blocks: a color for each head."""
+    head = dim // heads
+    shift = 0.12 * (batch - 1)
+    gap = 0.1 + shift  # between the blocks of the heads
+    width = WIDEST
+    cell = (width - 0.8 - 2 * 1.15 - 3 * shift - (heads - 1) * gap) / (3 * dim)
+    tall, wide, pile = length * cell, dim * cell, dim * cell + (heads - 1) * gap
+    middle = 1.35 + (tall + shift) / 2
+    figure, axes = sheet(width, 1.35 + tall + shift + 0.85 + top_of(title, width))
+    whole, split = f"({batch}, {length}, {dim})", f"({batch}, {heads}, {length}, {head})"
+    panels = (
+        ("the tokens", whole, wide, "split"),
+        ("one block for each head", split, pile, "merge"),
+        ("side by side again", whole, wide, ""),
+    )
+    free = (width - 0.8 - 2 * wide - pile - 3 * shift) / 2
+    left = 0.4
+    for number, (name, shape, span, then) in enumerate(panels):
+        x = left + (span + shift) / 2
+        if number == 1:
+            for one in range(heads):
+                start = left + one * (head * cell + gap)
+                _block(axes, start, 1.35, [one] * head, length, cell, batch)
+                write(axes, start + head * cell / 2, 1.12, str(one + 1), LABEL)
+        else:
+            _block(axes, left, 1.35, np.repeat(np.arange(heads), head), length, cell, batch)
+        write(axes, x, 1.35 + tall + shift + 0.35, name, FONT, fontweight="bold")
+        write(axes, x, 0.62, shape, FONT + 1, fontweight="bold", color=BLUE)
+        left += span + shift
+        if then:
+            draw_arrow(axes, (left + 0.15, middle), (left + free - 0.3, middle), "black")
+            write(axes, left + free / 2 - 0.08, middle + 0.25, then, LABEL)
+        left += free
+    write(axes, 0.4 + wide / 2, 1.12, "features", LABEL, color=GREY)
+    write(axes, 0.2, 1.35 + tall / 2, "tokens", LABEL, color=GREY, rotation=90)
+    words = f"batch {batch}, {length} tokens, {heads} heads of width {dim} / {heads} = {head}; no number is changed"
+    write(axes, width / 2, 0.2, words, LABEL)
+    write_title(figure, title)
+    return figure
+
+
+def _block(axes, left, bottom, shades, length, cell, batch):
+    """One matrix for each sentence of the batch, one behind the other; a column for each feature."""
+    for sentence in reversed(range(batch)):
+        x, y = left + 0.12 * sentence, bottom + 0.12 * sentence
+        for column, shade in enumerate(shades):
+            look = {"facecolor": HEAD_SHADES[shade], "edgecolor": "white", "linewidth": 1.0}
+            for row in range(length):
+                spot = (x + column * cell, y + row * cell)
+                axes.add_patch(Rectangle(spot, cell, cell, alpha=1 if sentence == 0 else 0.45, **look))
+
+
+# Costs
+
+
+def head_costs(heads, panels, title):
+    """Small panels over the number of heads: {panel: {name: numbers (heads,)}}, on logarithmic scales."""
+    figure, axes = chart(title, WIDEST, 4.9, columns=len(panels))
+    looks = iter(LOOKS)  # a line has a look of its own in all panels
+    for cell, (panel, curves) in zip(axes, panels.items(), strict=True):
+        cell.set_xscale("log", base=2)
+        cell.set_yscale("log")
+        for name, values in curves.items():
+            shade, marker, line = next(looks)
+            cell.plot(heads, values, marker=marker, linestyle=line, color=shade, label=name)
+        cell.set(xlabel="heads", ylabel=panel)
+        cell.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        plain_ticks(cell.yaxis)
+        plain_ticks(cell.xaxis, heads)
+        if len(curves) > 1:
+            name_lines(cell)
+    return figure
+
+
+# Lines with a spread over the seeds
+
+
+def spread(x, curves, title, xlabel, ylabel, *, log_x=False, log_y=False):
+    """{name: (points, seeds)} as the median over x, in a band from the lowest seed to the highest."""
+    curves = {name: as_array(values) for name, values in curves.items()}
+    figure, axes = chart(title, 9.5, 5.1)
+    axes.set(xscale="log" if log_x else "linear", yscale="log" if log_y else "linear", xlabel=xlabel, ylabel=ylabel)
+    middle = {name: np.median(values, 1) for name, values in curves.items()}
+    bands = {name: (values.min(1), values.max(1)) for name, values in curves.items()}
+    draw_lines(axes, x, middle, bands, markevery=max(1, len(x) // 12))
+    if log_x:
+        plain_ticks(axes.xaxis, x)
+    if log_y:
+        axes.yaxis.set_major_locator(LogLocator(numticks=8))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+    name_lines(axes)
+    return figure
+
+
+def divergence(steps, curves, title, ylabel):
+    """How different, or how similar, the heads are through training: {name: (steps, seeds)}."""
+    return spread(steps, curves, title, "training steps", ylabel)
+
+
+def training_curves(steps, curves, title, ylabel):
+    """{name: (steps, seeds)} of a loss through training, such as pre-norm against post-norm."""
+    return spread(steps, curves, title, "training steps", ylabel)
+
+
+def gradient_depth(depths, curves, title, ylabel):
+    """{name: (depths, seeds)} of gradient norms over the number of layers, both on logarithmic scales."""
+    return spread(depths, curves, title, "layers", ylabel, log_x=True, log_y=True)
+
+
+# Removing heads
+
+
+def effect_colors(effect):
+    """(faces, inks) as hex colors: the larger the effect, the stronger; black or white letters, whichever is read better."""
+    scale = max(abs(effect).max(), LEAST_SCALE)
+    shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
+    faces = [[to_hex(shade) for shade in row] for row in shades]
+    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
+
+
+def points(change):
+    """A change of accuracy in points of a per cent, with its sign."""
+    text = signed(100 * change, 1)
+    return text if float(f"{100 * change:.1f}") <= 0 else f"+{text}"
+
+
+def removal_effects(effects, title):
+    """The change of accuracy when one head alone is removed, in points, as colored tiles; a panel for each seed.
+
+    effects (seeds, layers, heads), shares between -1 and 1, below 0 where the head is missed. One scale of colors for all.
+    """
+    effects = as_array(effects)
+    seeds, layers, heads = effects.shape
+    faces, inks = effect_colors(effects.reshape(seeds * layers, heads))
+    figure, panels = chart(title, WIDEST, 1.5 + 0.5 * layers, columns=seeds, sharey=True)
+    for seed, axes in enumerate(panels):
+        for layer, head in np.ndindex(layers, heads):
+            row = seed * layers + layer
+            look = {"facecolor": faces[row][head], "edgecolor": "#767676", "linewidth": 0.8}
+            axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, **look))
+            write(axes, head, layer, points(effects[seed, layer, head]), SMALL, color=inks[row][head])
+        axes.set(xlim=(-0.5, heads - 0.5), ylim=(layers - 0.5, -0.5))
+        axes.set_xticks(range(heads), [f"head {head + 1}" for head in range(heads)], fontsize=SMALL)
+        axes.set_yticks(range(layers), [f"layer {layer + 1}" for layer in range(layers)])
+        axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
+        axes.grid(False)
+        axes.spines[:].set_visible(False)
+        axes.set_title(f"seed {seed + 1}", fontsize=FONT)
+    figure.supxlabel("change of accuracy, in points, when this head alone is removed", fontsize=LABEL, color=GREY)
+    return figure
+
+
+# Loss surfaces
+
+
+def loss_surfaces(surfaces, span, title):
+    """{name: losses (k, k)}, (first direction, second direction), seen from above, side by side on one scale of colors.
+
+    span: how far the grid goes to each side, in units of the directions. The cross in the middle is the model itself; a dot
+    stands at every inner point of the grid that is lower than all eight around it.
+    """
+    surfaces = {name: as_array(losses) for name, losses in surfaces.items()}
+    low, high = min(map(np.min, surfaces.values())), max(map(np.max, surfaces.values()))
+    levels = np.linspace(low - 1e-9, high + 1e-9, LEVELS)  # or rounding leaves the highest point without color
+    figure, panels = chart(title, WIDEST, 6.6, columns=len(surfaces), sharey=True)
+    for axes, (name, losses) in zip(panels, surfaces.items(), strict=True):
+        line = np.linspace(-span, span, len(losses))
+        image = axes.contourf(line, line, losses.T, levels=levels, cmap=WEIGHTS_MAP)
+        axes.contour(line, line, losses.T, levels=levels, colors="black", linewidths=0.9, alpha=0.6)
+        first, second = np.nonzero(_lower_than_around(losses))
+        look = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 1.5}
+        axes.plot(line[first], line[second], "o", markersize=9, zorder=5, **look)
+        # White on black: seen on every color.
+        for shade, size, thick in (("black", 20, 6.5), ("white", 17, 3.0)):
+            axes.plot([0], [0], "x", color=shade, markersize=size, markeredgewidth=thick, zorder=4)
+        axes.set(aspect="equal", xlabel="first direction", xticks=[-span, 0, span], yticks=[-span, 0, span])
+        axes.grid(False)
+        axes.set_title(name, fontsize=FONT + 2, fontweight="normal")
+    panels[0].set_ylabel("second direction")
+    bar = figure.colorbar(image, ax=panels, label="loss", aspect=25, format="{x:g}", pad=0.01)
+    bar.locator = MaxNLocator(nbins=7)
+    bar.outline.set_visible(False)
+    words = "cross: the model; dots: valleys, lower than all eight points around"
+    figure.supxlabel(words, fontsize=LABEL, color="#444444")
+    return figure
+
+
+def _lower_than_around(losses):
+    """(k, k) bool: True at inner points that are lower than their eight neighbors."""
+    found, size = np.zeros(losses.shape, dtype=bool), len(losses)
+    around = [
+        losses[1 + down : size - 1 + down, 1 + right : size - 1 + right]
+        for down in (-1, 0, 1)
+        for right in (-1, 0, 1)
+        if down or right
+    ]
+    found[1:-1, 1:-1] = losses[1:-1, 1:-1] < np.min(around, axis=0)
+    return found
+
+
+# Layer normalization
+
+
+def norm_axis(tokens, dim, title):
+    """A grid of tokens and features: layer normalization takes the mean over one row, never over a column."""
+    cell, count = 0.42, len(tokens)
+    names, half = 0.35 + max(inches(token, LABEL) for token in tokens), 4.9
+    width = 2 * half + 0.5
+    figure, axes = sheet(width, 0.55 + count * cell + 0.95 + top_of(title, width))
+    for side, (name, words, right) in enumerate(
+        (("layer norm", "over the features of each token", True), ("not layer norm", "over the positions", False))
+    ):
+        left = side * (half + 0.25) + names
+        bottom, chosen = 0.55, count // 2
+        mark = "✓" if right else "✗"
+        write(axes, left, bottom + count * cell + 0.68, f"{mark} {name}", FONT + 1, ha="left", fontweight="bold",
+               color=GREEN if right else "#A84A00")  # fmt: skip
+        write(axes, left, bottom + count * cell + 0.33, f"mean and deviation {words}", LABEL, ha="left")
+        for row, token in enumerate(tokens):
+            y = bottom + (count - 1 - row) * cell
+            write(axes, left - 0.12, y + cell / 2, token, LABEL, ha="right")
+            for column in range(dim):
+                mine = row == chosen if right else column == dim // 2
+                face = (PALE_BLUE if right else PALE_RED) if mine else "#F4F4F4"
+                look = {"facecolor": face, "edgecolor": "#B0B0B0", "linewidth": 0.8}
+                axes.add_patch(Rectangle((left + column * cell, y), cell, cell, **look))
+        if right:
+            corner, size = (left, bottom + (count - 1 - chosen) * cell), (dim * cell, cell)
+        else:
+            corner, size = (left + (dim // 2) * cell, bottom), (cell, count * cell)
+        look = {"edgecolor": BLUE if right else "#A84A00", "linewidth": 3.5, "linestyle": "-" if right else "--"}
+        axes.add_patch(Rectangle(corner, *size, fill=False, zorder=4, **look))
+        write(axes, left + dim * cell / 2, 0.28, f"{dim} features", LABEL, color=GREY)
+    write_title(figure, title)
+    return figure
+
+
+# The encoder block
+
+NORM, LOOK, FEED, SUM = "norm", "look", "feed", "sum"
+PARTS = {  # what is written in a box, its width, face and edge
+    NORM: ("layer\nnorm", 1.0, PALE_ORANGE, "#7A5500"),
+    LOOK: ("multi-head\nattention", 1.75, PALE_BLUE, BLUE),
+    FEED: ("feed-\nforward", 1.4, PALE_GREEN, "#00694D"),
+    SUM: ("+", 0.52, "white", "black"),
+}
+ORDERS = {  # the parts from input to output, and where each of the two skips leaves and arrives: before, at part number
+    "pre": ((NORM, LOOK, SUM, NORM, FEED, SUM), ((0, 2), (3, 5))),
+    "post": ((LOOK, SUM, NORM, FEED, SUM, NORM), ((0, 1), (3, 4))),
+}
+ORDER_WORDS = {
+    "pre": ("pre-norm", "the norm is inside the branch: from end to end a way of sums alone"),
+    "post": ("post-norm", "the norm comes after the sum: no way around it"),
+}
+
+
+def encoder_block(dim, heads, hidden, title):
+    """The encoder block from left to right, post-norm above and pre-norm below, with the sizes written into the shapes."""
+    row, foot = 2.95, 0.45
+    figure, axes = sheet(WIDEST, foot + row * len(ORDERS) + top_of(title, WIDEST) + 0.05)
+    words = f"(b, n, {dim}) at every arrow: sentences, tokens, features"
+    write(axes, WIDEST / 2, 0.27, words, FONT + 1, fontweight="bold")
+    for place, order in enumerate(ORDERS):
+        _block_row(axes, order, foot + row * place, (dim, heads, hidden))
+    axes.plot([0.15, WIDEST - 0.15], [foot + row] * 2, color=PALE, linewidth=1.5)
+    write_title(figure, title)
+    return figure
+
+
+def _block_row(axes, order, base, sizes):
+    dim, heads, hidden = sizes
+    parts, skips = ORDERS[order]
+    name, words = ORDER_WORDS[order]
+    write(axes, 0.2, base + 2.62, name, FONT + 4, ha="left", fontweight="bold")
+    write(axes, 0.4 + inches(name, FONT + 4, "bold"), base + 2.61, words, FONT, ha="left", color="#333333")
+    widths = np.array([PARTS[part][1] for part in parts])
+    ends = 0.32  # the letter at each end
+    gap = (WIDEST - 0.3 - 2 * ends - widths.sum()) / (len(parts) + 1)
+    lefts = 0.15 + ends + gap + np.concatenate([[0], np.cumsum(widths + gap)[:-1]])
+    y = base + 1.05
+    write(axes, 0.15 + ends / 2, y, "x", FONT + 8, fontweight="bold", style="italic")
+    write(axes, WIDEST - 0.15 - ends / 2, y, "y", FONT + 8, fontweight="bold", style="italic")
+    borders = [0.15 + ends, *lefts, WIDEST - 0.15 - ends]
+    for place in range(len(parts) + 1):
+        start = borders[0] if place == 0 else lefts[place - 1] + widths[place - 1]
+        draw_strong_arrow(axes, [(start, y), (borders[place + 1], y)], "black")
+    for left, part in zip(lefts, parts, strict=True):
+        text, width, face, edge = PARTS[part]
+        middle = left + width / 2
+        if part == SUM:
+            axes.add_patch(Circle((middle, y), width / 2, facecolor=face, edgecolor=edge, linewidth=2.2, zorder=3))
+            axes.plot([middle - 0.14, middle + 0.14], [y, y], color="black", linewidth=3, zorder=4)
+            axes.plot([middle, middle], [y - 0.14, y + 0.14], color="black", linewidth=3, zorder=4)
+        else:
+            draw_box(axes, middle, y, width, 0.95, text, face, edge, FONT + 4)
+    for leaves, arrives in skips:
+        # A skip leaves in the middle of an arrow, where nothing stands, and goes over everything up to its sum.
+        start = borders[0] + 0.3 * gap if leaves == 0 else lefts[leaves - 1] + widths[leaves - 1] + 0.3 * gap
+        end = lefts[arrives] + widths[arrives] / 2
+        axes.plot([start], [y], "o", color=RED, markersize=10, zorder=5)
+        draw_strong_arrow(axes, [(start, y), (start, y + 0.95), (end, y + 0.95), (end, y + 0.26)], RED)
+        write(axes, (start + end) / 2, y + 1.16, "skip", FONT + 1, color="#A84A00")
+    below = {
+        LOOK: f"{heads} heads: (b, {heads}, n, {dim // heads})",
+        FEED: f"{dim} → {hidden} → {dim}",
+    }
+    for left, part in zip(lefts, parts, strict=True):
+        if part in below:
+            write(axes, left + PARTS[part][1] / 2, base + 0.33, below[part], FONT + 1, color=PARTS[part][3])
+
+
+# Relations of relations
+
+LEAST = 0.1  # of the weight, for a line
+
+
+def relation_paths(weights, tokens, target, title):
+    """How one token reaches others in two steps and more: from the top layer down, a line for every look that counts.
+
+    weights (layers, n, n), one map for each layer from the first to the last, such as one head of each or their mean.
+    The number under a word is the product of the weights along the ways to it, summed over all ways. Looks below LEAST
+    have no line; their ways are counted all the same. A word is marked if a line leads to it.
+    """
+    weights = as_array(weights)
+    layers = len(weights)
+    boxes = np.array([max(0.66, inches(token, FONT, "bold") + 0.2) for token in tokens])
+    margin = 0.35 + inches("after layer 9", LABEL)
+    width = margin + boxes.sum() + 0.1 * (len(tokens) - 1) + 0.2
+    places = margin + np.cumsum(boxes + 0.1) - 0.1 - boxes / 2
+    rise, bottom = 1.35, 1.3
+    figure, axes = sheet(width, bottom + 0.1 + rise * layers + 0.4 + top_of(title, width))
+    share = (np.arange(len(tokens)) == target).astype(float)
+    level, marked = {layers: share}, {layers: share > 0}
+    for layer in reversed(range(layers)):
+        level[layer] = level[layer + 1] @ weights[layer]
+        seen = marked[layer + 1][:, None] & (weights[layer] >= LEAST)
+        marked[layer] = seen.any(0)
+        _draw_looks(axes, places, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
+    for layer in range(layers + 1):
+        y = bottom + rise * layer
+        name = "words" if layer == 0 else f"after layer {layer}"
+        write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
+        for x, box, token, strong in zip(places, boxes, tokens, marked[layer], strict=True):
+            face, edge = (
+                (PALE_RED, RED) if layer == layers and strong else (PALE_BLUE, BLUE) if strong else ("white", PALE)
+            )
+            draw_box(axes, x, y, box, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
+    for x, share, strong in zip(places, level[0], marked[0], strict=True):
+        write(axes, x, bottom - 0.48, percent(share), LABEL, fontweight="bold" if strong else "normal")
+    write(axes, 0.15, bottom - 0.48, "share", LABEL, ha="left", color=GREY)
+    words = f"share: product of the weights along all ways, summed; lines for looks of at least {percent(LEAST)}"
+    write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
+    write_title(figure, title)
+    return figure
+
+
+def _draw_looks(axes, places, base, rise, shares, weights, seen):
+    """Lines from the row above to the row at `base` where `seen` (n, n) is True; as strong as the way that led there."""
+    lines, thick, strong = [], [], []
+    for upper, lower in np.argwhere(seen):
+        weight = weights[upper, lower]
+        lines.append([(places[upper], base + rise - 0.21), (places[lower], base + 0.21)])
+        thick.append(1 + 6 * weight)
+        strong.append((*to_rgb(BLUE), 0.25 + 0.7 * shares[upper] * weight))
+    axes.add_collection(LineCollection(lines, colors=strong, linewidths=thick, capstyle="round", zorder=1))

@@ -1,0 +1,168 @@
+"""One look for every figure of the course: readable from the last row, safe for color-blind readers.
+
+Figures are made without pyplot (`canvas`), so nothing is shown twice and nothing has to be closed.
+"""
+
+import io
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from utils.plots.layout import picture_facts
+
+# Okabe and Ito's eight colors: told apart under every common color deficiency.
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+BLUE = "#0072B2"
+RED = "#D55E00"
+PINK = "#CC79A7"
+BROWN = "#8C510A"
+GREY = "#6E6E6E"
+PALE = "#D9D9D9"
+DARK_RED = "#A84A00"  # the color of outputs, dark enough for letters on white
+DASHES = (0, (4, 2))
+WIDEST = 12.4  # inches: what fits a slide
+
+# The same thing has the same color in every figure and widget.
+COLORS = {
+    "query": BLUE,
+    "key": ORANGE,
+    "value": GREEN,
+    "output": RED,
+    "weights": BLUE,
+    "truth": BLUE,
+    "guess": ORANGE,
+    "neutral": GREY,
+}
+# For things that have no role, such as several keys side by side: never the query or the output, and never black,
+# which is lost on a dark page.
+SERIES = (ORANGE, GREEN, PINK, SKY, BROWN, GREY)
+WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means much weight
+
+WIDTH, HEIGHT, DPI = 8.0, 4.5, 100  # inches, inches, dots per inch: 800 x 450 pixels, about 20-40 kB as PNG
+FONT = 14
+SMALL = 12
+
+STYLE = {
+    "figure.figsize": (WIDTH, HEIGHT),
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "axes.facecolor": "white",
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same letters
+    "font.size": FONT,
+    "axes.titlesize": 16,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 12,
+    "axes.labelsize": FONT,
+    "xtick.labelsize": SMALL + 1,
+    "ytick.labelsize": SMALL + 1,
+    "legend.fontsize": SMALL + 1,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 1.2,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 1.0,
+    "lines.linewidth": 2.8,
+    "lines.markersize": 8,
+    "image.cmap": WEIGHTS_MAP,
+    "image.interpolation": "nearest",
+    "axes.prop_cycle": mpl.cycler(color=[BLUE, RED, GREEN, ORANGE, PINK, SKY, BLACK]),
+    "svg.hashsalt": "course",
+}
+
+
+def use_style():
+    """Make the course's look the default of this process. Importing `utils.plots` calls it."""
+    mpl.rcParams.update(STYLE)
+
+
+def colour(name):
+    """The color of a role such as "query", or the name itself when it is a color already."""
+    return COLORS.get(name, name)
+
+
+def is_dark(shades):
+    """Whether white letters have more contrast than black ones on colors (..., 3 or 4), each part from 0 to 1."""
+    parts = np.asarray(shades, dtype=float)[..., :3]
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722] <= 0.179
+
+
+def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0.7, 0.6), gaps=(0.8, 0.9), **options):
+    """A figure and its axes with fixed margins: (left, right, bottom, top) and gaps (across, down) in inches.
+
+    Fixed margins keep the axes in place while a slider moves, and cost nothing; a computed layout does neither.
+    Returns `figure, axes` with the same shapes of `axes` as `plt.subplots`; `options` go to `Figure.subplots`.
+    """
+    left, right, bottom, top = margins
+    panel_width = (width - left - right - gaps[0] * (columns - 1)) / columns
+    panel_height = (height - bottom - top - gaps[1] * (rows - 1)) / rows
+    figure = Figure(figsize=(width, height), dpi=DPI)
+    axes = figure.subplots(
+        rows,
+        columns,
+        gridspec_kw={
+            "left": left / width,
+            "right": 1 - right / width,
+            "bottom": bottom / height,
+            "top": 1 - top / height,
+            "wspace": gaps[0] / panel_width,
+            "hspace": gaps[1] / panel_height,
+        },
+        **options,
+    )
+    return figure, axes
+
+
+def checked_alt(alt):
+    """Give back the alt text as one line, or say that it is missing."""
+    if not isinstance(alt, str):
+        raise TypeError(f"expected alt text as a string, got {type(alt).__name__}; say what the picture shows")
+    line = " ".join(alt.split())
+    if not line:
+        raise ValueError("the alt text is empty: say in one sentence what the picture shows")
+    return line
+
+
+def figure_png(figure, alt, dpi=DPI):
+    """The figure as PNG bytes, the same bytes for the same figure. `alt` is required: it goes into the file too."""
+    if not isinstance(figure, Figure):  # a student's own figure function
+        raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
+    figure.set_dpi(dpi)
+    buffer = io.BytesIO()
+    # `savefig` would lay every text out twice, and a moving slider waits for that. Without "Software": None the
+    # version of matplotlib would change the bytes of every picture.
+    metadata = {"Software": None, "Description": checked_alt(alt), **picture_facts(figure)}
+    FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 3})
+    return buffer.getvalue()
+
+
+def png_size(png):
+    """(width, height) in pixels, read from the header of PNG bytes."""
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+def as_array(numbers, what="the numbers"):
+    """A float64 NumPy array from lists, arrays or tensors (also tensors that require a gradient)."""
+    if hasattr(numbers, "detach"):
+        numbers = numbers.detach().cpu()
+        numbers = numbers.double().numpy()
+    try:
+        array = np.asarray(numbers, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} must be numbers in rows of equal length: {error}") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite, but {int((~np.isfinite(array)).sum())} of {array.size} are not")
+    return array

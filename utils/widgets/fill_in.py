@@ -1,0 +1,216 @@
+"""A sentence with blanks in the reader's own words, and what the model would put there."""
+
+import re
+
+import ipywidgets
+from matplotlib.patches import Rectangle
+
+from utils.plots.display import close
+from utils.plots.figures import write_title
+from utils.plots.parts import LABEL, LOOKS, PALE_BLUE, draw_box, percent, sheet, short, top_of, write
+from utils.plots.style import FONT, GREY, figure_png
+from utils.plots.text import inches
+from utils.widgets.forms import ThreeForms
+from utils.widgets.mask_board import ended, visible
+from utils.widgets.stage import Stage
+from utils.widgets.translate_watch import ReaderError, checked_text
+
+MASK = "[MASK]"
+LINE = re.compile(r"_{2,}")  # what people write for a blank
+MOST_BLANKS = 4
+
+
+def fill_in(respond, start, *, title=""):
+    """Type a sentence with [MASK] or __ for each blank, press Enter or the button, and see what the model would put there.
+
+    respond(text) is a pure function of a sentence in which every blank is written as [MASK]. It returns a dict with
+    "pieces", the n pieces that were read, "blanks", the places among them, from 0, that were guessed, and "choices", for
+    each blank a list of up to eight (piece, probability), likeliest first; perhaps "sentence", the sentence with the
+    likeliest pieces put in. If it raises ValueError, that is told to the reader, and what was shown stays.
+    """
+    return FillIn(respond, start, title)
+
+
+class FillIn(ThreeForms, ipywidgets.VBox):
+    """What `fill_in` returns. `answer` is what `respond` gave, `shown` the sentence; `ask(text)` asks again."""
+
+    def __init__(self, respond, start, title):
+        self._respond, self._title = respond, title
+        self.answer = answer_of(respond, with_blanks(start))
+        self.shown = start
+        self._stage = Stage()
+        self._text = ipywidgets.Text(
+            value=start,
+            description="your sentence",
+            continuous_update=False,
+            style={"description_width": "initial"},
+            layout={"width": "min(44em, 76%)"},
+        )
+        self._button = ipywidgets.Button(description="Fill in", tooltip="Let the model fill in the blanks")
+        self._show()
+        self._text.observe(lambda _: self.ask(self._text.value), names="value")
+        # A click takes the keyboard from the text field, which sends a new sentence by itself.
+        self._button.on_click(lambda _: self.ask(self._text.value))
+        row = ipywidgets.HBox([self._text, self._button], layout={"align_items": "center"})
+        super().__init__(children=[row, self._stage])
+        self.add_class("course-widget")
+        self.add_class("course-fillin")
+
+    def ask(self, text):
+        """Show what the model puts into the blanks of another sentence."""
+        if text == self.shown and not self._stage.error:
+            return
+        state = {"sentence": text}
+        try:
+            answer = answer_of(self._respond, with_blanks(text))
+        except ReaderError as error:
+            self._stage.tell(str(error), state)
+            return
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        self.answer, self.shown = answer, text
+        self._show()
+
+    def static(self):
+        return self._stage.static()
+
+    def _show(self):
+        state = {"sentence": self.shown}
+        try:
+            alt = fill_in_words(self.answer, self._title)
+            figure = fill_in_picture(self.answer, self._title)
+            png = figure_png(figure, alt)
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        close(figure)
+        self._stage.present(png, alt, state, text=self.answer["sentence"])
+
+
+def with_blanks(text):
+    """The sentence with every blank written as [MASK]; an error for the reader if there is none."""
+    text = re.sub(re.escape(MASK), MASK, checked_text(text), flags=re.IGNORECASE)
+    text = LINE.sub(MASK, text)
+    count = text.count(MASK)
+    if not count:
+        raise ReaderError(f"There is no blank in this sentence: write {MASK} or __ where the model shall guess.")
+    if count > MOST_BLANKS:
+        raise ReaderError(
+            f"The sentence has {count} blanks, and there is room for {MOST_BLANKS}: fill some in yourself."
+        )
+    return text
+
+
+def answer_of(respond, text):
+    """What `respond` gives for a sentence."""
+    try:
+        answer = respond(text)
+    except ValueError as error:
+        raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be filled in.") from error
+    blanks, choices = list(answer["blanks"]), answer["choices"]
+    best = [guesses[0][0] for guesses in choices]
+    filled = [best[blanks.index(place)] if place in blanks else piece for place, piece in enumerate(answer["pieces"])]
+    sentence = str(answer.get("sentence", "")) or " ".join(filled)
+    return answer | {"text": text, "blanks": blanks, "sentence": sentence}
+
+
+# The picture, and the same in words
+
+WIDTH = 11.5
+LEFT = 0.3
+TEXT_ROW = 0.39
+GAP = 0.5  # between the bars of two blanks
+
+
+def fill_in_picture(answer, title=""):
+    """The pieces with the blanks in boxes, numbered if there are several, and below a column of bars for each blank.
+
+    Three or four blanks stand in two rows, with the five likeliest pieces of each.
+    """
+    pieces, blanks, choices = answer["pieces"], answer["blanks"], answer["choices"]
+    names = [
+        _name(blanks.index(place), len(blanks)) if place in blanks else short(visible(piece))
+        for place, piece in enumerate(pieces)
+    ]
+    rows = flow(names, blanks, WIDTH - 2 * LEFT)
+    across = min(len(blanks), 2)
+    down = -(-len(blanks) // 2)
+    choices = [guesses if down == 1 else guesses[:5] for guesses in choices]
+    step, over = (0.43, 0.1) if down == 1 else (0.34, 0.05)
+    named = 0.36 if len(blanks) > 1 else 0.0
+    tall = step * max(map(len, choices)) + named + over
+    height = TEXT_ROW * len(rows) + 0.2 + tall * down
+    figure, axes = sheet(WIDTH, height + top_of(title, WIDTH))
+    for number, row in enumerate(rows):
+        y = height - TEXT_ROW * (number + 0.5)
+        for place, x, wide in row:
+            if place in blanks:
+                shade = LOOKS[blanks.index(place)][0]
+                draw_box(axes, LEFT + x, y, wide - 0.1, 0.34, names[place], PALE_BLUE, shade, fontweight="bold")
+            else:
+                write(axes, LEFT + x, y, names[place], FONT)
+    wide = (WIDTH - 2 * LEFT - GAP * (across - 1)) / across
+    for number, guesses in enumerate(choices):
+        left, top = LEFT + number % across * (wide + GAP), tall * (down - number // across)
+        if named:
+            write(axes, left, top - 0.16, f"blank {number + 1}", FONT, ha="left", fontweight="bold")
+        _guess_bars(axes, guesses, left, top - named, wide, step, LOOKS[number][0])
+    write_title(figure, title)
+    return figure
+
+
+def _name(number, count):
+    return "?" if count == 1 else f"? {number + 1}"
+
+
+def flow(words, boxed, room):
+    """Rows of (place, center, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
+
+    boxed: the places of words that stand in a box, which need more room.
+    """
+    rows, left = [[]], 0.0
+    for place, word in enumerate(words):
+        wide = inches(word, FONT, "bold") + 0.34 if place in boxed else inches(word, FONT) + 0.13
+        if rows[-1] and left + wide > room:
+            rows.append([])
+            left = 0.0
+        rows[-1].append((place, left + wide / 2, wide))
+        left += wide
+    return rows
+
+
+def _guess_bars(axes, guesses, left, top, wide, step, shade):
+    """A lying bar for each piece, the likeliest in the color of its blank; a full bar is a probability of 1."""
+    names = [_fitting(visible(piece), 0.5 * wide) for piece, _ in guesses]
+    start = left + max(0.75, *(inches(name, FONT, "bold") for name in names)) + 0.12
+    full = left + wide - start - inches(">99 %", LABEL) - 0.12
+    axes.plot([start] * 2, [top, top - step * len(guesses)], color=GREY, linewidth=1.2)
+    for number, (name, (_, chance)) in enumerate(zip(names, guesses, strict=True)):
+        y, first = top - step * (number + 0.5), number == 0
+        write(axes, start - 0.1, y, name, FONT, ha="right", fontweight="bold" if first else "normal")
+        axes.add_patch(
+            Rectangle((start, y - step / 3), full * chance, 2 * step / 3, facecolor=shade if first else "#A5A5A5")
+        )
+        write(axes, start + full * chance + 0.08, y, percent(chance), LABEL, ha="left")
+
+
+def _fitting(word, room):
+    letters = len(word)
+    while letters > 2 and inches(_cut(word, letters), FONT, "bold") > room:
+        letters -= 1
+    return _cut(word, letters)
+
+
+def _cut(word, letters):
+    return word if len(word) <= letters else word[: letters - 1] + "…"
+
+
+def fill_in_words(answer, opening=""):
+    """The text form: the sentence, and what each blank may be."""
+    parts = [ended(opening), f"“{answer['text']}” becomes “{answer['sentence']}”."]
+    for number, guesses in enumerate(answer["choices"]):
+        which = "the blank" if len(answer["blanks"]) == 1 else f"blank {number + 1}"
+        said = ", ".join(f"{visible(piece)} {percent(chance)}" for piece, chance in guesses)
+        parts.append(f"Likeliest in {which}: {said}.")
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,177 @@
+"""A sentence in the reader's own words, and its translation word by word: rivals and looks at each step."""
+
+import ipywidgets
+import numpy as np
+
+from utils.plots.display import close
+from utils.plots.lesson03 import decoding_step
+from utils.plots.lesson06 import MEAN, chosen_map, head_choices, layer_choices, map_name
+from utils.plots.parts import percent
+from utils.plots.style import as_array, figure_png
+from utils.widgets.attention_view import AttentionView, spoken
+from utils.widgets.forms import ThreeForms
+from utils.widgets.stepper import Walk
+
+LONGEST = 400  # letters of a sentence: more could not be typed by hand
+
+
+def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title=""):
+    """Type a sentence, press Enter or the button, and step through its translation.
+
+    respond(text) is a pure function and returns a dict with "source", the n words that were read, "target", the m words
+    that were written, one after the other, "choices", for each of these a list of up to five (word, probability),
+    likeliest first, and "weights" (layers, heads, m, n), where each word looked; perhaps "sentence", the translation
+    as one line. If it raises ValueError, that is told to the reader (a word nobody knows, too long a sentence) and
+    what was shown stays. start: the first sentence. step: the place of the word of its translation, from 0, that is
+    shown at first; another sentence starts at its first word. layer, head: whose weights are shown at first, -1 for
+    the mean; in the menus they come first.
+    """
+    return TranslateWatch(respond, start, layer, head, title, step)
+
+
+class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
+    """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` gave; `translate(text)` asks again."""
+
+    def __init__(self, respond, start, layer, head, title, step):
+        self._respond, self._title = respond, title
+        self.answer = answer_of(respond, checked_text(start))
+        self.shown = self.answer["text"]  # the sentence that the picture belongs to
+        layers, heads = self.answer["weights"].shape[:2]
+        row = self.walk(len(self.answer["target"]))
+        self._begin_at(step)
+        self._slider.description = "word"
+        self._text = ipywidgets.Text(
+            value=self.shown,
+            description="your sentence",
+            continuous_update=False,
+            style={"description_width": "initial"},
+            layout={"width": "min(44em, 76%)"},
+        )
+        self._button = ipywidgets.Button(description="Translate", tooltip="Translate the sentence")
+        self._layer = choice("layer", layer_choices(layers), layer)
+        self._head = choice("head", head_choices(heads), head)
+        self._show()
+        self._text.observe(lambda _: self.translate(self._text.value), names="value")
+        # A click takes the keyboard from the text field, which sends a new sentence by itself.
+        self._button.on_click(lambda _: self.translate(self._text.value))
+        for menu in (self._layer, self._head):
+            menu.observe(lambda _: self._show(), names="value")
+        first = ipywidgets.HBox([self._text, self._button], layout={"align_items": "center"})
+        menus = [menu for menu, count in ((self._layer, layers), (self._head, heads)) if count > 1]
+        second = [ipywidgets.HBox(menus)] if menus else []
+        super().__init__(children=[first, row, *second, self._stage])
+        self.add_class("course-widget")
+        self.add_class("course-translate")
+
+    def page_view(self):
+        """The attention of the translation on view, in every layer and head; another sentence needs the model."""
+        answer, place = self.answer, (max(self._layer.value, 0), self._head.value)  # the view has no mean of layers
+        title = f"{self.shown} → {answer['sentence']}"
+        names = ("generated", "source")
+        return AttentionView(
+            answer["weights"], answer["target"], answer["source"], *place, self.index, title, names
+        ).page_view()
+
+    def translate(self, text):
+        """Show the translation of another sentence, from its first word on."""
+        state = {"sentence": text, "step": self.index, "layer": self._layer.value, "head": self._head.value}
+        if text == self.shown and not self._stage.error:
+            return
+        try:
+            answer = answer_of(self._respond, checked_text(text))
+        except ReaderError as error:
+            self._stage.tell(str(error), state)
+            return
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        self.answer, self.shown = answer, text
+        self.start_again(len(answer["target"]))
+        self._show()
+
+    def _begin_at(self, step):
+        """Go to a step without showing it yet."""
+        self._quiet = True
+        try:
+            self.index = step
+        finally:
+            self._quiet = False
+        self._mark_ends()
+
+    def _show(self):
+        place = (self.index, self._layer.value, self._head.value)
+        state = dict(zip(("step", "layer", "head"), place, strict=True)) | {"sentence": self.shown}
+        try:
+            alt = watch_words(self.answer, *place, self._title)
+            figure = watch_picture(self.answer, *place, self._title)
+            png = figure_png(figure, alt)
+        except Exception as error:
+            self._stage.complain(error, state)
+            raise
+        close(figure)
+        self._stage.present(png, alt, state, text=f"{self.shown} → {self.answer['sentence']}")
+
+
+class ReaderError(ValueError):
+    """What is wrong with a sentence, told to the person who typed it."""
+
+
+# Checks
+
+
+def choice(name, options, start):
+    if start == MEAN and len(options) == 1:  # the mean of one is that one
+        start = 0
+    options = sorted(options.items(), key=lambda option: option[1] != start)  # what is shown at first comes first
+    width = {"layout": {"width": "16em"}, "style": {"description_width": "4em"}}
+    return ipywidgets.Dropdown(options=options, value=start, description=name, **width)
+
+
+def checked_text(text):
+    if not isinstance(text, str):
+        raise TypeError(f"expected a sentence as a string, got {type(text).__name__}")
+    if not text.strip():
+        raise ReaderError("The sentence is empty: write some words and press Enter.")
+    if len(text) > LONGEST:
+        raise ReaderError(f"The sentence has {len(text)} letters, more than {LONGEST}: write a shorter one.")
+    return text
+
+
+def answer_of(respond, text):
+    """What `respond` gives for a sentence."""
+    try:
+        answer = respond(text)
+    except ValueError as error:
+        raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be translated.") from error
+    sentence = str(answer.get("sentence", "")) or " ".join(answer["target"])
+    return answer | {"text": text, "weights": as_array(answer["weights"]), "sentence": sentence}
+
+
+# One step, as a picture and in words
+
+
+def watch_picture(answer, step, layer=MEAN, head=MEAN, title=""):
+    """One step: bars over the source for the weights, the words written before it, the likeliest words now."""
+    row = chosen_map(answer["weights"], layer, head)[step]
+    which = map_name(*answer["weights"].shape[:2], layer, head)
+    head_line = f"word {step + 1} of {len(answer['target'])}: {answer['target'][step]} ({which})"
+    opening = f"{title}, {head_line}" if title else head_line
+    return decoding_step(answer["source"], row / row.sum(), answer["target"][:step], answer["choices"][step], opening)
+
+
+def watch_words(answer, step, layer=MEAN, head=MEAN, opening=""):
+    """The same step in words: what is said, how sure, and where it looks."""
+    row = chosen_map(answer["weights"], layer, head)[step]
+    names = spoken(answer["source"])
+    order = np.argsort(-row, kind="stable")[:3]
+    looks = ", ".join(f"{names[place]} {row[place]:.2f}" for place in order if row[place] >= 0.005)
+    rivals = ", ".join(f"{word} {percent(chance)}" for word, chance in answer["choices"][step])
+    said = " ".join(answer["target"][:step]) or "nothing yet"
+    parts = [
+        opening.rstrip(".!? ") + "." if opening else "",
+        f"“{' '.join(answer['source'])}” becomes “{answer['sentence']}”.",
+        f"Word {step + 1} of {len(answer['target'])}; said so far: {said}.",
+        f"Likeliest now: {rivals}.",
+        f"It looks most at {looks} ({map_name(*answer['weights'].shape[:2], layer, head)}).",
+    ]
+    return " ".join(part for part in parts if part)
