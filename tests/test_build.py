@@ -343,12 +343,12 @@ def test_a_lesson_is_executed_again_only_if_forced_and_gives_the_same_bytes(buil
     assert shop.lecture("01_sums").stat().st_mtime_ns == written
 
 
-def _edit_definitions(shop, text="# new"):
+def _edit_definitions(shop, text="# new", file="lesson01.py"):
     folder = shop.root / "utils" / "exercises"
     folder.mkdir(parents=True, exist_ok=True)
     for package in (folder, folder.parent):
         (package / "__init__.py").write_text("", encoding="utf-8")
-    (folder / "lesson01.py").write_text(text, encoding="utf-8")
+    (folder / file).write_text(text, encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -380,6 +380,16 @@ def test_a_comment_counts_in_definitions_which_a_lesson_may_show_but_not_in_the_
         _edit_definitions(shop, comment)
         keys.add(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
     assert len(keys) == 2
+
+
+def test_the_board_depends_on_the_titles_of_all_exercises_but_not_on_the_definitions_of_other_lessons(tmp_path):
+    shop = shop_with(tmp_path, "# %%\nboard()\n")
+    keys = []
+    for other, definitions in ((SOLVED, "x = 1"), (SOLVED, "x = 2"), (SOLVED.replace("· sum ·", "· total ·"), "x = 2")):
+        shop_with(tmp_path, ENGINE + other.replace("1.1", "2.1"), "02_more")
+        _edit_definitions(shop, definitions, "lesson02.py")
+        keys.append(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))
+    assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.parametrize(

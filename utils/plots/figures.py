@@ -3,11 +3,15 @@
 import textwrap
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
 from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, colour, is_dark
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
+LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
+# Blue where accuracy rises without the head, white where nothing changes, red where it falls.
+EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
 def text_inches(text, size=FONT):
@@ -233,3 +237,17 @@ def _draw_tokens(axes, tokens, places, height, edge, focus):
                 "linewidth": 2.6 if index == focus else 1.4,
             },
         )
+
+
+def effect_colors(effect):
+    """(faces, inks) as hex colors: the larger the effect, the stronger; black or white letters, whichever is read better."""
+    scale = max(abs(effect).max(), LEAST_SCALE)
+    shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
+    faces = [[to_hex(shade) for shade in row] for row in shades]
+    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
+
+
+def points(change):
+    """A change of accuracy in points of a per cent, with its sign."""
+    text = signed(100 * change, 1)
+    return text if float(f"{100 * change:.1f}") <= 0 else f"+{text}"

@@ -2,11 +2,11 @@
 
 import numpy as np
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-from utils.plots.figures import chart, signed, write_title
+from utils.plots.figures import chart, effect_colors, points, write_title
 from utils.plots.parts import (
     LABEL,
     LOOKS,
@@ -39,16 +39,12 @@ from utils.plots.style import (
     SMALL,
     WEIGHTS_MAP,
     as_array,
-    is_dark,
 )
 from utils.plots.text import inches
 
 WIDEST = 12.0  # inches: what fits a slide
 HEAD_SHADES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, GREY, "#8C510A")  # a color for each head, the same in all panels
 LEVELS = 15  # of a loss seen from above, the same in all panels
-LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
-# Blue where accuracy rises without the head, white where nothing changes, red where it falls.
-EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
 # One softmax, two places
@@ -230,20 +226,6 @@ def gradient_depth(depths, curves, title, ylabel):
 
 
 # Removing heads
-
-
-def effect_colors(effect):
-    """(faces, inks) as hex colors: the larger the effect, the stronger; black or white letters, whichever is read better."""
-    scale = max(abs(effect).max(), LEAST_SCALE)
-    shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
-    faces = [[to_hex(shade) for shade in row] for row in shades]
-    return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
-
-
-def points(change):
-    """A change of accuracy in points of a per cent, with its sign."""
-    text = signed(100 * change, 1)
-    return text if float(f"{100 * change:.1f}") <= 0 else f"+{text}"
 
 
 def removal_effects(effects, title):

@@ -9,8 +9,7 @@ import traitlets
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from utils.plots.display import picture_bundle
-from utils.plots.figures import TITLE, signed, title_lines, write_title
-from utils.plots.lesson05 import effect_colors, points
+from utils.plots.figures import TITLE, effect_colors, points, signed, title_lines, write_title
 from utils.plots.style import COLORS, FONT, GREY, PALE, SMALL, as_array, canvas, figure_png
 from utils.plots.text import inches
 from utils.widgets.forms import ThreeForms, page_state
