@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from utils.build.slides import SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
+from tests.browser import lessons
+from utils.build.slides import WIDGETS, SlideError, drawing_lines, formula, read_slides, shown_code, with_running_heads
 
 PIXEL = "iVBORw0KGgo="
 
@@ -149,3 +150,7 @@ def test_a_picture_carries_its_words_and_a_widget_its_static_form(tmp_path):
     page = only_slide(tmp_path, code("x", "slide", [output]))
     assert 'alt="bars &quot;A&quot; and &quot;B&quot;"' in page and f"data:image/png;base64,{PIXEL}" in page
     assert 'alt="said"' in only_slide(tmp_path, code("x", "slide", [shown(widget)]))
+
+
+def test_decks_and_pages_know_every_widget():
+    assert set(lessons.WIDGETS) - {"log_range", "menu"} == WIDGETS  # these two are controls of `explore`

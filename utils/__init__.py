@@ -1,5 +1,5 @@
-"""The library behind the lessons.
+"""The library of the course.
 
-Imports go one way: `models` and `data` know nothing of the rest, `training` knows both, `draw` takes arrays and
-strings, and `course` is the only room that knows notebooks exist.
+Imports go one way: `models` and `data` import nothing else of ours, `training` imports both, `plots` and `widgets` take arrays,
+strings and functions, and only `checks`, `exercises`, `build` and `grading` know that notebooks exist.
 """
