@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from utils.data.agreements import SHORTEST, agreements
+from utils.data.agreements import MIN_LENGTH, agreements
 from utils.data.phrase_words import ADJECTIVES, EVERY_NOUN
 from utils.data.phrases import sentences
 from utils.models.transformer import Looks, Transformer
@@ -49,7 +49,7 @@ def test_adjective_noun_and_the_nouns_between_are_where_they_are_said_to_be(case
         english = case.pair.english
         assert english[case.adjective] in QUALITIES and english[case.noun] in NOUNS
         inside = range(case.noun + 1, case.adjective)
-        assert case.between and set(case.between) == {place for place in inside if english[place] in NOUNS}
+        assert case.attractors and set(case.attractors) == {place for place in inside if english[place] in NOUNS}
 
 
 def test_the_adjective_agrees_with_the_noun_that_is_called_its_own(cases):
@@ -61,13 +61,13 @@ def test_the_adjective_agrees_with_the_noun_that_is_called_its_own(cases):
         english = case.pair.english
         verb = next(word for word in reversed(english[: case.adjective]) if word in ("is", "are"))
         assert english[case.noun] in (plurals if verb == "are" else singulars)
-        told += any(english[place] not in (plurals if verb == "are" else singulars) for place in case.between)
+        told += any(english[place] not in (plurals if verb == "are" else singulars) for place in case.attractors)
     assert told > 10, "in some sentences a noun in between would ask for another form"
 
 
 def test_agreements_are_different_new_and_the_same_each_time(cases):
     english = [case.pair.english for case in cases]
-    assert len(set(english)) == 60 and min(map(len, english)) >= SHORTEST
+    assert len(set(english)) == 60 and min(map(len, english)) >= MIN_LENGTH
     assert agreements(60, seed=3) == cases and agreements(20, seed=4) != cases[:20]
     without = agreements(40, seed=3, without=set(english[:25]))
     assert not {case.pair.english for case in without} & set(english[:25])
@@ -89,7 +89,7 @@ def made_up(case, own, other):
     maps = []
     for shape, row, shift in (((n, n), case.adjective, False), ((m, m), said, True), ((m, n), said, False)):
         weights = torch.zeros(1, *shape)
-        places = [case.french(place) if shift else place for place in (case.noun, *case.between)]
+        places = [case.french(place) if shift else place for place in (case.noun, *case.attractors)]
         weights[0, row, places[0]] = own
         for place in places[1:]:
             weights[0, row, place] = other
@@ -152,7 +152,7 @@ class Needy:
             name, looks = self.needs(case)
             if all(self.masks[name][row, place, at] for place, at in looks):
                 word = case.pair.french[case.french(case.adjective)]
-                logits[row, self.trained.french.numbers([word])[0]] = 1.0
+                logits[row, self.trained.french.encode([word])[0]] = 1.0
         return logits
 
 

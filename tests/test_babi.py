@@ -8,8 +8,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from utils.data.babi import BabiError, Question, parse, read_babi, real_file, words
-from utils.data.story_tensors import MEMORY, UnknownWord, Vocabulary, as_tensors
+from utils.data.babi import BabiError, Question, parse, published_file, read_babi, words
+from utils.data.story_tensors import MAX_MEMORIES, StoryVocabulary, UnknownWord, as_tensors
 
 STORY = "1 Tom took the lamp.\n2 Tom got the rope.\n3 What is Tom carrying? \tlamp,rope\t2 1\n4 Tom left the rope."
 
@@ -71,14 +71,14 @@ def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
 def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_path):
     for name in ("qa1_single-supporting-fact_train", "qa1_single-supporting-fact_test", "qa16_basic-induction_train"):
         (tmp_path / f"{name}.txt").touch()
-    assert real_file(tmp_path, 1, "train").name == "qa1_single-supporting-fact_train.txt"
-    assert real_file(tmp_path, 1, "test").name == "qa1_single-supporting-fact_test.txt"
-    assert real_file(tmp_path, 16, "train").name == "qa16_basic-induction_train.txt"
-    assert real_file(tmp_path, 16, "test") is None
-    assert real_file(tmp_path / "nowhere", 1, "train") is None
+    assert published_file(tmp_path, 1, "train").name == "qa1_single-supporting-fact_train.txt"
+    assert published_file(tmp_path, 1, "test").name == "qa1_single-supporting-fact_test.txt"
+    assert published_file(tmp_path, 16, "train").name == "qa16_basic-induction_train.txt"
+    assert published_file(tmp_path, 16, "test") is None
+    assert published_file(tmp_path / "nowhere", 1, "train") is None
     (tmp_path / "qa1_b_train.txt").touch()
     with pytest.raises(BabiError, match="several files for task 1, train: qa1_b_train.txt, qa1_single"):
-        real_file(tmp_path, 1, "train")
+        published_file(tmp_path, 1, "train")
 
 
 # Fuzz: lines that are nearly right, and text that is not
@@ -140,23 +140,23 @@ def three_questions() -> list[Question]:
 
 
 def test_a_vocabulary_holds_each_word_once_and_an_answer_of_several_words_as_one():
-    vocabulary = Vocabulary.of(three_questions())
+    vocabulary = StoryVocabulary.build(three_questions())
     assert vocabulary.words == sorted(set(vocabulary.words)) and len(vocabulary) == len(vocabulary.words)
     assert "lamp,rope" in vocabulary and "rope" not in vocabulary
-    assert [vocabulary.words[number] for number in vocabulary.numbers("Tom took the!")] == ["tom", "took", "the"]
+    assert [vocabulary.words[number] for number in vocabulary.encode("Tom took the!")] == ["tom", "took", "the"]
 
 
 def test_unknown_words_are_named_together_with_the_known_ones():
-    vocabulary = Vocabulary(["tom", "left"])
+    vocabulary = StoryVocabulary(["tom", "left"])
     with pytest.raises(UnknownWord, match=r"never saw the word 'mary' in 'Mary left\.'; it knows: left, tom"):
-        vocabulary.numbers("Mary left.")
+        vocabulary.encode("Mary left.")
     with pytest.raises(UnknownWord, match=r"never saw the words 'mary', 'sang' in"):
-        vocabulary.numbers("Mary sang.")
+        vocabulary.encode("Mary sang.")
 
 
 def test_tensors_have_a_row_for_each_question_and_say_which_memories_are_filled():
     asked = three_questions()
-    vocabulary = Vocabulary.of(asked)
+    vocabulary = StoryVocabulary.build(asked)
     data = as_tensors(asked, vocabulary)
     assert len(data) == 3 and data.story.shape == (3, 3, 5) and data.question.shape == (3, 5)
     assert data.mask.tolist() == [[True, False, False], [True, True, True], [True, True, False]]
@@ -174,9 +174,9 @@ def counted(length: int, facts: tuple[int, ...] = ()) -> Question:
 
 def test_a_memory_holds_the_last_fifty_statements_or_none():
     asked = [counted(224, facts=(223, 174, 173, 0)), counted(50, facts=(0,)), counted(3)]
-    vocabulary = Vocabulary.of(asked)
+    vocabulary = StoryVocabulary.build(asked)
     data = as_tensors(asked, vocabulary)
-    assert MEMORY == 50 and data.story.shape[1] == 50
+    assert MAX_MEMORIES == 50 and data.story.shape[1] == 50
     for row, first, count in ((0, 174, 50), (1, 0, 50), (2, 0, 3)):
         numbers = [int(vocabulary.words[number]) for number in data.story[row, data.mask[row], 1]]
         assert numbers == list(range(first, first + count))
@@ -185,5 +185,5 @@ def test_a_memory_holds_the_last_fifty_statements_or_none():
     assert data.fact[1].nonzero().flatten().tolist() == [0]
     assert data.cut == 2 / 5
     (asked,) = parse("1 Who is it?\tnobody\t")
-    data = as_tensors([asked], Vocabulary.of([asked]))
+    data = as_tensors([asked], StoryVocabulary.build([asked]))
     assert data.story.shape == (1, 1, 3) and not data.mask.any() and data.cut == 0

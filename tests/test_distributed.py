@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from utils.data.subwords import train_subwords
+from utils.data.bpe import train_bpe
 from utils.training import distributed, pretraining, workers
 from utils.training.distributed import CHECKPOINT, TEXT, Job, RunError, main, prepare_text, read, run, trained
 from utils.training.pretraining import NOT_ASKED, Asked, Corpus, draw_fragments, held_out_losses
@@ -25,7 +25,7 @@ def text():
     """A short text in place of the docstrings."""
     said = [f"{who} {does} the {what} number {n}" for n in range(40) for who in ("it", "he") for does in ("reads", "has")
             for what in ("file", "list", "book")]  # fmt: skip
-    subwords = train_subwords(said, JOB.pieces)
+    subwords = train_bpe(said, JOB.pieces)
     train, held_out = (pretraining._stream(subwords, part) for part in (said[:300], said[300:340]))
     return Corpus(subwords, train, held_out[:130].unfold(0, JOB.length + 1, JOB.length))
 

@@ -125,7 +125,7 @@ def test_every_label_is_known_and_stands_in_training_and_test(task):
     assert {one.label for one in task.train} == {one.label for one in task.test} == set(task.labels)
     assert {one.label for one in task.validation} <= set(task.labels)
     assert min(Counter(one.label for one in task.train).values()) >= 32
-    numbers = task.numbers(task.test)
+    numbers = task.label_ids(task.test)
     assert [task.labels[number] for number in numbers] == [one.label for one in task.test]
 
 

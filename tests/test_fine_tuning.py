@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from utils.data.bpe import CLS_ID, PAD_ID, SEP_ID, SPECIAL_TOKENS
 from utils.data.docstrings import few
-from utils.data.subwords import END, PAD, SPECIAL, START
 from utils.models.language import LowRank
 from utils.training.fine_tuning import (
     WAYS,
@@ -66,11 +66,11 @@ def some(given):
 def test_texts_are_framed_cut_and_padded_behind(given):
     examples = given.task.train[:30]
     texts = as_texts(given.task, examples, given.subwords, 20)
-    assert texts.numbers.size(1) <= 20 and (texts.numbers[:, 0] == START).all()
-    assert torch.equal(texts.real, texts.numbers != PAD)
+    assert texts.numbers.size(1) <= 20 and (texts.numbers[:, 0] == CLS_ID).all()
+    assert torch.equal(texts.real, texts.numbers != PAD_ID)
     for row, length in enumerate(texts.real.sum(1)):
-        assert texts.numbers[row, length - 1] == END
-    assert torch.equal(texts.labels, given.task.numbers(examples))
+        assert texts.numbers[row, length - 1] == SEP_ID
+    assert torch.equal(texts.labels, given.task.label_ids(examples))
 
 
 def test_parts_hold_every_text_once_and_no_column_of_padding(some):
@@ -115,17 +115,17 @@ def test_training_learns_its_texts_and_the_same_seed_gives_the_same(given, some)
 
 
 def test_pieces_in_the_same_company_get_vectors_that_point_the_same_way():
-    a, b, c, x, y, z = range(len(SPECIAL), len(SPECIAL) + 6)
+    a, b, c, x, y, z = range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + 6)
     generator = torch.Generator().manual_seed(0)
     # a and b each stand between x and y; c stands with z.
     phrases = [[x, a, y], [x, b, y], [z, c, z]]
     order = torch.randint(0, 3, (600,), generator=generator).tolist()
-    text = torch.tensor([n for one in order for n in (START, START, *phrases[one], END, END)])
-    vectors = word_vectors(text, len(SPECIAL) + 6, 3, window=2)
+    text = torch.tensor([n for one in order for n in (CLS_ID, CLS_ID, *phrases[one], SEP_ID, SEP_ID)])
+    vectors = word_vectors(text, len(SPECIAL_TOKENS) + 6, 3, window=2)
     unit = torch.nn.functional.normalize(vectors, dim=-1)
     assert unit[a] @ unit[b] > 0.95
     assert unit[a] @ unit[c] < 0.3
-    assert torch.equal(vectors, word_vectors(text, len(SPECIAL) + 6, 3, window=2))
+    assert torch.equal(vectors, word_vectors(text, len(SPECIAL_TOKENS) + 6, 3, window=2))
 
 
 def test_the_recurrent_reader_does_not_read_padding():

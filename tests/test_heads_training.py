@@ -120,7 +120,7 @@ def test_test_sentences_are_new_and_have_only_known_words_and_forms():
     assert max(data.train) <= 12
     for pair in data.pairs:
         tokens, forms = data.test[len(pair.english)]
-        row = tokens.tolist().index(data.words.numbers(pair.english))
+        row = tokens.tolist().index(data.words.encode(pair.english))
         assert [data.forms[number] for number in forms[row].tolist()] == forms_of(pair)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from utils.data.phrases import Pair
-from utils.data.tokens import PAD, TokenVocabulary, as_batch
+from utils.data.tokens import PAD_ID, Vocabulary, collate
 from utils.exercises.solutions.lesson03 import (
     AttentionDecoder,
     additive_score,
@@ -50,9 +50,9 @@ def some_mask(lengths=(5, 2, 4)):
 
 def test_pad_makes_the_numbers_and_the_mask_of_a_batch():
     sentences = [("the", "dog", "sleeps"), ("the", "old", "dog", "sees", "the", "cat"), ("it", "sleeps")]
-    vocabulary = TokenVocabulary.of(sentences)
-    batch = as_batch([Pair(sentence, sentence, ()) for sentence in sentences], vocabulary, vocabulary)
-    numbers, mask = pad([[*vocabulary.numbers(sentence), END] for sentence in sentences], PAD)
+    vocabulary = Vocabulary.build(sentences)
+    batch = collate([Pair(sentence, sentence, ()) for sentence in sentences], vocabulary, vocabulary)
+    numbers, mask = pad([[*vocabulary.encode(sentence), END] for sentence in sentences], PAD_ID)
     assert torch.equal(numbers, batch.source)
     assert torch.equal(mask, batch.source_mask)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.benchmarks.memory import plain_loop
 from utils.data.babi import BabiError, parse
 from utils.data.stories import TASKS, story_text
-from utils.data.story_tensors import Stories, Vocabulary, as_tensors
+from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork, position_weights, word_counts
 from utils.training import babi
 from utils.training.memory import (
@@ -73,7 +73,7 @@ def outputs(model: MemoryNetwork, stories: Stories, linear: bool = False, **chan
 
 def small_task(task: int, count: int = 64):
     questions = parse(story_text(task, count, 3))[:count]
-    vocabulary = Vocabulary.of(questions)
+    vocabulary = StoryVocabulary.build(questions)
     return as_tensors(questions, vocabulary), len(vocabulary)
 
 

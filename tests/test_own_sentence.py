@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from utils.data.tokens import SPECIAL, TokenVocabulary
+from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
 from utils.models.seq2seq import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training.own_sentence import LONGEST, beginnings, read_sentence, step_by_step, watched
 from utils.training.transformer import TrainedTransformer
 from utils.training.translation import Trained, limit_for, pairs_and_words
 
-WORDS = TokenVocabulary(["the", "king", "queen", "sleeps", "sings"])
+WORDS = Vocabulary(["the", "king", "queen", "sleeps", "sings"])
 
 
 @pytest.fixture(scope="module", params=[None, "multiplicative"])
@@ -54,9 +54,9 @@ def test_unknown_words_are_named_and_near_ones_offered():
 
 
 def test_a_special_token_cannot_be_typed():
-    assert read_sentence("the <end> king", TokenVocabulary(["the", "king", "end"])) == ["the", "end", "king"]
+    assert read_sentence("the <eos> king", Vocabulary(["the", "king", "eos"])) == ["the", "eos", "king"]
     with pytest.raises(ValueError, match="never saw 'end'"):
-        read_sentence("the <end> king", WORDS)
+        read_sentence("the <eos> king", WORDS)
 
 
 def test_too_long_a_sentence_is_told():
@@ -82,8 +82,8 @@ def test_what_is_watched_is_the_translation_with_all_its_looks(transformer):
     text = "the old king sleeps"
     seen = watched(transformer, text, rivals=3)
     (said,) = transformer.translate([text.split()])
-    assert seen["source"] == [*text.split(), SPECIAL[2]]
-    assert [word for word in seen["target"] if word != SPECIAL[2]] == said
+    assert seen["source"] == [*text.split(), SPECIAL_TOKENS[2]]
+    assert [word for word in seen["target"] if word != SPECIAL_TOKENS[2]] == said
     assert seen["weights"].shape == (2, 3, len(seen["target"]), 5)
     torch.testing.assert_close(seen["weights"].sum(-1), torch.ones(2, 3, len(seen["target"])))
     for word, choices in zip(seen["target"], seen["choices"], strict=True):

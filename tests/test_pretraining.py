@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from utils.data.subwords import END, GAPS, MASK, PAD, SPECIAL, START
+from utils.data.bpe import CLS_ID, MASK_ID, PAD_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.transformer import Transformer
 from utils.training import pretraining
@@ -47,17 +47,17 @@ def generator(seed=0):
 
 
 def masked(b=200, n=100, pieces=500, **options):
-    numbers = torch.randint(len(SPECIAL), pieces, (b, n), generator=generator())
-    numbers[:, 0], numbers[:, -10], numbers[:, -9:] = START, END, PAD
-    real = numbers != PAD
-    return numbers, real, *mask_tokens(numbers, real, MASK, pieces, generator=generator(1), **options)
+    numbers = torch.randint(len(SPECIAL_TOKENS), pieces, (b, n), generator=generator())
+    numbers[:, 0], numbers[:, -10], numbers[:, -9:] = CLS_ID, SEP_ID, PAD_ID
+    real = numbers != PAD_ID
+    return numbers, real, *mask_tokens(numbers, real, MASK_ID, pieces, generator=generator(1), **options)
 
 
 def test_of_the_chosen_80_10_10_and_the_rest_stays():
     numbers, real, inputs, targets, chosen = masked()
-    ordinary = real & (numbers >= len(SPECIAL))
+    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
     assert chosen.sum() / ordinary.sum() == pytest.approx(0.15, abs=0.01)
-    hidden, same = inputs == MASK, inputs == numbers
+    hidden, same = inputs == MASK_ID, inputs == numbers
     assert (hidden & chosen).sum() / chosen.sum() == pytest.approx(0.8, abs=0.03)
     assert (same & chosen).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
     assert (chosen & ~hidden & ~same).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
@@ -67,9 +67,9 @@ def test_of_the_chosen_80_10_10_and_the_rest_stays():
 
 def test_neither_padding_nor_special_pieces_are_chosen_and_none_is_put_in_at_random():
     numbers, real, inputs, _, chosen = masked(share=1.0)
-    assert torch.equal(chosen, real & (numbers >= len(SPECIAL)))
-    strange = chosen & (inputs != MASK)
-    assert inputs[strange].min() >= len(SPECIAL) and inputs[strange].max() < 500
+    assert torch.equal(chosen, real & (numbers >= len(SPECIAL_TOKENS)))
+    strange = chosen & (inputs != MASK_ID)
+    assert inputs[strange].min() >= len(SPECIAL_TOKENS) and inputs[strange].max() < 500
     assert len(inputs[strange].unique()) > 400
 
 
@@ -80,7 +80,7 @@ def put_back(source, target):
     """The text that source and target were cut from."""
     found, current = {}, None
     for number in target.tolist():
-        if number in GAPS:
+        if number in SENTINEL_IDS:
             current = number
             found[current] = []
         else:
@@ -92,14 +92,16 @@ def put_back(source, target):
 def test_source_and_target_together_are_the_text(n, share):
     numbers = torch.arange(100, 100 + n)
     for seed in range(20):
-        source, target = corrupt_spans(numbers, GAPS, share, 3.0, generator(seed))
+        source, target = corrupt_spans(numbers, SENTINEL_IDS, share, 3.0, generator(seed))
         text, found = put_back(source, target)
         assert text == numbers.tolist()
         cut = min(max(round(share * n), 1), n - 1)
         assert sum(map(len, found.values())) == cut
         spans = len(found) - 1
-        assert list(found) == list(GAPS[: spans + 1]) and found[GAPS[spans]] == []  # the last gap ends the target
-        assert all(found[gap] for gap in GAPS[:spans])
+        assert (
+            list(found) == list(SENTINEL_IDS[: spans + 1]) and found[SENTINEL_IDS[spans]] == []
+        )  # the last gap ends the target
+        assert all(found[gap] for gap in SENTINEL_IDS[:spans])
         assert len(source) == n - cut + spans and len(target) == cut + spans + 1
 
 
@@ -112,9 +114,9 @@ def text():
 
 
 def test_the_text_is_framed_texts_in_a_row_and_the_held_out_fragments_go_through_theirs(text):
-    assert text.train[0] == START and text.train[-1] == END
-    assert (text.train == START).sum() == (text.train == END).sum() == 150
-    assert not ((text.train == PAD) | (text.train == MASK)).any()
+    assert text.train[0] == CLS_ID and text.train[-1] == SEP_ID
+    assert (text.train == CLS_ID).sum() == (text.train == SEP_ID).sum() == 150
+    assert not ((text.train == PAD_ID) | (text.train == MASK_ID)).any()
     assert text.held_out.size(1) == 25
     assert torch.equal(text.held_out[:-1, -1], text.held_out[1:, 0])
     assert text.subwords.decode(text.held_out[0]) not in text.subwords.decode(text.train)
@@ -162,7 +164,7 @@ def test_the_spans_are_written_from_the_start_token_on_each_after_those_before_i
     model = Watched(pieces, pieces, 8, 2, 8, 1, norm="pre", tied="all")
     logits, targets = Asked("spans", pieces, 0.3)(model, text.held_out[:3], generator())
     targets = targets.view(3, -1)
-    assert (seen["target"][:, 0] == START).all() and torch.equal(seen["target"][:, 1:], targets[:, :-1])
+    assert (seen["target"][:, 0] == CLS_ID).all() and torch.equal(seen["target"][:, 1:], targets[:, :-1])
     for row in range(3):
         assert put_back(seen["source"][row], targets[row])[0] == text.held_out[row, :-1].tolist()
     assert logits.shape == (targets.numel(), pieces)
@@ -196,7 +198,7 @@ def test_a_blank_is_filled_with_pieces_of_text_likeliest_first(trained):
     for blank in blanks:
         chances = [chance for _, chance in blank]
         assert chances == sorted(chances, reverse=True) and 0 < sum(chances) < 1
-        assert not any(piece in SPECIAL for piece, _ in blank)
+        assert not any(piece in SPECIAL_TOKENS for piece, _ in blank)
     with pytest.raises(ValueError, match=r"with \[MASK\] in it"):
         fill_in(restored, "Return the length.")
     with pytest.raises(ValueError, match="pretrained by causal, got one by masked"):
@@ -208,13 +210,13 @@ def test_a_prompt_is_continued_and_the_seed_decides_how(trained):
     first, again, other = (continue_text(restored, "Return the", 30, temperature=1.0, seed=seed) for seed in (0, 0, 1))
     assert first == again != other
     assert first.startswith("return the") and len(first) > len("return the")
-    assert "[GAP" not in first and "[MASK]" not in first
+    assert "[SENTINEL" not in first and "[MASK]" not in first
 
 
 def test_each_gap_gets_a_text(trained):
     restored = restore_pretrained(trained["spans"])
-    found = write_gaps(restored, "Return the [GAP0] of a list and [GAP1].", limit=12)
-    assert len(found) == 2 and all(isinstance(one, str) and "[GAP" not in one for one in found)
+    found = write_gaps(restored, "Return the [SENTINEL0] of a list and [SENTINEL1].", limit=12)
+    assert len(found) == 2 and all(isinstance(one, str) and "[SENTINEL" not in one for one in found)
     with pytest.raises(ValueError, match="1 to 15 gaps"):
         write_gaps(restored, "Return the length.")
 

@@ -6,7 +6,7 @@ import torch
 from utils.data import real_text
 from utils.data.real_text import (
     UNKNOWN_CHARACTER,
-    Characters,
+    CharTokenizer,
     NoText,
     paragraphs,
     split_documents,
@@ -59,8 +59,10 @@ def test_no_paragraph_is_both_trained_on_and_held_out(manual):
 
 def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():
     documents = {f"d{i}": f"text {i}\n\nsaid by all\n\nmore {i}" for i in range(10, 30)}
-    training, held_out = split_documents(documents, share=0.2, seed=3)
-    assert (training, held_out) == split_documents(documents, share=0.2, seed=3) != split_documents(documents, 0.2, 4)
+    training, held_out = split_documents(documents, fraction=0.2, seed=3)
+    assert (
+        (training, held_out) == split_documents(documents, fraction=0.2, seed=3) != split_documents(documents, 0.2, 4)
+    )
     assert len(held_out) == 4 and len(training) == 16
     everything = "\n\n".join(training + held_out)
     assert everything.count("said by all") == 1 and "said by all" in held_out[0]
@@ -69,11 +71,11 @@ def test_the_split_holds_out_whole_documents_and_repeats_with_its_seed():
 
 
 def test_characters_go_to_numbers_and_back_and_rare_ones_are_unknown():
-    characters = Characters.of(["abba", "cab"], at_least=2)
+    characters = CharTokenizer.build(["abba", "cab"], min_frequency=2)
     assert characters.characters == (UNKNOWN_CHARACTER, "a", "b")
-    assert characters.numbers("abc").tolist() == [1, 2, 0] and len(characters) == 3
-    assert characters.text(characters.numbers("baab")) == "baab"
-    assert characters.text(characters.numbers("bac")) == "ba" + UNKNOWN_CHARACTER
+    assert characters.encode("abc").tolist() == [1, 2, 0] and len(characters) == 3
+    assert characters.decode(characters.encode("baab")) == "baab"
+    assert characters.decode(characters.encode("bac")) == "ba" + UNKNOWN_CHARACTER
 
 
 def test_windows_ask_for_every_token_once():

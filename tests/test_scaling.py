@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils.data.subwords import START
+from utils.data.bpe import CLS_ID
 from utils.models.self_attention import causal_mask
 from utils.training.scaling import (
     FAMILY,
@@ -109,7 +109,7 @@ def test_documents_are_shuffled_whole():
     whole, other = the_text(**SMALL).train, the_text(seed=3, **SMALL).train
 
     def documents(stream):
-        return [tuple(part.tolist()) for part in stream.tensor_split((stream == START).nonzero().flatten())[1:]]
+        return [tuple(part.tolist()) for part in stream.tensor_split((stream == CLS_ID).nonzero().flatten())[1:]]
 
     assert documents(whole) != documents(other)
     assert sorted(documents(whole)) == sorted(documents(other))

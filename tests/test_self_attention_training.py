@@ -195,7 +195,7 @@ def test_samples_go_on_from_the_prompt_and_repeat_with_the_seed(language):
     text = sample_text(language, "The value of", 40, temperature=1e-4)  # in effect the most probable character
     with torch.no_grad():
         for end in (12, 25, 51):  # the last with more before it than the model can read
-            logits = model(characters.numbers(text[max(0, end - 24) : end])[None])[0][0, -1, 1:]
+            logits = model(characters.encode(text[max(0, end - 24) : end])[None])[0][0, -1, 1:]
             assert characters.characters[1 + logits.argmax()] == text[end]
 
 

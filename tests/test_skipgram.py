@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from utils.data.tokens import TokenVocabulary
+from utils.data.tokens import Vocabulary
 from utils.training.skipgram import neighbour_counts, neighbours, skipgram_loss, train_skipgram
 
 SENTENCES = [["a", "b", "c", "a"], ["b", "a"], ["c"]]
@@ -17,7 +17,7 @@ def trained():
 
 
 def test_neighbours_are_counted_in_both_directions_within_the_window():
-    vocabulary = TokenVocabulary(["a", "b", "c"])
+    vocabulary = Vocabulary(["a", "b", "c"])
     near = neighbour_counts(SENTENCES, vocabulary, 1)[4:, 4:]
     assert near.tolist() == [[0, 2, 1], [2, 0, 1], [1, 1, 0]]
     wide = neighbour_counts(SENTENCES, vocabulary, 9)[4:, 4:]

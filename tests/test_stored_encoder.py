@@ -28,7 +28,7 @@ def test_what_is_stored_comes_back_as_it_was(tmp_path):
     assert back["state"].keys() == result["state"].keys()
     assert all(torch.equal(back["state"][name], value) for name, value in result["state"].items())
     restored, original = restore_pretrained(back), restore_pretrained(result)
-    numbers = torch.tensor([original.subwords.framed("Return a list.")])
+    numbers = torch.tensor([original.subwords.encode_pair("Return a list.")])
     assert torch.equal(restored.model(numbers), original.model(numbers))
     assert restored.subwords.encode("Return a list.") == original.subwords.encode("Return a list.")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from utils.build.downloads import DOWNLOADS
-from utils.data import sums
+from utils.data import checksums
 from utils.paths import ROOT
 from utils.training import keep, stored_encoder
 
@@ -21,16 +21,18 @@ from utils.training import keep, stored_encoder
 def data(tmp_path, monkeypatch):
     """A copy of the folder that may be damaged."""
     copy = tmp_path / "data"
-    shutil.copytree(sums.DATA / "encoder", copy / "encoder")
-    shutil.copy(sums.DATA / sums.NAME, copy / sums.NAME)
-    monkeypatch.setattr(sums, "DATA", copy)
+    shutil.copytree(checksums.DATA / "encoder", copy / "encoder")
+    shutil.copy(checksums.DATA / checksums.NAME, copy / checksums.NAME)
+    monkeypatch.setattr(checksums, "DATA", copy)
     return copy
 
 
 def test_every_file_in_data_is_listed_with_its_checksum():
-    listed = sums.read_sums()
-    assert listed == {file.relative_to(sums.DATA).as_posix(): sums.sum_of(file) for file in sums.files()}
-    assert {name.partition("/")[0] for name in listed} == set(sums.FOLDERS)
+    listed = checksums.read_checksums()
+    assert listed == {
+        file.relative_to(checksums.DATA).as_posix(): checksums.checksum(file) for file in checksums.files()
+    }
+    assert {name.partition("/")[0] for name in listed} == set(checksums.FOLDERS)
 
 
 @pytest.mark.parametrize("name", [stored_encoder.WEIGHTS, stored_encoder.ABOUT])
@@ -39,7 +41,7 @@ def test_stored_weights_that_were_tampered_with_are_refused_in_a_sentence(data, 
     content = bytearray(file.read_bytes())
     content[-2] ^= 1
     file.write_bytes(content)
-    with pytest.raises(sums.WrongSum) as refused:
+    with pytest.raises(checksums.ChecksumError) as refused:
         stored_encoder.stored_encoder(data / "encoder")
     said = str(refused.value)
     assert f"{name} is not the file that the course came with" in said and f"git checkout data/encoder/{name}" in said
@@ -47,9 +49,9 @@ def test_stored_weights_that_were_tampered_with_are_refused_in_a_sentence(data, 
 
 
 def test_a_file_that_is_not_listed_is_refused(data):
-    (data / sums.NAME).write_text("", encoding="utf-8")
-    with pytest.raises(sums.WrongSum, match="sha256 none... expected"):
-        sums.require(data / "encoder" / stored_encoder.ABOUT, data)
+    (data / checksums.NAME).write_text("", encoding="utf-8")
+    with pytest.raises(checksums.ChecksumError, match="sha256 none... expected"):
+        checksums.verify(data / "encoder" / stored_encoder.ABOUT, data)
 
 
 def test_windows_line_endings_do_not_count_in_a_text_and_do_in_weights(tmp_path):
@@ -57,7 +59,7 @@ def test_windows_line_endings_do_not_count_in_a_text_and_do_in_weights(tmp_path)
         unix, windows = tmp_path / f"unix{suffix}", tmp_path / f"windows{suffix}"
         unix.write_bytes(b"a\nb\n")
         windows.write_bytes(b"a\r\nb\r\n")
-        assert (sums.sum_of(unix) == sums.sum_of(windows)) is same
+        assert (checksums.checksum(unix) == checksums.checksum(windows)) is same
 
 
 # --- only data, never programs ----------------------------------------------------------------------------------
@@ -67,7 +69,7 @@ DATA_ONLY = {".safetensors", ".gguf", ".json", ".csv", ".bz2", ".tsv", ".txt", "
 
 def test_weights_come_in_formats_that_hold_numbers_alone():
     downloaded = [name for download in DOWNLOADS for name in download.files if name != "LICENSE"]
-    for name in downloaded + [file.name for file in sums.files()]:
+    for name in downloaded + [file.name for file in checksums.files()]:
         assert Path(name).suffix in DATA_ONLY, name
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from utils.data.phrases import Corpus, Pair, corpus
-from utils.data.tokens import END, PAD, SPECIAL, START, UNKNOWN, TokenVocabulary, as_batch, batches, join, split
+from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID, Vocabulary, batches, collate, join, split
 from utils.data.translation_files import TranslationError, parse_pairs, read_pairs
 
 
@@ -19,9 +19,9 @@ def small() -> Corpus:
 
 
 @cache
-def vocabularies() -> tuple[TokenVocabulary, TokenVocabulary]:
+def vocabularies() -> tuple[Vocabulary, Vocabulary]:
     pairs = small().train
-    return TokenVocabulary.of([pair.english for pair in pairs]), TokenVocabulary.of([pair.french for pair in pairs])
+    return Vocabulary.build([pair.english for pair in pairs]), Vocabulary.build([pair.french for pair in pairs])
 
 
 # Splitting and joining
@@ -66,26 +66,26 @@ def test_splitting_loses_nothing_but_spaces_and_case(text, language):
 
 
 def test_frequent_words_come_first_and_tokens_end_at_the_end_without_padding_and_start():
-    words = TokenVocabulary.of([("b", "a", "c"), ("c", "d")])
+    words = Vocabulary.build([("b", "a", "c"), ("c", "d")])
     assert words.words[4:] == ("c", "a", "b", "d")
-    assert words.words[:4] == SPECIAL and words.numbers(["c", "x"]) == [4, UNKNOWN]
-    assert words.unknown(["x", "c", "y", "x"]) == ["x", "y"]
-    assert words.tokens([START, 4, UNKNOWN, 5, END, 4, PAD]) == ["c", "<unknown>", "a"]
-    with pytest.raises(ValueError, match="expected numbers from 0 to 7, got 8"):
-        words.tokens([8])
+    assert words.words[:4] == SPECIAL_TOKENS and words.encode(["c", "x"]) == [4, UNK_ID]
+    assert words.out_of_vocabulary(["x", "c", "y", "x"]) == ["x", "y"]
+    assert words.decode([BOS_ID, 4, UNK_ID, 5, EOS_ID, 4, PAD_ID]) == ["c", "<unk>", "a"]
+    with pytest.raises(ValueError, match="expected token ids from 0 to 7, got 8"):
+        words.decode([8])
 
 
 # Batches
 
 
 def test_a_batch_holds_the_pairs_with_start_end_and_masks():
-    english, french = TokenVocabulary(["the", "dogs", "sleep"]), TokenVocabulary(["les", "chiens", "dorment"])
+    english, french = Vocabulary(["the", "dogs", "sleep"]), Vocabulary(["les", "chiens", "dorment"])
     pairs = [Pair(("the", "dogs", "sleep"), ("les", "chiens")), Pair(("dogs",), ("chiens", "dorment", "fort"))]
-    batch = as_batch(pairs, english, french)
-    assert batch.source.tolist() == [[4, 5, 6, END], [5, END, PAD, PAD]]
+    batch = collate(pairs, english, french)
+    assert batch.source.tolist() == [[4, 5, 6, EOS_ID], [5, EOS_ID, PAD_ID, PAD_ID]]
     assert batch.source_mask.tolist() == [[True] * 4, [True, True, False, False]]
-    assert batch.target_in.tolist() == [[START, 4, 5, PAD], [START, 5, 6, UNKNOWN]]
-    assert batch.target_out.tolist() == [[4, 5, END, PAD], [5, 6, UNKNOWN, END]]
+    assert batch.target_in.tolist() == [[BOS_ID, 4, 5, PAD_ID], [BOS_ID, 5, 6, UNK_ID]]
+    assert batch.target_out.tolist() == [[4, 5, EOS_ID, PAD_ID], [5, 6, UNK_ID, EOS_ID]]
     assert batch.target_mask.tolist() == [[True, True, True, False], [True] * 4]
     assert batch.source.dtype == batch.target_in.dtype == batch.target_out.dtype == torch.long
     assert batch.source_mask.dtype == batch.target_mask.dtype == torch.bool
@@ -97,21 +97,21 @@ def test_every_pair_is_in_one_batch_and_target_out_is_target_in_one_step_on():
     made = batches(pairs, english, french, 64, torch.Generator().manual_seed(1))
     found = []
     for batch in made:
-        assert torch.equal(batch.source_mask, batch.source != PAD)
-        assert torch.equal(batch.target_mask, batch.target_in != PAD)
-        assert torch.equal(batch.target_mask, batch.target_out != PAD)
-        assert (batch.target_in[:, 0] == START).all()
+        assert torch.equal(batch.source_mask, batch.source != PAD_ID)
+        assert torch.equal(batch.target_mask, batch.target_in != PAD_ID)
+        assert torch.equal(batch.target_mask, batch.target_out != PAD_ID)
+        assert (batch.target_in[:, 0] == BOS_ID).all()
         before_end = batch.target_out[:, :-1]
-        assert torch.equal(batch.target_in[:, 1:], before_end.masked_fill(before_end == END, PAD))
+        assert torch.equal(batch.target_in[:, 1:], before_end.masked_fill(before_end == EOS_ID, PAD_ID))
         for numbers, mask in ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask)):
-            assert torch.equal((numbers == END).sum(1), torch.ones(len(numbers), dtype=torch.long))
-            assert (numbers.gather(1, mask.sum(1, keepdim=True) - 1) == END).all()
+            assert torch.equal((numbers == EOS_ID).sum(1), torch.ones(len(numbers), dtype=torch.long))
+            assert (numbers.gather(1, mask.sum(1, keepdim=True) - 1) == EOS_ID).all()
         for source, target in zip(batch.source, batch.target_out, strict=True):
-            found.append((tuple(english.tokens(source)), tuple(french.tokens(target))))
+            found.append((tuple(english.decode(source)), tuple(french.decode(target))))
     assert len(made) == 16 and sorted(found) == sorted((pair.english, pair.french) for pair in pairs)
     # Pairs of like length share a batch: in the order of the corpus more than a third would be padding.
     padding = 1 - sum(int(batch.source_mask.sum()) for batch in made) / sum(batch.source.numel() for batch in made)
-    unsorted = as_batch(pairs[:64], english, french).source_mask
+    unsorted = collate(pairs[:64], english, french).source_mask
     assert padding < 0.05 < 0.3 < 1 - unsorted.float().mean()
 
 
@@ -128,10 +128,10 @@ def test_pairs_are_read_with_further_columns_blank_lines_and_windows_line_ends()
 
 def test_long_pairs_can_be_left_out():
     text = "a b c\tun deux\na\tun deux trois\na\tun\n"
-    assert len(parse_pairs(text, longest=2)) == 1
-    assert len(parse_pairs(text, longest=3)) == 3
-    with pytest.raises(TranslationError, match="all 3 pairs have more than 1 tokens; give a larger `longest`"):
-        parse_pairs(text.replace("a\tun\n", "a b\tun\n"), longest=1)
+    assert len(parse_pairs(text, max_len=2)) == 1
+    assert len(parse_pairs(text, max_len=3)) == 3
+    with pytest.raises(TranslationError, match="all 3 pairs have more than 1 tokens; give a larger `max_len`"):
+        parse_pairs(text.replace("a\tun\n", "a b\tun\n"), max_len=1)
 
 
 @pytest.mark.parametrize(

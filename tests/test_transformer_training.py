@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.parity import same_results
-from utils.data.tokens import END, SPECIAL, START, as_batch
+from utils.data.tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, collate
 from utils.models.transformer import Transformer
 from utils.training import transformer
 from utils.training.metrics import alignment_error
@@ -67,7 +67,7 @@ def test_the_rate_of_the_paper_rises_in_a_line_and_falls_with_the_root():
 
 
 def test_the_loss_of_a_step_is_that_of_the_words_after_those_given(words):
-    batch, model = as_batch(words[0].train[:3], *words[1:]), fresh(words)
+    batch, model = collate(words[0].train[:3], *words[1:]), fresh(words)
     with torch.no_grad():
         logits = model(batch.source, batch.source_mask, batch.target_in)[0]
     expected = F.cross_entropy(logits[batch.target_mask], batch.target_out[batch.target_mask], label_smoothing=0.2)
@@ -137,7 +137,7 @@ def test_the_weights_of_a_pair_are_those_of_the_chosen_head_with_the_gold_words(
     chosen = TrainedTransformer(trained.model, trained.english, trained.french, HeadChoice(*shown))
     pairs = words[0].test[:7]
     for pair, weights in zip(pairs, chosen.weights(pairs), strict=True):
-        batch = as_batch([pair], *words[1:])
+        batch = collate([pair], *words[1:])
         with torch.no_grad():
             layer = trained.model(batch.source, batch.source_mask, batch.target_in, True)[1].cross[shown[0]][0]
         expected = layer.mean(0) if shown[1] is None else layer[shown[1]]
@@ -149,8 +149,11 @@ def test_a_reading_shows_every_attention_without_padding(trained, words):
     pairs = words[0].test[:6]
     assert len({len(pair.english) for pair in pairs}) > 1
     for pair, reading in zip(pairs, readings(trained, pairs), strict=True):
-        assert reading.source == (*pair.english, SPECIAL[END]) and reading.read == (SPECIAL[START], *pair.french)
-        assert reading.said == (*pair.french, SPECIAL[END])
+        assert reading.source == (*pair.english, SPECIAL_TOKENS[EOS_ID]) and reading.read == (
+            SPECIAL_TOKENS[BOS_ID],
+            *pair.french,
+        )
+        assert reading.said == (*pair.french, SPECIAL_TOKENS[EOS_ID])
         n, m = len(reading.source), len(reading.read)
         for weights, shape in zip(reading.looks, ((3, n, n), (3, m, m), (3, m, n)), strict=True):
             assert len(weights) == 2
@@ -175,7 +178,7 @@ def test_confidence_is_counted_over_real_words(trained, words):
     pairs = words[0].test[:4]
     told = []
     for pair in pairs:
-        batch = as_batch([pair], *words[1:])
+        batch = collate([pair], *words[1:])
         with torch.no_grad():
             chances = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[0]
         for row, word in zip(chances, batch.target_out[0], strict=True):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.parity import same_results
-from utils.data.tokens import END, PAD, START, as_batch
+from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, collate
 from utils.training import translation
 from utils.training.translation import (
     endless,
@@ -59,10 +59,10 @@ def test_an_epoch_shows_every_pair_once_and_the_next_in_another_order(words):
     stream = endless(data.train[:40], english, french, 8, 0)
 
     def epoch(stream):
-        return [tuple(row[row != PAD].tolist()) for _ in range(5) for row in next(stream).source]
+        return [tuple(row[row != PAD_ID].tolist()) for _ in range(5) for row in next(stream).source]
 
     first, second = epoch(stream), epoch(stream)
-    expected = sorted((*english.numbers(pair.english), END) for pair in data.train[:40])
+    expected = sorted((*english.encode(pair.english), EOS_ID) for pair in data.train[:40])
     assert sorted(first) == sorted(second) == expected and first != second
     assert epoch(endless(data.train[:40], english, french, 8, 1)) != first
 
@@ -80,8 +80,8 @@ def test_the_weights_of_a_pair_are_those_of_the_model_with_the_gold_words(small,
     _, english, french = words
     restored, pairs = restore(small), words[0].test[:7]
     for pair, weights in zip(pairs, restored.weights(pairs), strict=True):
-        batch = as_batch([pair], english, french)
-        assert batch.target_in[0, 0] == START
+        batch = collate([pair], english, french)
+        assert batch.target_in[0, 0] == BOS_ID
         expected = restored.model(batch.source, batch.source_mask, batch.target_in)[1][0]
         assert weights.shape == (len(pair.french) + 1, len(pair.english) + 1)
         assert torch.allclose(weights, expected, atol=1e-5)

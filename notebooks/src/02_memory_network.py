@@ -36,9 +36,9 @@ from torch import nn
 
 from utils.build.results import Table, stored
 from utils.data.babi import parse, words
-from utils.data.stories import COLOURED, COLOURS, KINDS, story_text
+from utils.data.stories import ANIMAL_NAMES, COLORS, KINDS, story_text
 from utils.data.story_solver import solve
-from utils.data.story_tensors import Vocabulary
+from utils.data.story_tensors import StoryVocabulary
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.plots import figures, show
@@ -62,7 +62,7 @@ lesson("02")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 story = ["Lily is a frog", "Brian is a lion", "Greg is a frog", "Brian is gray", "Greg is yellow"]
-names, kinds, colours = [name.lower() for name in COLOURED], list(KINDS), list(COLOURS)
+names, kinds, colours = [name.lower() for name in ANIMAL_NAMES], list(KINDS), list(COLORS)
 known = names + kinds + colours
 
 
@@ -204,7 +204,7 @@ for task in (1, 2, 3, 15, 16):
     some = parse(story_text(task, questions=1000, seed=0))
     length = sum(len(one.story) for one in some) / len(some)
     agree = sum(solve(one.story, one.question).answer == one.answer for one in some)
-    told = f"{len(Vocabulary.of(some))} words, {length:4.1f} statements before a question"
+    told = f"{len(StoryVocabulary.build(some))} words, {length:4.1f} statements before a question"
     print(
         f"task {task:2d}: {told}, {len(some[0].facts)} to find, solver agrees: {agree} of {len(some)}"
     )
@@ -283,8 +283,8 @@ encode_sentences = exercise("2.2").use(encode_sentences)
 
 # %% tags=["nbval-check-output"]
 pair = ["mice are afraid of wolves", "wolves are afraid of mice"]
-vocabulary = Vocabulary(words(pair[0]))
-numbers = torch.tensor([vocabulary.numbers(sentence) for sentence in pair])
+vocabulary = StoryVocabulary(words(pair[0]))
+numbers = torch.tensor([vocabulary.encode(sentence) for sentence in pair])
 table = torch.randn(5, 8)
 for name, weights in (("bag", None), ("positions", position_weights(5, 8))):
     first, second = encode_sentences(numbers, table, weights)

@@ -37,7 +37,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from torch import nn
 
 from utils.build.results import ranged, stored
-from utils.data.tokens import END, START, as_batch, join, split
+from utils.data.tokens import BOS_ID, EOS_ID, collate, join, split
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attend
 from utils.plots import lesson03 as pictures
@@ -97,8 +97,8 @@ for pair in [
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 tokens = split("L'homme ne voit pas la zone.", "french")
 print(tokens)
-print(french.numbers(tokens), "(the full stop is not in the corpus: 3, unknown)")
-print(french.tokens(french.numbers(["l'", "homme", "ne", "voit", "pas"])))
+print(french.encode(tokens), "(the full stop is not in the corpus: 3, unknown)")
+print(french.decode(french.encode(["l'", "homme", "ne", "voit", "pas"])))
 print(len(data.train), "pairs;", len(english), "English and", len(french), "French tokens")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -109,17 +109,17 @@ print(len(data.train), "pairs;", len(english), "English and", len(french), "Fren
 # builds it by hand).
 
 # %% slideshow={"slide_type": "-"}
-subwords = Tokenizer(models.BPE(unk_token="<unknown>"))
+subwords = Tokenizer(models.BPE(unk_token="<unk>"))
 subwords.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
 text = [" ".join(pair.english) for pair in data.train]
-trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unknown>"], show_progress=False)
+trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_progress=False)
 subwords.train_from_iterator(text, trainer)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 ways = {
     "characters": (sorted(set("".join(text))), list),
     "subwords": (subwords.get_vocab(), lambda line: subwords.encode(line).tokens),
-    "words": (english.words, lambda line: english.tokens(english.numbers(line.split()))),
+    "words": (english.words, lambda line: english.decode(english.encode(line.split()))),
 }
 for name, (units, cut) in ways.items():
     length = sum(len(cut(line)) for line in text[:1000]) / 1000
@@ -159,7 +159,7 @@ pad = exercise("3.1").use(pad)
 
 # %% tags=["nbval-check-output"]
 few = [pair.english for pair in data.train if len(pair.english) < 9][:3]
-numbers, mask = pad([english.numbers(sentence) for sentence in few])
+numbers, mask = pad([english.encode(sentence) for sentence in few])
 print(numbers)
 print(mask.int())
 
@@ -360,7 +360,7 @@ for pair, said in zip(
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 sixteen = [pair.english for pair in data.train if len(pair.english) == 16][:64]
 encoder, half = bridge.model.encoder, LESSON["width"] // 2
-read = encoder.embed(torch.tensor([english.numbers(sentence) for sentence in sixteen]))
+read = encoder.embed(torch.tensor([english.encode(sentence) for sentence in sixteen]))
 learned = measure.influence(lambda x: (encoder.layer(x)[0][..., :half], None), read)
 fresh = measure.influence(measure.recurrent_layer("lstm", LESSON["width"], half), read)
 show(
@@ -622,7 +622,7 @@ print(mine.load_state_dict(renamed))
 
 # %% slideshow={"slide_type": "subslide"}
 pairs = data.test[:200]
-batch = as_batch(pairs, english, french)
+batch = collate(pairs, english, french)
 
 
 def my_step(word, state):
@@ -632,8 +632,8 @@ def my_step(word, state):
 
 with torch.no_grad():
     memory, ((seen,), (mine.cell.store,)) = trained.model.encode(batch.source, batch.source_mask)
-    words = greedy_decode(my_step, seen, START, END, limit=40)
-right = [tuple(french.tokens(row)) == pair.french for row, pair in zip(words, pairs, strict=True)]
+    words = greedy_decode(my_step, seen, BOS_ID, EOS_ID, limit=40)
+right = [tuple(french.decode(row)) == pair.french for row, pair in zip(words, pairs, strict=True)]
 print(f"your decoder: {100 * sum(right) / len(right):.0f} % of 200 sentences right")
 
 # %% tags=["checks"]
@@ -654,8 +654,8 @@ looking = restore(results["dot"])
 ((said, weights),) = looking.translate_and_look([phrase])
 show(
     pictures.alignment(
-        [*phrase, "<end>"],
-        [*said, "<end>"],
+        [*phrase, "<eos>"],
+        [*said, "<eos>"],
         weights,
         title="zone looks ahead to area, the adjectives look back",
     ),
@@ -715,8 +715,8 @@ negated = next(pair for pair in pairs if "not" in pair.english and len(pair.engl
 (look,) = looking.weights([negated])
 show(
     pictures.alignment(
-        [*negated.english, "<end>"],
-        [*negated.french, "<end>"],
+        [*negated.english, "<eos>"],
+        [*negated.french, "<eos>"],
         look,
         negated.links,
         "most looks fall on the gold links, not all",
@@ -791,7 +791,7 @@ def frame(number, steps=steps, shown=shown):
     said = [step.word for step in steps[:number]]
     step = steps[number]
     return pictures.decoding_step(
-        [*shown, "<end>"], step.weights, said, step.choices, f"word {number + 1}: {step.word}"
+        [*shown, "<eos>"], step.weights, said, step.choices, f"word {number + 1}: {step.word}"
     )
 
 
@@ -818,8 +818,8 @@ def own_sentence(sentence, score, word, models=models_by_name):
     steps = step_by_step(models[score], tokens)
     number = min(word, len(steps)) - 1
     said, step = [one.word for one in steps[:number]], steps[number]
-    whole = join([one.word for one in steps if one.word != "<end>"], "french")
-    return pictures.decoding_step([*tokens, "<end>"], step.weights, said, step.choices, whole)
+    whole = join([one.word for one in steps if one.word != "<eos>"], "french")
+    return pictures.decoding_step([*tokens, "<eos>"], step.weights, said, step.choices, whole)
 
 
 # %% slideshow={"slide_type": "-"}
@@ -840,7 +840,7 @@ def own_alignment(sentence, score, models=models_by_name):
         return pictures.message(str(problem))
     ((said, weights),) = models[score].translate_and_look([tokens])
     return pictures.alignment(
-        [*tokens, "<end>"], [*said, "<end>"][: len(weights)], weights, title=f"{score} score"
+        [*tokens, "<eos>"], [*said, "<eos>"][: len(weights)], weights, title=f"{score} score"
     )
 
 

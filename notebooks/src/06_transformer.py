@@ -38,7 +38,7 @@ from torch import nn
 from torch.nn.utils.rnn import pad_sequence
 
 from utils.build.results import Table, ranged, stored
-from utils.data.tokens import END, START, as_batch, join
+from utils.data.tokens import BOS_ID, EOS_ID, collate, join
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention, decoding, transformer
 from utils.models.encoder import Encoder, FeedForward, LayerNorm
@@ -547,8 +547,8 @@ small = Transformer(len(english), len(french), dim=48, heads=4, hidden=96, layer
 adam, losses = torch.optim.AdamW(small.parameters(), betas=training.BETAS), []
 for step in range(1, 101):
     some = [pairs.train[one] for one in torch.randint(len(pairs.train), (32,))]
-    batch = as_batch(some, english, french)
-    read, said = shifted_targets([french.numbers(pair.french) for pair in some], START, END)
+    batch = collate(some, english, french)
+    read, said = shifted_targets([french.encode(pair.french) for pair in some], BOS_ID, EOS_ID)
     memory = small.encode(batch.source, batch.source_mask)
     loss = smoothed_loss(small.decode(read, memory, batch.source_mask), said, smoothing=0.1)
     adam.zero_grad()
@@ -640,11 +640,11 @@ greedy_decode = exercise("6.8").use(greedy_decode)
 mine = Transformer(len(english), len(french), **sizes)
 mine.output = nn.Linear(sizes["dim"], len(french), bias=False)
 mine.load_state_dict(result["state"])
-batch = as_batch(pairs.test[:4], english, french)
+batch = collate(pairs.test[:4], english, french)
 with torch.no_grad():
-    written = greedy_decode(mine, batch.source, batch.source_mask, START, END, limit=40)
+    written = greedy_decode(mine, batch.source, batch.source_mask, BOS_ID, EOS_ID, limit=40)
 for pair, row in zip(pairs.test, written.tolist(), strict=False):
-    said = french.tokens(row)
+    said = french.decode(row)
     print(join(pair.english, "english"))
     print("   ", join(said, "french"), "(right)" if tuple(said) == pair.french else "(wrong)")
 
@@ -690,7 +690,7 @@ print("word by word as all at once:", torch.allclose(torch.cat(steps, 1), at_onc
 # %% slideshow={"slide_type": "-"}
 trained = training.restore_transformer(result)
 kept = decoding.greedy_decode(
-    trained.model, batch.source, batch.source_mask, start=START, end=END, limit=40
+    trained.model, batch.source, batch.source_mask, start=BOS_ID, end=EOS_ID, limit=40
 )
 same = torch.equal(kept.words, written)
 print("with the cache, the same words as yours without:", same)
@@ -943,7 +943,10 @@ adjective, noun = (case.pair.french[case.french(place)] for place in (case.adjec
 title = f"{adjective} looks back, most to where {noun} was said"
 found = [(row["layer"], row["head"]) for row in roles]
 maps, names = maps_and_names(one, *found[:2], across_at)
-row, nouns = case.french(case.adjective), [case.french(one) for one in (case.noun, *case.between)]
+row, nouns = (
+    case.french(case.adjective),
+    [case.french(one) for one in (case.noun, *case.attractors)],
+)
 show(
     pictures.three_attentions(one.source, one.read, *maps, title, names, one.said),
     alt=f"Three maps of weights. Among the words written, the place that says {adjective} gives most weight to the place that said {noun}.",
@@ -1095,7 +1098,7 @@ short = [pair for pair in pairs.test if len(pair.english) <= 9][:200]
 moved = {
     start: training.accuracy_from_place(trained, short, start) for start in (0, 3, 6, 9, 12, 15, 18)
 }
-known, own = (  # the last place read: of <end> behind the source, of the last word behind <start>
+known, own = (  # the last place read: of <eos> behind the source, of the last word behind <bos>
     [max(len(getattr(pair, side)) for pair in some) for side in ("english", "french")]
     for some in (pairs.train, short)
 )
@@ -1106,7 +1109,7 @@ print(f"places known from training: to {known[0]} in the source, to {known[1]} i
 print(f"so all places of these sentences are known if they begin at {farthest} or before")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# These places are known from training, but no sentence ever began at one of them, and `<start>` was read at place 0 only. The model has tied words to absolute places. That is
+# These places are known from training, but no sentence ever began at one of them, and `<bos>` was read at place 0 only. The model has tied words to absolute places. That is
 # one reason why longer sentences fail; this does not show that it is the only one.
 
 # %% tags=["checks"]
@@ -1121,7 +1124,7 @@ assert moved[0] > 0.99 and farthest >= 9 and moved[9] < moved[0] - 0.03
 #
 # - The encoder hands its output vectors to the decoder, which makes keys and values of them; the queries are the decoder's.
 # - The decoder layer has three branches: masked self-attention, cross-attention, feed-forward.
-# - What is read is one place behind what is said, `<start>` first. All places train at once, and nothing leaks.
+# - What is read is one place behind what is said, `<bos>` first. All places train at once, and nothing leaks.
 # - Writing stays sequential: each word needs the one before. The cache keeps what does not change.
 # - A beam keeps several beginnings. It finds likelier sentences, which are not always better ones.
 # - A pre-norm stack ends with a norm. Whether warm-up, dropout, smoothing or tying pay is to be measured: here no single one decided.

@@ -36,8 +36,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from utils.build.results import Table, ranged, stored
-from utils.data import docstrings, subwords
-from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, merge, word_counts
+from utils.data import bpe, docstrings
+from utils.data.bpe import CLS_ID, MASK_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS, merge, word_counts
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import language
 from utils.models.encoder import Encoder
@@ -120,7 +120,7 @@ merges = bpe_merges(tiny, 8)
 print("joined:", ", ".join("+".join(pair) for pair in merges))
 
 small = ["the lowest of the low", "the newest and the widest", "other"]
-library = subwords.train_subwords(small, 70, rarest=1).merges(30)
+library = bpe.train_bpe(small, 70, min_frequency=1).merges(30)
 same = [tuple(pair) for pair in bpe_merges(word_counts(small), 30)] == library
 print(f"all {len(library)} merges of a small text, as the library `tokenizers` finds them:", same)
 
@@ -177,13 +177,13 @@ for word in ("lowest", "newer", "slow"):
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 marked = {word: [word[0], *(f"##{letter}" for letter in word[1:])] for word in tiny}
-often, scores = subwords.pair_counts(marked, tiny), subwords.wordpiece_scores(tiny)
+often, scores = bpe.pair_counts(marked, tiny), bpe.wordpiece_scores(tiny)
 for name, found in (("most frequent", often), ("best score", scores)):
     pair = max(found, key=found.get)
     print(f"{name}: {' + '.join(pair)}, {often[pair]} times, score {scores[pair]:.2f}")
 known = {"low", "new", "wid", "##est", "##er"}  # made by hand, to show how words are cut
 for word in ("lowest", "newer", "slow"):
-    print(f"{word}: {' '.join(subwords.wordpiece_split(word, known))}")
+    print(f"{word}: {' '.join(bpe.wordpiece_split(word, known))}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A word that WordPiece cannot cut to its end is unknown as a whole.
@@ -200,7 +200,7 @@ theirs = [tuple(pair) for pair in text.subwords.merges(12)]
 print("the library's first merges:", *("".join(pair) for pair in theirs))
 yours = [tuple(pair) for pair in bpe_merges(counts, 12)]
 sample = "Return a shallow copy of the deque, leftmost element first."
-pieces = text.subwords.pieces(text.subwords.encode(sample))
+pieces = text.subwords.tokens(text.subwords.encode(sample))
 print(f"{len(text.subwords):,} pieces;", " | ".join(pieces))
 print(f"a piece stands for {characters / len(text.train):.1f} characters")
 print(f"{len(text.train):,} pieces to learn from")
@@ -231,7 +231,7 @@ show(
 # ### Blanks to fill in
 #
 # Each ordinary piece is chosen with probability `share`. Of the chosen, 80 % become `mask`, 10 % a random ordinary piece (now and then the same), and 10 % stay. Padding, where `real` is False, and
-# special pieces, numbered below `len(SPECIAL)`, are neither chosen nor drawn. `cross_entropy` leaves out targets of `NOT_ASKED`.
+# special pieces, numbered below `len(SPECIAL_TOKENS)`, are neither chosen nor drawn. `cross_entropy` leaves out targets of `NOT_ASKED`.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -240,13 +240,13 @@ def mask_tokens(numbers, real, mask, pieces, share=0.15, generator=None):
     """numbers (b, n), real (b, n) True at pieces, to inputs, targets and chosen, all (b, n).
 
     Targets are what stood there where chosen and `NOT_ASKED` elsewhere. Random pieces run from
-    len(SPECIAL) to pieces - 1. All that is drawn is drawn with `generator`.
+    len(SPECIAL_TOKENS) to pieces - 1. All that is drawn is drawn with `generator`.
     """
     ### BEGIN SOLUTION
-    ordinary = real & (numbers >= len(SPECIAL))
+    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
     chosen = (torch.rand(numbers.shape, generator=generator) < share) & ordinary
     fate = torch.rand(numbers.shape, generator=generator)
-    other = torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)
+    other = torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)
     inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
     inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
     return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen
@@ -257,10 +257,10 @@ mask_tokens = exercise("7.3").use(mask_tokens)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-numbers = torch.randint(len(SPECIAL), 1000, (2000, 50))
-numbers[:, 0], numbers[:, -1] = START, END
+numbers = torch.randint(len(SPECIAL_TOKENS), 1000, (2000, 50))
+numbers[:, 0], numbers[:, -1] = CLS_ID, SEP_ID
 real = torch.ones_like(numbers, dtype=torch.bool)
-inputs, targets, chosen = mask_tokens(numbers, real, MASK, 1000)
+inputs, targets, chosen = mask_tokens(numbers, real, MASK_ID, 1000)
 
 
 def about(where):
@@ -268,7 +268,7 @@ def about(where):
 
 
 print("chosen:", about(chosen[:, 1:-1]))
-print("of these, masked:", about(inputs[chosen] == MASK))
+print("of these, masked:", about(inputs[chosen] == MASK_ID))
 print("of these, unchanged:", about(inputs[chosen] == numbers[chosen]))
 print("start and end are never chosen:", not chosen[:, [0, -1]].any())
 print("the rest of the text is as it was:", torch.equal(inputs[~chosen], numbers[~chosen]))
@@ -306,7 +306,7 @@ take_out = exercise("7.4").use(take_out)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 said = ["the", "list", "is", "sorted", "in", "place", "and", "nothing", "is", "returned"]
-names = [SPECIAL[gap] for gap in GAPS]
+names = [SPECIAL_TOKENS[gap] for gap in SENTINEL_IDS]
 source, target = take_out(said, [(1, 2), (4, 6)], names)
 print("source:", " ".join(source))
 print("target:", " ".join(target))
@@ -496,9 +496,9 @@ quiz("7.d")
 
 # %% slideshow={"slide_type": "-"}
 print("pieces   perplexity of a piece   bits for a character")
-for cut in (subwords.train_subwords(texts.train, 500), text.subwords):
+for cut in (bpe.train_bpe(texts.train, 500), text.subwords):
     seen, new = (
-        torch.tensor([number for one in cut.encode_all(part) for number in one]) for part in texts
+        torch.tensor([number for one in cut.encode_batch(part) for number in one]) for part in texts
     )
     chances = seen.bincount(minlength=len(cut)) + 0.1
     loss = -(chances / chances.sum()).log()[new].mean()
@@ -513,11 +513,13 @@ for cut in (subwords.train_subwords(texts.train, 500), text.subwords):
 
 # %% slideshow={"slide_type": "-"}
 known = {name: pretraining.restore_pretrained(one) for name, one in trained.items()}
-blank, gap = "Open the [MASK] and read it.", "If the file [GAP0], raise an exception."
+blank, gap = "Open the [MASK] and read it.", "If the file [SENTINEL0], raise an exception."
 for piece, chance in pretraining.fill_in(known["masked"], blank, 4)[0]:
-    print(f"  {chance:.0%}  {blank.replace('[MASK]', piece.strip(subwords.SPACE))}")
+    print(f"  {chance:.0%}  {blank.replace('[MASK]', piece.strip(bpe.SPACE))}")
 print("goes on:", pretraining.continue_text(known["causal"], "Return the", 20))
-print("in the gap:", gap.replace("[GAP0]", f"[{pretraining.write_gaps(known['spans'], gap)[0]}]"))
+print(
+    "in the gap:", gap.replace("[SENTINEL0]", f"[{pretraining.write_gaps(known['spans'], gap)[0]}]")
+)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The causal model has learned short phrases. The other two know what such texts are made of, and not yet what the neighbours ask for.
@@ -533,7 +535,7 @@ encoder = stored_encoder()
 large = {name: value for name, value in encoder["settings"].items() if name != "dropout"}
 filler = MaskedLM(**large).eval()
 filler.load_state_dict(encoder["state"])
-own = subwords.Subwords.from_text(encoder["subwords"])
+own = bpe.BPETokenizer.from_str(encoder["subwords"])
 brief, long = pretraining.LESSON["masked"], pretraining.LONG
 print(
     f"{long['steps']:,} steps instead of {brief['steps']}, width {long['dim']} instead of {brief['dim']}:"
@@ -548,16 +550,16 @@ for name, one in (("some seconds:", trained["masked"]), ("the stored one:", enco
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 @torch.no_grad()
 def fill(sentence):
-    numbers = torch.tensor([own.framed(sentence)])
+    numbers = torch.tensor([own.encode_pair(sentence)])
     logits = filler(numbers, torch.ones_like(numbers, dtype=torch.bool))[0]
-    logits[:, : len(SPECIAL)] = -torch.inf  # no text
-    blanks = (numbers[0] == MASK).nonzero().flatten().tolist()
+    logits[:, : len(SPECIAL_TOKENS)] = -torch.inf  # no text
+    blanks = (numbers[0] == MASK_ID).nonzero().flatten().tolist()
     best = logits[blanks].softmax(-1).topk(8)
     choices = [
-        list(zip(own.pieces(pieces), chances.tolist(), strict=True))
+        list(zip(own.tokens(pieces), chances.tolist(), strict=True))
         for pieces, chances in zip(best.indices, best.values, strict=True)
     ]
-    return {"pieces": own.pieces(numbers[0]), "blanks": blanks, "choices": choices}
+    return {"pieces": own.tokens(numbers[0]), "blanks": blanks, "choices": choices}
 
 
 fill_in(fill, "Raise a ValueError [MASK] the argument is negative.", title="what could stand here?")
@@ -600,12 +602,12 @@ for dials in ({}, {"temperature": 0.5}, {"top_k": 3}, {"top_p": 0.9}, {"top_k": 
 causal = trained["causal"]
 writer = CausalLM(**{name: causal["settings"][name] for name in large}).eval()
 writer.load_state_dict(causal["state"])
-never = [number for number in range(len(SPECIAL)) if number != END]
+never = [number for number in range(len(SPECIAL_TOKENS)) if number != SEP_ID]
 
 
 @torch.no_grad()
 def go_on(beginning, written):
-    numbers = [START, *text.subwords.encode(beginning), *written][-pretraining.LENGTH :]
+    numbers = [CLS_ID, *text.subwords.encode(beginning), *written][-pretraining.LENGTH :]
     logits = writer(torch.tensor([numbers]))[0, -1]
     logits[never] = -torch.inf
     return logits
@@ -613,10 +615,10 @@ def go_on(beginning, written):
 
 next_word(
     go_on,
-    text.subwords.pieces(range(len(text.subwords))),
+    text.subwords.tokens(range(len(text.subwords))),
     "Return the",
     temperature=0.7,
-    stop=[END],
+    stop=[SEP_ID],
     distribution=next_distribution,
     title="write on, piece by piece",
 )

@@ -84,7 +84,7 @@ for one in docstrings.few(task, 1, seed=3)[:4]:
 print(f"always the most frequent family: {task.majority():.1%} right")
 dealt = docstrings.families_task(by_module=False)
 for name, some in (("by module", task), ("at random", dealt)):
-    known_labels = some.numbers(some.train)
+    known_labels = some.label_ids(some.train)
     answered = bag_of_words(some.train, known_labels, some.test, len(some.labels))
     right = fine_tuning.accuracy(answered, some, some.test)
     print(f"counting words, all labels, split {name}: {right:.1%}")

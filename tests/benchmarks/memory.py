@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
-from utils.data.story_tensors import Stories, Vocabulary, as_tensors
+from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork
 from utils.training.babi import PUBLISHED
 from utils.training.memory import (
@@ -128,7 +128,7 @@ def memory_seeds_at_once(
 ) -> dict:
     """Seconds of training `seeds` seeds together and of one alone in the plain loop, in turns: medians over the rounds."""
     questions, _ = task_questions(task)
-    vocabulary = Vocabulary.of(questions)
+    vocabulary = StoryVocabulary.build(questions)
     stories = as_tensors(questions, vocabulary)
     memory = math.ceil((1 + NOISE) * stories.story.size(1))
     alone, together = [], []
@@ -156,7 +156,7 @@ def memory_seeds_at_once(
 def seed_runs(seeds: Sequence[int], task: int = 16) -> dict[int, Callable[[], object]]:
     """An epoch of training so many seeds at once, for each number of seeds."""
     questions, _ = task_questions(task)
-    vocabulary = Vocabulary.of(questions)
+    vocabulary = StoryVocabulary.build(questions)
     stories = as_tensors(questions, vocabulary)
 
     def run(count: int) -> Callable[[], object]:

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.benchmarks.benchmark import Benchmark, Shown
 from tests.benchmarks.timing import seconds
-from utils.data.subwords import SPECIAL
+from utils.data.bpe import SPECIAL_TOKENS
 from utils.models.transformer import Transformer
 from utils.training import pretraining, transformer
 from utils.training.translation import LARGEST_GRADIENT, pairs_and_words, word_loss
@@ -104,7 +104,7 @@ def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[]
     """Lesson 07: the causal model, on as many fragments of text as there."""
     sizes = {name: pretraining.LESSON["causal"][name] for name in ("layers", "dim", "hidden")}
     model = pretraining.build("causal", {"pieces": pretraining.PIECES, "heads": 4, **sizes})
-    fragments = torch.randint(len(SPECIAL), pretraining.PIECES, (batch, length + 1))
+    fragments = torch.randint(len(SPECIAL_TOKENS), pretraining.PIECES, (batch, length + 1))
     asked = pretraining.Asked("causal", pretraining.PIECES)
     return _training_step(
         model, lambda: F.cross_entropy(*asked(model, fragments, torch.default_generator)), pretraining.LARGEST_GRADIENT

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tests.frozen import Frozen, adapters, double_precision, training_losses, write
 from utils.course.box_list import MINILM, SMOLLM2
 from utils.course.boxes import fetch
-from utils.data.subwords import GAPS, MASK, SPECIAL, START
+from utils.data.bpe import CLS_ID, MASK_ID, SENTINEL_IDS, SPECIAL_TOKENS
 from utils.exercises.solutions import lesson02
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.memory import MemoryNetwork
@@ -67,23 +67,23 @@ def translations() -> dict[str, Tensor]:
 
 def masked() -> dict[str, Tensor]:
     real = behind([12, 9, 12, 5], 12)
-    tokens = random_words((4, 12), len(SPECIAL), TOKENS, 6).masked_fill(~real, 0)
-    inputs, targets, _ = mask_tokens(tokens, real, MASK, TOKENS, 0.3, torch.Generator().manual_seed(7))
+    tokens = random_words((4, 12), len(SPECIAL_TOKENS), TOKENS, 6).masked_fill(~real, 0)
+    inputs, targets, _ = mask_tokens(tokens, real, MASK_ID, TOKENS, 0.3, torch.Generator().manual_seed(7))
     return {"inputs": inputs, "mask": real, "targets": targets}
 
 
 def causal() -> dict[str, Tensor]:
     real = behind([12, 9, 12, 5], 12)
-    tokens = random_words((4, 13), len(SPECIAL), TOKENS, 8)
+    tokens = random_words((4, 13), len(SPECIAL_TOKENS), TOKENS, 8)
     return {"inputs": tokens[:, :-1], "mask": real, "targets": tokens[:, 1:].masked_fill(~real, NOT_ASKED)}
 
 
 def spans() -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(9)
-    tokens = random_words((4, 12), len(SPECIAL), TOKENS, 10)
-    pairs = [corrupt_spans(row, GAPS, 0.5, 2.0, generator) for row in tokens]
+    tokens = random_words((4, 12), len(SPECIAL_TOKENS), TOKENS, 10)
+    pairs = [corrupt_spans(row, SENTINEL_IDS, 0.5, 2.0, generator) for row in tokens]
     source, target = (torch.stack(side) for side in zip(*pairs, strict=True))
-    target_in = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)
+    target_in = torch.cat([torch.full_like(target[:, :1], CLS_ID), target[:, :-1]], 1)
     return {
         "source": source,
         "source_mask": torch.ones_like(source, dtype=torch.bool),

@@ -1,7 +1,7 @@
-"""Reading the bAbI text format: the published files unchanged, all twenty tasks, and the course's own stories.
+"""bAbI text format (Weston et al., 2015): a reader for the published files of all twenty tasks and for the course's stories.
 
 A line is `number sentence.` or `number question?<TAB>answer<TAB>numbers of supporting lines`. The number starts again
-at 1 with each story. Supporting numbers count question lines too, so they are turned into places in the memory here.
+at 1 with each story. Supporting numbers count question lines too; the parser turns them into statement indices.
 """
 
 import re
@@ -13,42 +13,42 @@ WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
 class BabiError(ValueError):
-    """Something in a file that is not the bAbI format; the message starts with file and line."""
+    """Invalid bAbI format; the message starts with file and line."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with all that was told before it in its story."""
+    """bAbI question with all statements that precede it in its story."""
 
     story: tuple[str, ...]  # statements, the oldest first
     question: str
-    answer: str  # several words stand as the file has them: "milk,apple" or "n,w"
-    facts: tuple[int, ...]  # places in `story` of the statements that support the answer
+    answer: str  # several words as in the file: "milk,apple" or "n,w"
+    facts: tuple[int, ...]  # supporting facts: indices in `story`
 
 
 def words(sentence: str) -> list[str]:
-    """Lower-case words without marks: "What is Lily's color?" to what, is, lily's, color."""
+    """Lower-case words without punctuation: "What is Lily's color?" to what, is, lily's, color."""
     return WORD.findall(sentence.lower())
 
 
 def parse(text: str, name: str = "text") -> list[Question]:
-    """All questions of a text in the bAbI format. `name` stands in error messages."""
+    """All questions of a text in the bAbI format; error messages start with `name`."""
     questions: list[Question] = []
     story: list[str] = []
-    place_of: dict[int, int | None] = {}  # line number to place in the story; a question has none
+    statement_of: dict[int, int | None] = {}  # line number to statement index; None for a question
     for row, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        number, content = _numbered(line, len(place_of) + 1, f"{name}:{row}")
+        number, content = _numbered(line, len(statement_of) + 1, f"{name}:{row}")
         if number == 1:
-            story, place_of = [], {}
+            story, statement_of = [], {}
         if "\t" in content or "?" in content:  # without tabs it is a damaged question, never a statement
-            questions.append(_question(content, story, place_of, f"{name}:{row}"))
-            place_of[number] = None
+            questions.append(_question(content, story, statement_of, f"{name}:{row}"))
+            statement_of[number] = None
         else:
             if not words(content):
                 raise BabiError(f"{name}:{row}: expected a sentence after the number, got {_shown(content)}")
-            place_of[number] = len(story)
+            statement_of[number] = len(story)
             story.append(content.strip())
     if not questions:
         raise BabiError(f"{name}: no question found; a question line has a tab before its answer")
@@ -66,26 +66,26 @@ def _numbered(line: str, expected: int, where: str) -> tuple[int, str]:
     return number, match[2]
 
 
-def _question(content: str, story: list[str], place_of: dict, where: str) -> Question:
+def _question(content: str, story: list[str], statement_of: dict, where: str) -> Question:
     parts = [part.strip() for part in content.split("\t")]
     if len(parts) != 3 or not words(parts[0]) or not parts[1]:
         raise BabiError(f"{where}: expected `question?<TAB>answer<TAB>supporting lines`, got {_shown(content)}")
     facts = []
     for number in parts[2].split():
-        place = place_of.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
-        if place is None:
+        index = statement_of.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
+        if index is None:
             raise BabiError(f"{where}: supporting line {number[:20]} is no statement before this question")
-        facts.append(place)
+        facts.append(index)
     return Question(tuple(story), parts[0], parts[1], tuple(facts))
 
 
 def _shown(text: str) -> str:
-    """For a message: quoted, and cut if it is long."""
+    """Quoted for a message, truncated to 100 characters."""
     return repr(text if len(text) <= 100 else text[:97] + "...")
 
 
 def read_babi(path: Path | str) -> list[Question]:
-    """All questions of a file, its statements kept whole; memories are cut later, where tensors are made."""
+    """All questions of a file with all their statements; `as_tensors` truncates the memory later."""
     path = Path(path)
     if path.is_dir():
         raise BabiError(f"{path}: expected a file, got a folder; name one of the files in it")
@@ -100,9 +100,9 @@ def read_babi(path: Path | str) -> list[Question]:
     return parse(text, str(path))
 
 
-def real_file(folder: Path, task: int, part: str) -> Path | None:
-    """The published file of a task in this folder, `qa16_basic-induction_train.txt` for example; None if it is not there."""
-    found = sorted(Path(folder).glob(f"qa{task}_*_{part}.txt"))
-    if len(found) > 1:
-        raise BabiError(f"{folder}: several files for task {task}, {part}: {', '.join(path.name for path in found)}")
-    return found[0] if found else None
+def published_file(folder: Path, task: int, part: str) -> Path | None:
+    """Published file of a task in this folder, `qa16_basic-induction_train.txt` for example; None if missing."""
+    paths = sorted(Path(folder).glob(f"qa{task}_*_{part}.txt"))
+    if len(paths) > 1:
+        raise BabiError(f"{folder}: several files for task {task}, {part}: {', '.join(path.name for path in paths)}")
+    return paths[0] if paths else None

@@ -1,14 +1,14 @@
-"""Labelled and unlabelled text without any download: the docstrings of the running Python's standard library.
+"""Text classification and pretraining text without a download: the docstrings of the running Python's standard library.
 
-One split serves everything. Whole modules are held out, for validation and for the test; their text is in no training set,
-in no pretraining text, and so in no tokenizer that is trained on that text. Four tasks are made of it:
+One split serves everything. Whole modules are held out for validation and test; their text is in no training set, in no
+pretraining text, and so in no tokenizer trained on it. Four classification tasks:
 
-    families       which family of modules a docstring belongs to, of 14
+    families       topic: which of 14 families of modules a docstring belongs to
     kinds          does it describe a module, a class or a function
-    continuation   does the second sentence follow the first, or come from elsewhere
-    word order     is a sentence as it was written, or have two neighbours changed places
+    continuation   next-sentence prediction: does the second sentence follow the first, or come from elsewhere
+    word order     is a sentence intact, or are two adjacent words swapped
 
-The text differs between versions of Python, so figures measured on it name the version.
+The text differs between versions of Python, so results measured on it report the version.
 """
 
 import ast
@@ -28,15 +28,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from utils.data.real_text import NOT_READ, NoText, library_folder, paragraphs, topics
+from utils.data.real_text import SKIPPED_FOLDERS, NoText, library_folder, paragraphs, topics
 
 KINDS = ("module", "class", "function")
 PARTS = ("train", "validation", "test")
-VALIDATION_SHARE, TEST_SHARE = 0.12, 0.22
-SHORTEST, LONGEST = 80, 1000  # characters of an example: less says too little, and of more the beginning is taken
-SENTENCE = range(30, 201)  # characters of a sentence in the tasks about sentences
+VALIDATION_FRACTION, TEST_FRACTION = 0.12, 0.22
+MIN_CHARACTERS, MAX_CHARACTERS = 80, 1000  # of an example; shorter ones are dropped, longer ones truncated
+SENTENCE_CHARACTERS = range(30, 201)  # in the sentence tasks
 
-# The first part of a module's name says to which family it belongs.
+# Families by the first part of a module's name.
 FAMILIES = {
     "code": "ast bdb dis inspect pdb pickletools pyclbr symtable tokenize trace traceback",
     "command line": "argparse cmd configparser getopt optparse shlex",
@@ -58,7 +58,7 @@ _FAMILY_OF = {top: family for family, tops in FAMILIES.items() for top in tops.s
 
 
 class Document(NamedTuple):
-    """A docstring and what it describes: `name` is empty for the module itself, kind is one of `KINDS`."""
+    """Docstring of a module (`name` is empty), a class or a function; `kind` is one of `KINDS`."""
 
     text: str
     module: str
@@ -67,7 +67,7 @@ class Document(NamedTuple):
 
 
 class Example(NamedTuple):
-    """`second` is there in tasks about two texts only."""
+    """Labeled example; `second` is the second text of a sentence-pair task, else None."""
 
     text: str
     label: str
@@ -76,7 +76,7 @@ class Example(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A labelled task, split by module: no module has examples in two parts, and no text stands in two."""
+    """Classification task, split by module: no module and no text is in two parts."""
 
     name: str
     labels: tuple[str, ...]
@@ -84,56 +84,53 @@ class Task(NamedTuple):
     validation: tuple[Example, ...]
     test: tuple[Example, ...]
 
-    def numbers(self, examples: Iterable[Example]) -> Tensor:
-        """(n,) long: each example's place in `labels`."""
-        place = {label: number for number, label in enumerate(self.labels)}
-        return torch.tensor([place[example.label] for example in examples], dtype=torch.long)
+    def label_ids(self, examples: Iterable[Example]) -> Tensor:
+        """Class indices (n,) long, into `labels`."""
+        return torch.tensor([self.labels.index(example.label) for example in examples], dtype=torch.long)
 
     def majority(self) -> float:
-        """The share of the test that answering the most frequent label of the training set gets right."""
-        answer = Counter(example.label for example in self.train).most_common(1)[0][0]
-        return sum(example.label == answer for example in self.test) / len(self.test)
+        """Majority-class baseline: test accuracy of the most frequent training label."""
+        majority = Counter(example.label for example in self.train).most_common(1)[0][0]
+        return sum(example.label == majority for example in self.test) / len(self.test)
 
 
 # Reading
 
 
 def documents(folder: Path | str | None = None) -> tuple[Document, ...]:
-    """Every docstring under `folder` (the standard library if None), by file and place. Nothing is imported, so nothing runs.
+    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, not imported.
 
-    Tests and packages of others are left out, and so are files that this Python cannot parse.
+    Tests, vendored packages and files that this Python cannot parse are skipped.
     """
     return _documents(library_folder() if folder is None else Path(folder))
 
 
 @functools.cache
 def _documents(folder: Path) -> tuple[Document, ...]:
-    found = []
+    collected = []
     with _without_collector():
-        for place in sorted(_modules(folder)):
-            found += _documents_of(
-                folder.joinpath(*place).with_suffix(".py"), ".".join(place).removesuffix(".__init__")
-            )
-    if not found:
+        for parts in sorted(_modules(folder)):
+            name = ".".join(parts).removesuffix(".__init__")
+            collected += _documents_of(folder.joinpath(*parts).with_suffix(".py"), name)
+    if not collected:
         raise NoText(
             f"expected Python files with docstrings in {folder}, got none: this Python came without the sources of its library; "
             "use one from python.org, conda or pyenv"
         )
-    return tuple(found)
+    return tuple(collected)
 
 
 def _modules(folder: Path) -> Iterator[tuple[str, ...]]:
-    """The places of modules below `folder`, as ("json", "decoder"); what is not read is not even looked into."""
+    """Module paths below `folder`, as ("json", "decoder"); skipped folders are not even listed."""
     for here, below, files in os.walk(folder):
-        below[:] = [name for name in below if name not in NOT_READ and name.isidentifier()]
-        place = Path(here).relative_to(folder).parts
-        yield from ((*place, name[:-3]) for name in files if name.endswith(".py") and name[:-3].isidentifier())
+        below[:] = [name for name in below if name not in SKIPPED_FOLDERS and name.isidentifier()]
+        parts = Path(here).relative_to(folder).parts
+        yield from ((*parts, name[:-3]) for name in files if name.endswith(".py") and name[:-3].isidentifier())
 
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """The trees of parsed files have no cycles, but the collector of cycles looks through them again and again: it takes
-    three quarters of the time."""
+    """Without the cyclic garbage collector, which takes three quarters of the parsing time: syntax trees have no cycles."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -146,24 +143,24 @@ def _without_collector() -> Iterator[None]:
 def _documents_of(path: Path, module: str) -> list[Document]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of the file that is read, and not of ours
+            warnings.simplefilter("ignore", SyntaxWarning)  # of the parsed file, not of ours
             tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
         return []
-    found: dict[str, Document] = {}
+    documents_by_name: dict[str, Document] = {}
     for node, name in _described(tree, ""):
         text = (ast.get_docstring(node) or "").strip()
         kind = "module" if node is tree else "class" if isinstance(node, ast.ClassDef) else "function"
         if text:
-            found.setdefault(name, Document(text, module, name, kind))
-    return list(found.values())
+            documents_by_name.setdefault(name, Document(text, module, name, kind))
+    return list(documents_by_name.values())
 
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _described(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
-    """All that may carry a docstring, from the outside in; definitions below `if` and `try` count as well."""
+    """Nodes that may have a docstring, outer ones first; definitions inside `if` and `try` count as well."""
     if isinstance(node, ast.Module | Definition):
         yield node, name
     for child in ast.iter_child_nodes(node):
@@ -174,7 +171,7 @@ def _described(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 
 
 def prose(text: str) -> str:
-    """The text without its `>>>` examples: from the prompt to the next empty line is code and output, and no English."""
+    """The text without its doctest examples, from each `>>>` prompt to the next empty line."""
     kept, example = [], False
     for line in text.splitlines():
         example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
@@ -192,11 +189,11 @@ def family_of(module: str) -> str | None:
 
 
 def parts_of_modules(folder: Path | str | None = None) -> dict[str, str]:
-    """Which part each module belongs to: "train", "validation" or "test".
+    """Train/validation/test split by module: "train", "validation" or "test" for each.
 
-    In each family modules are taken for the test, and then for validation, until these have their shares of the family's
-    docstrings. The largest module of a family stays in training, since some have half of it. The order is that of a checksum of
-    the name, so that a module more or less in another Python moves few others. Modules of no family are all for training.
+    In each family, modules go to the test set and then to validation until these have their fractions of the docstrings.
+    The largest module of a family stays in training, since some have half of it. The order is that of a checksum of
+    the name, so a module added in another Python moves few others. Modules of no family are all for training.
     """
     sizes = Counter(document.module for document in documents(folder))
     parts = dict.fromkeys(sizes, "train")
@@ -206,10 +203,10 @@ def parts_of_modules(folder: Path | str | None = None) -> dict[str, str]:
         order = sorted(modules, key=lambda module: zlib.crc32(module.encode()))
         if order:
             order.remove(max(order, key=modules.__getitem__))
-        for part, share in (("test", TEST_SHARE), ("validation", VALIDATION_SHARE)):
-            room = share * total
+        for part, fraction in (("test", TEST_FRACTION), ("validation", VALIDATION_FRACTION)):
+            room = fraction * total
             for module in order:
-                # A module may go a little over what is left, but not far.
+                # A module may exceed the remaining room a little.
                 if parts[module] == "train" and 0 < modules[module] <= 1.3 * room:
                     parts[module] = part
                     room -= modules[module]
@@ -218,88 +215,94 @@ def parts_of_modules(folder: Path | str | None = None) -> dict[str, str]:
 
 def _by_part(examples: Iterable, folder: Path | str | None) -> dict[str, list]:
     parts = parts_of_modules(folder)
-    found: dict[str, list] = {part: [] for part in PARTS}
+    split: dict[str, list] = {part: [] for part in PARTS}
     for example in examples:
-        found[parts[example.module]].append(example)
-    return found
+        split[parts[example.module]].append(example)
+    return split
 
 
 # Tasks
 
 
 def families_task(folder: Path | str | None = None, by_module: bool = True) -> Task:
-    """Which family of modules does a docstring belong to?
+    """Topic classification: which of 14 families of modules does a docstring belong to?
 
-    With `by_module=False` docstrings are dealt at random, in parts of the same sizes. Counting words then looks far better than it
-    is: a module's docstrings share its names, and some of them are in training. Such a test must not be used to compare models.
+    `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of words
+    seems far better than it is. Never compare models on it.
     """
-    examples = [Example(one.text, family_of(one.module), one.module) for one in _texts(folder) if family_of(one.module)]
-    found = _by_part(examples, folder)
+    examples = [
+        Example(document.text, family, document.module)
+        for document in _texts(folder)
+        if (family := family_of(document.module))
+    ]
+    split = _by_part(examples, folder)
     if not by_module:
         random.Random(0).shuffle(examples)
-        found = {part: [examples.pop() for _ in found[part]] for part in PARTS}
-    return _task("families", tuple(FAMILIES), found)
+        split = {part: [examples.pop() for _ in split[part]] for part in PARTS}
+    return _task("families", tuple(FAMILIES), split)
 
 
 def kinds_task(folder: Path | str | None = None, seed: int = 0) -> Task:
-    """Does a docstring describe a module, a class or a function? Most describe functions: of these, as many as classes stay."""
-    found = _by_part(_texts(folder), folder)
-    for number, part in enumerate(PARTS):
-        functions = [one for one in found[part] if one.kind == "function"]
-        classes = sum(one.kind == "class" for one in found[part])
-        chosen = random.Random(3 * seed + number).sample(functions, min(classes, len(functions)))
-        drawn = {(one.module, one.name) for one in chosen}
-        found[part] = [
-            Example(one.text, one.kind, one.module)
-            for one in found[part]
-            if one.kind != "function" or (one.module, one.name) in drawn
+    """Does a docstring describe a module, a class or a function? Functions are subsampled to the number of classes."""
+    split = _by_part(_texts(folder), folder)
+    for index, part in enumerate(PARTS):
+        functions = [document for document in split[part] if document.kind == "function"]
+        classes = sum(document.kind == "class" for document in split[part])
+        sample = random.Random(3 * seed + index).sample(functions, min(classes, len(functions)))
+        drawn = {(document.module, document.name) for document in sample}
+        split[part] = [
+            Example(document.text, document.kind, document.module)
+            for document in split[part]
+            if document.kind != "function" or (document.module, document.name) in drawn
         ]
-    return _task("kinds", KINDS, found)
+    return _task("kinds", KINDS, split)
 
 
 def continuation_task(folder: Path | str | None = None, seed: int = 0) -> Task:
-    """Does the second sentence follow the first in its docstring, or was it exchanged with another docstring's?
+    """Next-sentence prediction: does the second sentence follow the first, or does it come from another docstring?
 
-    Every sentence that stands second with label "no" stands second in its own docstring, so neither sentence alone tells
-    anything: only the two together do.
+    Every second sentence with label "no" is a second sentence of its own docstring, so neither sentence alone is
+    informative: only the pair is.
     """
-    found = _by_part(_sentences(folder), folder)
-    for number, part in enumerate(PARTS):
+    split = _by_part(_sentences(folder), folder)
+    for index, part in enumerate(PARTS):
         pairs = [
-            (one, two) for one, two in zip(found[part], found[part][1:], strict=False) if _follow_each_other(one, two)
+            (first, second)
+            for first, second in zip(split[part], split[part][1:], strict=False)
+            if _same_docstring(first, second) and second.index == first.index + 1
         ]
-        generator = random.Random(3 * seed + number)
+        generator = random.Random(3 * seed + index)
         generator.shuffle(pairs)
         half = len(pairs) // 2
-        # Passing the second sentences on by one place: none stays where it was, except between two pairs of one docstring.
-        exchanged = [(one, pairs[(place + 1) % half][1]) for place, (one, _) in enumerate(pairs[:half])]
-        found[part] = [
-            *(_pair(one, two, "no") for one, two in exchanged if not _one_docstring(one, two)),
-            *(_pair(one, two, "yes") for one, two in pairs[half:]),
+        # Rotate the second sentences by one: none keeps its first sentence.
+        negatives = [(first, pairs[(i + 1) % half][1]) for i, (first, _) in enumerate(pairs[:half])]
+        split[part] = [
+            *(_pair(first, second, "no") for first, second in negatives if not _same_docstring(first, second)),
+            *(_pair(first, second, "yes") for first, second in pairs[half:]),
         ]
-        generator.shuffle(found[part])
-    return _task("continuation", ("no", "yes"), found)
+        generator.shuffle(split[part])
+    return _task("continuation", ("no", "yes"), split)
 
 
 def word_order_task(folder: Path | str | None = None, seed: int = 0) -> Task:
-    """Is a sentence as it was written, or have two neighbouring words changed places?
+    """Is a sentence intact, or are two adjacent words swapped?
 
-    A bag of words knows nothing here: the two words are in the bag all the same.
+    A bag of words stays at chance: swapping leaves it unchanged.
     """
-    found = _by_part(_sentences(folder), folder)
-    for number, part in enumerate(PARTS):
-        generator = random.Random(3 * seed + number)
+    split = _by_part(_sentences(folder), folder)
+    for index, part in enumerate(PARTS):
+        generator = random.Random(3 * seed + index)
         examples = []
-        for one in found[part]:
-            swapped = _with_two_swapped(one.text, generator)
+        for sentence in split[part]:
+            swapped = _with_two_swapped(sentence.text, generator)
             if swapped is None:
                 continue
             if generator.random() < 0.5:
-                examples.append(Example(swapped, "swapped", one.module))
+                examples.append(Example(swapped, "swapped", sentence.module))
             else:
-                examples.append(Example(one.text, "as written", one.module))
-        found[part] = examples
-    return _task("word order", ("as written", "swapped"), found)
+                examples.append(Example(sentence.text, "as written", sentence.module))
+        split[part] = examples
+    return _task("word order", ("as written", "swapped"), split)
 
 
 TASKS: dict[str, Callable[..., Task]] = {
@@ -311,69 +314,70 @@ TASKS: dict[str, Callable[..., Task]] = {
 
 
 def few(task: Task, per_class: int, seed: int = 0) -> tuple[Example, ...]:
-    """`per_class` training examples of each label. With one seed, a larger draw holds the smaller ones."""
+    """Few-shot training set: `per_class` examples of each label. With one seed, larger draws contain smaller ones."""
     drawn = []
     for label in task.labels:
-        found = [example for example in task.train if example.label == label]
-        if not 1 <= per_class <= len(found):
+        examples = [example for example in task.train if example.label == label]
+        if not 1 <= per_class <= len(examples):
             raise ValueError(
-                f"expected 1 to {len(found)} examples per class, as many as {label!r} has; got {per_class}"
+                f"expected 1 to {len(examples)} examples per class, as many as {label!r} has; got {per_class}"
             )
-        random.Random(seed).shuffle(found)
-        drawn += found[:per_class]
+        random.Random(seed).shuffle(examples)
+        drawn += examples[:per_class]
     return tuple(drawn)
 
 
-def _task(name: str, labels: Sequence[str], found: dict[str, list[Example]]) -> Task:
+def _task(name: str, labels: Sequence[str], split: dict[str, list[Example]]) -> Task:
     for part in PARTS:
-        if not found[part]:
+        if not split[part]:
             raise NoText(
                 f"expected examples for the {part} of the task {name}, got none: too few modules of the standard library "
                 "were found; this Python came without most of its sources"
             )
-    return Task(name, tuple(labels), *(tuple(found[part]) for part in PARTS))
+    return Task(name, tuple(labels), *(tuple(split[part]) for part in PARTS))
 
 
 def _texts(folder: Path | str | None) -> list[Document]:
-    """The documents that tasks are made of: one line of prose each, and no text twice.
-
-    What is said in two places is kept where it is held out.
-    """
-    parts = parts_of_modules(folder)
+    """Deduplicated documents of the tasks, one line of prose each; of duplicates, the held-out one is kept."""
     seen, kept = set(), []
-    for document in sorted(documents(folder), key=lambda one: PARTS[::-1].index(parts[one.module])):
-        text = _beginning(" ".join(prose(document.text).split()))
-        if len(text) >= SHORTEST and text.lower() not in seen:
+    for document in _held_out_first(folder):
+        text = _truncated(" ".join(prose(document.text).split()))
+        if len(text) >= MIN_CHARACTERS and text.lower() not in seen:
             seen.add(text.lower())
             kept.append(document._replace(text=text))
     return kept
 
 
-def _beginning(text: str) -> str:
-    return text if len(text) <= LONGEST else text[:LONGEST].rsplit(" ", 1)[0]
+def _held_out_first(folder: Path | str | None) -> list[Document]:
+    """All documents, those of the test first, then of validation."""
+    parts = parts_of_modules(folder)
+    return sorted(documents(folder), key=lambda document: PARTS[::-1].index(parts[document.module]))
+
+
+def _truncated(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rsplit(" ", 1)[0]
 
 
 class _Sentence(NamedTuple):
     text: str
     module: str
     document: str
-    place: int
+    index: int
 
 
 def _sentences(folder: Path | str | None) -> list[_Sentence]:
-    """Sentences of middling length that end with a full stop, each once; `place` counts all sentences of its docstring."""
-    parts = parts_of_modules(folder)
+    """Distinct sentences of medium length that end with a period; `index` counts all sentences of the docstring."""
     seen, kept = set(), []
-    for document in sorted(documents(folder), key=lambda one: PARTS[::-1].index(parts[one.module])):
-        for place, text in enumerate(sentences(document.text)):
-            if len(text) in SENTENCE and text.endswith(".") and text.lower() not in seen:
+    for document in _held_out_first(folder):
+        for index, text in enumerate(sentences(document.text)):
+            if len(text) in SENTENCE_CHARACTERS and text.endswith(".") and text.lower() not in seen:
                 seen.add(text.lower())
-                kept.append(_Sentence(text, document.module, document.name, place))
+                kept.append(_Sentence(text, document.module, document.name, index))
     return kept
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a docstring's prose. A paragraph ends a sentence, with or without a full stop."""
+    """Sentence segmentation of a docstring's prose. A paragraph ends a sentence, with or without a period."""
     return [
         sentence
         for part in paragraphs(prose(text))
@@ -381,83 +385,78 @@ def sentences(text: str) -> list[str]:
     ]
 
 
-def _one_docstring(one: _Sentence, two: _Sentence) -> bool:
-    return (one.module, one.document) == (two.module, two.document)
+def _same_docstring(first: _Sentence, second: _Sentence) -> bool:
+    return (first.module, first.document) == (second.module, second.document)
 
 
-def _follow_each_other(one: _Sentence, two: _Sentence) -> bool:
-    return _one_docstring(one, two) and two.place == one.place + 1
-
-
-def _pair(one: _Sentence, two: _Sentence, label: str) -> Example:
-    return Example(one.text, label, one.module, two.text)
+def _pair(first: _Sentence, second: _Sentence, label: str) -> Example:
+    return Example(first.text, label, first.module, second.text)
 
 
 def _with_two_swapped(text: str, generator: random.Random) -> str | None:
-    """The text with two different neighbouring words exchanged, both in small letters; None if it has no such words."""
+    """The text with two different adjacent words swapped, both in lower case; None if it has no such words."""
     words = text.split(" ")
-    places = [
-        place
-        for place, (one, two) in enumerate(zip(words, words[1:], strict=False))
-        if one != two and all(re.fullmatch("[a-z]+", word) for word in (one, two))
+    swappable = [
+        index
+        for index, pair in enumerate(zip(words, words[1:], strict=False))
+        if pair[0] != pair[1] and all(re.fullmatch("[a-z]+", word) for word in pair)
     ]
-    if not places:
+    if not swappable:
         return None
-    place = generator.choice(places)
-    words[place], words[place + 1] = words[place + 1], words[place]
+    index = generator.choice(swappable)
+    words[index], words[index + 1] = words[index + 1], words[index]
     return " ".join(words)
 
 
-# Text without labels
+# Unlabeled text
 
 
 class Texts(NamedTuple):
-    """Text for pretraining. `validation` is of the modules held out for validation; nothing here is of the test's modules."""
+    """Pretraining text. `validation` comes from the validation modules; nothing comes from the test modules."""
 
     train: tuple[str, ...]
     validation: tuple[str, ...]
 
 
 def pretraining_texts(folder: Path | str | None = None) -> Texts:
-    """Prose for pretraining and for the tokenizer: docstrings of the standard library and pages of the manual (every tenth is
-    for validation).
+    """Pretraining corpus, also for the tokenizer: docstrings of the standard library and pages of the manual.
 
-    A paragraph or sentence that stands in a held-out docstring, of validation or test, is cut from the training text wherever
-    it is said again. A paragraph that stands twice is kept once.
+    Every tenth page is for validation. Paragraphs and sentences of held-out docstrings, of validation or test, are removed
+    from the training text wherever they are repeated. Duplicate paragraphs are kept once.
     """
-    library = _by_part(documents(folder), folder)
-    told = {part: [one.text for one in library[part]] for part in PARTS}
+    split = _by_part(documents(folder), folder)
+    texts = {part: [document.text for document in split[part]] for part in PARTS}
     pages = [page for _, page in sorted(topics().items())]
-    held = [*told["validation"], *pages[::10]]
-    train = [*told["train"], *(page for place, page in enumerate(pages) if place % 10)]
-    tested = _said(told["test"])
-    validation = _fresh(held, tested)
-    return Texts(_fresh(train, tested | _said(validation)), validation)
+    held_out = [*texts["validation"], *pages[::10]]
+    train = [*texts["train"], *(page for index, page in enumerate(pages) if index % 10)]
+    test_keys = _keys(texts["test"])
+    validation = _without(held_out, test_keys)
+    return Texts(_without(train, test_keys | _keys(validation)), validation)
 
 
 def _key(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _said(texts: Iterable[str]) -> set[str]:
-    """The paragraphs of the texts, and their sentences but for the shortest, which everybody writes."""
-    found = set()
+def _keys(texts: Iterable[str]) -> set[str]:
+    """Deduplication keys of all paragraphs and of all but the shortest sentences, which repeat by chance."""
+    keys = set()
     for text in texts:
-        found |= {_key(part) for part in paragraphs(prose(text))}
-        found |= {_key(one) for one in sentences(text) if len(one) >= SENTENCE.start}
-    return found
+        keys |= {_key(part) for part in paragraphs(prose(text))}
+        keys |= {_key(sentence) for sentence in sentences(text) if len(sentence) >= SENTENCE_CHARACTERS.start}
+    return keys
 
 
-def _fresh(texts: Iterable[str], said: set[str]) -> tuple[str, ...]:
-    """The texts as prose, without what is in `said` and without paragraphs that came before; empty ones are dropped."""
-    kept, before = [], set()
+def _without(texts: Iterable[str], excluded: set[str]) -> tuple[str, ...]:
+    """The texts as prose, without the sentences in `excluded` and without repeated paragraphs; empty ones are dropped."""
+    kept, seen = [], set()
     for text in texts:
         parts = []
         for part in paragraphs(prose(text)):
-            if _key(part) in before:
+            if _key(part) in seen:
                 continue
-            before.add(_key(part))
-            parts.append(" ".join(one for one in sentences(part) if _key(one) not in said))
+            seen.add(_key(part))
+            parts.append(" ".join(sentence for sentence in sentences(part) if _key(sentence) not in excluded))
         if any(parts):
             kept.append("\n\n".join(filter(None, parts)))
     return tuple(kept)

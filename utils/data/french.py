@@ -1,7 +1,7 @@
-"""French word forms by rule: plurals, feminines, and what happens between two words (elision, contraction).
+"""French morphology by rule: plural, feminine, agreement, elision and contraction.
 
-Only the rules that the phrase corpus needs, each with its exceptions. Every word with h that comes through here has a
-mute h ("l'homme"); words with an aspirated h ("le héros") are not part of the corpus.
+Only the rules that the phrase corpus needs, each with its exceptions. Every h of the corpus is mute ("l'homme"); there are
+no words with an aspirated h ("le héros").
 """
 
 from functools import cache
@@ -15,19 +15,19 @@ CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à
 
 
 class Token(NamedTuple):
-    """A French word and the places of the English words that it stands for."""
+    """French token and the positions of the English tokens it is aligned with."""
 
     form: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 def starts_with_vowel(word: str) -> bool:
-    """In sound: a mute h counts as a vowel."""
+    """Phonetically: a mute h counts as a vowel."""
     return word[0] in VOWELS
 
 
 def plural(word: str) -> str:
-    """Of a noun or an adjective: chat to chats, journal to journaux, oiseau to oiseaux, pays to pays."""
+    """Plural of a noun or an adjective: chat to chats, journal to journaux, oiseau to oiseaux, pays to pays."""
     if word[-1] in "sxz":
         return word
     if word.endswith("al"):
@@ -36,7 +36,7 @@ def plural(word: str) -> str:
 
 
 def feminine(word: str) -> str:
-    """Of an adjective in the singular: vert to verte, fier to fière, heureux to heureuse, européen to européenne."""
+    """Feminine singular of an adjective: vert to verte, fier to fière, heureux to heureuse, européen to européenne."""
     if word in FEMININES:
         return FEMININES[word]
     if word.endswith("e"):
@@ -52,20 +52,21 @@ def feminine(word: str) -> str:
 
 @cache
 def agree(adjective: str, is_feminine: bool, is_plural: bool) -> str:
+    """Agreement in gender and number."""
     form = feminine(adjective) if is_feminine else adjective
     return plural(form) if is_plural else form
 
 
 @cache
 def before(adjective: str, following: str, is_feminine: bool, is_plural: bool) -> str:
-    """An adjective that stands before its noun; `following` is the next word ("un bel arbre", "un beau petit arbre")."""
+    """Agreement of a prenominal adjective; `following` is the next word ("un bel arbre", "un beau petit arbre")."""
     if not is_feminine and not is_plural and starts_with_vowel(following):
         return BEFORE_VOWEL.get(adjective, adjective)
     return agree(adjective, is_feminine, is_plural)
 
 
 def run_together(words: list[Token]) -> list[Token]:
-    """The same words with elision and contraction; a contracted word keeps the places of both its parts.
+    """Elision and contraction; a contracted word keeps the alignment of both its parts.
 
     Articles elide first: "de" + "le" + "homme" is "de l'homme" and never "du homme".
     """
@@ -75,9 +76,9 @@ def run_together(words: list[Token]) -> list[Token]:
         if following is not None:
             contracted = CONTRACTED.get((form, following.form))
             if contracted:
-                joined[-1] = Token(contracted, (*word.places, *following.places))
+                joined[-1] = Token(contracted, (*word.positions, *following.positions))
                 continue
             if form in ELIDED and starts_with_vowel(following.form):
                 form = ELIDED[form]
-        joined.append(Token(form, word.places))
+        joined.append(Token(form, word.positions))
     return joined[::-1]

@@ -1,4 +1,4 @@
-"""A picture small enough to be cut into nine patches by eye."""
+"""A 24 x 24 picture, small enough to cut into nine patches by hand."""
 
 import torch
 from torch import Tensor
@@ -32,10 +32,10 @@ ROWS = (
 
 
 def little_house() -> Tensor:
-    """A house and a tree, (24, 24), 1 for ink."""
+    """Binary image (24, 24) of a house and a tree, 1 for ink."""
     return torch.tensor([[float(mark == "#") for mark in row] for row in ROWS])
 
 
 def cut_patches(picture: Tensor, size: int) -> Tensor:
-    """(h, w) to (patches, size, size), row by row."""
+    """Non-overlapping patches: (h, w) to (patches, size, size), row by row."""
     return picture.unfold(0, size, size).unfold(1, size, size).reshape(-1, size, size)

@@ -1,9 +1,9 @@
-"""The words of the phrase corpus, English and French side by side, and which of them go together.
+"""Bilingual lexicon of the phrase corpus with its selectional restrictions.
 
-Who can do what to whom, what belongs to what and what can be called how is written down here, so that sentences make
-some sense and so that no pair of words means something else in French than in English: "vieille fille" is a spinster,
-"bon marché" is cheap and "grand homme" is a great man, so an old girl, a good market and a big man do not occur.
-No English word has two French ones unless the sentence decides between them ("knows the man", "knows that").
+The restrictions (who can do what to whom, what belongs to what, which adjectives fit a noun) make sentences plausible and
+keep out pairs that mean something else in French: "vieille fille" is a spinster, "bon marché" is cheap and "grand homme" is
+a great man, so an old girl, a good market and a big man do not occur. An English word has two French translations only
+if the sentence disambiguates them ("knows the man", "knows that").
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Noun:
 class Adjective:
     english: str
     french: str  # masculine singular
-    slot: int  # distance from the English noun: 0 domain, 1 origin or colour, 2 judgement; 3 stands before the French noun too
+    slot: int  # distance from the English noun: 0 domain, 1 origin or color, 2 judgment; 3 precedes the French noun too
     predicate: bool  # may follow "is"
     nouns: frozenset[Noun]
 
@@ -39,9 +39,9 @@ class Verb:
     kind: str  # one of KINDS in phrases.py
     subjects: tuple[Noun, ...]
     objects: tuple[Noun, ...] = ()
-    particle: str = ""  # belongs to the English verb and has no French word of its own: "looks at"
+    particle: str = ""  # of an English phrasal verb, without a French word of its own: "look" + "at"
     receivers: tuple[Noun, ...] = ()
-    prepositions: tuple[str, ...] = ()  # of places it may be followed by
+    prepositions: tuple[str, ...] = ()  # of the locations it may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +53,14 @@ class Preposition:
 
 
 def _nouns(masculine: str, feminine: str, person: bool) -> dict[str, Noun]:
-    """From lines `english[/plural] french`."""
-    found = {}
+    """Parse entries `english[/plural] french`."""
+    nouns = {}
     for is_feminine, text in ((False, masculine), (True, feminine)):
         for entry in text.split(","):
             english, french = entry.split()
             singular, _, irregular = english.partition("/")
-            found[singular] = Noun(singular, irregular or singular + "s", french, plural(french), is_feminine, person)
-    return found
+            nouns[singular] = Noun(singular, irregular or singular + "s", french, plural(french), is_feminine, person)
+    return nouns
 
 
 NOUNS = {
@@ -84,10 +84,10 @@ NOUNS = {
 
 
 def of(text: str, without: str = "") -> tuple[Noun, ...]:
-    """Nouns by their English names; names in capitals stand for the groups below. Some come several times: see OFTEN."""
+    """Nouns by English name; names in capitals are groups of GROUPS. A noun with a weight in WEIGHTS is repeated."""
     left_out = _names(without)
     names = [name for name in dict.fromkeys(_names(text)) if name not in left_out]
-    return tuple(NOUNS[name] for name in names for _ in range(OFTEN.get(name, 1)))
+    return tuple(NOUNS[name] for name in names for _ in range(WEIGHTS.get(name, 1)))
 
 
 def _names(text: str) -> list[str]:
@@ -98,14 +98,14 @@ GROUPS = {
     "PERSONS": " ".join(name for name, noun in NOUNS.items() if noun.person),
     "FAMILY": "father mother uncle aunt",
     "ANIMALS": "dog cat horse bird bee cow",
-    "SMALL": "book letter newspaper key clock flower table",  # what can be given, and lie about
+    "SMALL": "book letter newspaper key clock flower table",  # can be given
     "OBJECTS": "book letter newspaper key clock flower table door window car boat tree",
     "BUILDINGS": "house school hospital castle church",
-    "PLACES": "house school hospital castle church garden town island",
+    "LOCATIONS": "house school hospital castle church garden town island",
     "AFFAIRS": "area law project company agreement market economy crisis",
 }
-# Fewer verbs go with these than with people, so each is drawn more often: all words should be learnt about equally well.
-OFTEN = {
+# Sampling weights: fewer verbs take these nouns than people, and all words should be about equally frequent.
+WEIGHTS = {
     "area": 5,
     "law": 2,
     "project": 2,
@@ -117,7 +117,7 @@ OFTEN = {
     "country": 2,
 }
 
-PHYSICAL = "PERSONS ANIMALS OBJECTS PLACES"
+PHYSICAL = "PERSONS ANIMALS OBJECTS LOCATIONS"
 STANDING = "PERSONS ANIMALS SMALL car boat tree BUILDINGS"  # what can be near something
 _GOOD = (
     "king queen father mother uncle aunt actor actress dog horse book newspaper car boat school hospital law project"
@@ -125,23 +125,23 @@ _GOOD = (
 
 
 def _adjectives(slot: int, predicate: bool, *entries: str) -> list[Adjective]:
-    """From entries `english french: nouns - nouns left out`."""
-    found = []
+    """Parse entries `english french: nouns - nouns left out`."""
+    adjectives = []
     for entry in entries:
         words, nouns = entry.split(":")
         english, french = words.split()
         allowed, _, left_out = nouns.partition(" - ")
-        found.append(Adjective(english, french, slot, predicate, frozenset(of(allowed, left_out))))
-    return found
+        adjectives.append(Adjective(english, french, slot, predicate, frozenset(of(allowed, left_out))))
+    return adjectives
 
 
 BEAUTIFUL, *_OTHERS = _adjectives(
     3,
     True,
-    "beautiful beau: PERSONS ANIMALS OBJECTS PLACES - FAMILY",
-    "small petit: man boy girl child king queen actor actress ANIMALS OBJECTS PLACES project company market",
-    "big grand: ANIMALS OBJECTS PLACES area project company market",
-    "old vieux: PERSONS ANIMALS OBJECTS PLACES law project company agreement - boy girl child flower",
+    "beautiful beau: PERSONS ANIMALS OBJECTS LOCATIONS - FAMILY",
+    "small petit: man boy girl child king queen actor actress ANIMALS OBJECTS LOCATIONS project company market",
+    "big grand: ANIMALS OBJECTS LOCATIONS area project company market",
+    "old vieux: PERSONS ANIMALS OBJECTS LOCATIONS law project company agreement - boy girl child flower",
     "young jeune: PERSONS dog cat horse bird cow",
 )
 ADJECTIVES = [
@@ -150,7 +150,7 @@ ADJECTIVES = [
     *_adjectives(
         3,
         False,
-        "new nouveau: king queen actor actress dog cat horse OBJECTS PLACES AFFAIRS - island",
+        "new nouveau: king queen actor actress dog cat horse OBJECTS LOCATIONS AFFAIRS - island",
         f"good bon: {_GOOD} agreement company",
         f"bad mauvais: {_GOOD} agreement company",
     ),
@@ -162,8 +162,8 @@ ADJECTIVES = [
         "tired fatigué: PERSONS ANIMALS",
         "proud fier: PERSONS horse cat",
         "kind gentil: PERSONS dog cat horse",
-        "famous célèbre: man woman king queen actor actress book newspaper PLACES",
-        "strange étrange: PERSONS ANIMALS OBJECTS PLACES AFFAIRS",
+        "famous célèbre: man woman king queen actor actress book newspaper LOCATIONS",
+        "strange étrange: PERSONS ANIMALS OBJECTS LOCATIONS AFFAIRS",
         "expensive cher: SMALL car boat house castle project",
         "dangerous dangereux: man woman king queen ANIMALS car boat tree island town AFFAIRS country",
         "important important: book letter newspaper key AFFAIRS country",
@@ -175,8 +175,8 @@ ADJECTIVES = [
         "green vert: OBJECTS house garden - letter newspaper",
         "white blanc: ANIMALS OBJECTS house castle church - bee newspaper",
         "black noir: ANIMALS OBJECTS house castle church - newspaper",
-        "french français: man woman boy girl child king queen actor actress book newspaper car boat PLACES AFFAIRS - area",
-        "german allemand: man woman boy girl child king queen actor actress book newspaper car boat PLACES AFFAIRS - area",
+        "french français: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area",
+        "german allemand: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area",
         "european européen: man woman actor actress town island AFFAIRS country",
         "national national: newspaper school hospital AFFAIRS - area",
     ),
@@ -203,18 +203,18 @@ VERBS = [
     Verb("look", "looks", "cherche", "cherchent", "see", _BEASTS, of(PHYSICAL), particle="for"),
     Verb("listen", "listens", "écoute", "écoutent", "see", _BEASTS, of("PERSONS bird dog clock"), particle="to"),
     Verb("wait", "waits", "attend", "attendent", "see", _PEOPLE, of("PERSONS letter boat law agreement"), particle="for"),
-    Verb("know", "knows", "connaît", "connaissent", "see", _PEOPLE, of("PERSONS PLACES AFFAIRS country")),
+    Verb("know", "knows", "connaît", "connaissent", "see", _PEOPLE, of("PERSONS LOCATIONS AFFAIRS country")),
     Verb("buy", "buys", "achète", "achètent", "see", _PEOPLE, of("SMALL car boat house castle dog cat horse cow")),
     Verb("read", "reads", "lit", "lisent", "see", _PEOPLE, of("book letter newspaper law agreement")),
     Verb("open", "opens", "ouvre", "ouvrent", "see", _PEOPLE, of("door window letter book school church")),
     Verb("protect", "protects", "protège", "protègent", "see", of("PERSONS dog law agreement country"),
-         of("PERSONS ANIMALS PLACES country economy market area")),
+         of("PERSONS ANIMALS LOCATIONS country economy market area")),
     Verb("help", "helps", "aide", "aident", "see", of("PERSONS dog law agreement project company country market"),
          of("PERSONS ANIMALS company country town economy market project")),
     Verb("threaten", "threatens", "menace", "menacent", "see", of("PERSONS crisis law project company market economy area"),
          of("PERSONS ANIMALS company country town island economy market project agreement area")),
     Verb("speak", "speaks", "parle", "parlent", "speak", _PEOPLE, of("PERSONS ANIMALS")),
-    Verb("belong", "belongs", "appartient", "appartiennent", "speak", of("ANIMALS OBJECTS PLACES company"),
+    Verb("belong", "belongs", "appartient", "appartiennent", "speak", of("ANIMALS OBJECTS LOCATIONS company"),
          of("PERSONS company country")),
     Verb("give", "gives", "donne", "donnent", "give", _PEOPLE, of("SMALL dog cat horse cow"), receivers=_BEASTS),
     Verb("say", "says", "dit", "disent", "say", _PEOPLE),
@@ -232,12 +232,12 @@ PREPOSITIONS = [
         ("on", ("sur",), "SMALL", "table boat"),
         ("under", ("sous",), "PERSONS ANIMALS SMALL", "tree table"),
         ("behind", ("derrière",), STANDING, "PERSONS BUILDINGS tree door car horse"),
-        ("near", ("près", "de"), STANDING, "PERSONS ANIMALS PLACES door window car boat tree table"),
+        ("near", ("près", "de"), STANDING, "PERSONS ANIMALS LOCATIONS door window car boat tree table"),
         ("with", ("avec",), "PERSONS dog cat horse bird", "PERSONS dog cat horse bird"),
     )
 ]
 
-# What belongs to what: "the door of the house", "the mother of the king", "the law of the country".
+# Possessors: "the door of the house", "the mother of the king", "the law of the country".
 OWNERS = {
     noun: of(owners)
     for nouns, owners in (
@@ -255,10 +255,10 @@ OWNERS = {
     for noun in of(nouns)
 }
 
-# Only nouns of one circle are joined by "and": "the king and the dog", not "the king and the crisis".
-CIRCLE = {
-    noun: circle
-    for circle, nouns in enumerate(("PERSONS ANIMALS", "OBJECTS PLACES", "AFFAIRS country"))
+# Coordination joins only nouns of one class: "the king and the dog", not "the king and the crisis".
+COORDINATION_CLASS = {
+    noun: index
+    for index, nouns in enumerate(("PERSONS ANIMALS", "OBJECTS LOCATIONS", "AFFAIRS country"))
     for noun in of(nouns)
 }
-EVERY_NOUN = of("PERSONS ANIMALS OBJECTS PLACES AFFAIRS country")
+EVERY_NOUN = of("PERSONS ANIMALS OBJECTS LOCATIONS AFFAIRS country")

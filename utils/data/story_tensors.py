@@ -1,4 +1,4 @@
-"""From stories in words to tensors: a vocabulary, memories of one size, and what a position encoding needs."""
+"""bAbI stories as tensors: a vocabulary, memories of fixed size, and statement ages for the temporal encoding."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,58 +8,61 @@ from torch import Tensor
 
 from utils.data.babi import Question, words
 
-MEMORY = 50  # statements; the size of the published tables
+MAX_MEMORIES = 50  # statements, as in Sukhbaatar et al. (2015)
 
 
 class UnknownWord(ValueError):
-    """A word that the vocabulary does not have; the message says which and what there is."""
+    """An out-of-vocabulary word; the message lists it and the vocabulary."""
 
 
-class Vocabulary:
-    """Words and their numbers, in alphabetical order. An answer of several words is one entry."""
+class StoryVocabulary:
+    """Word-level vocabulary in alphabetical order, without special tokens. An answer of several words is one entry."""
 
     def __init__(self, entries: Iterable[str]):
         self.words = sorted(set(entries))
-        self.number = {word: number for number, word in enumerate(self.words)}
+        self._ids = {word: token_id for token_id, word in enumerate(self.words)}
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __contains__(self, word: str) -> bool:
-        return word in self.number
+        return word in self._ids
 
     @classmethod
-    def of(cls, questions: Iterable[Question]) -> "Vocabulary":
+    def build(cls, questions: Iterable[Question]) -> "StoryVocabulary":
         questions = list(questions)
-        sentences = {sentence for one in questions for sentence in (*one.story, one.question)}
-        told = {word for sentence in sentences for word in words(sentence)}
-        return cls(told | {one.answer for one in questions})
+        sentences = {sentence for item in questions for sentence in (*item.story, item.question)}
+        return cls({word for sentence in sentences for word in words(sentence)} | {item.answer for item in questions})
 
-    def numbers(self, sentence: str) -> list[int]:
-        told = words(sentence)
-        unknown = [word for word in told if word not in self]
+    def encode(self, sentence: str) -> list[int]:
+        """Token ids of a sentence."""
+        tokens = words(sentence)
+        unknown = [word for word in tokens if word not in self]
         if unknown:
             raise UnknownWord(
                 f"the model never saw the word{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))} in "
                 f"{sentence!r}; it knows: {', '.join(self.words)}"
             )
-        return [self.number[word] for word in told]
+        return [self._ids[word] for word in tokens]
 
-    def answer(self, answer: str) -> int:
-        """The number of a whole answer, "milk,apple" for example: a list is one entry, however many words it has."""
+    def decode(self, token_ids: Iterable[int]) -> list[str]:
+        return [self.words[token_id] for token_id in token_ids]
+
+    def answer_id(self, answer: str) -> int:
+        """Class of a whole answer, "milk,apple" for example: a list is one entry, however many words it has."""
         if answer not in self:
             raise UnknownWord(
                 f"no question that the vocabulary was made of has the answer {answer!r}; give it all questions"
             )
-        return self.number[answer]
+        return self._ids[answer]
 
 
 @dataclass
 class Stories:
-    """Questions as tensors. b questions, n memories, j words a sentence; -1 stands for no word.
+    """Batch of bAbI questions: b questions, n memories, j words per sentence, padded with -1.
 
     story (b, n, j), question (b, j), answer (b,), mask (b, n) True where a memory holds a statement, age (b, n): 0 for
-    the newest statement, fact (b, n) True at supporting facts; `cut` is the share of facts older than the memory.
+    the latest statement, fact (b, n) True at supporting facts; `cut` is the fraction of facts that no longer fit.
     """
 
     story: Tensor
@@ -75,32 +78,39 @@ class Stories:
 
 
 def as_tensors(
-    questions: list[Question], vocabulary: Vocabulary, memory: int = MEMORY, longest: int | None = None
+    questions: list[Question],
+    vocabulary: StoryVocabulary,
+    max_memories: int = MAX_MEMORIES,
+    max_len: int | None = None,
 ) -> Stories:
-    """The last `memory` statements of each story; memory i holds the i-th of those, the oldest first.
+    """The last `max_memories` statements of each story, the oldest in memory 0.
 
-    `longest` is the number of words a sentence may have; left out, the longest of these questions decides.
+    `max_len` is the number of words per sentence; None takes the maximum over these questions.
     """
-    numbers = {sentence: vocabulary.numbers(sentence) for one in questions for sentence in (*one.story, one.question)}
-    longest = longest or max(map(len, numbers.values()))
-    count, size = len(questions), min(memory, max(1, max(len(one.story) for one in questions)))
-    story = torch.full((count, size, longest), -1)
-    question = torch.full((count, longest), -1)
+    token_ids = {
+        sentence: torch.tensor(vocabulary.encode(sentence))
+        for item in questions
+        for sentence in (*item.story, item.question)
+    }
+    max_len = max_len or max(map(len, token_ids.values()))
+    count, size = len(questions), min(max_memories, max(1, max(len(item.story) for item in questions)))
+    story = torch.full((count, size, max_len), -1)
+    question = torch.full((count, max_len), -1)
     age = torch.zeros(count, size, dtype=torch.long)
     mask, fact = torch.zeros(count, size, dtype=torch.bool), torch.zeros(count, size, dtype=torch.bool)
     cut = facts = 0
-    for row, one in enumerate(questions):
-        kept = one.story[-size:]
-        first = len(one.story) - len(kept)
-        for place, sentence in enumerate(kept):
-            story[row, place, : len(numbers[sentence])] = torch.tensor(numbers[sentence])
+    for row, item in enumerate(questions):
+        kept = item.story[-size:]
+        first = len(item.story) - len(kept)
+        for memory, sentence in enumerate(kept):
+            story[row, memory, : len(token_ids[sentence])] = token_ids[sentence]
         mask[row, : len(kept)] = True
         age[row, : len(kept)] = torch.arange(len(kept) - 1, -1, -1)
-        question[row, : len(numbers[one.question])] = torch.tensor(numbers[one.question])
-        for place in one.facts:
+        question[row, : len(token_ids[item.question])] = token_ids[item.question]
+        for index in item.facts:
             facts += 1
-            cut += place < first
-            if place >= first:
-                fact[row, place - first] = True
-    answer = torch.tensor([vocabulary.answer(one.answer) for one in questions])
+            cut += index < first
+            if index >= first:
+                fact[row, index - first] = True
+    answer = torch.tensor([vocabulary.answer_id(item.answer) for item in questions])
     return Stories(story, question, answer, mask, age, fact, cut / max(1, facts))

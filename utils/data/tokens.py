@@ -1,7 +1,7 @@
-"""From sentences to tensors: splitting text into tokens, numbering them, and batches of pairs of like length.
+"""Word-level tokenization, vocabulary and padded batches for machine translation.
 
-Works on the phrase corpus, where `join` undoes `split` exactly, and on real English and French text, where case and
-the spaces around marks are lost.
+On the phrase corpus `join` inverts `split` exactly; on real English and French text, case and the spaces around
+punctuation are lost.
 """
 
 import re
@@ -13,15 +13,15 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-PAD, START, END, UNKNOWN = range(4)
-SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
+SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _WORD = r"[^\W\d_]+(?:-[^\W\d_]+)*"
 _PATTERNS = {
     # "don't" and "the king's" keep their apostrophe inside.
     "english": re.compile(rf"{_NUMBER}|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"),
-    # The article in "l'homme" is a word of its own, and so is whatever else loses its last vowel; "aujourd'hui" is not two.
+    # Elided words ("l'", "qu'") are tokens of their own; "aujourd'hui" is one token.
     "french": re.compile(
         rf"{_NUMBER}|aujourd'hui|(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|quelqu|presqu)'(?=[^\W_])|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"
     ),
@@ -31,13 +31,13 @@ _NO_SPACE_BEFORE, _NO_SPACE_AFTER = frozenset(".,;:!?)]}%\u2026\u00bb\u201d"), f
 
 
 def split(text: str, language: str) -> list[str]:
-    """Lower-case words and marks: "L'homme ne dort pas." to l', homme, ne, dort, pas, "."."""
+    """Word-level tokenizer, lower case: "L'homme ne dort pas." to l', homme, ne, dort, pas, "."."""
     text = unicodedata.normalize("NFC", text).translate(_APOSTROPHES).lower()
     return _PATTERNS[language].findall(text)
 
 
 def join(tokens: Iterable[str], language: str) -> str:
-    """One line of text; French words that end with an apostrophe stick to the next one."""
+    """Detokenizer: one line of text. A French token that ends with an apostrophe takes no space after it."""
     french, text, glue = language == "french", "", True
     for token in tokens:
         text += token if glue or token in _NO_SPACE_BEFORE else " " + token
@@ -45,16 +45,16 @@ def join(tokens: Iterable[str], language: str) -> str:
     return text
 
 
-class TokenVocabulary:
-    """Numbers for tokens. 0 to 3 are padding, start, end and unknown; frequent words have low numbers."""
+class Vocabulary:
+    """Word-level vocabulary: ids 0 to 3 are the special tokens, then the most frequent words first."""
 
     def __init__(self, words: Iterable[str]):
-        self.words = (*SPECIAL, *words)
-        self._number = {word: number for number, word in enumerate(self.words)}
+        self.words = (*SPECIAL_TOKENS, *words)
+        self._ids = {word: token_id for token_id, word in enumerate(self.words)}
 
     @classmethod
-    def of(cls, sentences: Iterable[Sequence[str]]) -> "TokenVocabulary":
-        """All words, the most frequent first, equals by alphabet."""
+    def build(cls, sentences: Iterable[Sequence[str]]) -> "Vocabulary":
+        """All words of a corpus by falling frequency, ties in alphabetical order."""
         counts = Counter()
         for sentence in sentences:
             counts.update(sentence)
@@ -64,31 +64,33 @@ class TokenVocabulary:
         return len(self.words)
 
     def __contains__(self, word: str) -> bool:
-        return word in self._number
+        return word in self._ids
 
-    def numbers(self, tokens: Iterable[str]) -> list[int]:
-        """A word outside the vocabulary becomes UNKNOWN; `unknown` tells which these are."""
-        return [self._number.get(token, UNKNOWN) for token in tokens]
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Token ids. An out-of-vocabulary word becomes UNK_ID; `out_of_vocabulary` lists these words."""
+        return [self._ids.get(token, UNK_ID) for token in tokens]
 
-    def tokens(self, numbers: Iterable[int] | Tensor) -> list[str]:
-        """The words up to the first END, without padding and start."""
-        found = []
-        for number in numbers.tolist() if isinstance(numbers, Tensor) else numbers:
-            if number == END:
+    def decode(self, token_ids: Iterable[int] | Tensor) -> list[str]:
+        """The words up to the first EOS_ID, without padding and BOS_ID."""
+        words = []
+        for token_id in token_ids.tolist() if isinstance(token_ids, Tensor) else token_ids:
+            if token_id == EOS_ID:
                 break
-            if not 0 <= number < len(self):
-                raise ValueError(f"expected numbers from 0 to {len(self) - 1}, got {number}: not of this vocabulary")
-            if number not in (PAD, START):
-                found.append(self.words[number])
-        return found
+            if not 0 <= token_id < len(self):
+                raise ValueError(
+                    f"expected token ids from 0 to {len(self) - 1}, got {token_id}: not in this vocabulary"
+                )
+            if token_id not in (PAD_ID, BOS_ID):
+                words.append(self.words[token_id])
+        return words
 
-    def unknown(self, tokens: Iterable[str]) -> list[str]:
-        """The words outside the vocabulary, each once, in the order of the sentence."""
-        return list(dict.fromkeys(token for token in tokens if token not in self._number))
+    def out_of_vocabulary(self, tokens: Iterable[str]) -> list[str]:
+        """Out-of-vocabulary words, each once, in the order of the sentence."""
+        return list(dict.fromkeys(token for token in tokens if token not in self._ids))
 
 
 class TokenPair(Protocol):
-    """What a batch is made of; `utils.data.phrases.Pair` is one."""
+    """Tokenized sentence pair, for example `utils.data.phrases.Pair`."""
 
     @property
     def english(self) -> Sequence[str]: ...
@@ -98,49 +100,47 @@ class TokenPair(Protocol):
 
 
 class Batch(NamedTuple):
-    """Pairs as numbers, padded at the right. b pairs, n source and m target tokens at most, END (or START) included."""
+    """Batch for teacher forcing, padded on the right: b pairs, up to n source and m target tokens with BOS or EOS."""
 
-    source: Tensor  # (b, n) long, each row ends with END
-    source_mask: Tensor  # (b, n) bool, True = a token, False = padding
-    target_in: Tensor  # (b, m) long, starts with START: what the decoder has read
-    target_out: Tensor  # (b, m) long, ends with END: what it should say next
+    source: Tensor  # (b, n) long, token ids, each row ends with EOS_ID
+    source_mask: Tensor  # (b, n) bool, True at real tokens, False at padding
+    target_in: Tensor  # (b, m) long, starts with BOS_ID: the decoder's input
+    target_out: Tensor  # (b, m) long, ends with EOS_ID: the next tokens to predict
     target_mask: Tensor  # (b, m) bool, for both
 
 
-def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-    """(b, n) long filled with PAD, and the (b, n) bool mask of what is not padding."""
+def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Right padding: token ids (b, n) long with PAD_ID, and attention_mask (b, n) bool, True at real tokens."""
     lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(int(lengths.max())) < lengths[:, None]
-    numbers = torch.full(mask.shape, PAD)
-    numbers[mask] = torch.tensor([number for row in rows for number in row])
-    return numbers, mask
+    attention_mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    token_ids = torch.full(attention_mask.shape, PAD_ID)
+    token_ids[attention_mask] = torch.tensor([token_id for row in rows for token_id in row])
+    return token_ids, attention_mask
 
 
-def as_batch(
-    pairs: Sequence[TokenPair], source_vocabulary: TokenVocabulary, target_vocabulary: TokenVocabulary
-) -> Batch:
-    """All pairs in one batch, in their order."""
-    source, source_mask = _padded([[*source_vocabulary.numbers(pair.english), END] for pair in pairs])
-    targets = [target_vocabulary.numbers(pair.french) for pair in pairs]
-    target_in, target_mask = _padded([[START, *row] for row in targets])
-    target_out, _ = _padded([[*row, END] for row in targets])
+def collate(pairs: Sequence[TokenPair], source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> Batch:
+    """Padded batch of all pairs, in their order."""
+    source, source_mask = _pad([[*source_vocabulary.encode(pair.english), EOS_ID] for pair in pairs])
+    targets = [target_vocabulary.encode(pair.french) for pair in pairs]
+    target_in, target_mask = _pad([[BOS_ID, *row] for row in targets])
+    target_out, _ = _pad([[*row, EOS_ID] for row in targets])
     return Batch(source, source_mask, target_in, target_out, target_mask)
 
 
 def batches(
     pairs: Sequence[TokenPair],
-    source_vocabulary: TokenVocabulary,
-    target_vocabulary: TokenVocabulary,
-    size: int,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    batch_size: int,
     generator: torch.Generator | None = None,
 ) -> list[Batch]:
-    """Batches of `size` pairs of like length, so that little is padding; every pair is in one of them.
+    """Batches bucketed by length, so that little is padding; every pair is in exactly one batch.
 
-    With a generator, batches come in random order and pairs of equal length are dealt anew at each call.
+    With a generator, batches come in random order and pairs of equal length are shuffled at each call.
     """
     order = range(len(pairs)) if generator is None else torch.randperm(len(pairs), generator=generator).tolist()
-    by_length = sorted(order, key=lambda one: (len(pairs[one].english), len(pairs[one].french)))
-    groups = [by_length[start : start + size] for start in range(0, len(pairs), size)]
+    by_length = sorted(order, key=lambda index: (len(pairs[index].english), len(pairs[index].french)))
+    buckets = [by_length[start : start + batch_size] for start in range(0, len(pairs), batch_size)]
     if generator is not None:
-        groups = [groups[one] for one in torch.randperm(len(groups), generator=generator).tolist()]
-    return [as_batch([pairs[one] for one in group], source_vocabulary, target_vocabulary) for group in groups]
+        buckets = [buckets[index] for index in torch.randperm(len(buckets), generator=generator).tolist()]
+    return [collate([pairs[index] for index in bucket], source_vocabulary, target_vocabulary) for bucket in buckets]

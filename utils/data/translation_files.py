@@ -1,6 +1,6 @@
-"""Reading real translation pairs: tab-separated text, `english<TAB>french` on a line, further columns ignored.
+"""Parallel corpora in tab-separated files: `english<TAB>french` on a line, further columns ignored.
 
-Nothing of the kind comes with the course; who has such files puts them into `data/translation/`.
+The course ships none; put your own files into `data/translation/`.
 """
 
 from pathlib import Path
@@ -12,25 +12,25 @@ ENDINGS = (".tsv", ".txt")
 
 
 class TranslationError(ValueError):
-    """A file that does not hold pairs; the message starts with file and line."""
+    """Not a parallel corpus; the message starts with file and line."""
 
 
-def parse_pairs(text: str, name: str = "text", longest: int | None = None) -> list[Pair]:
-    """The pairs of a text, split into tokens, without links. `name` stands in error messages.
+def parse_pairs(text: str, name: str = "text", max_len: int | None = None) -> list[Pair]:
+    """Tokenized sentence pairs of a text, without word alignment; error messages start with `name`.
 
-    With `longest`, pairs with a side of more tokens are left out. One English sentence may come with several French ones.
+    With `max_len`, pairs with more tokens on either side are left out. An English sentence may have several translations.
     """
     pairs, too_long = [], 0
     for row, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
         pair = _pair(line.rstrip("\r"), f"{name}:{row}")
-        if longest and max(len(pair.english), len(pair.french)) > longest:
+        if max_len and max(len(pair.english), len(pair.french)) > max_len:
             too_long += 1
         else:
             pairs.append(pair)
     if too_long and not pairs:
-        raise TranslationError(f"{name}: all {too_long} pairs have more than {longest} tokens; give a larger `longest`")
+        raise TranslationError(f"{name}: all {too_long} pairs have more than {max_len} tokens; give a larger `max_len`")
     if not pairs:
         raise TranslationError(f"{name}: expected lines `english<TAB>french`, got an empty text; add at least one pair")
     return pairs
@@ -52,18 +52,18 @@ def _pair(line: str, where: str) -> Pair:
 
 
 def _shown(text: str) -> str:
-    """For a message: quoted, and cut if it is long."""
+    """Quoted for a message, truncated to 100 characters."""
     return repr(text if len(text) <= 100 else text[:97] + "...")
 
 
-def read_pairs(path: Path | str, longest: int | None = None) -> list[Pair]:
-    """The pairs of one file, or of all `.tsv` and `.txt` files of a folder in the order of their names."""
+def read_pairs(path: Path | str, max_len: int | None = None) -> list[Pair]:
+    """Sentence pairs of one file, or of all `.tsv` and `.txt` files of a folder in the order of their names."""
     path = Path(path)
     if path.is_dir():
-        files = sorted(one for one in path.iterdir() if one.suffix.lower() in ENDINGS and one.is_file())
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and file.is_file())
         if not files:
             raise TranslationError(f"{path}: expected files ending in {' or '.join(ENDINGS)}, got none; put one there")
-        return [pair for one in files for pair in read_pairs(one, longest)]
+        return [pair for file in files for pair in read_pairs(file, max_len)]
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -75,4 +75,4 @@ def read_pairs(path: Path | str, longest: int | None = None) -> list[Pair]:
         raise TranslationError(
             f"{path}:{line}: expected text in UTF-8, got {error.reason} at byte {error.start}; save it as UTF-8"
         ) from None
-    return parse_pairs(text, str(path), longest)
+    return parse_pairs(text, str(path), max_len)

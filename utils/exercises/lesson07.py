@@ -5,8 +5,8 @@ import random
 import torch
 
 from utils.checks.compare import Case, Wrong, a_thing
-from utils.data.subwords import END, MASK, SPECIAL, START, merge
-from utils.data.subwords import bpe_split as split_by_rank
+from utils.data.bpe import CLS_ID, MASK_ID, SEP_ID, SPECIAL_TOKENS, merge
+from utils.data.bpe import bpe_split as split_by_rank
 from utils.exercises.common import built_module, integers, length_mask, normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.quiz import Quiz, register_quiz
@@ -295,9 +295,9 @@ VOCABULARY = 100  # how many tokens there are in most cases
 
 def some_texts(generator, b, n, pieces):
     """Token ids (b, n) with special tokens among them, and which are real; padding looks like any token."""
-    numbers = integers(generator, pieces, b, n, low=len(SPECIAL))
-    numbers[:, 0] = START
-    numbers[torch.rand(b, n, generator=generator) < 0.05] = END
+    numbers = integers(generator, pieces, b, n, low=len(SPECIAL_TOKENS))
+    numbers[:, 0] = CLS_ID
+    numbers[torch.rand(b, n, generator=generator) < 0.05] = SEP_ID
     lengths = integers(generator, n + 1, b, low=n // 2)
     return numbers, torch.arange(n) < lengths.unsqueeze(1)
 
@@ -305,14 +305,14 @@ def some_texts(generator, b, n, pieces):
 def mask_cases(generator):
     def one(b, n, share, note, pieces=VOCABULARY):
         draws = torch.Generator().manual_seed(int(integers(generator, 2**31)))
-        return Case((*some_texts(generator, b, n, pieces), MASK, pieces, share, draws), note=note)
+        return Case((*some_texts(generator, b, n, pieces), MASK_ID, pieces, share, draws), note=note)
 
     return [
         one(100, 40, 0.0, "a share of 0"),
         one(100, 48, 1.0, "a share of 1"),
         one(256, 64, 0.15, "many texts"),
         one(200, 64, 0.4, "many texts, and a larger share"),
-        one(1, 12_000, 1.0, "one long text, a small vocabulary, and a share of 1", pieces=len(SPECIAL) + 25),
+        one(1, 12_000, 1.0, "one long text, a small vocabulary, and a share of 1", pieces=len(SPECIAL_TOKENS) + 25),
     ]
 
 
@@ -352,11 +352,13 @@ def part_of(some, all_of):
 
 
 def require_choice(chosen, numbers, real, share):
-    ordinary = real & (numbers >= len(SPECIAL))
+    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
     if (chosen & ~real).any():
         raise Wrong("Padding was chosen. Restrict the choice to real tokens: `& real`.")
     if (chosen & ~ordinary).any():
-        raise Wrong("Special tokens such as [CLS] were chosen. Restrict the choice: `& (numbers >= len(SPECIAL))`.")
+        raise Wrong(
+            "Special tokens such as [CLS] were chosen. Restrict the choice: `& (numbers >= len(SPECIAL_TOKENS))`."
+        )
     found = part_of(chosen, ordinary)
     if share in (0.0, 1.0) and found == share:
         return
@@ -369,9 +371,9 @@ def require_choice(chosen, numbers, real, share):
             return
     if not chosen.any():
         raise Wrong(f"Nothing was chosen although `share` is {share}. Compare `torch.rand(...) < share`.")
-    if share == 1 and (numbers[ordinary & ~chosen] == len(SPECIAL)).all():
+    if share == 1 and (numbers[ordinary & ~chosen] == len(SPECIAL_TOKENS)).all():
         raise Wrong(
-            f"The token with id {len(SPECIAL)} is never chosen. Ordinary ids start there: `numbers >= len(SPECIAL)`."
+            f"The token with id {len(SPECIAL_TOKENS)} is never chosen. Ordinary ids start there: `numbers >= len(SPECIAL_TOKENS)`."
         )
     if abs(found - (1 - share)) < 0.03:
         raise Wrong("The choice is inverted. A token is chosen where the random number is *below* `share`.")
@@ -421,18 +423,20 @@ def require_fates(inputs, numbers, chosen, mask, pieces, share):
     require_shares(*(part_of(some, chosen) for some in (masked, replaced, kept)), share)
     drawn, right = (
         inputs[replaced],
-        "Draw them with `torch.randint(len(SPECIAL), pieces, ...)`, which excludes its upper end.",
+        "Draw them with `torch.randint(len(SPECIAL_TOKENS), pieces, ...)`, which excludes its upper end.",
     )
     low, high = int(drawn.min()), int(drawn.max())
-    if low < len(SPECIAL) or high >= pieces:
-        raise Wrong(f"The random tokens run from {low} to {high}, not from {len(SPECIAL)} to {pieces - 1}. {right}")
-    if len(drawn) > 14 * (pieces - len(SPECIAL)) and (low > len(SPECIAL) or high < pieces - 1):
+    if low < len(SPECIAL_TOKENS) or high >= pieces:
         raise Wrong(
-            f"The random tokens run only from {low} to {high}, not from {len(SPECIAL)} to {pieces - 1}. {right}"
+            f"The random tokens run from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {pieces - 1}. {right}"
+        )
+    if len(drawn) > 14 * (pieces - len(SPECIAL_TOKENS)) and (low > len(SPECIAL_TOKENS) or high < pieces - 1):
+        raise Wrong(
+            f"The random tokens run only from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {pieces - 1}. {right}"
         )
     if low == high:
         raise Wrong("The same random token was used everywhere. Draw one per position, of the shape of `numbers`.")
-    middle = (len(SPECIAL) + pieces) / 2
+    middle = (len(SPECIAL_TOKENS) + pieces) / 2
     if not 0.2 < float((drawn > middle).float().mean()) < 0.8 or len(drawn.unique()) < 20:
         raise Wrong(f"The random tokens are not uniform over the ordinary ones. {right}")
 
@@ -485,8 +489,8 @@ register(
         cases=mask_cases,
         call=run_mask,
         hints=[
-            "`torch.rand(numbers.shape, generator=generator) < share` chooses; `& real` and `& (numbers >= len(SPECIAL))` exclude padding and special tokens.",
-            "A second draw decides what happens to a chosen token: below 0.8 `mask`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)`, else unchanged.",
+            "`torch.rand(numbers.shape, generator=generator) < share` chooses; `& real` and `& (numbers >= len(SPECIAL_TOKENS))` exclude padding and special tokens.",
+            "A second draw decides what happens to a chosen token: below 0.8 `mask`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)`, else unchanged.",
             "`torch.where(chosen & (fate < 0.8), mask, numbers)` makes a new tensor. Targets: `torch.where(chosen, numbers, NOT_ASKED)`.",
         ],
     )

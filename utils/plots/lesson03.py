@@ -248,7 +248,7 @@ def _write_weights(axes, weights):
 STEP_WIDTH, MARGIN = 11.0, 1.25  # inches; the margin holds the names of the rows
 ROOM = STEP_WIDTH - MARGIN - 0.15
 WORD_ROW = 0.46
-START = "<start>"  # stands in for the translation before its first word
+START = "<bos>"  # stands in for the translation before its first word
 
 
 def decoding_step(source, weights, said, choices, title=""):

@@ -42,7 +42,7 @@ from utils.plots.text import inches
 DARK_ORANGE = "#8A5F00"  # the color of norms, dark enough for letters on white
 PLUM = "#9C4A7C"  # tables of word vectors
 INK = "#333333"
-START, END, PADDING = "<start>", "<end>", "<pad>"
+START, END, PADDING = "<bos>", "<eos>", "<pad>"
 
 
 # The whole model, in inches from the lower left corner

@@ -68,7 +68,7 @@ def joined(before, after):
 
 # Three objectives
 
-MASK, GAP, START, END = "[MASK]", "[GAP{}]", "<start>", "<end>"
+MASK, GAP, START, END = "[MASK]", "[SENTINEL{}]", "<bos>", "<eos>"
 OWN, CROSS = 1, 2  # a look in the same row of pieces, a look of the decoder at what the encoder read
 SHADES = {0: "#EDEDED", OWN: BLUE, CROSS: RED}
 

@@ -13,7 +13,7 @@ from utils.data.agreements import Agreement, agreements
 from utils.data.french import agree
 from utils.data.phrase_words import ADJECTIVES, EVERY_NOUN, Noun
 from utils.data.phrases import Pair
-from utils.data.tokens import as_batch
+from utils.data.tokens import collate
 from utils.models.self_attention import causal_mask
 from utils.training.transformer import HeadChoice, Reading, TrainedTransformer, readings
 from utils.training.translation import pairs_and_words
@@ -74,9 +74,9 @@ def agreement_shares(cases: Sequence[Agreement], read: Sequence[Reading]) -> dic
     for case, reading in zip(cases, read, strict=True):
         said = case.french(case.adjective)
         for name, row, columns in (
-            ("encoder", case.adjective, [case.noun, *case.between]),
-            ("cross", said, [case.noun, *case.between]),
-            ("decoder", said, [case.french(place) for place in (case.noun, *case.between)]),
+            ("encoder", case.adjective, [case.noun, *case.attractors]),
+            ("cross", said, [case.noun, *case.attractors]),
+            ("decoder", said, [case.french(place) for place in (case.noun, *case.attractors)]),
         ):
             weights = torch.stack(getattr(reading.looks, name))[:, :, row]  # (layers, heads, places)
             seen = said + 1 if name == "decoder" else weights.size(-1)
@@ -162,7 +162,7 @@ def _adjectives_right(
     trained: TrainedTransformer, cases: Sequence[Agreement], **hide: Callable[[Tensor], None]
 ) -> float:
     """hide: for an attention by its name, what takes places out of its mask, (b, n, n), (b, m, m) or (b, m, n), in place."""
-    batch = as_batch([case.pair for case in cases], trained.english, trained.french)
+    batch = collate([case.pair for case in cases], trained.english, trained.french)
     (b, n), m = batch.source.shape, batch.target_in.size(1)
     masks = {
         "encoder": batch.source_mask.unsqueeze(1).repeat(1, n, 1),
@@ -217,7 +217,7 @@ def shortest_agreement(cases: Sequence[Agreement]) -> Agreement:
 
     def misleading(case: Agreement) -> bool:
         masculine, feminine = forms(case)
-        between = (NOUNS[case.pair.english[place]] for place in case.between)
+        between = (NOUNS[case.pair.english[place]] for place in case.attractors)
         return masculine != feminine and all(noun.feminine != noun_of(case).feminine for noun in between)
 
     return min(filter(misleading, cases), key=lambda case: (len(case.pair.english), case.pair.english))

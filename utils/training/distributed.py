@@ -35,7 +35,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from utils.data.subwords import Subwords
+from utils.data.bpe import BPETokenizer
 from utils.training import fingerprint, pretraining
 from utils.training.pretraining import Asked, Corpus, Pretrained, build, corpus, draw_fragments, held_out_losses
 from utils.training.translation import rate_at
@@ -119,11 +119,11 @@ def prepare_text(job: Job, folder: Path) -> Corpus:
         folder.mkdir(parents=True, exist_ok=True)
         text = corpus(job.pieces, job.length, job.texts)
         tensors = {"train": text.train, "held_out": text.held_out.contiguous()}
-        write(path, {"job": asdict(job), "subwords": text.subwords.to_text(), **tensors})
+        write(path, {"job": asdict(job), "subwords": text.subwords.to_str(), **tensors})
     if dist.is_initialized():
         dist.barrier()
     content = read(path, job)
-    return Corpus(Subwords.from_text(content["subwords"]), content["train"], content["held_out"])
+    return Corpus(BPETokenizer.from_str(content["subwords"]), content["train"], content["held_out"])
 
 
 def _rank() -> int:
@@ -193,7 +193,7 @@ def run(
 def trained(folder: Path) -> Pretrained:
     """The model of the checkpoint in a folder, with its tokenizer."""
     text, saved = read(folder / TEXT), read(folder / CHECKPOINT)
-    job, subwords = Job(**saved["job"]), Subwords.from_text(text["subwords"])
+    job, subwords = Job(**saved["job"]), BPETokenizer.from_str(text["subwords"])
     model = job.build(len(subwords))
     model.load_state_dict(saved["model"])
     return Pretrained(job.objective, model.eval(), subwords, job.length)

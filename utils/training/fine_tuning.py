@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from utils.data.bpe import PAD_ID, SPECIAL_TOKENS, BPETokenizer
 from utils.data.docstrings import TASKS, Example, Task, few
 from utils.data.real_text import topics_file
-from utils.data.subwords import PAD, SPECIAL, Subwords
 from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
 from utils.training.baselines import bag_of_words, logistic_regression
 from utils.training.keep import kept
@@ -82,12 +82,12 @@ class Texts:
         return Texts(self.numbers[places, :n], real[:, :n], self.labels[places])
 
 
-def as_texts(task: Task, examples: Sequence[Example], subwords: Subwords, longest: int = LONGEST) -> Texts:
-    rows = [subwords.framed(one.text, one.second, longest) for one in examples]
+def as_texts(task: Task, examples: Sequence[Example], subwords: BPETokenizer, longest: int = LONGEST) -> Texts:
+    rows = [subwords.encode_pair(one.text, one.second, longest) for one in examples]
     n = max(map(len, rows))
-    numbers = torch.tensor([row + [PAD] * (n - len(row)) for row in rows])
+    numbers = torch.tensor([row + [PAD_ID] * (n - len(row)) for row in rows])
     real = torch.arange(n) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
-    return Texts(numbers, real, task.numbers(examples))
+    return Texts(numbers, real, task.label_ids(examples))
 
 
 def in_parts(texts: Texts, size: int = TOGETHER) -> list[tuple[Tensor, Texts]]:
@@ -166,8 +166,8 @@ def word_vectors(text: Tensor, pieces: int, dim: int, window: int = 4) -> Tensor
         counts += torch.bincount(text[:-gap] * pieces + text[gap:], minlength=pieces * pieces)
     counts = counts.view(pieces, pieces)
     counts = counts + counts.T
-    counts[: len(SPECIAL)] = 0
-    counts[:, : len(SPECIAL)] = 0
+    counts[: len(SPECIAL_TOKENS)] = 0
+    counts[:, : len(SPECIAL_TOKENS)] = 0
     # Contexts are made a little more alike than they are: rare ones would look too telling.
     context = counts.sum(0) ** 0.75
     chance = counts.sum(1, keepdim=True) * (context / context.sum())
@@ -176,7 +176,7 @@ def word_vectors(text: Tensor, pieces: int, dim: int, window: int = 4) -> Tensor
         torch.manual_seed(0)  # the factorisation starts from random directions
         left, sizes, _ = torch.svd_lowrank(surplus, q=dim, niter=4)
     vectors = left * sizes.sqrt()
-    return vectors / vectors[len(SPECIAL) :].std()
+    return vectors / vectors[len(SPECIAL_TOKENS) :].std()
 
 
 class WordVectorsAndGRU(nn.Module):
@@ -209,7 +209,7 @@ class Setting:
     longest: int
 
     @property
-    def subwords(self) -> Subwords:
+    def subwords(self) -> BPETokenizer:
         return self.text.subwords
 
     @property
@@ -232,7 +232,7 @@ def setting(task: str, pretraining: dict | None = None, longest: int = LONGEST) 
     """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each with its own pieces."""
     if pretraining is None:
         pretrained = stored_encoder()
-        text = in_pieces(Subwords.from_text(pretrained["subwords"]), pretrained["length"])
+        text = in_pieces(BPETokenizer.from_str(pretrained["subwords"]), pretrained["length"])
     else:
         pretrained = pretrain("masked", **pretraining)
         text = corpus(**{name: pretraining[name] for name in ("pieces", "length", "texts") if name in pretraining})
@@ -273,7 +273,7 @@ def answer(
 ) -> Tensor:
     """Learn from the examples in one of the `WAYS`, and answer (n,) for the texts that are asked about."""
     if way == "bag of words":
-        return bag_of_words(examples, given.task.numbers(examples), asked, given.classes)
+        return bag_of_words(examples, given.task.label_ids(examples), asked, given.classes)
     train, test = given.texts(examples), given.texts(asked)
     if way == "frozen":
         body = given.body()
@@ -291,7 +291,7 @@ def drawn(task: Task, per_class: int | None, seed: int) -> tuple[Example, ...]:
 
 
 def accuracy(answered: Tensor, task: Task, asked: Sequence[Example]) -> float:
-    return (answered == task.numbers(asked)).float().mean().item()
+    return (answered == task.label_ids(asked)).float().mean().item()
 
 
 @kept(reads=read_files)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from utils.data.phrase_words import ADJECTIVES, VERBS
 from utils.data.phrases import LENGTHS, Pair, sentences
-from utils.data.tokens import TokenVocabulary
+from utils.data.tokens import Vocabulary
 from utils.models.attention import attention
 from utils.models.encoder import Encoder
 from utils.models.multi_head import MultiHeadAttention, merge_heads
@@ -248,7 +248,7 @@ class FormData:
     frequent one; kind (words,): number in KINDS.
     """
 
-    words: TokenVocabulary
+    words: Vocabulary
     forms: tuple[str, ...]
     train: dict[int, tuple[Tensor, Tensor]]
     test: dict[int, tuple[Tensor, Tensor]]
@@ -287,15 +287,17 @@ def _form_data(count: int, tested: int, seed: int) -> FormData:
     seen: set[tuple[str, ...]] = set()
     held_out = sentences(tested, lengths, random.Random(f"forms test {seed}"), seen)
     train = sentences(count, lengths, random.Random(f"forms train {seed}"), seen)
-    words = TokenVocabulary.of([pair.english for pair in train])
+    words = Vocabulary.build([pair.english for pair in train])
     forms = tuple(sorted({form for pair in train for form in forms_of(pair)}))
     numbers = {form: number for number, form in enumerate(forms)}
     counts = [Counter() for _ in words.words]
     for pair in train:
-        for word, form in zip(words.numbers(pair.english), forms_of(pair), strict=True):
+        for word, form in zip(words.encode(pair.english), forms_of(pair), strict=True):
             counts[word][numbers[form]] += 1
     known = tuple(
-        pair for pair in held_out if not words.unknown(pair.english) and all(form in numbers for form in forms_of(pair))
+        pair
+        for pair in held_out
+        if not words.out_of_vocabulary(pair.english) and all(form in numbers for form in forms_of(pair))
     )
 
     def by_length(pairs: Sequence[Pair]) -> dict[int, tuple[Tensor, Tensor]]:
@@ -304,7 +306,7 @@ def _form_data(count: int, tested: int, seed: int) -> FormData:
             groups.setdefault(len(pair.english), []).append(pair)
         return {
             length: (
-                torch.tensor([words.numbers(pair.english) for pair in groups[length]]),
+                torch.tensor([words.encode(pair.english) for pair in groups[length]]),
                 torch.tensor([[numbers[form] for form in forms_of(pair)] for pair in groups[length]]),
             )
             for length in sorted(groups)
@@ -394,12 +396,12 @@ def answers_with(
     (whether the word has more than one), and weights, a tensor (layers, heads, n, n). A switched-off head still looks: its
     weights are shown, only what it found is dropped."""
     data = form_data() if data is None else data
-    unknown = data.words.unknown(english)
+    unknown = data.words.out_of_vocabulary(english)
     if unknown or not english:
         raise ValueError(
             f"expected words of the phrase corpus, got {', '.join(unknown) or 'none'}; the corpus has no such words"
         )
-    tokens = torch.tensor([data.words.numbers(english)])
+    tokens = torch.tensor([data.words.encode(english)])
     logits, weights = model(tokens, _switches(model, heads_on))
     sure, chosen = logits[0].softmax(-1).max(-1)
     return {

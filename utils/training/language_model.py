@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from utils.data.offensive import inoffensive
-from utils.data.real_text import Characters, split_documents, topics, topics_file, windows
+from utils.data.real_text import CharTokenizer, split_documents, topics, topics_file, windows
 from utils.models.self_attention import LanguageModel
 from utils.training.keep import kept
 
@@ -31,15 +31,15 @@ class Text:
 
     training: Tensor
     held_out: Tensor
-    characters: Characters
+    characters: CharTokenizer
 
 
 def read_text(context: int = CONTEXT) -> Text:
     training, held_out = split_documents(topics())
-    characters = Characters.of(training, at_least=RARE)
+    characters = CharTokenizer.build(training, min_frequency=RARE)
     return Text(
-        characters.numbers(BETWEEN.join(training)),
-        windows([characters.numbers(document) for document in held_out], context),
+        characters.encode(BETWEEN.join(training)),
+        windows([characters.encode(document) for document in held_out], context),
         characters,
     )
 
@@ -153,10 +153,10 @@ def train_language_model(
     }
 
 
-def restore_language_model(result: dict) -> tuple[LanguageModel, Characters]:
+def restore_language_model(result: dict) -> tuple[LanguageModel, CharTokenizer]:
     model = LanguageModel(**result["settings"])
     model.load_state_dict(result["state"])
-    return model.eval(), Characters(result["characters"][1:])
+    return model.eval(), CharTokenizer(result["characters"][1:])
 
 
 @torch.no_grad()
@@ -173,13 +173,13 @@ def sample_text(result: dict, prompt: str, length: int = 200, temperature: float
 
     def sample(seed: int) -> str:
         generator = torch.Generator().manual_seed(seed)
-        numbers = characters.numbers(prompt)
+        numbers = characters.encode(prompt)
         for _ in range(length):
             logits = model(numbers[None, -model.longest :])[0][0, -1]
             logits[0] = -math.inf  # never generate the unknown character
             drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
             numbers = torch.cat([numbers, drawn])
-        return prompt + characters.text(numbers[len(prompt) :])
+        return prompt + characters.decode(numbers[len(prompt) :])
 
     return inoffensive(sample, seed)
 

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.data.babi import BabiError, Question, parse, read_babi, real_file, words
+from utils.data.babi import BabiError, Question, parse, published_file, read_babi, words
 from utils.data.stories import TASKS, story_text
-from utils.data.story_tensors import MEMORY, Stories, Vocabulary, as_tensors
+from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork, word_counts
 from utils.training.keep import kept
 
@@ -230,7 +230,7 @@ def real_files(folder: Path | str, task: int) -> tuple[Path, Path]:
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise BabiError(f"{folder}: there is no such folder; unpack the published files there, or leave the folder out")
-    found = [real_file(folder, task, part) for part in ("train", "test")]
+    found = [published_file(folder, task, part) for part in ("train", "test")]
     for path, part in zip(found, ("train", "test"), strict=True):
         if path is None:
             raise BabiError(f"{folder}: expected a file qa{task}_..._{part}.txt; there is none")
@@ -282,9 +282,9 @@ def train_task(
     epochs = recipe.epochs if epochs is None else epochs
     seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     questions = task_questions(task, folder)
-    vocabulary = Vocabulary.of(questions[0] + questions[1])
+    vocabulary = StoryVocabulary.build(questions[0] + questions[1])
     longest = max(len(words(text)) for part in questions for one in part for text in (*one.story, one.question))
-    training, test = (as_tensors(part, vocabulary, longest=longest) for part in questions)
+    training, test = (as_tensors(part, vocabulary, max_len=longest) for part in questions)
     size = max(training.story.size(1), test.story.size(1))
     settings = {
         "words": len(vocabulary),
@@ -323,7 +323,7 @@ class Trained:
     """Networks that `train_task` trained, ready for new stories."""
 
     model: MemoryNetwork
-    vocabulary: Vocabulary
+    vocabulary: StoryVocabulary
     longest: int
 
     def tensors(self, questions: list[Question]) -> Stories:
@@ -331,12 +331,12 @@ class Trained:
         for text in {text for one in questions for text in (*one.story, one.question)}:
             if len(words(text)) > self.longest:
                 raise ValueError(f"expected sentences of at most {self.longest} words, got {text!r}")
-        return as_tensors(questions, self.vocabulary, MEMORY, self.longest)
+        return as_tensors(questions, self.vocabulary, MAX_MEMORIES, self.longest)
 
     def answer(self, questions: list[Question]) -> tuple[list[list[str]], Tensor]:
         """The answers of each seed, in words, and the weights (s, b, hops, n)."""
         given, weights = answers(self.model, self.tensors(questions))
-        return [[self.vocabulary.words[number] for number in row] for row in given.tolist()], weights
+        return [self.vocabulary.decode(row) for row in given.tolist()], weights
 
 
 def restore(result: dict) -> Trained:
@@ -345,4 +345,4 @@ def restore(result: dict) -> Trained:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(result["parameters"][name])
-    return Trained(model, Vocabulary(result["words"]), result["longest"])
+    return Trained(model, StoryVocabulary(result["words"]), result["longest"])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from utils.data.phrases import Pair
-from utils.data.tokens import END, SPECIAL, START, TokenVocabulary, as_batch, join, split
+from utils.data.tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS, Vocabulary, collate, join, split
 from utils.models.decoding import beam_search, greedy_decode
 from utils.training.transformer import MARKS, TrainedTransformer
 from utils.training.translation import Trained, limit_for
@@ -24,14 +24,14 @@ class Step:
     choices: list[tuple[str, float]]
 
 
-def read_sentence(text: str, vocabulary: TokenVocabulary) -> list[str]:
+def read_sentence(text: str, vocabulary: Vocabulary) -> list[str]:
     """The words of an English sentence; whatever cannot be read raises ValueError with a sentence for its writer."""
     words = [word for word in split(text, "english") if word[0].isalnum()]
     if not words:
         raise ValueError("The sentence is empty. Write one, for example: the old king sleeps")
     if len(words) > LONGEST:
         raise ValueError(f"The sentence has {len(words)} words; the longest known has {LONGEST}. Shorten it.")
-    unknown = vocabulary.unknown(words)
+    unknown = vocabulary.out_of_vocabulary(words)
     if unknown:
         known = list(vocabulary.words[4:])
         near = list(dict.fromkeys(one for word in unknown for one in difflib.get_close_matches(word, known, 2)))
@@ -47,10 +47,10 @@ def read_sentence(text: str, vocabulary: TokenVocabulary) -> list[str]:
 @torch.no_grad()
 def step_by_step(trained: Trained, words: list[str], rivals: int = 3) -> list[Step]:
     """Greedy translation, one `Step` for each word and one for the end token."""
-    batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
+    batch = collate([Pair(tuple(words), (), ())], trained.english, trained.french)
     limit = limit_for(len(words))
     step = trained.stepper(batch, limit)
-    word, steps = torch.tensor([START]), []
+    word, steps = torch.tensor([BOS_ID]), []
     while len(steps) < limit:
         logits, weights = step(word)
         best = logits[0].softmax(-1).topk(rivals)
@@ -58,7 +58,7 @@ def step_by_step(trained: Trained, words: list[str], rivals: int = 3) -> list[St
         choices = list(zip(names, best.values.tolist(), strict=True))
         steps.append(Step(names[0], None if weights is None else weights[0], choices))
         word = best.indices[:1]
-        if word.item() == END:
+        if word.item() == EOS_ID:
             break
     return steps
 
@@ -70,27 +70,27 @@ def watched(trained: TrainedTransformer, text: str, rivals: int = 4) -> dict:
     weights (layers, heads, m, n) over the source, sentence: the translation as one writes it.
     """
     words = read_sentence(text, trained.english)
-    batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
+    batch = collate([Pair(tuple(words), (), ())], trained.english, trained.french)
     looks = {"limit": limit_for(len(words)), "need_weights": True, "candidates": rivals}
     found = greedy_decode(trained.model, batch.source, batch.source_mask, **MARKS, **looks)
     names = trained.french.words
     said = [names[number] for number in found.words[0].tolist()]
     return {
-        "source": [*words, SPECIAL[END]],
+        "source": [*words, SPECIAL_TOKENS[EOS_ID]],
         "target": said,
         "choices": [
             [(names[number], chance) for number, chance in zip(row, chances, strict=True)]
             for row, chances in zip(found.candidates[0].tolist(), found.probabilities[0].tolist(), strict=True)
         ],
         "weights": found.cross[:, 0],
-        "sentence": join([word for word in said if word != SPECIAL[END]], "french"),
+        "sentence": join([word for word in said if word != SPECIAL_TOKENS[EOS_ID]], "french"),
     }
 
 
 def beginnings(trained: TrainedTransformer, text: str, width: int) -> dict:
     """The tree of a beam search for the translation of a sentence, its words as text, for `utils.widgets.beam_tree`."""
     words = read_sentence(text, trained.english)
-    batch = as_batch([Pair(tuple(words), (), ())], trained.english, trained.french)
+    batch = collate([Pair(tuple(words), (), ())], trained.english, trained.french)
     room = {"limit": limit_for(len(words)), "width": width, "need_tree": True}
     found = beam_search(trained.model, batch.source, batch.source_mask, **MARKS, **room)
     names = trained.french.words

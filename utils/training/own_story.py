@@ -7,7 +7,7 @@ from torch import Tensor
 
 from utils.data.babi import Question, words
 from utils.data.story_solver import solve
-from utils.data.story_tensors import MEMORY, UnknownWord
+from utils.data.story_tensors import MAX_MEMORIES, UnknownWord
 from utils.training.memory import Trained
 
 # A network answers only the kind of question that it was trained on.
@@ -63,8 +63,8 @@ def sentences_of(story: str) -> list[str]:
         raise ValueError(
             f"{shortened(asked[0])!r} is a question; a story has only statements. Put it in the field for the question."
         )
-    if len(found) > MEMORY:
-        raise ValueError(f"The memory holds {MEMORY} sentences; the story has {len(found)}. Shorten it.")
+    if len(found) > MAX_MEMORIES:
+        raise ValueError(f"The memory holds {MAX_MEMORIES} sentences; the story has {len(found)}. Shorten it.")
     return found
 
 

@@ -19,10 +19,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from utils.data.bpe import CLS_ID, MASK_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS, BPETokenizer, train_bpe
 from utils.data.docstrings import pretraining_texts
 from utils.data.offensive import inoffensive
 from utils.data.real_text import topics_file
-from utils.data.subwords import END, GAPS, MASK, SPECIAL, START, Subwords, train_subwords
 from utils.models.decoding import greedy_decode
 from utils.models.encoder import one_of
 from utils.models.language import CausalLM, MaskedLM
@@ -47,9 +47,9 @@ TOGETHER = 64  # fragments that are scored at once
 
 @dataclass(frozen=True)
 class Corpus:
-    """Pretraining text as numbers. train (n,): START text END START text END ...; held_out (fragments, length + 1)."""
+    """Pretraining text as numbers. train (n,): [CLS] text [SEP] [CLS] text [SEP] ...; held_out (fragments, length + 1)."""
 
-    subwords: Subwords
+    subwords: BPETokenizer
     train: Tensor
     held_out: Tensor
 
@@ -60,10 +60,10 @@ _texts = functools.cache(pretraining_texts)
 @functools.cache
 def corpus(pieces: int = PIECES, length: int = LENGTH, texts: int | None = None) -> Corpus:
     """The whole text, or the first `texts` texts of each part, in pieces learnt from its training part."""
-    return in_pieces(train_subwords(_texts().train[:texts], pieces), length, texts)
+    return in_pieces(train_bpe(_texts().train[:texts], pieces), length, texts)
 
 
-def in_pieces(subwords: Subwords, length: int = LENGTH, texts: int | None = None) -> Corpus:
+def in_pieces(subwords: BPETokenizer, length: int = LENGTH, texts: int | None = None) -> Corpus:
     """The same text in given pieces. Fragments may begin and end anywhere, and hold several texts."""
     found = _texts()
     held_out = _stream(subwords, found.validation[:texts])
@@ -73,8 +73,8 @@ def in_pieces(subwords: Subwords, length: int = LENGTH, texts: int | None = None
     return Corpus(subwords, _stream(subwords, found.train[:texts]), held_out)
 
 
-def _stream(subwords: Subwords, texts: Sequence[str]) -> Tensor:
-    return torch.tensor([n for text in subwords.encode_all(texts) for n in (START, *text, END)])
+def _stream(subwords: BPETokenizer, texts: Sequence[str]) -> Tensor:
+    return torch.tensor([n for text in subwords.encode_batch(texts) for n in (CLS_ID, *text, SEP_ID)])
 
 
 def draw_fragments(text: Tensor, length: int, count: int, generator: torch.Generator) -> Tensor:
@@ -96,15 +96,15 @@ def mask_tokens(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Hide pieces of numbers (b, n): returns inputs, targets and chosen, all (b, n).
 
-    Each real piece is chosen with probability `share`; padding and other special pieces, numbered below `len(SPECIAL)`, never
+    Each real piece is chosen with probability `share`; padding and other special pieces, numbered below `len(SPECIAL_TOKENS)`, never
     are. Of the chosen, 80 % become `mask`, 10 % a random ordinary piece and 10 % stay as they are: the model, which cannot know
     which of them, must have an opinion on every piece. targets: the piece that stood there where chosen, `NOT_ASKED` elsewhere.
     """
     if not 0 <= share <= 1:
         raise ValueError(f"expected a share from 0 to 1, got {share}")
-    chosen = (torch.rand(numbers.shape, generator=generator) < share) & real & (numbers >= len(SPECIAL))
+    chosen = (torch.rand(numbers.shape, generator=generator) < share) & real & (numbers >= len(SPECIAL_TOKENS))
     fate = torch.rand(numbers.shape, generator=generator)
-    other = torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)
+    other = torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)
     inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
     inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
     return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen
@@ -112,14 +112,14 @@ def mask_tokens(
 
 def corrupt_spans(
     numbers: Tensor,
-    gaps: Sequence[int] = GAPS,
+    gaps: Sequence[int] = SENTINEL_IDS,
     share: float = 0.15,
     mean_length: float = 3.0,
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Cut spans out of one text (n,): source, with the name of a gap in place of each, and target, the gaps with what was there.
 
-        a b c d e f g  ->  a [GAP0] d e [GAP1] g  and  [GAP0] b c [GAP1] f [GAP2]
+        a b c d e f g  ->  a [SENTINEL0] d e [SENTINEL1] g  and  [SENTINEL0] b c [SENTINEL1] f [SENTINEL2]
 
     The last gap ends the target. How many pieces are cut, round(share n), and in how many spans, follows from n alone, so texts
     of one length give sources and targets of one length. Where the spans lie and how long each is, is drawn.
@@ -179,11 +179,11 @@ class Asked:
             return [numbers], fragments[:, 1:]
         if self.objective == "masked":
             real = torch.ones_like(numbers, dtype=torch.bool)
-            inputs, targets, _ = mask_tokens(numbers, real, MASK, self.pieces, self.share, generator)
+            inputs, targets, _ = mask_tokens(numbers, real, MASK_ID, self.pieces, self.share, generator)
             return [inputs], targets
-        pairs = [corrupt_spans(one, GAPS, self.share, self.span, generator) for one in numbers]
+        pairs = [corrupt_spans(one, SENTINEL_IDS, self.share, self.span, generator) for one in numbers]
         source, target = (torch.stack(side) for side in zip(*pairs, strict=True))
-        return [source, torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)], target
+        return [source, torch.cat([torch.full_like(target[:, :1], CLS_ID), target[:, :-1]], 1)], target
 
     def scores(self, model: nn.Module, inputs: Sequence[Tensor], targets: Tensor) -> tuple[Tensor, Tensor]:
         """Logits (k, pieces) and targets (k,) of the tokens that are predicted."""
@@ -296,7 +296,7 @@ def pretrain(
         "read": steps * batch * length,
         "length": length,
         "settings": settings,
-        "subwords": text.subwords.to_text(),
+        "subwords": text.subwords.to_str(),
         "state": {name: value.detach() for name, value in model.state_dict().items()},
     }
 
@@ -333,7 +333,7 @@ def _train(
 
 def is_text(targets: Tensor) -> Tensor:
     """True where a piece is asked for, False where the name of a gap is, which a model of spans also writes: it is no text."""
-    return (targets < GAPS[0]) | (targets > GAPS[-1])
+    return (targets < SENTINEL_IDS[0]) | (targets > SENTINEL_IDS[-1])
 
 
 @torch.no_grad()
@@ -398,7 +398,7 @@ class Pretrained:
 
     objective: str
     model: nn.Module
-    subwords: Subwords
+    subwords: BPETokenizer
     length: int
 
     def expect(self, objective: str) -> None:
@@ -409,22 +409,22 @@ class Pretrained:
 def restore_pretrained(result: dict) -> Pretrained:
     model = build(result["objective"], result["settings"])
     model.load_state_dict(result["state"])
-    return Pretrained(result["objective"], model.eval(), Subwords.from_text(result["subwords"]), result["length"])
+    return Pretrained(result["objective"], model.eval(), BPETokenizer.from_str(result["subwords"]), result["length"])
 
 
 @torch.no_grad()
 def fill_in(pretrained: Pretrained, text: str, count: int = 5) -> list[list[tuple[str, float]]]:
     """For each [MASK] of the text, the likeliest pieces with their probabilities, the likeliest first."""
     pretrained.expect("masked")
-    numbers = torch.tensor(pretrained.subwords.framed(text))
-    places = (numbers == MASK).nonzero().flatten()
+    numbers = torch.tensor(pretrained.subwords.encode_pair(text))
+    places = (numbers == MASK_ID).nonzero().flatten()
     if not len(places):
         raise ValueError(f"expected a text with [MASK] in it, got {text!r}")
     logits = pretrained.model(numbers[None])[0, places]
-    logits[:, : len(SPECIAL)] = -torch.inf  # no text
+    logits[:, : len(SPECIAL_TOKENS)] = -torch.inf  # no text
     best = logits.softmax(-1).topk(count)
     return [
-        list(zip(pretrained.subwords.pieces(pieces), chances.tolist(), strict=True))
+        list(zip(pretrained.subwords.tokens(pieces), chances.tolist(), strict=True))
         for pieces, chances in zip(best.indices, best.values, strict=True)
     ]
 
@@ -448,15 +448,15 @@ def continue_text(
     def sample(seed: int) -> str:
         numbers = generate(
             pretrained.model,
-            [START, *pretrained.subwords.encode(prompt)],
+            [CLS_ID, *pretrained.subwords.encode(prompt)],
             count,
             temperature=temperature,
             top_k=top_k,
             top_p=top_p,
             generator=torch.Generator().manual_seed(seed),
             context=pretrained.length,
-            never=[number for number in range(len(SPECIAL)) if number != END],
-            stop=END,
+            never=[number for number in range(len(SPECIAL_TOKENS)) if number != SEP_ID],
+            stop=SEP_ID,
         )
         return pretrained.subwords.decode(numbers)
 
@@ -465,21 +465,25 @@ def continue_text(
 
 @torch.no_grad()
 def write_gaps(pretrained: Pretrained, text: str, limit: int = 24) -> list[str]:
-    """What the model writes for [GAP0], [GAP1], ... of the text, taking the likeliest piece each time.
+    """What the model writes for [SENTINEL0], [SENTINEL1], ... of the text, taking the likeliest piece each time.
 
     A gap that it did not get to within `limit` pieces is empty.
     """
     pretrained.expect("spans")
-    source = torch.tensor([pretrained.subwords.framed(text)])
-    gaps = int(((source >= GAPS[0]) & (source <= GAPS[-1])).sum())
-    if not 0 < gaps < len(GAPS):
-        raise ValueError(f"expected 1 to {len(GAPS) - 1} gaps, [GAP0] first, got {gaps} in {text!r}")
-    written = greedy_decode(pretrained.model, source, None, start=START, end=GAPS[gaps], limit=limit).words[0].tolist()
-    found: dict[int, list[int]] = {gap: [] for gap in GAPS}
-    current = GAPS[0]
+    source = torch.tensor([pretrained.subwords.encode_pair(text)])
+    gaps = int(((source >= SENTINEL_IDS[0]) & (source <= SENTINEL_IDS[-1])).sum())
+    if not 0 < gaps < len(SENTINEL_IDS):
+        raise ValueError(f"expected 1 to {len(SENTINEL_IDS) - 1} gaps, [SENTINEL0] first, got {gaps} in {text!r}")
+    written = (
+        greedy_decode(pretrained.model, source, None, start=CLS_ID, end=SENTINEL_IDS[gaps], limit=limit)
+        .words[0]
+        .tolist()
+    )
+    found: dict[int, list[int]] = {gap: [] for gap in SENTINEL_IDS}
+    current = SENTINEL_IDS[0]
     for number in written:
         if number in found:
             current = number
         else:
             found[current].append(number)
-    return [pretrained.subwords.decode(found[gap]) for gap in GAPS[:gaps]]
+    return [pretrained.subwords.decode(found[gap]) for gap in SENTINEL_IDS[:gaps]]

@@ -216,6 +216,6 @@ def _frozen_on(
                 continue
             draw = draws[count, seed]
             chosen = vectors[[place[example] for example in draw]]
-            answered = linear_answers(chosen, task.numbers(draw), theirs, len(task.labels))
-            found[row, seed] = (answered == task.numbers(tested)).float().mean()
+            answered = linear_answers(chosen, task.label_ids(draw), theirs, len(task.labels))
+            found[row, seed] = (answered == task.label_ids(tested)).float().mean()
     return found

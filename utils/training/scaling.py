@@ -32,8 +32,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from utils.data.bpe import CLS_ID
 from utils.data.real_text import topics_file
-from utils.data.subwords import START
 from utils.models.language import CausalLM
 from utils.training.keep import kept
 from utils.training.pretraining import BETAS, LARGEST_GRADIENT, corpus, draw_fragments, start_from_counts
@@ -241,8 +241,8 @@ def the_text(pieces: int = PIECES, seed: int | None = None, texts: int | None = 
 
 
 def _shuffled(stream: Tensor, seed: int) -> Tensor:
-    """START text END START text END ... with the texts in another order."""
-    starts = (stream == START).nonzero().flatten().tolist()
+    """[CLS] text [SEP] [CLS] text [SEP] ... with the texts in another order."""
+    starts = (stream == CLS_ID).nonzero().flatten().tolist()
     documents = [stream[a:b] for a, b in zip(starts, [*starts[1:], len(stream)], strict=True)]
     order = torch.randperm(len(documents), generator=torch.Generator().manual_seed(seed)).tolist()
     return torch.cat([documents[place] for place in order])

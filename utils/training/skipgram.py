@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from utils.data.tokens import SPECIAL, TokenVocabulary
+from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
 from utils.training.keep import kept
 from utils.training.translation import TRAINING_PAIRS, pairs_and_words
 
 
-def neighbour_counts(sentences: Sequence[Sequence[str]], vocabulary: TokenVocabulary, window: int) -> Tensor:
+def neighbour_counts(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, window: int) -> Tensor:
     """(words, words): how often the second word stands at most `window` places from the first."""
     first, second = [], []
     for sentence in sentences:
-        numbers = vocabulary.numbers(sentence)
+        numbers = vocabulary.encode(sentence)
         for gap in range(1, min(window, len(numbers) - 1) + 1):
             first += numbers[:-gap]
             second += numbers[gap:]
@@ -40,7 +40,9 @@ def train_skipgram(
     """Vectors for the English words of the training pairs. Returns words, vectors (words, dim), loss (steps,), and
     entropy: the loss of a model that ignores the word and only knows how frequent each neighbour is."""
     corpus, english, _ = pairs_and_words(pairs)
-    counts = neighbour_counts([pair.english for pair in corpus.train], english, window)[len(SPECIAL) :, len(SPECIAL) :]
+    counts = neighbour_counts([pair.english for pair in corpus.train], english, window)[
+        len(SPECIAL_TOKENS) :, len(SPECIAL_TOKENS) :
+    ]
     generator = torch.Generator().manual_seed(seed)
     tables = [(0.1 * torch.randn(len(counts), dim, generator=generator)).requires_grad_() for _ in range(2)]
     optimizer = torch.optim.Adam(tables, lr=rate)
@@ -53,7 +55,7 @@ def train_skipgram(
         losses[step] = loss.detach()
     share = counts.sum(0) / counts.sum()
     return {
-        "words": list(english.words[len(SPECIAL) :]),
+        "words": list(english.words[len(SPECIAL_TOKENS) :]),
         "vectors": tables[0].detach(),
         "loss": losses,
         "entropy": -(share * share.log()).sum().item(),

@@ -13,10 +13,10 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from utils.data import sums
+from utils.data import checksums
 from utils.training.pretraining import LONG, build, pretrain
 
-FOLDER = sums.DATA / "encoder"
+FOLDER = checksums.DATA / "encoder"
 WEIGHTS, ABOUT = "encoder.safetensors", "encoder.json"
 AGAIN = "write it anew with `python -m utils.training.stored_encoder`"
 # What `pretrain` returns and the lesson needs, beside the parameters.
@@ -57,7 +57,7 @@ def stored_encoder(folder: Path = FOLDER) -> dict:
     for name in (WEIGHTS, ABOUT):
         if not (folder / name).is_file():
             raise StoredEncoderError(f"expected {name} in {folder}; {AGAIN}")
-        sums.require(folder / name, sums.DATA)
+        checksums.verify(folder / name, checksums.DATA)
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         state = load_file(folder / WEIGHTS)
@@ -76,7 +76,7 @@ def stored_encoder(folder: Path = FOLDER) -> dict:
 def main() -> None:
     result = pretrain("masked", **LONG)
     store_encoder(result)
-    sums.write_sums()
+    checksums.write_checksums()
     print(
         f"stored in {FOLDER}: perplexity {result['perplexity']:.0f} at hidden pieces of other modules, "
         f"{result['seconds']:.0f} s of training"

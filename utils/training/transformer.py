@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from utils.data.phrases import Pair
-from utils.data.tokens import END, PAD, SPECIAL, START, Batch, TokenVocabulary, as_batch
+from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, Batch, Vocabulary, collate
 from utils.models.decoding import beam_search, greedy_decode
 from utils.models.self_attention import causal_mask
 from utils.models.transformer import Looks, Transformer
@@ -34,7 +34,7 @@ RATE, WARMUP, DECAY = 2.5e-3, 0.05, 0.1
 LESSON = {"steps": 1600, "test": 500}  # what a lesson has time for, as arguments of `train_transformer`
 SCHEDULES = ("cosine", "paper")
 BETAS = (0.9, 0.98)  # the paper's: the scale of a step follows the gradients faster than with 0.999
-MARKS = {"start": START, "end": END, "padding": PAD}  # as decoding wants them
+MARKS = {"start": BOS_ID, "end": EOS_ID, "padding": PAD_ID}  # as decoding wants them
 CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the alignment
 
 
@@ -76,13 +76,13 @@ def groups_of_words(pairs: Sequence[Pair], words: int, generator: torch.Generato
 
 
 def endless_words(
-    pairs: Sequence[Pair], english: TokenVocabulary, french: TokenVocabulary, words: int, seed: int
+    pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, words: int, seed: int
 ) -> Iterator[Batch]:
     """Batches of about `words` target words, epoch after epoch, each time in another order."""
     generator = torch.Generator().manual_seed(10_000 + seed)
     while True:
         for group in groups_of_words(pairs, words, generator):
-            yield as_batch([pairs[one] for one in group], english, french)
+            yield collate([pairs[one] for one in group], english, french)
 
 
 @kept
@@ -259,7 +259,7 @@ class TrainedTransformer(Trained):
 class Reading(NamedTuple):
     """One pair as the model reads it, with all its attentions, and nothing of padding.
 
-    source: the n tokens that the encoder reads, END last; read: the m tokens that the decoder reads, START first; said: the
+    source: the n tokens that the encoder reads, EOS_ID last; read: the m tokens that the decoder reads, BOS_ID first; said: the
     m tokens that it is to say next. looks: for each layer (heads, n, n), (heads, m, m) and (heads, m, n).
     """
 
@@ -275,14 +275,14 @@ def readings(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[Reading
     order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
     for start in range(0, len(order), TOGETHER):
         chosen = order[start : start + TOGETHER]
-        looks = trained.looks(as_batch([pairs[place] for place in chosen], trained.english, trained.french))
+        looks = trained.looks(collate([pairs[place] for place in chosen], trained.english, trained.french))
         for row, place in enumerate(chosen):
             english, french = pairs[place].english, pairs[place].french
             n, m = len(english) + 1, len(french) + 1
             found[place] = Reading(
-                (*english, SPECIAL[END]),
-                (SPECIAL[START], *french),
-                (*french, SPECIAL[END]),
+                (*english, SPECIAL_TOKENS[EOS_ID]),
+                (SPECIAL_TOKENS[BOS_ID], *french),
+                (*french, SPECIAL_TOKENS[EOS_ID]),
                 Looks(
                     [layer[row, :, :n, :n].clone() for layer in looks.encoder],
                     [layer[row, :, :m, :m].clone() for layer in looks.decoder],
@@ -317,7 +317,7 @@ def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
     of the likeliest word, and the mean probability of the right one. A model that knows what it knows has the first two equal."""
     right, likeliest, told = [], [], []
     for start in range(0, len(pairs), TOGETHER):
-        batch = as_batch(pairs[start : start + TOGETHER], trained.english, trained.french)
+        batch = collate(pairs[start : start + TOGETHER], trained.english, trained.french)
         chances = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
         words = batch.target_out[batch.target_mask]
         best = chances.max(-1)
@@ -331,7 +331,7 @@ def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
 @torch.no_grad()
 def accuracy_from_place(trained: TrainedTransformer, pairs: Sequence[Pair], start: int) -> float:
     """The share of words named rightly, those before given, when source and target stand at the places from `start` on."""
-    batch = as_batch(pairs, trained.english, trained.french)
+    batch = collate(pairs, trained.english, trained.french)
     model, mask = trained.model, batch.source_mask.unsqueeze(1)
     memory, _ = model.encoder(model.source_vectors(batch.source, start), mask)
     target = model.target_vectors(batch.target_in, start)
@@ -358,7 +358,7 @@ def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], width: i
     order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
     for start in range(0, len(order), TOGETHER):
         chosen = order[start : start + TOGETHER]
-        batch = as_batch([pairs[place] for place in chosen], trained.english, trained.french)
+        batch = collate([pairs[place] for place in chosen], trained.english, trained.french)
         given = trained.model, batch.source, batch.source_mask
         limit = limit_for(max(len(pairs[place].english) for place in chosen))
         greedy = greedy_decode(*given, limit=limit, **MARKS)
@@ -384,7 +384,9 @@ def _log_probabilities(model: Transformer, batch: Batch) -> Tensor:
     return of_words.masked_fill(~batch.target_mask, 0.0).sum(-1)
 
 
-def _sentence(vocabulary: TokenVocabulary, words: Tensor) -> tuple[str, ...]:
+def _sentence(vocabulary: Vocabulary, words: Tensor) -> tuple[str, ...]:
     """The words in front of the end token."""
     numbers = words.tolist()
-    return tuple(vocabulary.words[number] for number in (numbers[: numbers.index(END)] if END in numbers else numbers))
+    return tuple(
+        vocabulary.words[number] for number in (numbers[: numbers.index(EOS_ID)] if EOS_ID in numbers else numbers)
+    )

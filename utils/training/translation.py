@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from utils.data.phrases import Corpus, Pair, corpus
-from utils.data.tokens import END, PAD, START, Batch, TokenVocabulary, as_batch, batches
+from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, Batch, Vocabulary, batches, collate
 from utils.models.seq2seq import Seq2Seq
 from utils.training.keep import kept
 from utils.training.metrics import (
@@ -55,11 +55,11 @@ class Translator(Protocol):
 
 
 @lru_cache(maxsize=2)
-def pairs_and_words(pairs: int = TRAINING_PAIRS) -> tuple[Corpus, TokenVocabulary, TokenVocabulary]:
+def pairs_and_words(pairs: int = TRAINING_PAIRS) -> tuple[Corpus, Vocabulary, Vocabulary]:
     """The corpus with `pairs` training pairs, and the English and French words of the training pairs."""
     found = corpus(train=pairs, seed=CORPUS_SEED)
-    english = TokenVocabulary.of([pair.english for pair in found.train])
-    return found, english, TokenVocabulary.of([pair.french for pair in found.train])
+    english = Vocabulary.build([pair.english for pair in found.train])
+    return found, english, Vocabulary.build([pair.french for pair in found.train])
 
 
 def rate_at(step: int, steps: int, highest: float, warmup: float = WARMUP) -> float:
@@ -75,7 +75,7 @@ def word_loss(logits: Tensor, words: Tensor, smoothing: float = 0.0) -> Tensor:
 
     smoothing: this share of what is asked for is spread evenly over all words, the rest is for the right one.
     """
-    return F.cross_entropy(logits.flatten(0, 1), words.flatten(), ignore_index=PAD, label_smoothing=smoothing)
+    return F.cross_entropy(logits.flatten(0, 1), words.flatten(), ignore_index=PAD_ID, label_smoothing=smoothing)
 
 
 def train(
@@ -111,9 +111,7 @@ def train(
     return losses
 
 
-def endless(
-    pairs: Sequence[Pair], english: TokenVocabulary, french: TokenVocabulary, size: int, seed: int
-) -> Iterator[Batch]:
+def endless(pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, size: int, seed: int) -> Iterator[Batch]:
     """Batches of like length, epoch after epoch, each time in another order."""
     generator = torch.Generator().manual_seed(10_000 + seed)
     while True:
@@ -188,8 +186,8 @@ class Trained:
     """A trained model with its words: a `Translator`. For another kind of model, three methods at the end differ."""
 
     model: nn.Module
-    english: TokenVocabulary
-    french: TokenVocabulary
+    english: Vocabulary
+    french: Vocabulary
 
     def translate(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         return [words for words, _ in self.translate_and_look(sentences)]
@@ -206,13 +204,13 @@ class Trained:
         return found
 
     def _greedy(self, sentences: Sequence[Sequence[str]]) -> list[tuple[list[str], Tensor | None]]:
-        batch = as_batch([Pair(tuple(one), (), ()) for one in sentences], self.english, self.french)
+        batch = collate([Pair(tuple(one), (), ()) for one in sentences], self.english, self.french)
         longest = max(map(len, sentences))
         words, weights = self._write(batch, limit_for(longest))
         found = []
         for row, (sentence, numbers) in enumerate(zip(sentences, words.tolist(), strict=True)):
             numbers = numbers[: limit_for(len(sentence))]  # the same cut in any company
-            length = numbers.index(END) if END in numbers else len(numbers)
+            length = numbers.index(EOS_ID) if EOS_ID in numbers else len(numbers)
             look = None if weights is None else weights[row, : len(numbers[: length + 1]), : len(sentence) + 1].clone()
             found.append(([self.french.words[number] for number in numbers[:length]], look))
         return found
@@ -224,7 +222,7 @@ class Trained:
         order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
         for start in range(0, len(order), TOGETHER):
             chosen = order[start : start + TOGETHER]
-            batch = as_batch([pairs[place] for place in chosen], self.english, self.french)
+            batch = collate([pairs[place] for place in chosen], self.english, self.french)
             weights = self._look(batch)
             if weights is None:
                 return None
@@ -234,15 +232,15 @@ class Trained:
         return found
 
     def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor | None]:
-        """Greedy translations (b, m), padding behind END, and the weights (b, m, n) they were made with."""
-        return self.model.greedy(batch.source, batch.source_mask, START, END, limit, PAD)
+        """Greedy translations (b, m), padding behind EOS_ID, and the weights (b, m, n) they were made with."""
+        return self.model.greedy(batch.source, batch.source_mask, BOS_ID, EOS_ID, limit, PAD_ID)
 
     def _look(self, batch: Batch) -> Tensor | None:
         """Weights (b, m, n) with the gold translations given."""
         return self.model(batch.source, batch.source_mask, batch.target_in)[1]
 
     def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
-        """A function to call once for each word of a translation of up to `limit` words, START first: the last word (b,)
+        """A function to call once for each word of a translation of up to `limit` words, BOS_ID first: the last word (b,)
         to logits (b, vocabulary) of the next and the weights (b, n) behind it. It remembers the words before."""
         memory, state = self.model.encode(batch.source, batch.source_mask)
 

@@ -3,8 +3,8 @@
 from collections import Counter
 from itertools import pairwise
 from torch import nn
-from utils.data.subwords import SPECIAL
-from utils.data.subwords import merge
+from utils.data.bpe import SPECIAL_TOKENS
+from utils.data.bpe import merge
 from utils.models.encoder import Encoder
 from utils.models.self_attention import causal_mask
 from utils.models.transformer import WordVectors
@@ -54,13 +54,13 @@ def mask_tokens(numbers, real, mask, pieces, share=0.15, generator=None):
     """numbers (b, n), real (b, n) True at pieces, to inputs, targets and chosen, all (b, n).
 
     Targets are what stood there where chosen and `NOT_ASKED` elsewhere. Random pieces run from
-    len(SPECIAL) to pieces - 1. All that is drawn is drawn with `generator`.
+    len(SPECIAL_TOKENS) to pieces - 1. All that is drawn is drawn with `generator`.
     """
     ### BEGIN SOLUTION
-    ordinary = real & (numbers >= len(SPECIAL))
+    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
     chosen = (torch.rand(numbers.shape, generator=generator) < share) & ordinary
     fate = torch.rand(numbers.shape, generator=generator)
-    other = torch.randint(len(SPECIAL), pieces, numbers.shape, generator=generator)
+    other = torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)
     inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
     inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
     return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen

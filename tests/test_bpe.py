@@ -10,27 +10,27 @@ from tokenizers.models import BPE, WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from tokenizers.trainers import BpeTrainer, WordPieceTrainer
 
-from utils.data.real_text import topics
-from utils.data.subwords import (
+from utils.data.bpe import (
+    CLS_ID,
     CONTINUES,
-    END,
-    GAPS,
-    MASK,
-    PAD,
+    MASK_ID,
+    PAD_ID,
+    SENTINEL_IDS,
+    SEP_ID,
     SPACE,
-    SPECIAL,
-    START,
-    UNKNOWN,
-    Subwords,
+    SPECIAL_TOKENS,
+    UNK_ID,
+    BPETokenizer,
     bpe_merges,
     bpe_split,
-    tidy,
-    train_subwords,
+    normalize,
+    pre_tokenize,
+    train_bpe,
     word_counts,
     wordpiece_scores,
     wordpiece_split,
-    words,
 )
+from utils.data.real_text import topics
 
 TEXTS = (
     "The lowest of the low, lower than low: the newest and widest of the new.",
@@ -59,12 +59,12 @@ def library_merges(counts, size: int) -> list[tuple[str, str]]:
 
 
 def test_words_keep_their_space_and_nothing_but_case_and_line_breaks_is_lost():
-    assert words("Return  a list.\n  It's f_x2") == [
+    assert pre_tokenize("Return  a list.\n  It's f_x2") == [
         f"{SPACE}return", f"{SPACE}a", f"{SPACE}list", ".", f"{SPACE}it's", f"{SPACE}f", "_", "x", "2",
     ]  # fmt: skip
     for text in (*TEXTS, "x = (y[0] -- 'a'), **kw; __init__ ...", "naïve Größe, 漢字 и §5"):
-        assert "".join(words(text)).replace(SPACE, " ") == tidy(text).lower()
-    assert words(" \n ") == []
+        assert "".join(pre_tokenize(text)).replace(SPACE, " ") == normalize(text).lower()
+    assert pre_tokenize(" \n ") == []
 
 
 @pytest.mark.parametrize("letters", ["ab", "abc", "abcdefgh"])
@@ -124,70 +124,76 @@ def test_greedy_longest_match_equals_the_library_also_on_unknown_words():
 
 
 @pytest.fixture(scope="module")
-def subwords() -> Subwords:
-    return train_subwords(TEXTS * 3, 140)
+def subwords() -> BPETokenizer:
+    return train_bpe(TEXTS * 3, 140)
 
 
 def test_the_library_merges_what_the_hand_merges(subwords):
     merges = subwords.merges(1000)
     assert len(merges) > 50 and bpe_merges(word_counts(TEXTS * 3), len(merges)) == merges
     for text in (*TEXTS, "Unseen words, newly listed at 1."):
-        by_hand = [piece for word in words(text) for piece in bpe_split(word, merges)]
-        assert subwords.pieces(subwords.encode(text)) == by_hand
+        by_hand = [piece for word in pre_tokenize(text) for piece in bpe_split(word, merges)]
+        assert subwords.tokens(subwords.encode(text)) == by_hand
 
 
 def test_decoding_gives_the_text_back_but_for_case_and_line_breaks(subwords):
     for text in TEXTS:
         assert subwords.decode(subwords.encode(text.replace(" ", "\n  ", 1))) == text.lower()
-    assert subwords.encode_all(TEXTS) == [subwords.encode(text) for text in TEXTS]
+    assert subwords.encode_batch(TEXTS) == [subwords.encode(text) for text in TEXTS]
     assert subwords.encode("") == [] and subwords.decode([]) == ""
 
 
 def test_the_same_texts_give_the_same_pieces_in_any_order_and_from_a_generator():
-    one = train_subwords(TEXTS, 130).to_text()
-    assert one == train_subwords(TEXTS[::-1], 130).to_text() == train_subwords((text for text in TEXTS), 130).to_text()
-    assert one != train_subwords(TEXTS, 129).to_text()
+    one = train_bpe(TEXTS, 130).to_str()
+    assert one == train_bpe(TEXTS[::-1], 130).to_str() == train_bpe((text for text in TEXTS), 130).to_str()
+    assert one != train_bpe(TEXTS, 129).to_str()
 
 
 def test_a_mask_in_the_text_stands_for_a_word_with_its_space(subwords):
     whole, masked = subwords.encode("of the list."), subwords.encode("of the [MASK].")
-    assert masked == [*whole[:-2], MASK, whole[-1]] and subwords.pieces(whole)[-2:] == [f"{SPACE}list", "."]
+    assert masked == [*whole[:-2], MASK_ID, whole[-1]] and subwords.tokens(whole)[-2:] == [f"{SPACE}list", "."]
     assert subwords.decode(masked) == "of the [MASK]."
 
 
 def test_a_rare_character_is_unknown_and_costs_only_itself(subwords):
-    assert subwords.pieces(subwords.encode("the ☃ list")) == [f"{SPACE}the", SPACE, "[UNK]", f"{SPACE}list"]
-    seldom = train_subwords([*TEXTS * 3, "☃ ☃"], 140, rarest=3)
-    assert UNKNOWN in seldom.encode("☃") and UNKNOWN not in train_subwords([*TEXTS, "☃☃☃"], 140).encode("☃")
+    assert subwords.tokens(subwords.encode("the ☃ list")) == [f"{SPACE}the", SPACE, "[UNK]", f"{SPACE}list"]
+    seldom = train_bpe([*TEXTS * 3, "☃ ☃"], 140, min_frequency=3)
+    assert UNK_ID in seldom.encode("☃") and UNK_ID not in train_bpe([*TEXTS, "☃☃☃"], 140).encode("☃")
 
 
 def test_frames_hold_one_text_or_two_and_cut_the_longer_one(subwords):
     first, second = subwords.encode(TEXTS[0]), subwords.encode("a list")
-    assert subwords.framed(TEXTS[0]) == [START, *first, END]
-    assert subwords.framed(TEXTS[0], "a list") == [START, *first, END, *second, END]
-    short = subwords.framed(TEXTS[0], "a list", longest=10)
-    assert short == [START, *first[: 7 - len(second)], END, *second, END] and len(short) == 10
-    assert subwords.framed("a list", TEXTS[0], longest=10) == [START, *second, END, *first[: 7 - len(second)], END]
-    assert subwords.framed("a list", longest=99) == [START, *second, END]
+    assert subwords.encode_pair(TEXTS[0]) == [CLS_ID, *first, SEP_ID]
+    assert subwords.encode_pair(TEXTS[0], "a list") == [CLS_ID, *first, SEP_ID, *second, SEP_ID]
+    short = subwords.encode_pair(TEXTS[0], "a list", max_len=10)
+    assert short == [CLS_ID, *first[: 7 - len(second)], SEP_ID, *second, SEP_ID] and len(short) == 10
+    assert subwords.encode_pair("a list", TEXTS[0], max_len=10) == [
+        CLS_ID,
+        *second,
+        SEP_ID,
+        *first[: 7 - len(second)],
+        SEP_ID,
+    ]
+    assert subwords.encode_pair("a list", max_len=99) == [CLS_ID, *second, SEP_ID]
 
 
 def test_decoding_leaves_out_what_frames_a_text(subwords):
-    numbers = torch.tensor([START, *subwords.encode("the list"), GAPS[0], END, PAD, PAD])
-    assert subwords.decode(numbers) == "the list [GAP0]"
+    numbers = torch.tensor([CLS_ID, *subwords.encode("the list"), SENTINEL_IDS[0], SEP_ID, PAD_ID, PAD_ID])
+    assert subwords.decode(numbers) == "the list [SENTINEL0]"
 
 
-def test_a_tokenizer_goes_to_text_and_back(subwords):
-    again = Subwords.from_text(subwords.to_text())
-    assert again.to_text() == subwords.to_text() and again.encode(TEXTS[1]) == subwords.encode(TEXTS[1])
-    assert again.pieces(range(len(SPECIAL))) == list(SPECIAL) and len(again) == 140
+def test_a_tokenizer_goes_to_str_and_back(subwords):
+    again = BPETokenizer.from_str(subwords.to_str())
+    assert again.to_str() == subwords.to_str() and again.encode(TEXTS[1]) == subwords.encode(TEXTS[1])
+    assert again.tokens(range(len(SPECIAL_TOKENS))) == list(SPECIAL_TOKENS) and len(again) == 140
 
 
 def test_mistakes_are_named(subwords):
     with pytest.raises(ValueError, match="from 0 to 139, got 140"):
         subwords.decode([140])
     with pytest.raises(ValueError, match="got -1"):
-        subwords.pieces([-1])
-    with pytest.raises(ValueError, match=r"a size of at least \d+ for the \d+ characters, got 30"):
-        train_subwords(TEXTS, 30)
+        subwords.tokens([-1])
+    with pytest.raises(ValueError, match=r"a vocab_size of at least \d+ for \d+ characters, got 30"):
+        train_bpe(TEXTS, 30)
     with pytest.raises(TypeError, match="put it into a list"):
-        train_subwords("the list", 100)
+        train_bpe("the list", 100)
