@@ -12,7 +12,7 @@ import torch
 from utils.course.downloads import DOWNLOADS
 from utils.course.places import ROOT
 from utils.data import sums
-from utils.training import keep, stored_encoder
+from utils.training import cache, stored_encoder
 
 # --- the files in data/ -----------------------------------------------------------------------------------------
 
@@ -103,5 +103,5 @@ def test_a_cached_result_that_holds_a_pickle_is_not_opened(tmp_path):
     payload = io.BytesIO()
     torch.save({"result": RunsWhenOpened(str(tmp_path / "opened"))}, payload)
     with pytest.raises(Exception, match="(?i)weights.only|unsupported"):
-        keep._unpacked(payload.getvalue())
+        cache._load(payload.getvalue())
     assert not (tmp_path / "opened").exists()

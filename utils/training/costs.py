@@ -31,7 +31,7 @@ from utils.models.cheap_attention import (
     with_attention,
 )
 from utils.models.encoder import Encoder
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.self_attention import seed_list
 
 # One sentence, four heads. What a query of each cheap kind looks at: WINDOW places on each side; in addition GLOBAL tokens and
@@ -218,7 +218,7 @@ def least_seconds(
 # Both
 
 
-@kept
+@cached
 def cost_curves(
     lengths: Sequence[int] = LENGTHS,
     kinds: Sequence[str] = KINDS,
@@ -355,7 +355,7 @@ class Reader(nn.Module):
         return self.answer(self.body(x)[0][:, TASK_GLOBAL:])
 
 
-@kept
+@cached
 def train_long_range(
     kind: str,
     seed: int = 0,

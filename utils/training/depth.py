@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from utils.models.encoder import Encoder, FeedForward, LayerNorm
+from utils.training.cache import cached
 from utils.training.heads import (
     SENTENCES,
     TESTED,
@@ -20,7 +21,6 @@ from utils.training.heads import (
     form_data,
     model_of,
 )
-from utils.training.keep import kept
 from utils.training.self_attention import seed_list, stacked, together, training
 
 # Gradients against depth
@@ -127,7 +127,7 @@ class Stack(nn.Module):
         return x, None
 
 
-@kept
+@cached
 def train_identity(
     residual: bool,
     depths: Sequence[int] = IDENTITY_DEPTHS,
@@ -258,7 +258,7 @@ def valleys(grid: Tensor) -> int:
     return int((grid[1:-1, 1:-1] < torch.stack(around).amin(0)).sum())
 
 
-@kept
+@cached
 def loss_surface(
     residual: bool,
     seeds: int | Sequence[int] = 3,
@@ -306,7 +306,7 @@ def loss_surface(
 # Where the norm stands
 
 
-@kept
+@cached
 def train_norms(
     norm: str,
     layers: int = 6,

@@ -20,7 +20,7 @@ from utils.data.real_text import topics_file
 from utils.data.subwords import PAD, SPECIAL, Subwords
 from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
 from utils.training.baselines import bag_of_words, logistic_regression
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.pretraining import (
     Asked,
     Corpus,
@@ -294,7 +294,7 @@ def accuracy(answered: Tensor, task: Task, asked: Sequence[Example]) -> float:
     return (answered == task.numbers(asked)).float().mean().item()
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def accuracies(
     ways: Sequence[str] = WAYS,
     labels: Sequence[int | None] = LABELS,
@@ -408,7 +408,7 @@ def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> f
 SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def why_it_works(
     per_class: int | None = 16,
     seed: int = 0,
@@ -461,7 +461,7 @@ def switch_adapters_off(model: nn.Module) -> None:
 # Several tasks from one model
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def several_tasks(
     tasks: Sequence[str] = tuple(TASKS),
     ways: Sequence[str] = ("bag of words", "scratch", "frozen", "full"),

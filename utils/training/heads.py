@@ -22,7 +22,7 @@ from utils.models.attention import attention
 from utils.models.encoder import Encoder
 from utils.models.multi_head import MultiHeadAttention, merge_heads
 from utils.models.positions import sinusoidal_positions
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.self_attention import (
     drawn_batches,
     parameter_count,
@@ -95,7 +95,7 @@ def two_places(count: int, n: int, letters: int, generator: torch.Generator) -> 
     return drawn, marks, drawn.gather(1, places)
 
 
-@kept
+@cached
 def train_two_places(
     heads: int,
     seeds: int | Sequence[int] = 5,
@@ -465,7 +465,7 @@ def differences_of(model: FormTagger, data: FormData, compared: int = COMPARED) 
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
 
 
-@kept
+@cached
 def train_forms(
     heads: int = 4,
     seeds: int | Sequence[int] = 3,

@@ -17,7 +17,7 @@ from torch import Tensor
 from utils.data.offensive import inoffensive
 from utils.data.real_text import Characters, split_documents, topics, topics_file, windows
 from utils.models.self_attention import LanguageModel
-from utils.training.keep import kept
+from utils.training.cache import cached
 
 CONTEXT = 64
 BETWEEN = "\n\n\n"  # between two documents of the training text
@@ -94,7 +94,7 @@ def rates(steps: int, rate: float) -> list[float]:
     return [rate * min((step + 1) / WARM_UP, (steps - step) / max(steps - WARM_UP, 1)) for step in range(steps)]
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def train_language_model(
     seed: int = 0,
     *,

@@ -28,7 +28,7 @@ from utils.models.encoder import one_of
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.sampling import generate
 from utils.models.transformer import Transformer
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.language_model import count_losses
 from utils.training.translation import rate_at
 
@@ -227,7 +227,7 @@ def start_from_counts(model: nn.Module, counts: Tensor) -> None:
         model.bias.copy_(((counts + 0.1) / (counts + 0.1).sum()).log())
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def pretrain(
     objective: str,
     seed: int = 0,
@@ -363,7 +363,7 @@ def held_out_losses(model: nn.Module, text: Corpus, asked: Asked, counts: Tensor
 KINDS, LEAK_LENGTH = 10, 16
 
 
-@kept
+@cached
 def next_piece_losses(steps: int = 250, seed: int = 0) -> dict:
     """Train a causal and a masked model on the next of pieces that are drawn at random, where nothing can be learnt.
 

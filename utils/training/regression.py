@@ -5,7 +5,7 @@ from torch import Tensor
 
 from utils.data.curves import noisy_curves
 from utils.models import KernelRegression, kernel_regression
-from utils.training.keep import kept
+from utils.training.cache import cached
 
 TRAINING_POINTS, TEST_POINTS, TEST_SEEDS_START = 60, 200, 10_000
 
@@ -19,7 +19,7 @@ def root_mean_square(errors: Tensor) -> Tensor:
     return errors.square().mean(-1).sqrt()
 
 
-@kept
+@cached
 def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 600, first_bandwidth: float = 1.0) -> dict:
     """Train one bandwidth per seed to predict each training point from the others, or, with `hide_self=False`,
     from all points and itself among them.

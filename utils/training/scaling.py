@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from utils.data.real_text import topics_file
 from utils.data.subwords import START
 from utils.models.language import CausalLM
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.pretraining import BETAS, LARGEST_GRADIENT, corpus, draw_fragments, start_from_counts
 from utils.training.translation import rate_at
 
@@ -305,7 +305,7 @@ def fitted(
     }
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def scaling_run(
     size: Size,
     seed: int = 0,
@@ -459,7 +459,7 @@ def rate_check(
 # --- for a lesson -----------------------------------------------------------------------------------------------
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def short_sweep(
     sizes: Sequence[Size] = FAMILY[:5],
     larger: Size = FAMILY[5],

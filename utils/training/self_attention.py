@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from utils.models.attention import attend
 from utils.models.positions import PastTheTable
 from utils.models.self_attention import Block, FeedForward, SelfAttention, SequenceClassifier
-from utils.training.keep import kept
+from utils.training.cache import cached
 
 # Why the scores are divided by a root
 
@@ -189,7 +189,7 @@ def with_twins(tokens: Tensor, real: Tensor, classes: Tensor) -> tuple[Tensor, T
     return torch.cat([tokens, swapped]), torch.cat([real, real]), torch.cat([classes, 1 - classes])
 
 
-@kept
+@cached
 def train_order(
     kind: str,
     seeds: int | Sequence[int] = 5,
@@ -341,7 +341,7 @@ def all_four(bits: Tensor, marked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return every, marked, (every * marked).sum(1) % 2
 
 
-@kept
+@cached
 def train_marks(
     feed_forward: bool,
     seeds: int | Sequence[int] = 5,

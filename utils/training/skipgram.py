@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from utils.data.tokens import SPECIAL, TokenVocabulary
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.translation import TRAINING_PAIRS, pairs_and_words
 
 
@@ -33,7 +33,7 @@ def skipgram_loss(vectors: Tensor, contexts: Tensor, counts: Tensor) -> Tensor:
     return -(counts * (vectors @ contexts.T).log_softmax(-1)).sum() / counts.sum()
 
 
-@kept
+@cached
 def train_skipgram(
     seed: int = 0, *, dim: int = 16, window: int = 2, steps: int = 300, rate: float = 0.05, pairs: int = TRAINING_PAIRS
 ) -> dict:

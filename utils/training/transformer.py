@@ -16,7 +16,7 @@ from utils.data.tokens import END, PAD, SPECIAL, START, Batch, TokenVocabulary, 
 from utils.models.decoding import beam_search, greedy_decode
 from utils.models.self_attention import causal_mask
 from utils.models.transformer import Looks, Transformer
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.metrics import alignment_error
 from utils.training.translation import (
     TOGETHER,
@@ -85,7 +85,7 @@ def endless_words(
             yield as_batch([pairs[one] for one in group], english, french)
 
 
-@kept
+@cached
 def train_transformer(
     seed: int = 0,
     *,
@@ -164,7 +164,7 @@ def fit(
         return model, train(model, stream, steps, rate, smoothing=smoothing, betas=BETAS, decay=decay)
 
 
-@kept
+@cached
 def first_losses(
     warmup: float,
     seed: int = 0,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from utils.data.phrases import Corpus, Pair, corpus
 from utils.data.tokens import END, PAD, START, Batch, TokenVocabulary, as_batch, batches
 from utils.models.seq2seq import Seq2Seq
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.metrics import (
     accuracy_by_length,
     accuracy_by_quarter,
@@ -120,7 +120,7 @@ def endless(
         yield from batches(pairs, english, french, size, generator)
 
 
-@kept
+@cached
 def train_translation(
     kind: str,
     seed: int = 0,
