@@ -31,7 +31,7 @@ from utils.training.pretraining import (
     restore_pretrained,
 )
 from utils.training.stored_encoder import encoder_files, stored_encoder
-from utils.training.translation import rate_at
+from utils.training.trainer import linear_warmup_cosine, train
 
 WAYS = ("bag of words", "word vectors + GRU", "scratch", "frozen", "adapters", "full")
 WITHOUT_CHANCE = ("bag of words", "frozen")  # with the same labels they give the same each time
@@ -111,25 +111,26 @@ def shuffled(texts: Texts, alike: bool, generator: torch.Generator) -> list[Tens
 
 def tune(model: nn.Module, texts: Texts, recipe: Recipe, seed: int) -> Tensor:
     """Train whatever of the model is not frozen, in place; returns the losses (steps,)."""
-    parameters = [one for one in model.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=recipe.decay, fused=True)
     steps = round(recipe.steps * math.sqrt(len(texts)))
     generator = torch.Generator().manual_seed(20_000 + seed)
-    losses, waiting = torch.zeros(steps), []
-    model.train()
-    for step in range(steps):
-        if not waiting:
-            waiting = shuffled(texts, recipe.alike, generator)
-        batch = texts.part(waiting.pop())
-        loss = F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.param_groups[0]["lr"] = rate_at(step, steps, recipe.rate, 0.1)
-        optimizer.step()
-        losses[step] = loss.detach()
-    model.eval()
-    return losses
+    batches: list[Tensor] = []
+
+    def loss_of_step(step: int) -> Tensor:
+        if not batches:
+            batches.extend(shuffled(texts, recipe.alike, generator))
+        batch = texts.part(batches.pop())
+        return F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
+
+    return train(
+        model,
+        loss_of_step,
+        steps,
+        learning_rate=recipe.rate,
+        schedule=linear_warmup_cosine(steps, 0.1),
+        betas=(0.9, 0.98),
+        weight_decay=recipe.decay,
+        max_norm=1.0,
+    )
 
 
 @torch.no_grad()

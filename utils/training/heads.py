@@ -31,14 +31,9 @@ from utils.training.self_attention import (
     train_together,
     training,
 )
+from utils.training.trainer import warmup_stable_decay
 
 TEST_SEED = 77
-
-
-def rates_of(steps: int, highest: float, warmup: float = 0.1) -> list[float]:
-    """Up in a straight line over the share `warmup` of the steps, then level, then down to 0 over the second half."""
-    rising = max(1.0, warmup * steps)
-    return [highest * min(1.0, (step + 1) / rising, 2 * (1 - step / steps)) for step in range(steps)]
 
 
 # Two places
@@ -492,7 +487,8 @@ def train_forms(
     looked = sorted({round(steps * number / measured) for number in range(measured + 1)} | {0, steps})
     looks, losses = [_look_at_seeds(model, parameters, data)], []
     batches = form_batches(data, seeds, steps, tokens)
-    for step, loss in enumerate(training(model, parameters, batches, rates_of(steps, rate)), start=1):
+    schedule = warmup_stable_decay(steps, 0.1 * steps)
+    for step, loss in enumerate(training(model, parameters, batches, steps, rate, schedule), start=1):
         losses.append(loss)
         if step in looked:
             looks.append(_look_at_seeds(model, parameters, data))

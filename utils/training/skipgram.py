@@ -11,6 +11,7 @@ from torch import Tensor
 
 from utils.data.tokens import SPECIAL, TokenVocabulary
 from utils.training.cache import cached
+from utils.training.trainer import train
 from utils.training.translation import TRAINING_PAIRS, pairs_and_words
 
 
@@ -43,14 +44,7 @@ def train_skipgram(
     counts = neighbour_counts([pair.english for pair in corpus.train], english, window)[len(SPECIAL) :, len(SPECIAL) :]
     generator = torch.Generator().manual_seed(seed)
     tables = [(0.1 * torch.randn(len(counts), dim, generator=generator)).requires_grad_() for _ in range(2)]
-    optimizer = torch.optim.Adam(tables, lr=rate)
-    losses = torch.zeros(steps)
-    for step in range(steps):
-        loss = skipgram_loss(*tables, counts)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses[step] = loss.detach()
+    losses = train(tables, lambda step: skipgram_loss(*tables, counts), steps, learning_rate=rate, fused=False)
     share = counts.sum(0) / counts.sum()
     return {
         "words": list(english.words[len(SPECIAL) :]),
