@@ -71,8 +71,8 @@ lint: setup-test ## check code and notebook sources with ruff
 format: setup-test ## format code and notebook sources
 	@$(RUN) -m ruff check -q --fix . && $(RUN) -m ruff format -q .
 
-clean-cache: setup ## forget kept training results; they are trained again when next asked for
-	@$(RUN) -m utils.training.keep --forget
+clean-cache: setup ## delete cached training results; they are trained again when next needed
+	@$(RUN) -m utils.training.cache --clear
 
 clean: ## remove what can be made again: environment, caches, decks; never work/
 	rm -rf .venv .cache slides site .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -12,7 +12,7 @@ import torch
 from utils.build.downloads import DOWNLOADS
 from utils.data import checksums
 from utils.paths import ROOT
-from utils.training import keep, stored_encoder
+from utils.training import cache, stored_encoder
 
 # --- the files in data/ -----------------------------------------------------------------------------------------
 
@@ -105,5 +105,5 @@ def test_a_cached_result_that_holds_a_pickle_is_not_opened(tmp_path):
     payload = io.BytesIO()
     torch.save({"result": RunsWhenOpened(str(tmp_path / "opened"))}, payload)
     with pytest.raises(Exception, match="(?i)weights.only|unsupported"):
-        keep._unpacked(payload.getvalue())
+        cache._load(payload.getvalue())
     assert not (tmp_path / "opened").exists()

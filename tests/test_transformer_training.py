@@ -1,7 +1,5 @@
 """Facts about training the Transformer and showing where it looks; the figures at full size are the benchmark's."""
 
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,7 +18,6 @@ from utils.training.transformer import (
     endless_words,
     greedy_and_beam,
     groups_of_words,
-    paper_rate,
     readings,
     restore_transformer,
     train_transformer,
@@ -51,16 +48,6 @@ def fresh(words, **changes):
         torch.manual_seed(2)
         options = {"dim": 12, "heads": 3, "hidden": 16, "layers": 2, "norm": "pre", "dropout": 0.0} | changes
         return Transformer(len(words[1]), len(words[2]), **options)
-
-
-# The schedule
-
-
-def test_the_rate_of_the_paper_rises_in_a_line_and_falls_with_the_root():
-    rates = [paper_rate(step, 64, 10) for step in range(1, 41)]
-    assert max(rates) == rates[9] == pytest.approx(1 / math.sqrt(64 * 10))
-    assert rates[4] == pytest.approx(rates[9] / 2) and rates[39] == pytest.approx(rates[9] / 2)
-    assert paper_rate(7, 256, 10) == pytest.approx(rates[6] / 2)
 
 
 # The loss

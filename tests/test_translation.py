@@ -9,7 +9,6 @@ from utils.training import translation
 from utils.training.translation import (
     endless,
     pairs_and_words,
-    rate_at,
     restore,
     scores,
     train_translation,
@@ -30,14 +29,6 @@ def small():
 
 
 # Training
-
-
-def test_the_rate_rises_then_falls_to_nothing():
-    rates = [rate_at(step, 200, 0.004) for step in range(200)]
-    top = rates.index(max(rates))
-    assert max(rates) == pytest.approx(0.004) and 0 < top < 20 and rates[0] > 0
-    assert all(a < b for a, b in zip(rates[:top], rates[1:top], strict=False))
-    assert all(a >= b for a, b in zip(rates[top:], rates[top + 1 :], strict=False)) and rates[-1] < 1e-6
 
 
 def test_all_kinds_see_the_same_batches_in_the_same_order(words, monkeypatch):

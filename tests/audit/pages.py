@@ -52,8 +52,8 @@ del FigureCanvasAgg, watched
 
 
 def run(names: list[str] | None = None, forms: tuple[str, ...] = ("site", *FORMS), folder: Path = FOLDER) -> list[dict]:
-    """One row for each page of the site and each notebook. Trainings are taken from the results that this checkout has kept."""
-    os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "kept"))
+    """One row for each page of the site and each notebook. Training results come from the cache of this checkout."""
+    os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "trained"))
     rows = look_at_site(folder / "site") if "site" in forms else []
     for name in names or lessons.NAMES:
         for form in [form for form in forms if form in FORMS]:

@@ -20,7 +20,7 @@ PATIENCE = 1800
 PYTHONS = ("3.11", "3.12", "3.13")
 TOO_OLD = ("2.7", "3.6", "3.8", "3.9", "3.10")
 NO_TORCH = ("test_progress", "test_downloads", "test_lock", "test_stories")
-FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_keep")
+FEW = ("test_phrases", "test_attention", "test_exercises", "test_isolation", "test_cache")
 WIDGETS = ("test_widgets", "test_pictures", "test_quiz_and_board", "test_gguf", "test_slides")
 LESSON = "notebooks/01_softmax_attention.ipynb"
 

@@ -117,10 +117,10 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
         f"format {FORMAT}",
         shop.source(name).read_text(encoding="utf-8"),
         *fingerprint.code_parts(modules),
-        *(f"{path.name} {fingerprint.text_hash(path)}" for path in to_the_letter),
-        *(f"{path.name} {fingerprint.text_hash(path)}" for path in fingerprint.package_data(modules)),
+        *(f"{path.name} {fingerprint.file_hash(path)}" for path in to_the_letter),
+        *(f"{path.name} {fingerprint.file_hash(path)}" for path in fingerprint.package_data(modules)),
         *(f"{path.name} {fingerprint.file_hash(path)}" for path in reads),
-        *(f"{path.name} {fingerprint.text_hash(path)}" for path in results if path.exists()),
+        *(f"{path.name} {fingerprint.file_hash(path)}" for path in results if path.exists()),
         in_words(read_timings(shop.sources).get(name)),
         *(_shelf(shop) if _shows_the_shelf(code) else ()),
     )[:32]

@@ -1,4 +1,4 @@
-"""Output for the reader at the screen: seconds, "trained" or "kept", the state of this machine.
+"""Output for the reader at the screen: seconds, "trained" or "loaded", the state of this machine.
 
 It differs from run to run, so builds and tests leave it out (`COURSE_LIVE=no`): what they save or compare is the rest.
 """

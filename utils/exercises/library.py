@@ -13,7 +13,7 @@ PATHS = {
     "5.2": "models.multi_head.split_heads",
     "5.3": "models.multi_head.merge_heads",
     "5.7": "models.encoder.LayerNorm",
-    "6.7": "training.transformer.paper_rate",
+    "6.7": "training.trainer.noam_rate",
     "7.1": "data.bpe.bpe_merges",
     "7.2": "data.bpe.bpe_split",
     "7.3": "training.pretraining.mask_tokens",

@@ -1,22 +1,17 @@
-"""How code that trains speaks to whoever watches. It does not know about notebooks: they bring a voice of their own."""
+"""Progress messages of training and downloads. A notebook redirects them; elsewhere they go to stderr."""
 
 import sys
 from collections.abc import Callable
 
-
-def _on_stderr(message: str) -> None:
-    print(message, file=sys.stderr)
-
-
-_teller: Callable[[str], None] = _on_stderr
+_show: Callable[[str], None] | None = None
 
 
 def announce(message: str) -> None:
-    """Say one sentence to the reader: "trained in 21 s"."""
-    _teller(message)
+    """Show one message to the user: "trained in 21.3 s"."""
+    _show(message) if _show else print(message, file=sys.stderr)
 
 
-def announce_with(teller: Callable[[str], None] | None) -> None:
-    """Let `teller(message)` do the saying from now on; None gives back the default, a line on stderr."""
-    global _teller
-    _teller = _on_stderr if teller is None else teller
+def announce_with(show: Callable[[str], None] | None) -> None:
+    """Send all later messages to `show(message)`; None restores the default, a line on stderr."""
+    global _show
+    _show = show

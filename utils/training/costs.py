@@ -31,8 +31,9 @@ from utils.models.cheap_attention import (
     with_attention,
 )
 from utils.models.encoder import Encoder
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.self_attention import seed_list
+from utils.training.trainer import train, warmup_stable_decay
 
 # One sentence, four heads. What a query of each cheap kind looks at: WINDOW places on each side; in addition GLOBAL tokens and
 # RANDOM keys; RANK mixtures.
@@ -218,7 +219,7 @@ def least_seconds(
 # Both
 
 
-@kept
+@cached
 def cost_curves(
     lengths: Sequence[int] = LENGTHS,
     kinds: Sequence[str] = KINDS,
@@ -355,7 +356,7 @@ class Reader(nn.Module):
         return self.answer(self.body(x)[0][:, TASK_GLOBAL:])
 
 
-@kept
+@cached
 def train_long_range(
     kind: str,
     seed: int = 0,
@@ -380,23 +381,20 @@ def train_long_range(
         torch.manual_seed(seed)
         model = Reader(kind, n, layers=layers, window=window, rank=rank)
     generator = torch.Generator().manual_seed(10_000 + seed)
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
-    losses = []
-    for step in range(steps):
+
+    def loss_of_step(step: int) -> Tensor:
         asked = questions(batch, generator, n, cards)
         logits = model(asked.key, asked.shown)[asked.asked]
-        loss = F.cross_entropy(logits, asked.answer[asked.asked])
-        optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / 20, 2 * (1 - step / steps))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
+        return F.cross_entropy(logits, asked.answer[asked.asked])
+
+    schedule = warmup_stable_decay(steps, warmup_steps=20)
+    losses = train(model, loss_of_step, steps, learning_rate=rate, schedule=schedule, betas=(0.9, 0.98))
     bands = [band for band in BANDS if band < n] + [n]
     return {
         "kind": kind,
         "seed": seed,
         "bands": bands,
-        "loss": torch.tensor(losses),
+        "loss": losses,
         "parameters": sum(one.numel() for one in model.parameters()),
         **_scored(model, questions(tested, torch.Generator().manual_seed(77), n, cards), bands),
     }

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from utils.models.encoder import Encoder, FeedForward, LayerNorm
+from utils.training.cache import cached
 from utils.training.heads import (
     SENTENCES,
     TESTED,
@@ -20,8 +21,8 @@ from utils.training.heads import (
     form_data,
     model_of,
 )
-from utils.training.keep import kept
-from utils.training.self_attention import seed_list, stacked, together, training
+from utils.training.self_attention import seed_list, stacked, together, train_together, training
+from utils.training.trainer import linear_warmup, train, warmup_stable_decay
 
 # Gradients against depth
 
@@ -127,7 +128,7 @@ class Stack(nn.Module):
         return x, None
 
 
-@kept
+@cached
 def train_identity(
     residual: bool,
     depths: Sequence[int] = IDENTITY_DEPTHS,
@@ -164,18 +165,14 @@ def _learn_identity(
     model: nn.Module, parameters: dict[str, Tensor], seeds: Sequence[int], steps: int, batch: int, dim: int, rate: float
 ) -> Tensor:
     """Adam on the mean square, all seeds at once, in place; returns the loss (steps, s)."""
-    optimizer = torch.optim.Adam(parameters.values(), betas=(0.9, 0.98), fused=True)
     own = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
-    losses = []
-    for step in range(steps):
+
+    def loss_of_step(step: int) -> Tensor:
         x = torch.stack([torch.randn(batch, dim, generator=generator) for generator in own])
-        loss = (together(model, parameters, x) - x).square().mean((1, 2))
-        optimizer.param_groups[0]["lr"] = rate * min(1.0, 2 * (1 - step / steps))
-        optimizer.zero_grad()
-        loss.sum().backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses)
+        return (together(model, parameters, x) - x).square().mean((1, 2))
+
+    schedule = warmup_stable_decay(steps)
+    return train(parameters.values(), loss_of_step, steps, learning_rate=rate, schedule=schedule, betas=(0.9, 0.98))
 
 
 # The loss surface
@@ -258,7 +255,7 @@ def valleys(grid: Tensor) -> int:
     return int((grid[1:-1, 1:-1] < torch.stack(around).amin(0)).sum())
 
 
-@kept
+@cached
 def loss_surface(
     residual: bool,
     seeds: int | Sequence[int] = 3,
@@ -280,8 +277,7 @@ def loss_surface(
     model, parameters = stacked(lambda: SpiralNet(depth, dim, residual), seeds)
     inputs, classes = spirals(count)
     batch = (inputs.expand(len(seeds), *inputs.shape), classes.expand(len(seeds), *classes.shape))
-    rates = [rate * min(1.0, 2 * (1 - step / steps)) for step in range(steps)]
-    curve = torch.stack(list(training(model, parameters, [batch] * steps, rates)))
+    curve = train_together(model, parameters, [batch] * steps, rate)
     fresh, arms = spirals(1000, seed=1)
     grids, right = [], []
     for place, seed in enumerate(seeds):
@@ -306,7 +302,7 @@ def loss_surface(
 # Where the norm stands
 
 
-@kept
+@cached
 def train_norms(
     norm: str,
     layers: int = 6,
@@ -327,8 +323,8 @@ def train_norms(
     """
     seeds, data = seed_list(seeds), form_data(count, tested)
     model, parameters = stacked(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim, norm), seeds)
-    rates = [rate * min(1.0, (step + 1) / max(1, warmup)) for step in range(steps)]
-    loss = torch.stack(list(training(model, parameters, form_batches(data, seeds, steps, tokens), rates)))
+    batches = form_batches(data, seeds, steps, tokens)
+    loss = torch.stack(list(training(model, parameters, batches, steps, rate, linear_warmup(warmup))))
     found = [accuracy_with(model_of(model, parameters, place), None, data) for place in range(len(seeds))]
     return {
         "norm": norm,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from utils.models.encoder import Encoder
 from utils.models.positions import LearnedPositions, sinusoidal_positions
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.self_attention import seed_list
 
 SIDE, PATCH, CLASSES = 8, 2, 10
@@ -107,7 +107,7 @@ def share_right(model: PatchClassifier, images: Tensor, digits: Tensor, order: T
     return (model(images, order).argmax(1) == digits).float().mean().item()
 
 
-@kept
+@cached
 def train_digits(
     positions: str = "learned",
     seeds: int | Sequence[int] = 1,

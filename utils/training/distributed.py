@@ -38,7 +38,7 @@ from torch.nn.parallel import DistributedDataParallel
 from utils.data.bpe import BPETokenizer
 from utils.training import fingerprint, pretraining
 from utils.training.pretraining import Asked, Corpus, Pretrained, build, corpus, draw_fragments, held_out_losses
-from utils.training.translation import rate_at
+from utils.training.trainer import Trainer, linear_warmup_cosine
 
 MODULE = "utils.training.distributed"
 RUNS = Path(__file__).resolve().parents[2] / "work" / "runs"
@@ -150,13 +150,20 @@ def run(
         model = job.build(asked.pieces)
     if job.objective != "spans":
         pretraining.start_from_counts(model, counts)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=pretraining.BETAS, weight_decay=job.decay, fused=True)
+    trainer = Trainer(
+        model,
+        learning_rate=job.rate,
+        schedule=linear_warmup_cosine(job.steps, job.warmup),
+        betas=pretraining.BETAS,
+        weight_decay=job.decay,
+        max_norm=pretraining.LARGEST_GRADIENT,
+    )
     generator = torch.Generator().manual_seed(10_000 + job.seed)
     losses, start = torch.zeros(job.steps), 0
     if (folder / CHECKPOINT).exists():
         saved = read(folder / CHECKPOINT, job)
         model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
+        trainer.optimizer.load_state_dict(saved["optimizer"])
         generator.set_state(saved["generator"])
         losses, start = saved["losses"], saved["step"]
     if rank == 0:
@@ -172,18 +179,16 @@ def run(
         inputs, targets = asked.draw(draw_fragments(text.train, job.length + 1, job.batch, generator), generator)
         predicted = (targets != pretraining.NOT_ASKED).sum().clamp(min=1)
         loss = summed_loss(*(tensor.tensor_split(size)[rank] for tensor in (*inputs, targets))) / predicted
-        optimizer.zero_grad()
-        (loss * size).backward()  # DistributedDataParallel takes the mean over the workers, and the sum is needed
-        nn.utils.clip_grad_norm_(model.parameters(), pretraining.LARGEST_GRADIENT)
-        optimizer.param_groups[0]["lr"] = rate_at(step, job.steps, job.rate, job.warmup)
-        optimizer.step()
+        trainer.step(
+            step, loss * size
+        )  # DistributedDataParallel takes the mean over the workers, and the sum is needed
         losses[step] = loss.detach()
         if dist.is_initialized():
             dist.all_reduce(losses[step])
         done = step + 1
         if rank == 0 and (done % every == 0 or done == job.steps):
             say(f"step {done} of {job.steps}   loss {losses[max(0, done - every) : done].mean():.4f}")
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            state = {"model": model.state_dict(), "optimizer": trainer.optimizer.state_dict()}
             state |= {"generator": generator.get_state(), "losses": losses, "step": done}
             write(folder / CHECKPOINT, {"job": asdict(job), **state})
     held_out, unigram = held_out_losses(model.eval(), text, asked, counts)

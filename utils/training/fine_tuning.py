@@ -20,7 +20,7 @@ from utils.data.docstrings import TASKS, Example, Task, few
 from utils.data.real_text import topics_file
 from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
 from utils.training.baselines import bag_of_words, logistic_regression
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.pretraining import (
     Asked,
     Corpus,
@@ -31,7 +31,7 @@ from utils.training.pretraining import (
     restore_pretrained,
 )
 from utils.training.stored_encoder import encoder_files, stored_encoder
-from utils.training.translation import rate_at
+from utils.training.trainer import linear_warmup_cosine, train
 
 WAYS = ("bag of words", "word vectors + GRU", "scratch", "frozen", "adapters", "full")
 WITHOUT_CHANCE = ("bag of words", "frozen")  # with the same labels they give the same each time
@@ -111,25 +111,26 @@ def shuffled(texts: Texts, alike: bool, generator: torch.Generator) -> list[Tens
 
 def tune(model: nn.Module, texts: Texts, recipe: Recipe, seed: int) -> Tensor:
     """Train whatever of the model is not frozen, in place; returns the losses (steps,)."""
-    parameters = [one for one in model.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, betas=(0.9, 0.98), weight_decay=recipe.decay, fused=True)
     steps = round(recipe.steps * math.sqrt(len(texts)))
     generator = torch.Generator().manual_seed(20_000 + seed)
-    losses, waiting = torch.zeros(steps), []
-    model.train()
-    for step in range(steps):
-        if not waiting:
-            waiting = shuffled(texts, recipe.alike, generator)
-        batch = texts.part(waiting.pop())
-        loss = F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.param_groups[0]["lr"] = rate_at(step, steps, recipe.rate, 0.1)
-        optimizer.step()
-        losses[step] = loss.detach()
-    model.eval()
-    return losses
+    batches: list[Tensor] = []
+
+    def loss_of_step(step: int) -> Tensor:
+        if not batches:
+            batches.extend(shuffled(texts, recipe.alike, generator))
+        batch = texts.part(batches.pop())
+        return F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
+
+    return train(
+        model,
+        loss_of_step,
+        steps,
+        learning_rate=recipe.rate,
+        schedule=linear_warmup_cosine(steps, 0.1),
+        betas=(0.9, 0.98),
+        weight_decay=recipe.decay,
+        max_norm=1.0,
+    )
 
 
 @torch.no_grad()
@@ -294,7 +295,7 @@ def accuracy(answered: Tensor, task: Task, asked: Sequence[Example]) -> float:
     return (answered == task.label_ids(asked)).float().mean().item()
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def accuracies(
     ways: Sequence[str] = WAYS,
     labels: Sequence[int | None] = LABELS,
@@ -408,7 +409,7 @@ def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> f
 SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def why_it_works(
     per_class: int | None = 16,
     seed: int = 0,
@@ -461,7 +462,7 @@ def switch_adapters_off(model: nn.Module) -> None:
 # Several tasks from one model
 
 
-@kept(reads=read_files)
+@cached(data_files=read_files)
 def several_tasks(
     tasks: Sequence[str] = tuple(TASKS),
     ways: Sequence[str] = ("bag of words", "scratch", "frozen", "full"),

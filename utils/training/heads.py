@@ -22,7 +22,7 @@ from utils.models.attention import attention
 from utils.models.encoder import Encoder
 from utils.models.multi_head import MultiHeadAttention, merge_heads
 from utils.models.positions import sinusoidal_positions
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.self_attention import (
     drawn_batches,
     parameter_count,
@@ -31,14 +31,9 @@ from utils.training.self_attention import (
     train_together,
     training,
 )
+from utils.training.trainer import warmup_stable_decay
 
 TEST_SEED = 77
-
-
-def rates_of(steps: int, highest: float, warmup: float = 0.1) -> list[float]:
-    """Up in a straight line over the share `warmup` of the steps, then level, then down to 0 over the second half."""
-    rising = max(1.0, warmup * steps)
-    return [highest * min(1.0, (step + 1) / rising, 2 * (1 - step / steps)) for step in range(steps)]
 
 
 # Two places
@@ -95,7 +90,7 @@ def two_places(count: int, n: int, letters: int, generator: torch.Generator) -> 
     return drawn, marks, drawn.gather(1, places)
 
 
-@kept
+@cached
 def train_two_places(
     heads: int,
     seeds: int | Sequence[int] = 5,
@@ -467,7 +462,7 @@ def differences_of(model: FormTagger, data: FormData, compared: int = COMPARED) 
     return {name: torch.stack([one[name] for one in found]) for name in found[0]}
 
 
-@kept
+@cached
 def train_forms(
     heads: int = 4,
     seeds: int | Sequence[int] = 3,
@@ -494,7 +489,8 @@ def train_forms(
     looked = sorted({round(steps * number / measured) for number in range(measured + 1)} | {0, steps})
     looks, losses = [_look_at_seeds(model, parameters, data)], []
     batches = form_batches(data, seeds, steps, tokens)
-    for step, loss in enumerate(training(model, parameters, batches, rates_of(steps, rate)), start=1):
+    schedule = warmup_stable_decay(steps, 0.1 * steps)
+    for step, loss in enumerate(training(model, parameters, batches, steps, rate, schedule), start=1):
         losses.append(loss)
         if step in looked:
             looks.append(_look_at_seeds(model, parameters, data))

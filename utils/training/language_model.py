@@ -17,7 +17,8 @@ from torch import Tensor
 from utils.data.offensive import inoffensive
 from utils.data.real_text import CharTokenizer, split_documents, topics, topics_file, windows
 from utils.models.self_attention import LanguageModel
-from utils.training.keep import kept
+from utils.training.cache import cached
+from utils.training.trainer import linear_warmup_linear_decay, train
 
 CONTEXT = 64
 BETWEEN = "\n\n\n"  # between two documents of the training text
@@ -89,12 +90,7 @@ def losses_of(model: LanguageModel, pieces: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), pieces[:, 1:].flatten(), reduction="none").view(len(pieces), -1)
 
 
-def rates(steps: int, rate: float) -> list[float]:
-    """Up from 0 in the first steps, then down to 0 in a straight line."""
-    return [rate * min((step + 1) / WARM_UP, (steps - step) / max(steps - WARM_UP, 1)) for step in range(steps)]
-
-
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def train_language_model(
     seed: int = 0,
     *,
@@ -124,17 +120,21 @@ def train_language_model(
         torch.manual_seed(seed)
         model = LanguageModel(**settings)
     generator = torch.Generator().manual_seed(10_000 + seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
-    losses = torch.zeros(steps)
-    for step, now in enumerate(rates(steps, rate)):
-        optimizer.param_groups[0]["lr"] = now
+
+    def loss_of_step(step: int) -> Tensor:
         starts = torch.randint(0, len(text.training) - context, (batch, 1), generator=generator)
-        loss = losses_of(model, text.training[starts + torch.arange(context + 1)]).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses[step] = loss.detach()
+        return losses_of(model, text.training[starts + torch.arange(context + 1)]).mean()
+
+    losses = train(
+        model,
+        loss_of_step,
+        steps,
+        learning_rate=rate,
+        schedule=linear_warmup_linear_decay(steps, WARM_UP),
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
+        max_norm=1.0,
+    )
     with torch.no_grad():
         by_position = torch.cat([losses_of(model, part) for part in text.held_out.split(64)]).mean(0)
     held_out = by_position.mean().item()

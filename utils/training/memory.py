@@ -20,7 +20,7 @@ from utils.data.babi import BabiError, Question, parse, published_file, read_bab
 from utils.data.stories import TASKS, story_text
 from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork, word_counts
-from utils.training.keep import kept
+from utils.training.cache import cached
 
 QUESTIONS, TRAINING_STORIES, TEST_STORIES = 1000, 0, 1  # the last two are seeds of the story generator
 BATCH, LARGEST_GRADIENT = 32, 40.0
@@ -255,7 +255,7 @@ def task_questions(task: int, folder: Path | str | None = None) -> tuple[list[Qu
     return training, test[:QUESTIONS]
 
 
-@kept(reads=lambda task, *_, folder, **__: () if folder is None else real_files(folder, task))
+@cached(data_files=lambda task, *_, folder, **__: () if folder is None else real_files(folder, task))
 def train_task(
     task: int,
     seeds: int | Sequence[int] = 1,

@@ -15,7 +15,7 @@ import torch
 
 from utils.data.real_text import topics_file
 from utils.models.variants import Variant, VariantLM, parameter_count
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.scaling import BATCH, LENGTH, PIECES, fitted, rates_for, the_text
 
 DIM, HEADS, HIDDEN, LAYERS = 64, 4, 256, 2
@@ -94,7 +94,7 @@ def matched_hidden(variant: Variant, pieces: int = PIECES) -> int:
     return hidden
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def modification_run(
     variant: Variant,
     seed: int = 0,
@@ -168,7 +168,7 @@ def compare(
 SHORT = (BASE, "gated (SwiGLU)", "rotary positions")
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def short_comparison(
     names: Sequence[str] = SHORT, seeds: int = 2, read: int = 100_000, texts: int | None = None
 ) -> list[dict]:

@@ -12,7 +12,7 @@ The text is the standard library's docstrings and the manual, in pieces of one t
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,9 +28,9 @@ from utils.models.encoder import one_of
 from utils.models.language import CausalLM, MaskedLM
 from utils.models.sampling import generate
 from utils.models.transformer import Transformer
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.language_model import count_losses
-from utils.training.translation import rate_at
+from utils.training.trainer import linear_warmup_cosine, train
 
 PIECES, LENGTH = 3000, 64
 BETAS = (0.9, 0.98)
@@ -227,7 +227,7 @@ def start_from_counts(model: nn.Module, counts: Tensor) -> None:
         model.bias.copy_(((counts + 0.1) / (counts + 0.1).sum()).log())
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def pretrain(
     objective: str,
     seed: int = 0,
@@ -276,9 +276,7 @@ def pretrain(
         if objective != "spans":
             start_from_counts(model, counts)
         started = time.process_time()
-        losses = _train(
-            model, asked, text.train, length, batch, lambda step: rate_at(step, steps, rate, warmup), steps, decay, seed
-        )
+        losses = _train(model, asked, text.train, length, batch, rate, warmup, steps, decay, seed)
         seconds = time.process_time() - started
     held_out, unigram = held_out_losses(model, text, asked, counts)
     return {
@@ -307,27 +305,33 @@ def _train(
     text: Tensor,
     length: int,
     batch: int,
-    rate: Callable[[int], float],
+    rate: float,
+    warmup: float,
     steps: int,
     decay: float,
     seed: int,
 ) -> Tensor:
     generator = torch.Generator().manual_seed(10_000 + seed)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=BETAS, weight_decay=decay, fused=True)
     losses = torch.zeros(steps)
-    model.train()
-    for step in range(steps):
+
+    def loss_of_step(step: int) -> Tensor:
         fragments = draw_fragments(text, length + 1, batch, generator)
         logits, targets = asked(model, fragments, generator)
         loss = F.cross_entropy(logits, targets)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
-        optimizer.param_groups[0]["lr"] = rate(step)
-        optimizer.step()
         told = is_text(targets)
         losses[step] = loss.detach() if told.all() else F.cross_entropy(logits.detach()[told], targets[told])
-    model.eval()
+        return loss
+
+    train(
+        model,
+        loss_of_step,
+        steps,
+        learning_rate=rate,
+        schedule=linear_warmup_cosine(steps, warmup),
+        betas=BETAS,
+        weight_decay=decay,
+        max_norm=LARGEST_GRADIENT,
+    )
     return losses
 
 
@@ -363,7 +367,7 @@ def held_out_losses(model: nn.Module, text: Corpus, asked: Asked, counts: Tensor
 KINDS, LEAK_LENGTH = 10, 16
 
 
-@kept
+@cached
 def next_piece_losses(steps: int = 250, seed: int = 0) -> dict:
     """Train a causal and a masked model on the next of pieces that are drawn at random, where nothing can be learnt.
 
@@ -376,16 +380,14 @@ def next_piece_losses(steps: int = 250, seed: int = 0) -> dict:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = kind(KINDS, dim=32, heads=2, layers=2)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, fused=True)
-        for step in range(steps + 1):
+
+        def loss_of_step(step: int, model: nn.Module = model) -> Tensor:
             numbers = torch.randint(KINDS, (32, LEAK_LENGTH + 1), generator=generator)
             logits, targets = model(numbers[:, :-1])[:, :-1], numbers[:, 1:-1]
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-            if step < steps:  # the last batch is only asked
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        found[name] = loss.item()
+            return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+        train(model, loss_of_step, steps, learning_rate=5e-3, weight_decay=0.01)
+        found[name] = loss_of_step(steps).item()  # of a new batch
     return found
 
 

@@ -20,9 +20,9 @@ from utils.data.reviews import FILE, LABELS, Review, labels, read_reviews, split
 from utils.models.bert import Bert, PretrainedEncoder, load_minilm, padded
 from utils.models.language import Classifier, add_adapters
 from utils.training.baselines import bag_of_words, logistic_regression
+from utils.training.cache import cached
 from utils.training.fine_tuning import LABELS as LABELS_PER_CLASS
 from utils.training.fine_tuning import LONGEST, RANK, WITHOUT_CHANCE, Recipe, Texts, answers, drawn, tune
-from utils.training.keep import kept
 
 WAYS = ("bag of words", "frozen", "adapters", "full")
 # For all 8,920 snippets of the training part these steps are one epoch.
@@ -113,7 +113,7 @@ def some(reviews: Sequence[Review], count: int | None, seed: int) -> Sequence[Re
     return [reviews[place] for place in order[:count]]
 
 
-@kept(reads=lambda *_, minilm, reviews, **__: [*published_files(minilm), table_of(reviews)])
+@cached(data_files=lambda *_, minilm, reviews, **__: [*published_files(minilm), table_of(reviews)])
 def review_answers(
     way: str,
     seed: int = 0,
@@ -174,7 +174,7 @@ def review_sentiment(ways: Sequence[str] = WAYS, seeds: int = 3, **options) -> d
 # The course's own tasks
 
 
-@kept(reads=lambda *_, minilm, **__: [*published_files(minilm), topics_file()])
+@cached(data_files=lambda *_, minilm, **__: [*published_files(minilm), topics_file()])
 def frozen_on_tasks(
     tasks: Sequence[str] = tuple(TASKS),
     per_class: Sequence[int | None] = LABELS_PER_CLASS,

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from utils.data.curves import noisy_curves
 from utils.models import KernelRegression, kernel_regression
-from utils.training.keep import kept
+from utils.training.cache import cached
+from utils.training.trainer import train
 
 TRAINING_POINTS, TEST_POINTS, TEST_SEEDS_START = 60, 200, 10_000
 
@@ -19,7 +20,7 @@ def root_mean_square(errors: Tensor) -> Tensor:
     return errors.square().mean(-1).sqrt()
 
 
-@kept
+@cached
 def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 600, first_bandwidth: float = 1.0) -> dict:
     """Train one bandwidth per seed to predict each training point from the others, or, with `hide_self=False`,
     from all points and itself among them.
@@ -29,17 +30,15 @@ def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 600, first_bandwid
     x, y = noisy_curves(seeds, TRAINING_POINTS)
     mask = ~torch.eye(TRAINING_POINTS, dtype=torch.bool) if hide_self else None
     model = KernelRegression(seeds, first_bandwidth)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     bandwidths, errors = [], []
-    for _ in range(steps):
+
+    def loss_of_step(step: int) -> Tensor:  # (seeds,): each seed's gradient is its own, as if it were trained alone
         prediction, _ = model(x, x, y, mask)
-        # Summed over seeds: each seed's gradient is then its own, as if it were trained alone.
-        loss = (prediction - y).square().mean(-1).sum()
-        optimizer.zero_grad()
-        loss.backward()
         bandwidths.append(model.log_bandwidth.detach().exp().flatten().clone())
         errors.append(root_mean_square(prediction.detach() - y))
-        optimizer.step()
+        return (prediction - y).square().mean(-1)
+
+    train(model, loss_of_step, steps, learning_rate=0.05, fused=False)
     with torch.no_grad():
         x_test, y_test = held_out(seeds)
         test_error = root_mean_square(model(x_test, x, y)[0] - y_test)

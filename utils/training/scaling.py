@@ -35,9 +35,9 @@ from torch import Tensor, nn
 from utils.data.bpe import CLS_ID
 from utils.data.real_text import topics_file
 from utils.models.language import CausalLM
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.pretraining import BETAS, LARGEST_GRADIENT, corpus, draw_fragments, start_from_counts
-from utils.training.translation import rate_at
+from utils.training.trainer import linear_warmup_cosine, train
 
 # --- power laws -------------------------------------------------------------------------------------------------
 
@@ -256,21 +256,19 @@ def train_on(
     matrices = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
     known = {id(one) for one in matrices}
     rest = [one for one in model.parameters() if id(one) not in known]
-    groups = [{"params": matrices, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, betas=BETAS, fused=True)
-    losses = []
-    model.train()
-    for step in range(steps):
-        loss = next_piece_loss(model, draw_fragments(text, LENGTH + 1, batch, generator))
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate_at(step, steps, rate, WARMUP)
-        optimizer.step()
-        losses.append(loss.item())
-    model.eval()
-    return losses
+    groups = [
+        {"params": matrices, "lr": rates[0], "weight_decay": DECAY},
+        {"params": rest, "lr": rates[1], "weight_decay": 0.0},
+    ]
+    return train(
+        model,
+        lambda step: next_piece_loss(model, draw_fragments(text, LENGTH + 1, batch, generator)),
+        steps,
+        schedule=linear_warmup_cosine(steps, WARMUP),
+        betas=BETAS,
+        max_norm=LARGEST_GRADIENT,
+        parameter_groups=groups,
+    ).tolist()
 
 
 def next_piece_loss(model: Callable[[Tensor], Tensor], fragments: Tensor) -> Tensor:
@@ -305,7 +303,7 @@ def fitted(
     }
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def scaling_run(
     size: Size,
     seed: int = 0,
@@ -459,7 +457,7 @@ def rate_check(
 # --- for a lesson -----------------------------------------------------------------------------------------------
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def short_sweep(
     sizes: Sequence[Size] = FAMILY[:5],
     larger: Size = FAMILY[5],

@@ -15,7 +15,8 @@ from torch.func import functional_call, stack_module_state, vmap
 from utils.models.attention import attend
 from utils.models.positions import PastTheTable
 from utils.models.self_attention import Block, FeedForward, SelfAttention, SequenceClassifier
-from utils.training.keep import kept
+from utils.training.cache import cached
+from utils.training.trainer import Schedule, training_steps, warmup_stable_decay
 
 # Why the scores are divided by a root
 
@@ -98,32 +99,35 @@ def together(model: nn.Module, parameters: dict[str, Tensor], *inputs: Tensor, *
 
 
 def training(
-    model: nn.Module, parameters: dict[str, Tensor], batches: Iterable[tuple[Tensor, ...]], rates: Sequence[float]
+    model: nn.Module,
+    parameters: dict[str, Tensor],
+    batches: Iterable[tuple[Tensor, ...]],
+    steps: int,
+    rate: float,
+    schedule: Schedule,
 ) -> Iterator[Tensor]:
-    """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that one can look in between.
+    """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that one can evaluate in between.
 
     batches: for each step the inputs (s, b, ...) and, last, the classes (s, b, ...); the model gives logits with one axis more.
-    rates: the learning rate of each step.
     """
-    optimizer = torch.optim.Adam(parameters.values(), betas=(0.9, 0.98), fused=True)
-    for rate, (*inputs, classes) in zip(rates, batches, strict=True):
-        logits = together(model, parameters, *inputs)
-        loss = (
-            F.cross_entropy(logits.flatten(0, -2), classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
-        )
-        optimizer.param_groups[0]["lr"] = rate
-        optimizer.zero_grad()
-        loss.sum().backward()  # summed over seeds: the gradient of each is then its own
-        optimizer.step()
-        yield loss.detach()
+    stream = iter(batches)
+
+    def loss_of_step(step: int) -> Tensor:
+        *inputs, classes = next(stream)
+        logits = together(model, parameters, *inputs).flatten(0, -2)
+        return F.cross_entropy(logits, classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
+
+    return training_steps(
+        parameters.values(), loss_of_step, steps, learning_rate=rate, schedule=schedule, betas=(0.9, 0.98)
+    )
 
 
 def train_together(
     model: nn.Module, parameters: dict[str, Tensor], batches: Sequence[tuple[Tensor, ...]], rate: float
 ) -> Tensor:
-    """`training` to its end, the loss (steps, s); the rate falls to 0 over the second half."""
-    rates = [rate * min(1.0, 2 * (1 - step / len(batches))) for step in range(len(batches))]
-    return torch.stack(list(training(model, parameters, batches, rates)))
+    """`training` to its end, the loss (steps, s); the learning rate falls to 0 over the second half."""
+    steps = len(batches)
+    return torch.stack(list(training(model, parameters, batches, steps, rate, warmup_stable_decay(steps))))
 
 
 @torch.no_grad()
@@ -189,7 +193,7 @@ def with_twins(tokens: Tensor, real: Tensor, classes: Tensor) -> tuple[Tensor, T
     return torch.cat([tokens, swapped]), torch.cat([real, real]), torch.cat([classes, 1 - classes])
 
 
-@kept
+@cached
 def train_order(
     kind: str,
     seeds: int | Sequence[int] = 5,
@@ -341,7 +345,7 @@ def all_four(bits: Tensor, marked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return every, marked, (every * marked).sum(1) % 2
 
 
-@kept
+@cached
 def train_marks(
     feed_forward: bool,
     seeds: int | Sequence[int] = 5,

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
-from utils.training.keep import kept
+from utils.training.cache import cached
+from utils.training.trainer import train
 from utils.training.translation import TRAINING_PAIRS, pairs_and_words
 
 
@@ -33,7 +34,7 @@ def skipgram_loss(vectors: Tensor, contexts: Tensor, counts: Tensor) -> Tensor:
     return -(counts * (vectors @ contexts.T).log_softmax(-1)).sum() / counts.sum()
 
 
-@kept
+@cached
 def train_skipgram(
     seed: int = 0, *, dim: int = 16, window: int = 2, steps: int = 300, rate: float = 0.05, pairs: int = TRAINING_PAIRS
 ) -> dict:
@@ -45,14 +46,7 @@ def train_skipgram(
     ]
     generator = torch.Generator().manual_seed(seed)
     tables = [(0.1 * torch.randn(len(counts), dim, generator=generator)).requires_grad_() for _ in range(2)]
-    optimizer = torch.optim.Adam(tables, lr=rate)
-    losses = torch.zeros(steps)
-    for step in range(steps):
-        loss = skipgram_loss(*tables, counts)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses[step] = loss.detach()
+    losses = train(tables, lambda step: skipgram_loss(*tables, counts), steps, learning_rate=rate, fused=False)
     share = counts.sum(0) / counts.sum()
     return {
         "words": list(english.words[len(SPECIAL_TOKENS) :]),

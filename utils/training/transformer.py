@@ -16,8 +16,9 @@ from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, Batch, Voc
 from utils.models.decoding import beam_search, greedy_decode
 from utils.models.self_attention import causal_mask
 from utils.models.transformer import Looks, Transformer
-from utils.training.keep import kept
+from utils.training.cache import cached
 from utils.training.metrics import alignment_error
+from utils.training.trainer import Schedule, linear_warmup_cosine, noam
 from utils.training.translation import (
     TOGETHER,
     TRAINING_PAIRS,
@@ -25,14 +26,13 @@ from utils.training.translation import (
     limit_for,
     measurements,
     pairs_and_words,
-    rate_at,
     train,
 )
 
 STEPS, WIDTH, HEADS, HIDDEN, LAYERS, WORDS = 5600, 96, 4, 256, 2, 384  # words: of the target in a batch
 RATE, WARMUP, DECAY = 2.5e-3, 0.05, 0.1
 LESSON = {"steps": 1600, "test": 500}  # what a lesson has time for, as arguments of `train_transformer`
-SCHEDULES = ("cosine", "paper")
+SCHEDULES = ("cosine", "noam")
 BETAS = (0.9, 0.98)  # the paper's: the scale of a step follows the gradients faster than with 0.999
 MARKS = {"start": BOS_ID, "end": EOS_ID, "padding": PAD_ID}  # as decoding wants them
 CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the alignment
@@ -41,22 +41,16 @@ CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the 
 # The recipe
 
 
-def paper_rate(step: int, dim: int, warmup: int) -> float:
-    """The learning rate of step 1, 2, ... in Vaswani et al. (2017): up in a straight line for `warmup` steps, then down as one
-    over the root of the step."""
-    return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+def schedule(name: str, steps: int, rate: float, warmup: float, dim: int) -> tuple[float, Schedule]:
+    """A learning rate and its schedule. warmup: the share of the steps in which it rises, 0 for none.
 
-
-def schedule(name: str, steps: int, rate: float, warmup: float, dim: int) -> Callable[[int], float]:
-    """From the step, counted from 0, to the learning rate. warmup: the share of the steps in which it rises, 0 for none.
-
-    "cosine": up to `rate`, then down to 0 along half a cosine. "paper": `paper_rate`, which knows no highest rate, only the
-    width and the length of the warm-up.
+    "cosine": linear warmup to `rate`, then cosine decay to 0. "noam": that of Vaswani et al. (2017), which has no peak to choose,
+    only the width and the length of the warmup.
     """
     if name == "cosine":
-        return lambda step: rate_at(step, steps, rate, warmup)
-    if name == "paper":
-        return lambda step: paper_rate(step + 1, dim, max(1, round(warmup * steps)))
+        return rate, linear_warmup_cosine(steps, warmup)
+    if name == "noam":
+        return 1.0, noam(dim, max(1, round(warmup * steps)))
     raise ValueError(f"expected a schedule of {', '.join(SCHEDULES)}, got {name!r}")
 
 
@@ -85,7 +79,7 @@ def endless_words(
             yield collate([pairs[one] for one in group], english, french)
 
 
-@kept
+@cached
 def train_transformer(
     seed: int = 0,
     *,
@@ -128,7 +122,7 @@ def train_transformer(
         settings,
         endless_words(data.train, english, french, words, seed),
         steps,
-        schedule(rates, steps, rate, warmup, dim),
+        *schedule(rates, steps, rate, warmup, dim),
         smoothing,
         decay,
         seed,
@@ -152,7 +146,8 @@ def fit(
     settings: dict,
     stream: Iterator[Batch],
     steps: int,
-    rate: Callable[[int], float],
+    rate: float,
+    multiplier: Schedule,
     smoothing: float,
     decay: float,
     seed: int,
@@ -161,10 +156,12 @@ def fit(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Transformer(**settings)
-        return model, train(model, stream, steps, rate, smoothing=smoothing, betas=BETAS, decay=decay)
+        return model, train(
+            model, stream, steps, rate, schedule=multiplier, smoothing=smoothing, betas=BETAS, decay=decay
+        )
 
 
-@kept
+@cached
 def first_losses(
     warmup: float,
     seed: int = 0,
@@ -196,9 +193,8 @@ def first_losses(
     }
     stream = endless_words(data.train, english, french, words, seed)
     rates = schedule("cosine", steps, rate, warmup, dim)
-    return fit(
-        {"source_words": len(english), "target_words": len(french), **sizes}, stream, steps, rates, 0.0, 0.0, seed
-    )[1]
+    settings = {"source_words": len(english), "target_words": len(french), **sizes}
+    return fit(settings, stream, steps, *rates, 0.0, 0.0, seed)[1]
 
 
 def restore_transformer(result: dict) -> "TrainedTransformer":

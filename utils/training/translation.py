@@ -4,7 +4,6 @@ The ladder knows a model only by what `Translator` asks for, so whatever can tra
 on the same held-out pairs.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from torch import Tensor, nn
 from utils.data.phrases import Corpus, Pair, corpus
 from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, Batch, Vocabulary, batches, collate
 from utils.models.seq2seq import Seq2Seq
-from utils.training.keep import kept
+from utils.training import trainer
+from utils.training.cache import cached
 from utils.training.metrics import (
     accuracy_by_length,
     accuracy_by_quarter,
@@ -31,7 +31,7 @@ from utils.training.metrics import (
 )
 
 TRAINING_PAIRS, STEPS, BATCH, WIDTH = 20_000, 1800, 64, 128
-RATE, WARMUP, LARGEST_GRADIENT = 6e-3, 0.05, 1.0
+RATE, LARGEST_GRADIENT = 6e-3, 1.0
 # What a lesson has time for, as arguments of `train_translation`: smaller, with more but cheaper steps.
 LESSON = {"steps": 1600, "width": 96, "size": 32, "rate": 6e-3, "test": 500}
 CORPUS_SEED = 1  # the full recipe was found on the corpus of seed 0: no test sentence had a say in it
@@ -62,14 +62,6 @@ def pairs_and_words(pairs: int = TRAINING_PAIRS) -> tuple[Corpus, Vocabulary, Vo
     return found, english, Vocabulary.build([pair.french for pair in found.train])
 
 
-def rate_at(step: int, steps: int, highest: float, warmup: float = WARMUP) -> float:
-    """The learning rate: up in a straight line for the first steps, then down to 0 along half a cosine."""
-    rising = max(1, round(warmup * steps))
-    if step < rising:
-        return highest * (step + 1) / rising
-    return highest * (1 + math.cos(math.pi * (step - rising) / (steps - rising))) / 2
-
-
 def word_loss(logits: Tensor, words: Tensor, smoothing: float = 0.0) -> Tensor:
     """The mean surprise over the real words (b, m) of a batch with logits (b, m, vocabulary): padding costs nothing.
 
@@ -82,33 +74,34 @@ def train(
     model: nn.Module,
     stream: Iterator[Batch],
     steps: int,
-    rate: float | Callable[[int], float] = RATE,
-    largest: float = LARGEST_GRADIENT,
+    rate: float = RATE,
     *,
+    schedule: trainer.Schedule | None = None,
     smoothing: float = 0.0,
     betas: tuple[float, float] = (0.9, 0.999),
     decay: float = 0.0,
 ) -> Tensor:
-    """Adam with teacher forcing, in place; `model(source, source_mask, target)` gives logits first. Returns the losses.
+    """Training with teacher forcing, in place; `model(source, source_mask, target)` returns logits first. Returns the losses.
 
-    rate: the highest of `rate_at`, or a function from the step, counted from 0, to the rate. smoothing: as in `word_loss`;
-    the losses returned are those that were made small. decay: each step also shrinks all parameters by the share rate x decay.
+    rate: the learning rate that the schedule multiplies, by default linear warmup and cosine decay. smoothing: of the labels,
+    also in the losses returned; decay: weight decay.
     """
-    schedule = rate if callable(rate) else lambda step: rate_at(step, steps, rate)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=betas, weight_decay=decay, fused=True)
-    losses = torch.zeros(steps)
-    for step in range(steps):
+
+    def loss_of_step(step: int) -> Tensor:
         batch = next(stream)
         logits = model(batch.source, batch.source_mask, batch.target_in)[0]
-        loss = word_loss(logits, batch.target_out, smoothing)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), largest)
-        for group in optimizer.param_groups:
-            group["lr"] = schedule(step)
-        optimizer.step()
-        losses[step] = loss.detach()
-    return losses
+        return word_loss(logits, batch.target_out, smoothing)
+
+    return trainer.train(
+        model,
+        loss_of_step,
+        steps,
+        learning_rate=rate,
+        schedule=schedule or trainer.linear_warmup_cosine(steps),
+        betas=betas,
+        weight_decay=decay,
+        max_norm=LARGEST_GRADIENT,
+    )
 
 
 def endless(pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, size: int, seed: int) -> Iterator[Batch]:
@@ -118,7 +111,7 @@ def endless(pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, size
         yield from batches(pairs, english, french, size, generator)
 
 
-@kept
+@cached
 def train_translation(
     kind: str,
     seed: int = 0,

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from utils.data.real_text import topics_file
+from utils.training.cache import cached
 from utils.training.distributed import CHECKPOINT, MODULE, TEXT, Job, RunError, read, run
-from utils.training.keep import kept
 
 SHORT = Job("causal", steps=120, dim=48, heads=4, hidden=96, layers=2, pieces=500, texts=400)
 
 
-@kept(reads=lambda *_, **__: topics_file())
+@cached(data_files=lambda *_, **__: [topics_file()])
 def one_and_two(job: Job = SHORT, every: int = 20, kill_at: int = 50) -> dict:
     """Train a job in one process, and again with two workers, the second of which is killed before step `kill_at`.
 

@@ -1,4 +1,4 @@
-"""Kept results: the same as fresh ones, gone when anything behind them changes, never in the way."""
+"""Cached results: equal to new ones, trained again when code, arguments or data change, never in the way."""
 
 import importlib
 import os
@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from utils.training import fingerprint, keep
+from utils.training import cache, fingerprint
 from utils.training.announce import announce_with
 
 MODULE = """
     from shelf.sizes import SIZE
-    from utils.training.keep import kept
+    from utils.training.cache import cached
     import torch
 
     CALLS = []
 
-    @kept
+    @cached
     def train(seed, steps=3, start=None):
         "Train."
         CALLS.append(seed)
@@ -29,28 +29,23 @@ MODULE = """
         return {"loss": [0.5, float("nan")], "size": SIZE, "weights": torch.rand(steps, 2, generator=generator).T,
                 "pair": (1, None, True), 3: "three"}
 
-    @kept
+    @cached
     def careless(seed):
         return torch.rand(3)
 
-    @kept
+    @cached
     def give(value):
         CALLS.append("give")
         return RESULTS[value]
 
-    @kept
+    @cached
     def spoil(values):
         values.append(1)
         return 0
 
-    @kept(reads=["facts.txt"])
-    def read(seed):
+    @cached(data_files=lambda name: [name])
+    def read(name):
         CALLS.append("read")
-        return seed
-
-    @kept(reads=lambda name: [name])
-    def read_named(name):
-        CALLS.append("read_named")
         return name
 
     RESULTS = {}
@@ -67,10 +62,10 @@ def said(monkeypatch):
 
 @pytest.fixture
 def shelf(tmp_path, monkeypatch, said):
-    """A little package with kept functions in a folder of its own, and an empty cache."""
-    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "kept"))
+    """A small package with cached functions in a folder of its own, and an empty cache."""
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "results"))
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(keep, "_STARTED", time.time() + 1000)
+    monkeypatch.setattr(cache, "PROCESS_START", time.time() + 1000)
     package = tmp_path / "shelf"
     package.mkdir()
     (package / "__init__.py").write_text("", encoding="utf-8")
@@ -105,7 +100,7 @@ class Shelf:
             os.utime(self.folder / "shelf" / name, (1, 1))
 
     def entries(self):
-        return sorted((self.folder / "kept").glob("*.kept"))
+        return sorted((self.folder / "results").glob("*.trained"))
 
 
 def same(left, right) -> bool:
@@ -120,7 +115,9 @@ def test_a_second_call_does_not_train_and_gives_the_same(shelf):
     assert module.CALLS == [7]
     assert same(fresh, again)
     assert same(fresh, module.train.__wrapped__(7))
-    assert shelf.said[0].startswith("trained in 0.") and shelf.said[1].startswith("kept from an earlier run, 0.")
+    assert shelf.said[0].startswith("trained in 0.") and shelf.said[1].startswith(
+        "loaded from the cache (training took 0."
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,8 +136,8 @@ def test_different_arguments_have_different_keys(shelf, one, other):
 
 
 @pytest.mark.parametrize("value", [object(), lambda: 1, torch.nn.Linear(1, 1)])
-def test_an_argument_without_a_canonical_form_is_refused_in_words(shelf, value):
-    with pytest.raises(keep.NotKeepable, match=r"train\(start=\.\.\.\): expected"):
+def test_an_argument_that_cannot_be_hashed_is_refused_in_words(shelf, value):
+    with pytest.raises(TypeError, match="expected arguments of numbers"):
         shelf.load().train(1, start=value)
 
 
@@ -148,20 +145,20 @@ def test_an_argument_without_a_canonical_form_is_refused_in_words(shelf, value):
     ("value", "words"),
     [
         (np.zeros(2), "numpy.ndarray"),
-        ({"a": [torch.ones(1, requires_grad=True)]}, r"\['a'\]\[0\] is of type torch.Tensor"),
+        ({"a": [torch.ones(1, requires_grad=True)]}, "without a gradient, .* got torch.Tensor"),
         (object(), "builtins.object"),
     ],
 )
-def test_a_result_that_cannot_be_kept_is_refused_in_words(shelf, value, words):
+def test_a_result_that_cannot_be_stored_is_refused_in_words(shelf, value, words):
     module = shelf.load()
     module.RESULTS["x"] = value
-    with pytest.raises(keep.NotKeepable, match=words):
+    with pytest.raises(TypeError, match=words):
         module.give("x")
     assert shelf.entries() == []
 
 
 def test_a_function_that_changes_its_arguments_is_refused(shelf):
-    with pytest.raises(keep.NotKeepable, match="changed its arguments"):
+    with pytest.raises(TypeError, match="changed its arguments"):
         shelf.load().spoil([])
 
 
@@ -194,26 +191,24 @@ def test_changed_comments_docstrings_and_layout_train_nothing(shelf, file, old, 
     assert module.CALLS == []
 
 
-def test_a_module_edited_while_the_kernel_runs_keeps_nothing(shelf, monkeypatch):
+def test_a_module_edited_while_the_kernel_runs_is_not_cached(shelf, monkeypatch):
     module = shelf.load()
-    monkeypatch.setattr(keep, "_STARTED", time.time() - 1000)
+    monkeypatch.setattr(cache, "PROCESS_START", time.time() - 1000)
     module.train(1)
     assert shelf.entries() == []
     assert "was edited after this kernel started" in shelf.said[0]
 
 
 def test_changed_data_trains_again(shelf):
-    module = shelf.load()
-    module.read(1)
-    module.read(1)
+    module, file = shelf.load(), str(shelf.folder / "facts.txt")
+    module.read(file)
+    module.read(file)
     assert module.CALLS == ["read"]
     (shelf.folder / "facts.txt").write_text("two", encoding="utf-8")
-    module.read(1)
+    module.read(file)
     assert module.CALLS == ["read", "read"]
-    module.read_named("facts.txt")
-    (shelf.folder / "facts.txt").write_text("three", encoding="utf-8")
-    module.read_named("facts.txt")
-    assert module.CALLS[2:] == ["read_named", "read_named"]
+    with pytest.raises(FileNotFoundError):
+        module.read("missing.txt")
 
 
 @pytest.mark.parametrize("version", ["python", "torch"])
@@ -221,7 +216,7 @@ def test_another_version_trains_again(shelf, monkeypatch, version):
     module = shelf.load()
     module.train(1)
     if version == "python":
-        monkeypatch.setattr(keep.platform, "python_version", lambda: "3.99.0")
+        monkeypatch.setattr(cache.platform, "python_version", lambda: "3.99.0")
     else:
         monkeypatch.setattr(torch, "__version__", "9.9")
     module.train(1)
@@ -238,7 +233,7 @@ def test_a_damaged_entry_is_trained_again(shelf, damage):
     flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
     entry.write_bytes({"truncated": data[:-10], "empty": b"", "flipped": flipped, "foreign": b"hello"}[damage])
     assert same(module.train(1), fresh)
-    assert module.CALLS == [1, 1]
+    assert module.CALLS == [1, 1] and "a cached result is damaged; training again" in shelf.said
     module.train(1)
     assert module.CALLS == [1, 1]
 
@@ -249,19 +244,30 @@ def test_a_result_cannot_depend_on_the_global_random_state_nor_change_it(shelf):
     fresh = module.careless(1)
     after_training = torch.rand(2), np.random.rand(2)
     torch.manual_seed(5)
-    assert keep.forget_all() == 1 and list((shelf.folder / "kept").iterdir()) == []
+    assert cache.clear() == 1 and list((shelf.folder / "results").iterdir()) == []
     assert torch.equal(module.careless(1), fresh)
     torch.manual_seed(5)
-    kept_result = module.careless(1)
-    assert torch.equal(kept_result, fresh)
+    loaded = module.careless(1)
+    assert torch.equal(loaded, fresh)
     assert torch.equal(torch.rand(2), after_training[0])
+
+
+def test_clearing_deletes_no_other_files_and_a_view_is_stored_without_its_base(shelf):
+    module = shelf.load()
+    module.RESULTS["view"] = torch.zeros(1_000_000)[:3]
+    module.give("view")
+    (entry,) = shelf.entries()
+    assert entry.stat().st_size < 10_000
+    other = entry.with_name("weights.pt")
+    other.touch()
+    assert cache.clear() == 1 and list(entry.parent.iterdir()) == [other]
 
 
 def test_a_folder_that_cannot_be_written_gives_way_to_a_temporary_one(shelf, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "kept"))
-    monkeypatch.setattr(keep.tempfile, "gettempdir", lambda: str(tmp_path / "spare"))
-    keep._say_once.cache_clear()
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "file" / "results"))
+    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path / "spare"))
+    cache._announce_once.cache_clear()
     module = shelf.load()
     module.train(1)
     module.train(1)
@@ -270,23 +276,23 @@ def test_a_folder_that_cannot_be_written_gives_way_to_a_temporary_one(shelf, mon
     assert sum("cannot be written" in message for message in shelf.said) == 1
 
 
-def test_a_full_disk_costs_the_keeping_and_not_the_result(shelf, monkeypatch):
+def test_a_full_disk_loses_the_cached_copy_and_not_the_result(shelf, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keep.Path, "replace", full)
+    monkeypatch.setattr(cache.Path, "replace", full)
     module = shelf.load()
     assert module.train(1)["size"] == 1
     assert any("No space left" in message for message in shelf.said)
-    assert list((shelf.folder / "kept").glob("*.part")) == []
+    assert list((shelf.folder / "results").glob("*.part")) == []
 
 
 def test_a_function_in_a_notebook_is_refused_in_words(said):
     def local():
         return 1
 
-    with pytest.raises(keep.NotKeepable, match="move it from the notebook"):
-        keep.kept(local)()
+    with pytest.raises(TypeError, match="move it from the notebook"):
+        cache.cached(local)()
 
 
 def test_a_second_process_waits_for_the_first(shelf):
@@ -295,9 +301,9 @@ def test_a_second_process_waits_for_the_first(shelf):
         textwrap.dedent(
             """
             import os, time
-            from utils.training import keep
+            from utils.training import cache
 
-            @keep.kept
+            @cache.cached
             def train(seed):
                 with open(os.environ["LOG"], "a") as log:
                     log.write("trained\\n")
@@ -317,11 +323,11 @@ def test_a_second_process_waits_for_the_first(shelf):
     assert [out.strip() for out, _ in answers] == ["3", "3"], answers
     assert log.read_text(encoding="utf-8") == "trained\n"
     words = sorted(err.strip().splitlines()[-1].split()[0] for _, err in answers)
-    assert words == ["kept", "trained"]
+    assert words == ["loaded", "trained"]
 
 
 def test_a_process_that_dies_while_training_leaves_nothing_behind(shelf):
-    code = "import os\nfrom utils.training import keep\n\n@keep.kept\ndef train(seed):\n    os._exit(9)\n"
+    code = "import os\nfrom utils.training import cache\n\n@cache.cached\ndef train(seed):\n    os._exit(9)\n"
     (shelf.folder / "shelf" / "dying.py").write_text(code, encoding="utf-8")
     shelf.make_old("dying.py")
     environment = {**os.environ, "PYTHONPATH": str(shelf.folder)}
@@ -335,8 +341,14 @@ def test_a_process_that_dies_while_training_leaves_nothing_behind(shelf):
 
 
 @pytest.mark.parametrize("other", ["x = 2", "x = 1.0", "x = '1'", "y = 1", "x = 1; x", "x = True", "x = -1"])
-def test_meaning_changes_with_the_code(other):
-    assert fingerprint.meaning("x = 1") != fingerprint.meaning(other)
+def test_the_canonical_code_changes_with_the_code(other):
+    assert fingerprint.canonical_code("x = 1") != fingerprint.canonical_code(other)
+
+
+def test_braces_in_an_f_string_are_text_or_values():
+    codes = ['f"{x}"', 'f"{{x}}"', 'f"{{{x}}}"', 'f"{x}{x}"', 'f"x"', '"{x}"']
+    assert len({fingerprint.canonical_code(code) for code in codes}) == len(codes)
+    assert fingerprint.canonical_code('f"a" f"b{x}"') == fingerprint.canonical_code('f"ab{x}"')
 
 
 def test_the_closure_follows_every_kind_of_import(tmp_path):
