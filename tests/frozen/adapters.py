@@ -13,17 +13,64 @@ from torch import Tensor, nn
 
 from utils.data.story_tensors import Stories
 from utils.exercises.solutions import lesson02
-from utils.models.bert import load_minilm
-from utils.models.language import CausalLM, MaskedLM
-from utils.models.llama import load_smollm2, write
+from utils.models.decoding import generate
+from utils.models.language_models import CausalLM, EncoderConfig, MaskedLM
 from utils.models.memory import MemoryNetwork, word_counts
+from utils.models.pretrained import load_minilm, load_smollm2
 from utils.models.seq2seq import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training import memory as memory_training
 
 Batch = dict[str, Tensor]
 Trainable = tuple[list[nn.Parameter], Callable[[Batch], Tensor]]
-PADDING, NOT_ASKED = 0, -100
+PADDING, IGNORE_INDEX = 0, -100
+
+# Names of the first edition, and what they are called now.
+ARGUMENTS = {
+    "source_words": "source_vocab_size",
+    "target_words": "target_vocab_size",
+    "pieces": "vocab_size",
+    "heads": "num_heads",
+    "hidden": "hidden_dim",
+    "layers": "num_layers",
+}
+PARAMETERS = (
+    ("source_vectors.table.", "source_embedding.token_embedding."),
+    ("target_vectors.table.", "target_embedding.token_embedding."),
+    ("words.table.", "embedding.token_embedding."),
+    ("output.weight", "lm_head.weight"),
+    ("self_attention.", "self_attn."),
+    ("cross_attention.", "cross_attn."),
+    (".attention.", ".self_attn."),
+    ("project.", "in_proj."),
+    ("mix.", "out_proj."),
+    ("widen.", "linear1."),
+    ("narrow.", "linear2."),
+    ("attention_norm.", "norm1."),
+    ("self_norm.", "norm1."),
+    ("cross_norm.", "norm2."),
+    ("final_norm.", "norm."),
+    (".gain", ".weight"),
+    (".shift", ".bias"),
+)
+
+
+def renamed_arguments(settings: dict) -> dict:
+    settings = {ARGUMENTS.get(name, name): value for name, value in settings.items()}
+    if "norm" in settings:
+        settings["norm_first"] = settings.pop("norm") == "pre"
+    return settings
+
+
+def renamed_parameters(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    renamed = {}
+    for name, value in weights.items():
+        norm = "norm3." if name.startswith("decoder.") else "norm2."
+        new_name = "lm_head.bias" if name == "bias" else name.replace("feed_forward_norm.", norm)
+        for old, new in PARAMETERS:
+            new_name = new_name.replace(old, new)
+        renamed[new_name] = value
+    return renamed
 
 
 def trainable(model: nn.Module, loss: Callable[[Batch], Tensor]) -> Trainable:
@@ -99,8 +146,8 @@ def recurrent_translator(settings: dict, weights: dict[str, Tensor]) -> Trainabl
 
 def transformer(settings: dict, weights: dict[str, Tensor]) -> Trainable:
     """Lesson 06's translator, and lesson 07's span corruption model."""
-    model = Transformer(**settings)
-    model.load_state_dict(weights)
+    model = Transformer(**renamed_arguments(settings))
+    model.load_state_dict(renamed_parameters(weights))
     return trainable(model, _translation_loss(model))
 
 
@@ -113,19 +160,20 @@ def _translation_loss(model: nn.Module) -> Callable[[Batch], Tensor]:
 
 
 def masked_lm(settings: dict, weights: dict[str, Tensor]) -> Trainable:
-    return _language_model(MaskedLM(**settings), weights)
+    return _language_model(MaskedLM(EncoderConfig(**renamed_arguments(settings))), weights)
 
 
 def causal_lm(settings: dict, weights: dict[str, Tensor]) -> Trainable:
-    return _language_model(CausalLM(**settings), weights)
+    return _language_model(CausalLM(EncoderConfig(**renamed_arguments(settings))), weights)
 
 
 def _language_model(model: nn.Module, weights: dict[str, Tensor]) -> Trainable:
-    model.load_state_dict(weights)
+    weights = renamed_parameters(weights)
+    model.load_state_dict({**weights, "lm_head.weight": weights["embedding.token_embedding.weight"]})
 
     def loss(batch: Batch) -> Tensor:
         logits = model(batch["inputs"], batch["mask"])
-        return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), ignore_index=NOT_ASKED)
+        return F.cross_entropy(logits.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORE_INDEX)
 
     return trainable(model, loss)
 
@@ -136,19 +184,19 @@ def _language_model(model: nn.Module, weights: dict[str, Tensor]) -> Trainable:
 def minilm_hidden_states(folder: Path, sentences: list[str]) -> tuple[Tensor, Tensor, Tensor]:
     """Token ids (b, n), the padding mask (b, n) and the last hidden states (b, n, dim) of one padded batch, in float64."""
     encoder = load_minilm(folder)
-    encoder.bert.double()
+    encoder.model.double()
     hidden = encoder.hidden_states(sentences)
-    return hidden.numbers, hidden.real, hidden.states[-1]
+    return hidden.token_ids, hidden.attention_mask, hidden.states[-1]
 
 
 def smollm2_next_and_greedy(folder: Path, prompts: list[str], count: int) -> list[tuple[Tensor, Tensor, Tensor]]:
     """For each prompt its token ids, the logits of the next token, and the `count` tokens of greedy decoding."""
     decoder = load_smollm2(folder)
-    found = []
+    results = []
     for prompt in prompts:
-        token_ids = decoder.splitter.encode(prompt)
+        token_ids = decoder.tokenizer.encode(prompt)
         with torch.no_grad():
             logits = decoder.model(torch.tensor([token_ids]))[0, -1]
-        written = list(write(decoder.model, token_ids, count, temperature=0.0))
-        found.append((torch.tensor(token_ids), logits, torch.tensor(written)))
-    return found
+        generated = list(generate(decoder.model, token_ids, count, temperature=0.0))
+        results.append((torch.tensor(token_ids), logits, torch.tensor(generated)))
+    return results

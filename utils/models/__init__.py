@@ -1,4 +1,4 @@
-"""Models in plain torch; nothing here knows about courses."""
+"""Models in plain PyTorch."""
 
 from utils.models.attention import attend, attention, softmax
 from utils.models.kernel_regression import KernelRegression, kernel_regression

@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.models.attention import attention
-from utils.models.encoder import Encoder
-from utils.models.multi_head import MultiHeadAttention, merge_heads
+from utils.models.attention import MultiHeadAttention, attention, merge_heads
+from utils.models.layers import TransformerEncoder as Encoder
 
 SMALLEST_BLOCK = 32  # below this a product of matrices takes longer to start than to do
 

@@ -1,16 +1,17 @@
-"""Writing a translation word by word: the likeliest word each time, or a beam of several beginnings at once.
+"""Decoding: greedy, beam search, and sampling with temperature, top-k and top-p.
 
-Each word needs those before it, so this stays sequential; sentences and beginnings run side by side. Dropout is off meanwhile.
+Encoder-decoder models offer `new_cache(source, source_mask, max_len, num_beams)` and `step(token_ids, cache)`; causal language
+models `new_cache(max_len)` and `step(token_ids, cache)`. Dropout is off while a model decodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from utils.models.transformer import Transformer
+from utils.models.language_models import CausalLM
 
 
 @contextmanager
@@ -23,41 +24,40 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
         model.train(before)
 
 
-class _Writer:
-    """Logits of the next word: with the key-value cache, or from the first word on all over again."""
+class _Stepper:
+    """Logits of the next target token: with the key-value cache, or (`cached=False`) from all tokens again each time."""
 
-    def __init__(
-        self, model: Transformer, source: Tensor, mask: Tensor | None, limit: int, cached: bool, copies: int = 1
-    ):
-        self.model = model
-        self.memory = model.encode(source, mask).repeat_interleave(copies, 0)
-        self.mask = None if mask is None else mask.repeat_interleave(copies, 0)
-        self.cache = model.remember(self.memory, self.mask, limit) if cached else None
+    def __init__(self, model, source: Tensor, mask: Tensor | None, max_len: int, cached: bool, num_beams: int = 1):
+        self.model, self.cache = model, None
+        if cached:
+            self.cache = model.new_cache(source, mask, max_len, num_beams)
+        else:
+            self.memory = model.encode(source, mask).repeat_interleave(num_beams, 0)
+            self.mask = None if mask is None else mask.repeat_interleave(num_beams, 0)
 
-    def next(self, words: Tensor) -> tuple[Tensor, list[Tensor] | None]:
-        """words (b, m) so far, the start token first, to logits (b, words), and each layer's weights (b, heads, n)."""
+    def next(self, token_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """token_ids (b, m) so far, BOS first, to logits (b, vocab) and each layer's cross-attention (b, num_heads, n)."""
         if self.cache is not None:
-            return self.model.step(words[:, -1], self.cache)
-        return self.model.decode(words, self.memory, self.mask)[:, -1], None
+            return self.model.step(token_ids[:, -1], self.cache)
+        return self.model.decode(token_ids, self.memory, self.mask)[:, -1], []
 
-    def continue_from(self, rows: Tensor) -> None:
-        """From now on row i of the words continues what row rows[i] was."""
-        for layer in self.cache or ():
-            layer.continue_from(rows)
+    def reorder(self, rows: Tensor) -> None:
+        if self.cache is not None:
+            self.cache.reorder(rows)
 
 
 # Greedy
 
 
 class Decoded(NamedTuple):
-    """words (b, m): the end token is part of them, padding stands behind it. log_probability (b,): of the whole sentence.
+    """token_ids (b, m): EOS is part of them, padding stands behind it. log_probs (b,): of the whole sequence.
 
-    cross (layers, b, heads, m, n): where the step that wrote each word looked in the source, zero behind the end.
-    candidates and probabilities (b, m, k): the likeliest words at each step, best first. None for what was not asked for.
+    cross (num_layers, b, num_heads, m, n): cross-attention of the step that generated each token, zero behind EOS.
+    candidates and probabilities (b, m, k): the most probable tokens at each step, best first. None for what was not asked for.
     """
 
-    words: Tensor
-    log_probability: Tensor
+    token_ids: Tensor
+    log_probs: Tensor
     cross: Tensor | None
     candidates: Tensor | None
     probabilities: Tensor | None
@@ -65,167 +65,298 @@ class Decoded(NamedTuple):
 
 @torch.no_grad()
 def greedy_decode(
-    model: Transformer,
+    model: nn.Module,
     source: Tensor,
     source_mask: Tensor | None,
     *,
-    start: int,
-    end: int,
-    limit: int,
-    padding: int = 0,
+    bos_id: int,
+    eos_id: int,
+    max_len: int,
+    pad_id: int = 0,
     cached: bool = True,
     need_weights: bool = False,
-    candidates: int = 0,
+    num_candidates: int = 0,
 ) -> Decoded:
-    """Take the likeliest word each time, until every sentence has ended or has `limit` words.
+    """Greedy decoding: the most probable token each time, until every sequence has ended or has max_len tokens.
 
-    source (b, n), source_mask (b, n) True at the words. A sentence comes out the same in any company.
+    source (b, n), source_mask (b, n). The result for a sequence does not depend on the others in its batch.
     """
-    looks, numbers, chances = [], [], []
+    cross, candidates, probabilities = [], [], []
     with _evaluating(model):
-        writer = _Writer(model, source, source_mask, limit, cached)
-        words = source.new_full((len(source), 1), start)
-        total = writer.memory.new_zeros(len(source))
-        going = torch.ones_like(total, dtype=torch.bool)
-        while going.any() and words.size(1) <= limit:
-            logits, weights = writer.next(words)
-            log_probability, word = logits.log_softmax(-1).max(-1)
-            total = total + log_probability.where(going, 0.0)
-            words = torch.cat([words, word.where(going, padding).unsqueeze(1)], 1)
+        stepper = _Stepper(model, source, source_mask, max_len, cached)
+        token_ids = source.new_full((len(source), 1), bos_id)
+        total, active = 0.0, torch.ones(len(source), dtype=torch.bool, device=source.device)
+        while active.any() and token_ids.size(1) <= max_len:
+            logits, weights = stepper.next(token_ids)
+            log_probs, token = logits.log_softmax(-1).max(-1)
+            total = total + log_probs.where(active, 0.0)
+            token_ids = torch.cat([token_ids, token.where(active, pad_id).unsqueeze(1)], 1)
             if need_weights:
-                looks.append(torch.stack(weights).masked_fill(~going[:, None, None], 0.0))  # (layers, b, heads, n)
-            if candidates:
-                best = logits.softmax(-1).topk(candidates)
-                numbers.append(best.indices)
-                chances.append(best.values)
-            going = going & (word != end)
+                cross.append(torch.stack(weights).masked_fill(~active[:, None, None], 0.0))  # (layers, b, heads, n)
+            if num_candidates:
+                best = logits.softmax(-1).topk(num_candidates)
+                candidates.append(best.indices)
+                probabilities.append(best.values)
+            active = active & (token != eos_id)
     return Decoded(
-        words[:, 1:],
+        token_ids[:, 1:],
         total,
-        torch.stack(looks, 3) if need_weights else None,
-        torch.stack(numbers, 1) if candidates else None,
-        torch.stack(chances, 1) if candidates else None,
+        torch.stack(cross, 3) if need_weights else None,
+        torch.stack(candidates, 1) if num_candidates else None,
+        torch.stack(probabilities, 1) if num_candidates else None,
     )
 
 
-# Beam
+# Beam search
 
 
 class Node(NamedTuple):
-    """One beginning in a beam search: a node of the step before, and a word more.
+    """A hypothesis that one step of beam search considered.
 
-    parent: its number among the nodes of the step before, -1 for the start. word is None where the parent had ended and
-    competes on as it is. log_probability: of all its words; score: what it competes with. kept: among the best of this step.
+    parent: its index among the nodes of the step before, -1 for BOS. token_id is None where the parent had ended and competes
+    on as it is. log_prob: of all its tokens; score: length-normalized. kept: among the best of this step.
     """
 
     parent: int
-    word: int | None
-    log_probability: float
+    token_id: int | None
+    log_prob: float
     score: float
     kept: bool
     ended: bool
 
 
 class Beams(NamedTuple):
-    """words (b, width, m), best first: as in `Decoded`. log_probability and score (b, width).
+    """token_ids (b, num_beams, m), best first, as in `Decoded`; log_probs and scores (b, num_beams).
 
-    With a small vocabulary there can be fewer sentences than `width`: the rest is padding, and has a score of minus infinity.
-    tree: for each sentence and step the nodes that were kept, best first, and then those that were not.
+    With a small vocabulary there can be fewer hypotheses than num_beams: the rest is padding with a score of minus infinity.
+    tree: for each sequence and step the nodes that were kept, best first, and then those that were not.
     """
 
-    words: Tensor
-    log_probability: Tensor
-    score: Tensor
+    token_ids: Tensor
+    log_probs: Tensor
+    scores: Tensor
     tree: list[list[list[Node]]] | None
 
 
 @torch.no_grad()
 def beam_search(
-    model: Transformer,
+    model: nn.Module,
     source: Tensor,
     source_mask: Tensor | None,
     *,
-    start: int,
-    end: int,
-    limit: int,
-    width: int = 4,
-    padding: int = 0,
-    length_power: float = 0.0,
+    bos_id: int,
+    eos_id: int,
+    max_len: int,
+    num_beams: int = 4,
+    pad_id: int = 0,
+    length_penalty: float = 0.0,
     cached: bool = True,
     need_tree: bool = False,
 ) -> Beams:
-    """Keep the `width` best beginnings of each sentence; a sentence that has ended keeps its place while it is good enough.
+    """Beam search: keep the `num_beams` best hypotheses; one that has ended competes on with the score it has.
 
-    A score is the log-probability over the number of words to the power `length_power`: 0 prefers short sentences, since each
-    word costs, 1 compares means. source (b, n), source_mask (b, n) True at the words.
+    Length normalization: a score is the log-probability over the number of tokens to the power `length_penalty`; 0 favors
+    short sequences, since each token costs, 1 compares means. source (b, n), source_mask (b, n).
     """
     b = len(source)
-    first_row = torch.arange(b, device=source.device)[:, None] * width  # of each sentence
+    first_row = torch.arange(b, device=source.device)[:, None] * num_beams  # of each sequence
     with _evaluating(model):
-        writer = _Writer(model, source, source_mask, limit, cached, copies=width)
-        words = source.new_full((b, width, 1), start)
-        # At the start there is one beginning; its copies cannot be chosen.
-        total = writer.memory.new_full((b, width), float("-inf"))
+        stepper = _Stepper(model, source, source_mask, max_len, cached, num_beams)
+        token_ids = source.new_full((b, num_beams, 1), bos_id)
+        # At first there is one hypothesis; its copies cannot be chosen.
+        total = next(model.parameters()).new_full((b, num_beams), float("-inf"))
         total[:, 0] = 0.0
         score, length = total, torch.zeros_like(total)
         ended = torch.zeros_like(total, dtype=torch.bool)
-        trees = [_Tree(width) for _ in range(b)] if need_tree else []
-        while words.size(2) <= limit and not (ended | total.isinf()).all():
-            logits, _ = writer.next(words.flatten(0, 1))
-            log_probability = logits.log_softmax(-1).view(b, width, -1)
-            # What has ended has one continuation, itself: padding that costs nothing.
-            log_probability = log_probability.masked_fill(ended[..., None], float("-inf"))
-            log_probability[..., padding].masked_fill_(ended, 0.0)
+        trees = [_Tree(num_beams) for _ in range(b)] if need_tree else []
+        while token_ids.size(2) <= max_len and not (ended | total.isinf()).all():
+            logits, _ = stepper.next(token_ids.flatten(0, 1))
+            log_probs = logits.log_softmax(-1).view(b, num_beams, -1)
+            # An ended hypothesis has one continuation, itself: padding that costs nothing.
+            log_probs = log_probs.masked_fill(ended[..., None], float("-inf"))
+            log_probs[..., pad_id].masked_fill_(ended, 0.0)
             length = length + ~ended
-            totals = total[..., None] + log_probability  # (b, width, vocabulary)
-            scores = totals / length[..., None] ** length_power
+            totals = total[..., None] + log_probs  # (b, num_beams, vocab)
+            scores = totals / length[..., None] ** length_penalty
 
-            score, place = scores.flatten(1).topk(width)
-            parent, word = place // logits.size(-1), place % logits.size(-1)
+            score, index = scores.flatten(1).topk(num_beams)
+            parent, token = index // logits.size(-1), index % logits.size(-1)
             for number, tree in enumerate(trees):
-                tree.grow(totals[number], scores[number], ended[number], place[number], end)
-            total = totals.flatten(1).gather(1, place)
+                tree.grow(totals[number], scores[number], ended[number], index[number], eos_id)
+            total = totals.flatten(1).gather(1, index)
             length, ended = length.gather(1, parent), ended.gather(1, parent)
             rows = (first_row + parent).flatten()
-            writer.continue_from(rows)
-            words = torch.cat([words.flatten(0, 1)[rows].view(b, width, -1), word[..., None]], -1)
-            ended = ended | (word == end)
-    words = words[..., 1:].masked_fill(total.isinf()[..., None], padding)
-    return Beams(words, total, score, [tree.steps for tree in trees] if need_tree else None)
+            stepper.reorder(rows)
+            token_ids = torch.cat([token_ids.flatten(0, 1)[rows].view(b, num_beams, -1), token[..., None]], -1)
+            ended = ended | (token == eos_id)
+    token_ids = token_ids[..., 1:].masked_fill(total.isinf()[..., None], pad_id)
+    return Beams(token_ids, total, score, [tree.steps for tree in trees] if need_tree else None)
 
 
 class _Tree:
-    """The nodes of one sentence's beam, step by step."""
+    """The nodes of one sequence's beam search, step by step."""
 
-    def __init__(self, width: int):
-        self.width = width
+    def __init__(self, num_beams: int):
+        self.num_beams = num_beams
         self.steps: list[list[Node]] = []
 
-    def grow(self, totals: Tensor, scores: Tensor, ended: Tensor, place: Tensor, end: int) -> None:
-        """totals, scores (width, vocabulary) of all continuations; place (width,): of the kept ones, counted in one row.
+    def grow(self, totals: Tensor, scores: Tensor, ended: Tensor, index: Tensor, eos_id: int) -> None:
+        """totals, scores (num_beams, vocab) of all continuations; index (num_beams,): of the kept ones, flattened.
 
-        Of each beginning only the best `width` continuations are nodes: no more of them could have been kept.
+        Of each hypothesis only the best `num_beams` continuations are nodes: no more of them could have been kept.
         """
         if self.steps and all(node.ended for node in self.steps[-1] if node.kept):
-            return  # all that is kept has ended: other sentences may go on, this one is done
-        vocabulary = scores.size(1)
-        nearest = scores.topk(min(self.width, vocabulary)).indices + torch.arange(self.width)[:, None] * vocabulary
-        kept = place.tolist()
-        dropped = sorted(set(nearest.flatten().tolist()) - set(kept), key=scores.flatten().tolist().__getitem__)[::-1]
+            return  # this beam is done, while those of other sequences continue
+        vocab_size = scores.size(1)
+        best = scores.topk(min(self.num_beams, vocab_size)).indices + torch.arange(self.num_beams)[:, None] * vocab_size
+        kept = index.tolist()
+        dropped = sorted(set(best.flatten().tolist()) - set(kept), key=scores.flatten().tolist().__getitem__)[::-1]
         nodes = []
-        for one in [*kept, *dropped]:
-            parent, word = divmod(one, vocabulary)
-            if scores[parent, word].isinf():
-                continue  # a copy of the start, or padding's rival behind an end: nobody's continuation
+        for flat in [*kept, *dropped]:
+            parent, token_id = divmod(flat, vocab_size)
+            if scores[parent, token_id].isinf():
+                continue  # a copy of the first hypothesis, or another token than padding behind EOS
             carried = bool(ended[parent])
             nodes.append(
                 Node(
                     parent if self.steps else -1,
-                    None if carried else word,
-                    totals[parent, word].item(),
-                    scores[parent, word].item(),
-                    one in kept,
-                    carried or word == end,
+                    None if carried else token_id,
+                    totals[parent, token_id].item(),
+                    scores[parent, token_id].item(),
+                    flat in kept,
+                    carried or token_id == eos_id,
                 )
             )
         self.steps.append(nodes)
+
+
+# Sampling
+
+
+def next_token_probs(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """Logits (vocab,) to the probabilities (vocab,) from which the next token is sampled.
+
+    temperature: divides the logits; 0 leaves the most probable token alone. top_k: only the k most probable stay. top_p
+    (nucleus sampling; Holtzman et al., 2019, arXiv:1904.09751): only the smallest set with probability p stays, at least one.
+    top_k cuts first; what stays is renormalized. Among equals the lower id stays.
+    """
+    if temperature < 0:
+        raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"expected a top_k of at least 1, got {top_k}")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"expected a top_p above 0 and up to 1, got {top_p}")
+    order = logits.argsort(descending=True, stable=True)
+    if temperature == 0:
+        probs = torch.zeros_like(logits)
+        probs[0] = 1
+    else:
+        # Minus the largest: a small temperature would make infinities of large logits.
+        probs = ((logits[order] - logits[order[0]]) / temperature).softmax(-1)
+    if top_k is not None:
+        probs[top_k:] = 0
+        probs = probs / probs.sum()
+    if top_p is not None:
+        before = probs.cumsum(-1) - probs  # the probability of all tokens that are more probable
+        probs[before >= top_p] = 0
+        probs = probs / probs.sum()
+    return torch.zeros_like(probs).scatter(0, order, probs)
+
+
+def sample_token(
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> int:
+    """One token id, sampled from logits (vocab,) as in `next_token_probs`."""
+    if temperature == 0:
+        return int(logits.argmax())  # the same, without sorting the vocabulary
+    return int(torch.multinomial(next_token_probs(logits, temperature, top_k, top_p), 1, generator=generator))
+
+
+def generate(
+    model: CausalLM,
+    prompt_ids: Sequence[int],
+    max_new_tokens: int,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+    window: int | None = None,
+    banned_ids: Iterable[int] = (),
+    eos_ids: Iterable[int] = (),
+) -> Iterator[int]:
+    """Sample up to `max_new_tokens` tokens after the prompt, one by one; an EOS token ends the text and is not returned.
+
+    window: the model sees the last `window` tokens only, recomputed at each step, since all positions move; None: all
+    tokens, with the key-value cache. banned_ids are never sampled.
+    """
+    token_ids, banned, eos = [int(token) for token in prompt_ids], list(banned_ids), set(eos_ids)
+    if not token_ids:
+        raise ValueError("expected a prompt of at least one token, got none")
+    max_len = model.config.max_len
+    if window is None and max_len is not None and len(token_ids) + max_new_tokens > max_len:
+        raise ValueError(
+            f"expected at most {max_len} tokens, got {len(token_ids)} and {max_new_tokens} new ones; "
+            "cut the prompt or ask for fewer"
+        )
+
+    @torch.inference_mode()  # as no_grad, with a little less bookkeeping at each call
+    def tokens() -> Iterator[int]:
+        cache, new = None if window else model.new_cache(len(token_ids) + max_new_tokens), token_ids
+        for _ in range(max_new_tokens):
+            if cache is None:
+                logits = model(torch.tensor([token_ids[-window:]]))[0, -1]
+            else:
+                logits = model.step(torch.tensor([new]), cache)[0]
+            logits[banned] = -torch.inf
+            token = sample_token(logits, temperature, top_k, top_p, generator)
+            if token in eos:
+                return
+            yield token
+            token_ids.append(token)
+            new = [token]
+
+    return tokens()
+
+
+class PrefixCache:
+    """Logits of the token after any text, fast if it starts like the text before: the cache keeps their common prefix."""
+
+    def __init__(self, model: CausalLM, max_len: int = 256):
+        self.model, self.max_len = model, max_len
+        self.token_ids: list[int] = []
+        self._cache = model.new_cache(max_len)
+
+    @torch.no_grad()
+    def __call__(self, token_ids: Sequence[int]) -> Tensor:
+        """At least one token id to logits (vocab,)."""
+        token_ids = list(token_ids)
+        if not token_ids:
+            raise ValueError("expected a prompt of at least one token, got none")
+        if len(token_ids) > self.max_len:
+            self.max_len = max(2 * self.max_len, len(token_ids))
+            if self.model.config.max_len is not None:
+                self.max_len = min(self.max_len, self.model.config.max_len)
+            self.token_ids, self._cache = [], self.model.new_cache(self.max_len)
+        # The last token is computed again if need be: its logits were not kept.
+        common = _common_prefix(self.token_ids, token_ids[:-1])
+        self.token_ids = token_ids[:common]  # true also if the step below is interrupted
+        for layer in self._cache:
+            layer.length = common
+        logits = self.model.step(torch.tensor([token_ids[common:]]), self._cache)
+        self.token_ids = token_ids
+        return logits[0]
+
+
+def _common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """The length of the longest common prefix."""
+    for index, (a, b) in enumerate(zip(first, second, strict=False)):
+        if a != b:
+            return index
+    return min(len(first), len(second))

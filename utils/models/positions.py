@@ -1,4 +1,7 @@
-"""Three ways to tell a set of tokens where each one stands: sinusoids, learned vectors, and rotated queries and keys."""
+"""Position information: sinusoidal encoding (Vaswani et al., 2017), learned embeddings, and rotary embedding (RoPE).
+
+RoPE (Su et al., 2021, arXiv:2104.09864) rotates queries and keys, so that their dot product depends on the distance alone.
+"""
 
 import math
 
@@ -9,7 +12,7 @@ BASE = 10_000.0
 
 
 def frequencies(dim: int, base: float = BASE) -> Tensor:
-    """(dim / 2,): the angle that each pair of components turns by from one position to the next, from 1 down to 1 / base."""
+    """(dim / 2,): the angle by which each pair of components rotates from one position to the next, from 1 down to 1 / base."""
     if dim < 2 or dim % 2:
         raise ValueError(f"expected an even width, since components come in pairs, got {dim}; try {dim + dim % 2 or 2}")
     # In double precision: at position 100,000 an error of 1e-7 in the frequency is an error of 1e-2 in the angle.
@@ -22,41 +25,48 @@ def periods(dim: int, base: float = BASE) -> Tensor:
 
 
 def sinusoidal_positions(n: int, dim: int, base: float = BASE, start: int = 0) -> Tensor:
-    """(n, dim): row i stands for position start + i, sines in even and cosines in odd components, one period per pair."""
+    """Sinusoidal position encoding (n, dim) of positions start, start + 1, ...: sines in even, cosines in odd components."""
     angles = torch.arange(start, start + n, dtype=torch.float64)[:, None] * frequencies(dim, base)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
 
 
-class PastTheTable(ValueError):
-    """A position that was never given a vector."""
+class MaxLengthError(ValueError):
+    """A sequence that is longer than the model's max_len."""
 
 
 class LearnedPositions(nn.Module):
-    """A vector for each position up to `longest`, trained like the embedding of a word. Past `longest` there is none."""
+    """Learned position embedding (max_len, dim). Positions past max_len have no embedding: the model cannot extrapolate."""
 
-    def __init__(self, longest: int, dim: int):
+    def __init__(self, max_len: int, dim: int):
         super().__init__()
-        self.longest = longest
-        self.table = nn.Parameter(torch.randn(longest, dim))
+        self.max_len = max_len
+        self.weight = nn.Parameter(torch.randn(max_len, dim))
 
     def forward(self, n: int, start: int = 0) -> Tensor:
-        """(n, dim): the vectors of positions start to start + n - 1."""
-        if start < 0 or start + n > self.longest:
-            raise PastTheTable(
-                f"expected positions from 0 to {self.longest - 1}, got {start} to {start + n - 1}: learned positions end "
-                "where their table ends; make it longer and train again, or use sinusoidal or rotary positions"
+        """(n, dim): the embeddings of positions start to start + n - 1."""
+        if start < 0 or start + n > self.max_len:
+            raise MaxLengthError(
+                f"expected positions from 0 to {self.max_len - 1}, got {start} to {start + n - 1}: learned positions end at "
+                "max_len; cut the text, or train with a larger max_len or with sinusoidal or rotary positions"
             )
-        return self.table[start : start + n]
+        return self.weight[start : start + n]
+
+
+def rotary_embedding(positions: Tensor, dim: int, base: float = BASE, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Rotary position embedding (..., n, dim / 2) of positions (..., n): complex numbers of modulus one, for `apply_rotary`."""
+    angles = positions[..., None].double() * frequencies(dim, base).to(positions.device)
+    return torch.polar(torch.ones_like(angles), angles).to(dtype.to_complex())
+
+
+def apply_rotary(x: Tensor, rotation: Tensor) -> Tensor:
+    """Rotate each pair of neighboring components of x (..., n, d) by rotation (..., n, d / 2).
+
+    A pair is a complex number, and to rotate it is to multiply: three times faster than sines and cosines written out.
+    """
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * rotation).flatten(-2)
 
 
 def rotate(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
-    """Turn each pair of components of x (..., n, d) by its frequency times the position (n,) or (..., n).
-
-    For queries and keys, not for values: the length stays, and the dot product of two turned vectors depends on where they
-    stand through the difference alone.
-    """
-    angles = positions[..., None].double() * frequencies(x.size(-1), base)
-    turns = torch.polar(torch.ones_like(angles), angles).to(x.dtype.to_complex())
-    # A pair is a complex number, and to turn it is to multiply: three times as fast as sines and cosines written out.
-    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())
-    return torch.view_as_real(pairs * turns).flatten(-2)
+    """RoPE in one call: x (..., n, d), positions (n,) or (..., n). For queries and keys, not for values."""
+    return apply_rotary(x.contiguous(), rotary_embedding(positions, x.size(-1), base, x.dtype))

@@ -1,0 +1,377 @@
+"""Transformer layers (Vaswani et al., 2017, arXiv:1706.03762), their stacks, and the embedding in front of them.
+
+b sequences, n tokens (in a decoder m target tokens and n source tokens). Every mask is bool, True = may attend.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from utils.models.attention import KeyValues, KVCache, MultiHeadAttention
+from utils.models.positions import LearnedPositions, MaxLengthError, rotary_embedding, sinusoidal_positions
+
+NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "none": lambda dim, eps: nn.Identity()}
+ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
+POSITIONS = ("sinusoidal", "learned", "rotary", "none")
+
+
+class FeedForward(nn.Module):
+    """Position-wise feed-forward network, x (..., dim) to (..., dim): the same two linear layers for every token."""
+
+    def __init__(self, dim: int, hidden_dim: int, activation: str = "relu"):
+        super().__init__()
+        self.activation = one_of("activation", activation, ACTIVATIONS)
+        self.linear1 = nn.Linear(dim, hidden_dim)
+        self.linear2 = nn.Linear(hidden_dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear2(ACTIVATIONS[self.activation](self.linear1(x)))
+
+
+class SwiGLU(nn.Module):
+    """Gated feed-forward network (Shazeer, 2020, arXiv:2002.05202), x (..., dim) to (..., dim), without biases.
+
+    The rows of `linear1` are two blocks of `hidden_dim`: gates, then units. Three matrices in place of two, so at the same
+    number of parameters `hidden_dim` is two thirds of that of `FeedForward`.
+    """
+
+    def __init__(self, dim: int, hidden_dim: int):
+        super().__init__()
+        self.linear1 = nn.Linear(dim, 2 * hidden_dim, bias=False)
+        self.linear2 = nn.Linear(hidden_dim, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, unit = self.linear1(x).chunk(2, -1)
+        return self.linear2(F.silu(gate) * unit)
+
+
+class _Layer(nn.Module):
+    """What encoder and decoder layers share: the feed-forward network, and where norm and residual connection go."""
+
+    def _finish(
+        self,
+        dim: int,
+        hidden_dim: int | None,
+        num_norms: int,
+        *,
+        norm_first: bool,
+        norm: str,
+        activation: str,
+        dropout: float,
+        eps: float,
+        residual: bool = True,
+    ) -> None:
+        one_of("norm", norm, NORMS)
+        self.norm_first, self.residual = norm_first, residual
+        hidden_dim = 4 * dim if hidden_dim is None else hidden_dim
+        self.feed_forward = (
+            SwiGLU(dim, hidden_dim) if activation == "swiglu" else FeedForward(dim, hidden_dim, activation)
+        )
+        for number in range(1, num_norms + 1):
+            self.add_module(f"norm{number}", NORMS[norm](dim, eps=eps))
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+
+    def before(self, norm: nn.Module, x: Tensor) -> Tensor:
+        """The input of a sublayer: normalized in pre-norm."""
+        return norm(x) if self.norm_first else x
+
+    def after(self, norm: nn.Module, x: Tensor, update: Tensor) -> Tensor:
+        """The residual connection around a sublayer; normalized in post-norm."""
+        if self.training:
+            update = self.dropout(update)
+        x = x + update if self.residual else update
+        return x if self.norm_first else norm(x)
+
+
+class EncoderLayer(_Layer):
+    """Transformer encoder layer: self-attention, then a feed-forward network, each with a residual connection and a norm.
+
+    norm_first=True is pre-norm, x + f(norm(x)); False is post-norm, norm(x + f(x)), as in Vaswani et al. (2017).
+    dropout acts on the output of each sublayer. (torch's layer also drops attention weights and hidden units; without
+    dropout the two are equal.) self_attn: a ready attention module in place of `MultiHeadAttention`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        hidden_dim: int | None = None,
+        *,
+        norm_first: bool,
+        norm: str = "layer",
+        activation: str = "relu",
+        dropout: float = 0.0,
+        residual: bool = True,
+        eps: float = 1e-5,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        self_attn: nn.Module | None = None,
+    ):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(dim, num_heads, num_kv_heads, bias) if self_attn is None else self_attn
+        options = {"activation": activation, "dropout": dropout, "eps": eps, "residual": residual}
+        self._finish(dim, hidden_dim, 2, norm_first=norm_first, norm=norm, **options)
+
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, **options
+    ) -> tuple[Tensor, Tensor | None]:
+        """x (b, n, dim) to x (b, n, dim) and attention weights (b, num_heads, n, n), None if not needed.
+
+        mask (n, n), (b, 1, n) or (b, n, n); options: head_mask, rotation and cache of `MultiHeadAttention`.
+        """
+        context, weights = self.self_attn(self.before(self.norm1, x), mask=mask, need_weights=need_weights, **options)
+        x = self.after(self.norm1, x, context)
+        x = self.after(self.norm2, x, self.feed_forward(self.before(self.norm2, x)))
+        return x, weights
+
+
+class TransformerEncoder(nn.Module):
+    """A stack of encoder layers; with a causal mask, the stack of a decoder-only language model.
+
+    final_norm: normalize the output of the last layer. By default only with pre-norm, where no layer has done it.
+    rope_base: base of the rotary position embedding, None for none. self_attn: makes the attention module of a layer.
+    Further options go to each `EncoderLayer`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        dim: int,
+        num_heads: int,
+        hidden_dim: int | None = None,
+        *,
+        norm_first: bool,
+        norm: str = "layer",
+        final_norm: bool | None = None,
+        eps: float = 1e-5,
+        rope_base: float | None = None,
+        self_attn: Callable[[], nn.Module] | None = None,
+        **options,
+    ):
+        super().__init__()
+        self.rope_base = rope_base
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                dim,
+                num_heads,
+                hidden_dim,
+                norm_first=norm_first,
+                norm=norm,
+                eps=eps,
+                self_attn=None if self_attn is None else self_attn(),
+                **options,
+            )
+            for _ in range(num_layers)
+        )
+        final_norm = norm_first if final_norm is None else final_norm
+        self.norm = NORMS[norm](dim, eps=eps) if final_norm and norm != "none" else None
+        self.rotary_dim = dim // num_heads
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+        head_mask: Tensor | Sequence[Tensor | None] | None = None,
+        cache: Sequence[KVCache] | None = None,
+        start: int = 0,
+    ) -> tuple[Tensor, list[Tensor] | None]:
+        """x (b, n, dim) to x (b, n, dim) and each layer's attention weights (b, num_heads, n, n), None if not needed.
+
+        mask as in `EncoderLayer`; head_mask (num_layers, num_heads), or a list with (num_heads,) or None for each layer.
+        cache: one for each layer; x then holds the new tokens only. start: the position of the first token, for RoPE.
+        """
+        all_weights = []
+        for output, weights in self.layer_outputs(x, mask, need_weights, head_mask, cache, start):
+            x = output
+            all_weights.append(weights)
+        if self.norm is not None:
+            x = self.norm(x)
+        return x, all_weights if need_weights else None
+
+    def layer_outputs(
+        self, x: Tensor, mask=None, need_weights=False, head_mask=None, cache=None, start=0
+    ) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """x (b, n, dim) and attention weights after each layer; arguments as in `forward`."""
+        options = {}
+        if self.rope_base is not None:
+            positions = torch.arange(start, start + x.size(-2), device=x.device)
+            options["rotation"] = rotary_embedding(positions, self.rotary_dim, self.rope_base, x.dtype)
+        for number, layer in enumerate(self.layers):
+            if head_mask is not None:
+                options["head_mask"] = head_mask[number]
+            if cache is not None:
+                options["cache"] = cache[number]
+            x, weights = layer(x, mask, need_weights, **options)
+            yield x, weights
+
+
+class DecoderLayer(_Layer):
+    """Transformer decoder layer: causal self-attention, cross-attention to the encoder's output, a feed-forward network.
+
+    Options as in `EncoderLayer`. Nothing is masked by itself.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        num_heads: int,
+        hidden_dim: int | None = None,
+        *,
+        norm_first: bool,
+        norm: str = "layer",
+        activation: str = "relu",
+        dropout: float = 0.0,
+        eps: float = 1e-5,
+    ):
+        super().__init__()
+        self.self_attn = MultiHeadAttention(dim, num_heads)
+        self.cross_attn = MultiHeadAttention(dim, num_heads)
+        options = {"activation": activation, "dropout": dropout, "eps": eps}
+        self._finish(dim, hidden_dim, 3, norm_first=norm_first, norm=norm, **options)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | KeyValues,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+        cache: KVCache | None = None,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """x (b, m, dim) and memory (b, n, dim) to x, self-attention weights (b, num_heads, m, m) and cross-attention weights
+        (b, num_heads, m, n); None for both weights if they are not needed.
+
+        mask (m, m) or (b, m, m), memory_mask (b, 1, n) or (b, m, n). For decoding with a cache x is the newest token,
+        (b, 1, dim), and memory the `KeyValues` of `cross_attn.cache_memory`; both weights are then always there.
+        """
+        context, self_weights = self.self_attn(
+            self.before(self.norm1, x), mask=mask, need_weights=need_weights, cache=cache
+        )
+        x = self.after(self.norm1, x, context)
+        context, cross_weights = self.cross_attn(self.before(self.norm2, x), memory, memory_mask, need_weights)
+        x = self.after(self.norm2, x, context)
+        x = self.after(self.norm3, x, self.feed_forward(self.before(self.norm3, x)))
+        return x, self_weights, cross_weights
+
+
+class TransformerDecoder(nn.Module):
+    """A stack of decoder layers. final_norm and further options as in `TransformerEncoder`."""
+
+    def __init__(
+        self,
+        num_layers: int,
+        dim: int,
+        num_heads: int,
+        hidden_dim: int | None = None,
+        *,
+        norm_first: bool,
+        final_norm: bool | None = None,
+        eps: float = 1e-5,
+        **options,
+    ):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            DecoderLayer(dim, num_heads, hidden_dim, norm_first=norm_first, eps=eps, **options)
+            for _ in range(num_layers)
+        )
+        final_norm = norm_first if final_norm is None else final_norm
+        self.norm = nn.LayerNorm(dim, eps) if final_norm else None
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | Sequence[KeyValues],
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+        cache: Sequence[KVCache] | None = None,
+    ) -> tuple[Tensor, list[Tensor] | None, list[Tensor] | None]:
+        """x (b, m, dim) to x (b, m, dim) and each layer's two kinds of attention weights, None if not needed.
+
+        Arguments as in `DecoderLayer`; with a cache, memory and cache hold one entry for each layer.
+        """
+        self_weights, cross_weights = [], []
+        for number, layer in enumerate(self.layers):
+            if cache is None:
+                x, own, cross = layer(x, memory, mask, memory_mask, need_weights)
+            else:
+                x, own, cross = layer(x, memory[number], cache=cache[number])
+            self_weights.append(own)
+            cross_weights.append(cross)
+        if self.norm is not None:
+            x = self.norm(x)
+        return (x, self_weights, cross_weights) if need_weights or cache is not None else (x, None, None)
+
+
+class Embedding(nn.Module):
+    """Token embedding plus position: token ids (b, n) to (b, n, dim).
+
+    positions: "sinusoidal" or "learned" are added here; "rotary" acts in the attention layers, "none" nowhere.
+    scale: multiply token embeddings by the square root of dim, as Vaswani et al. (2017) do: they are initialized with a
+    standard deviation of one over that root, since a tied output layer needs it so.
+    max_len: the largest number of positions; None for no limit (not with "learned").
+    num_types: BERT's segment embeddings (Devlin et al., 2018, arXiv:1810.04805), and the norm behind the sum.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        dim: int,
+        *,
+        positions: str = "sinusoidal",
+        scale: bool = True,
+        max_len: int | None = None,
+        dropout: float = 0.0,
+        num_types: int = 0,
+        eps: float = 1e-5,
+    ):
+        super().__init__()
+        self.positions, self.max_len = one_of("positions", positions, POSITIONS), max_len
+        if positions == "learned" and max_len is None:
+            raise ValueError("expected max_len, the number of learned positions, got None")
+        self.token_embedding = nn.Embedding(vocab_size, dim)
+        self.scale = dim**0.5 if scale else 1.0
+        if scale:
+            nn.init.normal_(self.token_embedding.weight, std=dim**-0.5)
+        self.position_embedding = LearnedPositions(max_len, dim) if positions == "learned" else None
+        self.type_embedding = nn.Embedding(num_types, dim) if num_types else None
+        self.norm = nn.LayerNorm(dim, eps) if num_types else None
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        if positions == "sinusoidal":
+            self.register_buffer("sinusoids", sinusoidal_positions(max_len or 256, dim), persistent=False)
+
+    @property
+    def dim(self) -> int:
+        return self.token_embedding.embedding_dim
+
+    def forward(self, token_ids: Tensor, start: int = 0) -> Tensor:
+        """start: the position of the first token."""
+        n = token_ids.size(-1)
+        if self.position_embedding is not None:
+            position = self.position_embedding(n, start)
+        elif self.max_len is not None and start + n > self.max_len:
+            raise MaxLengthError(f"expected at most {self.max_len} tokens, got {start + n}; cut the text")
+        else:
+            position = self._sinusoids(n, start) if self.positions == "sinusoidal" else None
+        x = self.token_embedding(token_ids)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.type_embedding is not None:
+            position = position + self.type_embedding.weight[0]
+        if position is not None:
+            x = x + position
+        return self.dropout(x if self.norm is None else self.norm(x))
+
+    def _sinusoids(self, n: int, start: int) -> Tensor:
+        if start + n > len(self.sinusoids):  # sinusoids do not end: compute more of them
+            self.sinusoids = sinusoidal_positions(2 * (start + n), self.dim).to(self.sinusoids)
+        return self.sinusoids[start : start + n]
+
+
+def one_of(what: str, given: str, known: Sequence[str]) -> str:
+    if given not in known:
+        raise ValueError(f"expected {what} of {', '.join(known)}, got {given!r}")
+    return given
