@@ -385,7 +385,8 @@ def test_a_comment_counts_in_definitions_which_a_lesson_may_show_but_not_in_the_
 def test_the_board_depends_on_the_titles_of_all_exercises_but_not_on_the_definitions_of_other_lessons(tmp_path):
     shop = shop_with(tmp_path, "# %%\nboard()\n")
     keys = []
-    for other, definitions in ((SOLVED, "x = 1"), (SOLVED, "x = 2"), (SOLVED.replace("· sum ·", "· total ·"), "x = 2")):
+    renamed = SOLVED.replace("· sum ·", "· total ·")
+    for other, definitions in ((SOLVED, "x = 1"), (SOLVED, "x = 2"), (renamed, "x = 2")):
         shop_with(tmp_path, ENGINE + other.replace("1.1", "2.1"), "02_more")
         _edit_definitions(shop, definitions, "lesson02.py")
         keys.append(building.lesson_key("01_sums", building.read_lesson("01_sums", shop), shop))

@@ -1,6 +1,7 @@
-"""Exercises, quizzes, the progress board and the lesson card: `from utils.exercises import board, exercise, lesson, quiz`.
+"""Exercises, quizzes, progress board and lesson card: `from utils.exercises import board, exercise, lesson, quiz`.
 
-`lessonNN.py` has what a lesson's source cannot say (cases, mistakes, hints, quizzes), `solutions/` what `make notebooks` took from it.
+`lessonNN.py` has what a lesson's source cannot say (cases, mistakes, hints, quizzes), `solutions/` what
+`make notebooks` took from it. `registry` holds the machinery: a module named `exercise` would hide the function.
 Importing this package needs the standard library alone; torch is loaded with the first exercise.
 """
 
