@@ -20,21 +20,18 @@ from utils.training.language_model import (
     sample_text,
     train_language_model,
 )
+from utils.training.seeds import call_models, draw_batches, stack_models, train_models
 from utils.training.self_attention import (
     FIRST,
     SECOND,
     all_four,
-    drawn_batches,
     linearity,
     marked_bits,
     order_sequences,
     score_statistics,
     softmax_slope,
-    stacked,
-    together,
     train_marks,
     train_order,
-    train_together,
     with_twins,
 )
 
@@ -87,9 +84,9 @@ def test_a_twin_has_the_same_letters_and_the_other_class():
 
 def test_each_seed_trains_exactly_as_if_it_were_alone():
     def trained(seeds):
-        model, parameters = stacked(lambda: SequenceClassifier(8, 2, 8, 12, "rotary", 6).double(), seeds)
-        batches = drawn_batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 5, 16)
-        return parameters, train_together(model, parameters, batches, 0.01)
+        model, parameters = stack_models(lambda: SequenceClassifier(8, 2, 8, 12, "rotary", 6).double(), seeds)
+        batches = draw_batches(lambda count, own: order_sequences(count, 4, 6, own), seeds, 5, 16)
+        return parameters, train_models(model, parameters, batches, 0.01)
 
     both, losses = trained([4, 9])
     for place, seed in enumerate((4, 9)):
@@ -101,9 +98,9 @@ def test_each_seed_trains_exactly_as_if_it_were_alone():
 
 
 def test_the_stacked_models_are_the_plain_ones():
-    model, parameters = stacked(lambda: SequenceClassifier(8, 2, 8, 12, "causal", 6), [3, 5])
+    model, parameters = stack_models(lambda: SequenceClassifier(8, 2, 8, 12, "causal", 6), [3, 5])
     tokens, real, _ = order_sequences(7, 4, 6, generator())
-    found = together(model, parameters, tokens.expand(2, 7, 6), real.expand(2, 7, 6))
+    found = call_models(model, parameters, tokens.expand(2, 7, 6), real.expand(2, 7, 6))
     for place, seed in enumerate((3, 5)):
         torch.manual_seed(seed)
         assert torch.allclose(found[place], SequenceClassifier(8, 2, 8, 12, "causal", 6)(tokens, real)[0], atol=1e-6)

@@ -32,7 +32,7 @@ from utils.models.cheap_attention import (
 )
 from utils.models.encoder import Encoder
 from utils.training.cache import cached
-from utils.training.self_attention import seed_list
+from utils.training.seeds import seed_list
 from utils.training.trainer import train, warmup_stable_decay
 
 # One sentence, four heads. What a query of each cheap kind looks at: WINDOW places on each side; in addition GLOBAL tokens and

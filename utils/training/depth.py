@@ -21,7 +21,7 @@ from utils.training.heads import (
     form_data,
     model_of,
 )
-from utils.training.self_attention import seed_list, stacked, together, train_together, training
+from utils.training.seeds import call_models, model_training_steps, seed_list, stack_models, train_models
 from utils.training.trainer import linear_warmup, train, warmup_stable_decay
 
 # Gradients against depth
@@ -146,11 +146,11 @@ def train_identity(
     fresh = torch.randn(1000, dim, generator=torch.Generator().manual_seed(77))
     errors, losses = [], []
     for depth in depths:
-        model, parameters = stacked(lambda depth=depth: Stack(depth, dim, residual, norm), seeds)
+        model, parameters = stack_models(lambda depth=depth: Stack(depth, dim, residual, norm), seeds)
         losses.append(_learn_identity(model, parameters, seeds, steps, batch, dim, rate))
         with torch.no_grad():
             everyone = fresh.expand(len(seeds), *fresh.shape)
-            wrong = together(model, parameters, everyone) - fresh
+            wrong = call_models(model, parameters, everyone) - fresh
         errors.append(wrong.square().mean((1, 2)) / fresh.square().mean())
     return {
         "residual": residual,
@@ -169,7 +169,7 @@ def _learn_identity(
 
     def loss_of_step(step: int) -> Tensor:
         x = torch.stack([torch.randn(batch, dim, generator=generator) for generator in own])
-        return (together(model, parameters, x) - x).square().mean((1, 2))
+        return (call_models(model, parameters, x) - x).square().mean((1, 2))
 
     schedule = warmup_stable_decay(steps)
     return train(parameters.values(), loss_of_step, steps, learning_rate=rate, schedule=schedule, betas=(0.9, 0.98))
@@ -274,10 +274,10 @@ def loss_surface(
     end; accuracy (s,) on fresh points; valleys (s,), see `valleys`: 1 is a single bowl; curve (steps, s), the loss in training.
     """
     seeds = seed_list(seeds)
-    model, parameters = stacked(lambda: SpiralNet(depth, dim, residual), seeds)
+    model, parameters = stack_models(lambda: SpiralNet(depth, dim, residual), seeds)
     inputs, classes = spirals(count)
     batch = (inputs.expand(len(seeds), *inputs.shape), classes.expand(len(seeds), *classes.shape))
-    curve = train_together(model, parameters, [batch] * steps, rate)
+    curve = train_models(model, parameters, [batch] * steps, rate)
     fresh, arms = spirals(1000, seed=1)
     grids, right = [], []
     for place, seed in enumerate(seeds):
@@ -322,9 +322,11 @@ def train_norms(
     Returns loss (steps, s) and accuracy (s,) on held-out words with several forms; usual, what the most frequent form gets.
     """
     seeds, data = seed_list(seeds), form_data(count, tested)
-    model, parameters = stacked(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim, norm), seeds)
+    model, parameters = stack_models(
+        lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim, norm), seeds
+    )
     batches = form_batches(data, seeds, steps, tokens)
-    loss = torch.stack(list(training(model, parameters, batches, steps, rate, linear_warmup(warmup))))
+    loss = torch.stack(list(model_training_steps(model, parameters, batches, steps, rate, linear_warmup(warmup))))
     found = [accuracy_with(model_of(model, parameters, place), None, data) for place in range(len(seeds))]
     return {
         "norm": norm,

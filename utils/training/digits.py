@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from utils.models.encoder import Encoder
 from utils.models.positions import LearnedPositions, sinusoidal_positions
 from utils.training.cache import cached
-from utils.training.self_attention import seed_list
+from utils.training.seeds import seed_list
 
 SIDE, PATCH, CLASSES = 8, 2, 10
 PATCHES = (SIDE // PATCH) ** 2

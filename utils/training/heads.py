@@ -23,13 +23,13 @@ from utils.models.encoder import Encoder
 from utils.models.multi_head import MultiHeadAttention, merge_heads
 from utils.models.positions import sinusoidal_positions
 from utils.training.cache import cached
-from utils.training.self_attention import (
-    drawn_batches,
-    parameter_count,
+from utils.training.seeds import (
+    draw_batches,
+    model_training_steps,
+    parameters_per_model,
     seed_list,
-    stacked,
-    train_together,
-    training,
+    stack_models,
+    train_models,
 )
 from utils.training.trainer import warmup_stable_decay
 
@@ -113,12 +113,12 @@ def train_two_places(
     gets who always knows one of the two letters; parameters, the number of them.
     """
     seeds = seed_list(seeds)
-    model, parameters = stacked(lambda: TwoPlaces(letters, dim, heads, keys, start), seeds)
+    model, parameters = stack_models(lambda: TwoPlaces(letters, dim, heads, keys, start), seeds)
 
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         return two_places(count, n, letters, generator)
 
-    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
+    loss = train_models(model, parameters, draw_batches(draw, seeds, steps, batch), rate)
     drawn, marks, wanted = two_places(2000, n, letters, torch.Generator().manual_seed(TEST_SEED))
     logits, weights = _each_seed(model, parameters, drawn, marks)
     answered = logits.argmax(-1)
@@ -134,7 +134,7 @@ def train_two_places(
         "guess": 1 / letters,
         "loss": loss,
         "on_marks": torch.stack([(weights * (marks == mark).unsqueeze(1)).sum(-1).mean(1) for mark in (1, 2)], -1),
-        "parameters": parameter_count(parameters),
+        "parameters": parameters_per_model(parameters),
         "letters": drawn[:shown],
         "marks": marks[:shown],
         "wanted": wanted[:shown],
@@ -485,12 +485,12 @@ def train_forms(
     form; parameters, the number of them; state, the trained parameters (s, ...), for `restore_forms`; settings of the model.
     """
     seeds, data = seed_list(seeds), form_data(count, tested)
-    model, parameters = stacked(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim), seeds)
+    model, parameters = stack_models(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim), seeds)
     looked = sorted({round(steps * number / measured) for number in range(measured + 1)} | {0, steps})
     looks, losses = [_look_at_seeds(model, parameters, data)], []
     batches = form_batches(data, seeds, steps, tokens)
     schedule = warmup_stable_decay(steps, 0.1 * steps)
-    for step, loss in enumerate(training(model, parameters, batches, steps, rate, schedule), start=1):
+    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, rate, schedule), start=1):
         losses.append(loss)
         if step in looked:
             looks.append(_look_at_seeds(model, parameters, data))
@@ -509,7 +509,7 @@ def train_forms(
         "accuracy_at": torch.stack([look["accuracy"] for look in looks]),
         **{name: torch.stack([look[name] for look in looks]) for name in ("divergence", "cka", "cosine")},
         "removal": {name: torch.stack([one[name] for one in gone]) for name in gone[0]} if gone else None,
-        "parameters": parameter_count(parameters),
+        "parameters": parameters_per_model(parameters),
         "state": {name: one.detach() for name, one in parameters.items()},
         "settings": {"heads": heads, "layers": layers, "dim": dim},
         "data": {"count": count, "tested": tested},

@@ -5,18 +5,16 @@ as it was written. Each seed has its own start and its own data, and learns exac
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
 
 from utils.models.attention import attend
 from utils.models.positions import PastTheTable
 from utils.models.self_attention import Block, FeedForward, SelfAttention, SequenceClassifier
 from utils.training.cache import cached
-from utils.training.trainer import Schedule, training_steps, warmup_stable_decay
+from utils.training.seeds import accuracies, draw_batches, parameters_per_model, seed_list, stack_models, train_models
 
 # Why the scores are divided by a root
 
@@ -74,91 +72,6 @@ def _statistics_of(scores: Tensor) -> dict[str, float]:
         "stuck": (slope < 0.01).float().mean().item(),
         "free": (1 - weights.square().sum(-1)).mean().item(),
     }
-
-
-# Many seeds at once
-
-
-def stacked(make: Callable[[], nn.Module], seeds: Sequence[int]) -> tuple[nn.Module, dict[str, Tensor]]:
-    """A model for each seed: one of them as a pattern, and the parameters of all, each (s, ...)."""
-    models = []
-    for seed in seeds:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            models.append(make())
-    return models[0], stack_module_state(models)[0]
-
-
-def together(model: nn.Module, parameters: dict[str, Tensor], *inputs: Tensor, **options) -> Tensor:
-    """The first output of every seed's model: inputs (s, ...) to (s, ...)."""
-
-    def one(own: dict[str, Tensor], *its_inputs: Tensor) -> Tensor:
-        return functional_call(model, own, its_inputs, options)[0]
-
-    return vmap(one)(parameters, *inputs)
-
-
-def training(
-    model: nn.Module,
-    parameters: dict[str, Tensor],
-    batches: Iterable[tuple[Tensor, ...]],
-    steps: int,
-    rate: float,
-    schedule: Schedule,
-) -> Iterator[Tensor]:
-    """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that one can evaluate in between.
-
-    batches: for each step the inputs (s, b, ...) and, last, the classes (s, b, ...); the model gives logits with one axis more.
-    """
-    stream = iter(batches)
-
-    def loss_of_step(step: int) -> Tensor:
-        *inputs, classes = next(stream)
-        logits = together(model, parameters, *inputs).flatten(0, -2)
-        return F.cross_entropy(logits, classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
-
-    return training_steps(
-        parameters.values(), loss_of_step, steps, learning_rate=rate, schedule=schedule, betas=(0.9, 0.98)
-    )
-
-
-def train_together(
-    model: nn.Module, parameters: dict[str, Tensor], batches: Sequence[tuple[Tensor, ...]], rate: float
-) -> Tensor:
-    """`training` to its end, the loss (steps, s); the learning rate falls to 0 over the second half."""
-    steps = len(batches)
-    return torch.stack(list(training(model, parameters, batches, steps, rate, warmup_stable_decay(steps))))
-
-
-@torch.no_grad()
-def accuracy_together(
-    model: nn.Module, parameters: dict[str, Tensor], inputs: tuple[Tensor, ...], classes: Tensor, **options
-) -> Tensor:
-    """Each seed's share of right answers (s,) on one test set for all: inputs (b, ...), classes (b,)."""
-    seeds = len(next(iter(parameters.values())))
-    right = torch.zeros(seeds)
-    for part in torch.arange(len(classes)).split(100):  # a long sequence has many pairs
-        shared = [one[part].expand(seeds, *one[part].shape) for one in inputs]
-        right += (together(model, parameters, *shared, **options).argmax(-1) == classes[part]).sum(1)
-    return right / len(classes)
-
-
-def parameter_count(parameters: dict[str, Tensor]) -> int:
-    """Of one seed."""
-    return sum(one[0].numel() for one in parameters.values())
-
-
-def seed_list(seeds: int | Sequence[int]) -> list[int]:
-    return list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-
-
-def drawn_batches(
-    draw: Callable[[int, torch.Generator], tuple[Tensor, ...]], seeds: Sequence[int], steps: int, batch: int
-):
-    """What every seed learns from, drawn once: for each step a tuple of tensors (s, batch, ...)."""
-    drawn = [draw(steps * batch, torch.Generator().manual_seed(10_000 + seed)) for seed in seeds]
-    columns = [torch.stack(one).unflatten(1, (steps, batch)).unbind(1) for one in zip(*drawn, strict=True)]
-    return list(zip(*columns, strict=True))
 
 
 # Order: does A come before B?
@@ -224,14 +137,14 @@ def train_order(
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         return order_sequences(count, shortest, length, generator)
 
-    model, parameters = stacked(make, seeds)
-    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
+    model, parameters = stack_models(make, seeds)
+    loss = train_models(model, parameters, draw_batches(draw, seeds, steps, batch), rate)
 
     refusals = []
 
     def score(test: tuple[Tensor, ...], start: int = 0) -> Tensor:
         try:
-            return accuracy_together(model, parameters, test[:-1], test[-1], start=start)
+            return accuracies(model, parameters, test[:-1], test[-1], start=start)
         except PastTheTable as refusal:
             refusals.append(str(refusal))
             return torch.full((len(seeds),), math.nan)
@@ -254,7 +167,7 @@ def train_order(
         "shifts": list(shifts),
         "by_shift": torch.stack(by_shift) if by_shift else torch.zeros(0, len(seeds)),
         "loss": loss,
-        "parameters": parameter_count(parameters),
+        "parameters": parameters_per_model(parameters),
         "refusal": refusals[0] if refusals else "",
     }
 
@@ -363,17 +276,17 @@ def train_marks(
     one 0 and one 1 lies on the line between what it finds for two of each, and a linear answer cannot single out the middle.
     """
     seeds = seed_list(seeds)
-    model, parameters = stacked(lambda: MarkReader(dim, 4 * dim if feed_forward else 0), seeds)
+    model, parameters = stack_models(lambda: MarkReader(dim, 4 * dim if feed_forward else 0), seeds)
 
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
         return marked_bits(count, n, generator)
 
-    loss = train_together(model, parameters, drawn_batches(draw, seeds, steps, batch), rate)
+    loss = train_models(model, parameters, draw_batches(draw, seeds, steps, batch), rate)
     *inputs, classes = all_four(*draw(500, torch.Generator().manual_seed(TEST_SEED))[:2])
     return {
         "feed_forward": feed_forward,
         "seeds": seeds,
-        "accuracy": accuracy_together(model, parameters, tuple(inputs), classes),
+        "accuracy": accuracies(model, parameters, tuple(inputs), classes),
         "loss": loss,
-        "parameters": parameter_count(parameters),
+        "parameters": parameters_per_model(parameters),
     }
