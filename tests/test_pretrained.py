@@ -14,7 +14,7 @@ from tokenizers import pre_tokenizers
 from torch import nn
 
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, reference_bert
-from tests.benchmarks.smollm2_speed import compare, reference_generate, reference_llama
+from tests.benchmarks.smollm2_speed import compare, reference_generate, reference_llama, reference_tensors
 from utils.course.downloads import MINILM, SMOLLM2, fetch
 from utils.models import pretrained
 from utils.models.decoding import PrefixCache, generate
@@ -309,8 +309,8 @@ def small_llama(config=SMALL_LLAMA, seed=0):
     return model.eval()
 
 
-def gguf_tensors(model):
-    """The parameters under GGUF's names, split where several make one of ours."""
+def gguf_tensors(model, read=torch.detach):
+    """The parameters, or what `read` makes of each, under GGUF's names; split where several make one of ours."""
     config, tensors = model.config, {}
     kv_dim = config.num_kv_heads * config.dim // config.num_heads
     parameters = dict(model.named_parameters())
@@ -318,7 +318,7 @@ def gguf_tensors(model):
     assert set(names) == set(parameters)
     for name, parts in names.items():
         sizes = {1: [len(parameters[name])], 2: [config.hidden_dim] * 2, 3: [config.dim, kv_dim, kv_dim]}[len(parts)]
-        split = parameters[name].detach().split(sizes)
+        split = read(parameters[name]).split(sizes)
         tensors |= {part: tensor.clone() for part, tensor in zip(parts, split, strict=True)}
     return tensors
 
@@ -340,17 +340,12 @@ def test_a_llama_has_the_gradients_of_llama_for_causal_lm():
     token_ids = torch.randint(50, (2, 9))
     for logits in (model(token_ids), reference(token_ids).logits):
         F.cross_entropy(logits[:, :-1].flatten(0, 1), token_ids[:, 1:].flatten()).backward()
+    gradients = dict(reference_tensors(gguf_tensors(model, lambda parameter: parameter.grad), model.config))
     references = dict(reference.named_parameters())
-    for ours, name in {
-        "embedding.token_embedding": "model.embed_tokens",
-        "encoder.norm": "model.norm",
-        "encoder.layers.1.norm1": "model.layers.1.input_layernorm",
-        "encoder.layers.1.norm2": "model.layers.1.post_attention_layernorm",
-        "encoder.layers.1.self_attn.out_proj": "model.layers.1.self_attn.o_proj",
-        "encoder.layers.1.feed_forward.linear2": "model.layers.1.mlp.down_proj",
-    }.items():
-        gradient, expected = model.get_parameter(f"{ours}.weight").grad, references[f"{name}.weight"].grad
-        assert (gradient - expected).abs().max() < 1e-4 * expected.abs().max(), ours
+    assert set(gradients) == set(references)
+    for name, gradient in gradients.items():
+        expected = references[name].grad
+        assert expected.abs().max() > 0 and (gradient - expected).abs().max() < 1e-4 * expected.abs().max(), name
 
 
 def test_loaded_weights_are_tied():

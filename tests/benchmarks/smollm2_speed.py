@@ -111,7 +111,7 @@ def reference_llama(config: EncoderConfig, tensors: Mapping[str, Tensor], **opti
     )
     with torch.device("meta"):
         model = LlamaForCausalLM(llama_config)
-    state = dict(_reference_tensors(tensors, config))
+    state = dict(reference_tensors(tensors, config))
     model.load_state_dict(state | {"lm_head.weight": state["model.embed_tokens.weight"]}, assign=True)
     model.tie_weights()
     # Buffers that are computed, not stored, are still on "meta".
@@ -132,7 +132,8 @@ REFERENCE_NAMES = {
 }
 
 
-def _reference_tensors(tensors: Mapping[str, Tensor], config: EncoderConfig) -> Iterator[tuple[str, Tensor]]:
+def reference_tensors(tensors: Mapping[str, Tensor], config: EncoderConfig) -> Iterator[tuple[str, Tensor]]:
+    """Tensors of GGUF's names under those of `LlamaForCausalLM`."""
     yield "model.embed_tokens.weight", tensors["token_embd.weight"]
     yield "model.norm.weight", tensors["output_norm.weight"]
     for n in range(config.num_layers):
