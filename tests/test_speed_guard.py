@@ -2,7 +2,7 @@
 
 `make bench` measures the exact figures. Here only the work of this process counts, so that its neighbours cannot fail it.
 `attention` has its guard in test_regression, all positions at once in test_self_attention_training, the published models in
-test_bert and test_llama, exponents in test_costs.
+test_pretrained, exponents in test_costs.
 """
 
 import time
