@@ -55,7 +55,7 @@ def test_unknown_words_are_named_and_near_ones_offered():
 
 def test_a_special_token_cannot_be_typed():
     assert read_sentence("the <eos> king", Vocabulary(["the", "king", "eos"])) == ["the", "eos", "king"]
-    with pytest.raises(ValueError, match="never saw 'end'"):
+    with pytest.raises(ValueError, match="never saw 'eos'"):
         read_sentence("the <eos> king", WORDS)
 
 
