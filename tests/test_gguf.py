@@ -13,7 +13,7 @@ QuantType = gguf.GGMLQuantizationType
 
 
 def write_file(path, alignment=None, quant_types=(QuantType.Q4_1, QuantType.Q8_0)):
-    """A small file with a field of every value type and tensors of several shapes, written by the package; returns the tensors."""
+    """A small file with a field of every value type and tensors of several shapes; returns the tensors."""
     writer = gguf.GGUFWriter(path, "tiny")
     if alignment:
         writer.add_custom_alignment(alignment)

@@ -1,4 +1,4 @@
-"""Facts about recurrent cells and the sequence-to-sequence model: parity with torch, no leaks from padding or the future."""
+"""Facts about recurrent cells and the sequence-to-sequence model: parity with torch, no leaks, decoding."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Facts about sub-quadratic attention: it equals full attention with its mask; test_costs measures that its cost is linear in the length."""
+"""Facts about sparse attention: it equals full attention with its mask; test_costs measures its cost."""
 
 import pytest
 import torch

@@ -39,9 +39,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "where all statements are counted and the difference is 0 already",
     },
     "2.5": {
-        "`zip(self.embeddings, self.temporal_embeddings, strict=True)` became `zip(self.embeddings, self.temporal_embeddings)`": "the given `__init__` makes "
-        "as many embeddings as temporal embeddings",
-        "`True` became `False`": "the given `__init__` makes as many embeddings as temporal embeddings, so strict finds nothing",
+        "`zip(self.embeddings, self.temporal_embeddings, strict=True)` became "
+        "`zip(self.embeddings, self.temporal_embeddings)`": "the given `__init__` makes as many of both",
+        "`True` became `False`": "the given `__init__` makes as many of both, so strict finds nothing",
     },
     "2.7": {
         "`-1` became `1` (3)": "what is left has two axes, so the last is axis 1",

@@ -4,11 +4,12 @@
     file.fields["llama.block_count"]        # 30: the metadata
     file["blk.0.attn_q.weight"]             # a float32 tensor, dequantized on access
 
-Quantized weights come in blocks of 32 consecutive values of a row. A Q4_1 block has 20 bytes: a float16 scale, a float16
-minimum, and 32 values from 0 to 15, two to a byte; a weight is scale * value + minimum. So a weight takes 5 bits, not 32.
+Quantized weights come in blocks of 32 consecutive values of a row. A Q4_1 block has 20 bytes: a float16 scale, a
+float16 minimum, and 32 values from 0 to 15, two to a byte; a weight is scale * value + minimum. So a weight takes
+5 bits, not 32.
 
-The package `gguf` reads these files too, and more quantization types. It takes seconds for the hundred thousand strings of
-a tokenizer, which is why this reader exists; the tests compare the two.
+The package `gguf` reads these files too, and more quantization types. It takes seconds for the hundred thousand strings
+of a tokenizer, which is why this reader exists; the tests compare the two.
 """
 
 import math
@@ -39,7 +40,7 @@ class GGUFError(ValueError):
 
 
 def dequantize_q4_1(blocks: Tensor) -> Tensor:
-    """Blocks (k, 20) uint8 to weights (k, 32). Low nibbles of the last 16 bytes hold the first 16 values, high nibbles the rest."""
+    """Blocks (k, 20) uint8 to weights (k, 32). The last 16 bytes hold values 0-15 in low nibbles, 16-31 in high."""
     scale, minimum = blocks[:, :4].contiguous().view(torch.float16).float().split(1, -1)
     weights = torch.empty(len(blocks), BLOCK_SIZE)
     weights[:, : BLOCK_SIZE // 2] = blocks[:, 4:] & 15
@@ -95,7 +96,7 @@ class GGUFFile(Mapping[str, Tensor]):
     def __init__(self, path: Path | str):
         self.path = Path(path)
         try:
-            # Memory-mapped: a tensor's bytes are read from disk on access. Mode "c" because torch wants writable memory.
+            # Memory-mapped: bytes are read from disk on access. Mode "c" because torch wants writable memory.
             self._bytes = np.memmap(self.path, np.uint8, "c")
         except (OSError, ValueError) as problem:  # ValueError: an empty file cannot be mapped
             raise GGUFError(f"{self.path} cannot be read: {problem}") from problem

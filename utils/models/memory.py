@@ -21,10 +21,10 @@ def position_encoding(length: int, dim: int) -> Tensor:
 
 
 def bag_of_words(token_ids: Tensor, vocab_size: int) -> Tensor:
-    """Bag of words (..., 2, vocab_size) of token_ids (..., j), -1 for padding: token counts, and position-weighted counts.
+    """Bag of words (..., 2, vocab_size) of token_ids (..., j), -1 for padding: counts and position-weighted counts.
 
-    The second row weights each token by 4 (j - (J+1)/2) / J. The position encoding is 1 plus this weight times a factor of
-    the component, so sentence embeddings with position encoding are linear in the two rows.
+    The second row weights each token by 4 (j - (J+1)/2) / J. The position encoding is 1 plus this weight times a factor
+    of the component, so sentence embeddings with position encoding are linear in the two rows.
     """
     one_hot = nn.functional.one_hot(token_ids + 1, vocab_size + 1)[..., 1:].float()
     length = token_ids.size(-1)
@@ -33,10 +33,10 @@ def bag_of_words(token_ids: Tensor, vocab_size: int) -> Tensor:
 
 
 def memory_hop(state: Tensor, key: Tensor, value: Tensor, mask: Tensor, linear: bool = False) -> tuple[Tensor, Tensor]:
-    """One hop: unscaled dot-product attention of a single query. Returns context (..., d) and attention weights (..., n).
+    """Memory hop: unscaled dot-product attention of one query. Returns context (..., d) and attention weights (..., n).
 
-    state (..., d), key and value (..., n, d), mask (..., n) bool, True = may attend. linear=True leaves the softmax out, for
-    the first epochs of training (linear start): then the weights are the scores.
+    state (..., d), key and value (..., n, d), mask (..., n) bool, True = may attend. linear=True leaves the softmax
+    out, for the first epochs of training (linear start): then the weights are the scores.
     """
     scores = (key @ state.unsqueeze(-1)).transpose(-2, -1)  # (..., 1, n)
     if linear:
@@ -48,12 +48,12 @@ def memory_hop(state: Tensor, key: Tensor, value: Tensor, mask: Tensor, linear: 
 
 
 class MemoryNetwork(nn.Module):
-    """End-to-end memory network. Every parameter has the seed as its first axis: `seeds` independent networks in one module.
+    """End-to-end memory network. The first axis of every parameter is the seed: independent networks in one module.
 
-    position_encoding: weight tokens by their position in the sentence, False for a bag of words; temporal: add an embedding
-    of each sentence's temporal index, 0 for the newest. tying "adjacent": the value embedding of a hop is the key embedding
-    of the next, the question uses the first, the output layer the last. tying "layer-wise": the same key and value
-    embeddings in every hop, and a learned projection of the state between hops.
+    position_encoding: weight tokens by their position in the sentence, False for a bag of words; temporal: add an
+    embedding of each sentence's temporal index, 0 for the newest. tying "adjacent": the value embedding of a hop is the
+    key embedding of the next, the question uses the first, the output layer the last. tying "layer-wise": the same key
+    and value embeddings in every hop, and a learned projection of the state between hops.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MemoryNetwork(nn.Module):
         self.vocab_size, self.num_hops, self.dim, self.memory_size = vocab_size, num_hops, dim, memory_size
         self.position_encoding, self.temporal, self.tying = position_encoding, temporal, tying
         adjacent = tying == "adjacent"
-        # Of the embedding matrices, the first `num_memories` embed the sentences; layer-wise: key, value, question, output.
+        # The first `num_memories` matrices embed the sentences; layer-wise: key, value, question, output.
         self.num_memories = num_hops + 1 if adjacent else 2
         self.question_index, self.output_index = (0, num_hops) if adjacent else (2, 3)
         shapes = (
@@ -92,7 +92,10 @@ class MemoryNetwork(nn.Module):
         self.register_buffer("component_weights", (torch.arange(1, dim + 1) - (dim + 1) / 2) / dim)
 
     def encode(self, bags: Tensor, embeddings: Tensor) -> Tensor:
-        """Sentence embeddings (s, ..., e * d) of bags (s, ..., 2, vocab_size), for e concatenated matrices (s, vocab_size, e * d)."""
+        """Sentence embeddings (s, ..., e * d) of bags (s, ..., 2, vocab_size).
+
+        embeddings (s, vocab_size, e * d): e embedding matrices, concatenated.
+        """
         flat = bags.flatten(1, -3)
         vectors = flat[:, :, 0] @ embeddings
         if self.position_encoding:
@@ -103,9 +106,10 @@ class MemoryNetwork(nn.Module):
     def forward(
         self, story: Tensor, question: Tensor, mask: Tensor, temporal_index: Tensor, linear: bool = False
     ) -> tuple[Tensor, Tensor]:
-        """story (s, b, n, 2, vocab_size) and question (s, b, 2, vocab_size) from `bag_of_words`, mask and temporal_index (s, b, n).
+        """story (s, b, n, 2, vocab_size), question (s, b, 2, vocab_size), mask (s, b, n) and temporal_index (s, b, n).
 
-        Returns logits (s, b, vocab_size) and the attention weights of all hops (s, b, num_hops, n).
+        Story and question come from `bag_of_words`. Returns logits (s, b, vocab_size) and the attention weights of all
+        hops (s, b, num_hops, n).
         """
         memories = self._memories(story, temporal_index)
         state = self.encode(question, self.embeddings[:, self.question_index])

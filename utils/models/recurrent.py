@@ -1,12 +1,12 @@
 """Recurrent cells, and the sequence-to-sequence model built on torch's recurrent layers, with and without attention.
 
-The formulas, the order of the gates and the two biases of the cells are those of `nn.RNN`, `nn.GRU` and `nn.LSTM`, so a cell
-with copied weights (`copy_weights`) gives torch's results. Every cell is called as `state = cell(x, state)` with x (b, d);
-`output(state)` is its hidden state (b, hidden_size).
+The formulas, the order of the gates and the two biases of the cells are those of `nn.RNN`, `nn.GRU` and `nn.LSTM`, so a
+cell with copied weights (`copy_weights`) gives torch's results. Every cell is called as `state = cell(x, state)` with
+x (b, d); `output(state)` is its hidden state (b, hidden_size).
 
-In the sequence-to-sequence model, b sentences have n source tokens and m target tokens. source_mask (b, n) is True at real
-tokens and False at the padding after them. A bidirectional encoder gives half of `hidden_size` to each direction, so the
-decoder is the same for both kinds of encoder.
+In the sequence-to-sequence model, b sentences have n source tokens and m target tokens. source_mask (b, n) is True at
+real tokens and False at the padding after them. A bidirectional encoder gives half of `hidden_size` to each direction,
+so the decoder is the same for both kinds of encoder.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class LSTMCell(RNNCell):
 
 
 def unroll(cell: RNNCell, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-    """Run a cell over x (b, n, d). Returns the hidden states after each token (b, n, hidden_size) and the final state."""
+    """Run a cell over x (b, n, d). Returns all hidden states (b, n, hidden_size) and the final state."""
     state = cell.initial_state(len(x)) if state is None else state
     hidden_states = []
     for x_t in x.unbind(1):  # each step needs the previous one: nothing here can run in parallel
@@ -125,7 +125,10 @@ class MultiplicativeScore(nn.Module):
 
 
 class AdditiveScore(nn.Module):
-    """Additive score (Bahdanau et al., 2014, arXiv:1409.0473): v · tanh(W s + U h); needs memory for b * m * n * score_size values."""
+    """Additive score (Bahdanau et al., 2014, arXiv:1409.0473): v · tanh(W s + U h).
+
+    It allocates b * m * n * score_size values, far more than the other two.
+    """
 
     def __init__(self, hidden_size: int, memory_size: int, score_size: int = 64):
         super().__init__()
@@ -164,8 +167,8 @@ class RecurrentEncoder(nn.Module):
     def forward(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, State]:
         """Token ids source (b, n) to memory (b, n, hidden_size) and the final state (1, b, hidden_size).
 
-        Padding has no effect: the backward direction starts at the last token of each sentence, the forward direction stops
-        there, and the memory of padding is zero.
+        Padding has no effect: the backward direction starts at the last token of each sentence, the forward direction
+        stops there, and the memory of padding is zero.
         """
         embeddings = self.embedding(source)
         if source_mask is None or source_mask.all():
@@ -205,7 +208,7 @@ class RecurrentDecoder(nn.Module):
     def forward(
         self, target: Tensor, state: State, memory: Tensor, source_mask: Tensor | None = None
     ) -> tuple[Tensor, State, Tensor | None]:
-        """Token ids target (b, m) to logits (b, m, vocab_size), the final state, and attention weights (b, m, n) or None."""
+        """Token ids target (b, m) to logits (b, m, vocab_size), final state and attention weights (b, m, n) or None."""
         hidden, state = self.rnn(self.embedding(target), state)  # (b, m, hidden_size)
         context, attention_weights = self.attend(hidden, memory, source_mask)
         combined = torch.tanh(self.combine(torch.cat([hidden, context], -1)))
@@ -215,8 +218,8 @@ class RecurrentDecoder(nn.Module):
 class AttentionDecoder(RecurrentDecoder):
     """Recurrent decoder with attention over the encoder's hidden states (Luong et al., 2015, arXiv:1508.04025).
 
-    The context goes into the output and not into the next state. So with teacher forcing all hidden states come from one call
-    of the recurrent layer, and all contexts from one call of `attend`.
+    The context goes into the output and not into the next state. So with teacher forcing all hidden states come from
+    one call of the recurrent layer, and all contexts from one call of `attend`.
     """
 
     def __init__(self, vocab_size: int, hidden_size: int = 128, cell: str = "lstm", score: str = "multiplicative"):
@@ -233,7 +236,7 @@ class AttentionDecoder(RecurrentDecoder):
 
 @dataclass
 class RecurrentCache:
-    """What decoding keeps between steps: the decoder's state, and the encoder's memory (b, n, hidden_size) and its mask."""
+    """Cache of recurrent decoding: the decoder's state, the encoder's memory (b, n, hidden_size) and its mask."""
 
     state: State
     memory: Tensor
@@ -250,7 +253,7 @@ class RecurrentCache:
 
 
 class Seq2Seq(nn.Module):
-    """Sequence-to-sequence model (Sutskever et al., 2014, arXiv:1409.3215), with attention if `score` names a score function."""
+    """Sequence-to-sequence model (Sutskever et al., 2014, arXiv:1409.3215); score: of `SCORES`, None = no attention."""
 
     def __init__(
         self,
@@ -271,8 +274,8 @@ class Seq2Seq(nn.Module):
     def encode(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, State]:
         """The decoder's memory and initial state.
 
-        With attention the memory has a vector per source token (b, n, hidden_size); without, it is the final hidden state
-        alone (b, 1, hidden_size), however long the sentence.
+        With attention the memory has a vector per source token (b, n, hidden_size); without, it is the final hidden
+        state alone (b, 1, hidden_size), however long the sentence.
         """
         memory, state = self.encoder(source, source_mask)
         if isinstance(self.decoder, AttentionDecoder):
@@ -310,8 +313,8 @@ class Seq2Seq(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Greedy decoding until every sentence has ended or has `max_len` tokens.
 
-        Returns token ids (b, m) and attention weights (b, m, n) or None. EOS is part of the token ids; after it come padding
-        and weights of zero, so a sentence does not depend on the rest of its batch.
+        Returns token ids (b, m) and attention weights (b, m, n) or None. EOS is part of the token ids; after it come
+        padding and weights of zero, so a sentence does not depend on the rest of its batch.
         """
         cache = self.new_cache(source, source_mask, max_len)
         token_ids = source.new_full((len(source),), bos_id)

@@ -1,8 +1,8 @@
-"""Sparse and low-rank attention: local windows, windows with global and random keys, and a low-rank projection of the keys.
+"""Sparse and low-rank attention: local windows, windows with global and random keys, low-rank projection of the keys.
 
-The first two give exactly what `attention` gives with their mask, and never make an (n, n) matrix: the queries are split into
-blocks, and each block is compared with the few keys that it may attend to. Their cost grows with n, not with n².
-All work on query, key and value (..., n, d), as `attention` does, without padding.
+The first two give exactly what `attention` gives with their mask, and never make an (n, n) matrix: the queries are
+split into blocks, and each block is compared with the few keys that it may attend to. Their cost grows with n, not
+with n². All work on query, key and value (..., n, d), as `attention` does, without padding.
 """
 
 import random
@@ -24,7 +24,7 @@ MIN_BLOCK = 32  # below this the overhead of a matrix product exceeds its work
 
 
 def local_attention_mask(n: int, window: int, causal: bool = False) -> Tensor:
-    """Sliding-window mask (n, n) bool: token i may attend to tokens at most `window` positions away, causal: to none after it."""
+    """Sliding-window mask (n, n) bool: a token may attend at most `window` positions away, causal: to none after it."""
     position = torch.arange(n)
     offset = position - position[:, None]  # of key j from query i
     return (offset >= -window) & (offset <= (0 if causal else window))
@@ -33,9 +33,9 @@ def local_attention_mask(n: int, window: int, causal: bool = False) -> Tensor:
 def bigbird_mask(n: int, window: int, global_tokens: int, random_keys: int, seed: int = 0) -> Tensor:
     """BigBird mask (n, n) bool: a sliding window, global tokens (the first `global_tokens`) and random keys.
 
-    Global tokens attend to all tokens and all attend to them. All queries of a block have the same `random_keys` random keys,
-    drawn from outside their windows (fewer if there are fewer): with random keys for each query, gathering them would cost
-    more than the whole window.
+    Global tokens attend to all tokens and all attend to them. All queries of a block have the same `random_keys` random
+    keys, drawn from outside their windows (fewer if there are fewer): with random keys for each query, gathering them
+    would cost more than the whole window.
     """
     mask = local_attention_mask(n, window)
     mask[:, :global_tokens] = True
@@ -71,10 +71,10 @@ def _draw_positions(n: int, block: int, window: int, global_tokens: int, random_
 
 
 def local_attention(query: Tensor, key: Tensor, value: Tensor, window: int) -> Tensor:
-    """Sliding-window attention (Longformer, Beltagy et al., 2020, arXiv:2004.05150): output (..., n, e) at a cost of n · window.
+    """Sliding-window attention (Longformer, Beltagy et al., 2020, arXiv:2004.05150): (..., n, e), cost n · window.
 
-    Equals `attention` with `local_attention_mask`. A block of queries is at least as long as the window, so all it may attend
-    to lies in itself and its two neighbors.
+    Equals `attention` with `local_attention_mask`. A block of queries is at least as long as the window, so all it may
+    attend to lies in itself and its two neighbors.
     """
     n = query.size(-2)
     block = _block_size(n, window)
@@ -88,7 +88,7 @@ def _block_size(n: int, window: int) -> int:
 
 
 def _key_positions(blocks: int, block: int) -> Tensor:
-    """(blocks, 3 block): positions of the keys in each block and its two neighbors, also before 0 and after the last token."""
+    """Key positions (blocks, 3 block) of each block and its two neighbors, also before 0 and after the last token."""
     return block * torch.arange(blocks)[:, None] + torch.arange(-block, 2 * block)
 
 
@@ -106,7 +106,7 @@ def _split_blocks(x: Tensor, block: int) -> Tensor:
 
 
 def _with_neighbors(x: Tensor) -> Tensor:
-    """(..., blocks, block, d) to (..., blocks, 3 block, d): previous block, block and next block, zeros at both ends."""
+    """(..., blocks, block, d) to (..., blocks, 3 block, d): previous block, block, next block; zeros at both ends."""
     zeros = torch.zeros_like(x[..., :1, :, :])
     previous, following = torch.cat([zeros, x[..., :-1, :, :]], -3), torch.cat([x[..., 1:, :, :], zeros], -3)
     return torch.cat([previous, x, following], -2)
@@ -166,7 +166,7 @@ def _bigbird_rows(x: Tensor, block: int, global_tokens: int, positions: Tensor) 
 
 
 def linformer_attention(query: Tensor, key: Tensor, value: Tensor, projection: Tensor) -> Tensor:
-    """Linformer (Wang et al., 2020, arXiv:2006.04768): attention to k projected keys, output (..., n, e) at a cost of n · k.
+    """Linformer (Wang et al., 2020, arXiv:2006.04768): attention to k projected keys, (..., n, e), cost n · k.
 
     projection (k, max_len), n at most max_len, projects the positions of keys and values alike.
     """
@@ -184,9 +184,9 @@ def linformer_attention(query: Tensor, key: Tensor, value: Tensor, projection: T
 
 
 class SparseAttention(MultiHeadAttention):
-    """Base class of multi-head self-attention without the (n, n) matrix. The parameters are those of `MultiHeadAttention`.
+    """Base class of multi-head self-attention without the (n, n) matrix; parameters as in `MultiHeadAttention`.
 
-    The attention pattern is fixed and the weights are never computed, so masks, weights and head masks raise ValueError.
+    The attention pattern is fixed and the weights are never computed: masks, weights and head masks raise ValueError.
     """
 
     def look(self, query, key, value, mask=None, need_weights=False, head_mask=None) -> tuple[Tensor, None]:
@@ -211,7 +211,7 @@ class LocalAttention(SparseAttention):
 
 
 class BigBirdAttention(SparseAttention):
-    """Multi-head `bigbird_attention`: two layers connect any two tokens, through a global one. The seed draws the random keys."""
+    """Multi-head `bigbird_attention`: two layers connect any two tokens, through a global one."""
 
     def __init__(self, dim: int, num_heads: int, window: int, global_tokens: int, random_keys: int, seed: int = 0):
         super().__init__(dim, num_heads)
@@ -224,8 +224,8 @@ class BigBirdAttention(SparseAttention):
 class LinformerAttention(SparseAttention):
     """Multi-head `linformer_attention`; the projection is learned and shared by all heads.
 
-    It is initialized to sums of max_len / rank neighboring positions: from a random projection of all positions, training
-    makes no progress for a long time.
+    It is initialized to sums of max_len / rank neighboring positions: from a random projection of all positions,
+    training makes no progress for a long time.
     """
 
     def __init__(self, dim: int, num_heads: int, rank: int, max_len: int):
@@ -241,7 +241,7 @@ class LinformerAttention(SparseAttention):
 def with_attention(encoder: Encoder, make: Callable[[], MultiHeadAttention]) -> Encoder:
     """Replace the attention of every encoder layer, in place, and keep its projections.
 
-    make: returns a new layer, `lambda: LocalAttention(64, 4, window=8)`. Parameters beyond the projections stay untrained.
+    make: returns a new layer, `lambda: LocalAttention(64, 4, window=8)`. Other parameters stay untrained.
     """
     for layer in encoder.layers:
         new = make()
