@@ -125,7 +125,7 @@ class MultiplicativeScore(nn.Module):
 
 
 class AdditiveScore(nn.Module):
-    """Additive score (Bahdanau et al., 2014, arXiv:1409.0473): v · tanh(W s + U h).
+    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W s + U h).
 
     It allocates b * m * n * score_size values, far more than the other two.
     """

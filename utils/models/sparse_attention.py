@@ -166,7 +166,7 @@ def _bigbird_rows(x: Tensor, block: int, global_tokens: int, positions: Tensor) 
 
 
 def linformer_attention(query: Tensor, key: Tensor, value: Tensor, projection: Tensor) -> Tensor:
-    """Linformer (Wang et al., 2020, arXiv:2006.04768): attention to k projected keys, (..., n, e), cost n · k.
+    """Linformer (Wang et al., 2020a, arXiv:2006.04768): attention to k projected keys, (..., n, e), cost n · k.
 
     projection (k, max_len), n at most max_len, projects the positions of keys and values alike.
     """
