@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from utils.models.attention import attention
-from utils.models.encoder import Encoder
-from utils.models.multi_head import MultiHeadAttention
-from utils.models.self_attention import causal_mask
+from utils.models.attention import MultiHeadAttention, attention, causal_mask
+from utils.models.layers import TransformerEncoder
 from utils.models.sparse_attention import (
     MIN_BLOCK,
     BigBirdAttention,
@@ -146,11 +144,11 @@ def test_a_mask_is_refused_and_never_silently_ignored(kind):
 def reach(kind, layers, n=120):
     """Which positions the middle token's output depends on, in an encoder whose projections stay as they were."""
     torch.manual_seed(0)
-    encoder = Encoder(layers, 12, 3, 24, norm="pre").double()
-    before = [layer.attention.project.weight.clone() for layer in encoder.layers]
+    encoder = TransformerEncoder(layers, 12, 3, 24, norm_first=True).double()
+    before = [layer.self_attn.in_proj.weight.clone() for layer in encoder.layers]
     with_attention(encoder, lambda: LAYERS[kind]().double())
     for layer, weight in zip(encoder.layers, before, strict=True):
-        assert torch.equal(layer.attention.project.weight, weight)
+        assert torch.equal(layer.self_attn.in_proj.weight, weight)
     x = torch.randn(1, n, 12, dtype=torch.float64, requires_grad=True)
     probe = torch.arange(12).double().square()  # a plain sum would be 0: the last norm makes it so
     (gradient,) = torch.autograd.grad(encoder(x)[0][0, n // 2] @ probe, x)

@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.models.attention import attention
-from utils.models.encoder import Encoder
-from utils.models.multi_head import MultiHeadAttention, merge_heads
+from utils.models.attention import MultiHeadAttention, attention, merge_heads
+from utils.models.layers import TransformerEncoder
 
 MIN_BLOCK = 32  # below this the overhead of a matrix product exceeds its work
 
@@ -189,10 +188,10 @@ class SparseAttention(MultiHeadAttention):
     The attention pattern is fixed and the weights are never computed: masks, weights and head masks raise ValueError.
     """
 
-    def look(self, query, key, value, mask=None, need_weights=False, head_mask=None) -> tuple[Tensor, None]:
+    def _attend(self, query, key, value, mask=None, need_weights=False, head_mask=None) -> tuple[Tensor, None]:
         if mask is not None or need_weights or head_mask is not None:
             raise ValueError(f"{type(self).__name__} takes no mask and no head mask, and returns no weights")
-        return self.mix(merge_heads(self.sparse_attention(query, key, value))), None
+        return self.out_proj(merge_heads(self.sparse_attention(query, key, value))), None
 
     def sparse_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """query, key, value (b, heads, n, d) to the output of each head (b, heads, n, d)."""
@@ -238,14 +237,14 @@ class LinformerAttention(SparseAttention):
         return linformer_attention(query, key, value, self.projection)
 
 
-def with_attention(encoder: Encoder, make: Callable[[], MultiHeadAttention]) -> Encoder:
+def with_attention(encoder: TransformerEncoder, make: Callable[[], MultiHeadAttention]) -> TransformerEncoder:
     """Replace the attention of every encoder layer, in place, and keep its projections.
 
     make: returns a new layer, `lambda: LocalAttention(64, 4, window=8)`. Other parameters stay untrained.
     """
     for layer in encoder.layers:
         new = make()
-        new.project.load_state_dict(layer.attention.project.state_dict())
-        new.mix.load_state_dict(layer.attention.mix.state_dict())
-        layer.attention = new
+        new.in_proj.load_state_dict(layer.self_attn.in_proj.state_dict())
+        new.out_proj.load_state_dict(layer.self_attn.out_proj.state_dict())
+        layer.self_attn = new
     return encoder
