@@ -43,9 +43,9 @@ def draw(b=2, n=5, vocab_size=6, max_len=4, norm_first=True, seed=0):
 def sequence_log_probs(model, source, source_mask, sequences):
     """Log-probabilities of translations of one source, by teacher forcing; lists of token ids, without padding."""
     model.eval()
-    longest = max(map(len, sequences))
-    token_ids = torch.tensor([[*sequence, *[PAD] * (longest - len(sequence))] for sequence in sequences])
-    is_token = torch.arange(longest) < torch.tensor([[len(sequence)] for sequence in sequences])
+    length = max(map(len, sequences))
+    token_ids = torch.tensor([[*sequence, *[PAD] * (length - len(sequence))] for sequence in sequences])
+    is_token = torch.arange(length) < torch.tensor([[len(sequence)] for sequence in sequences])
     target = torch.cat([torch.full((len(token_ids), 1), BOS), token_ids[:, :-1]], 1)
     logits, _ = model(source.expand(len(token_ids), -1), source_mask.expand(len(token_ids), -1), target)
     log_probs = logits.log_softmax(-1).gather(2, token_ids.unsqueeze(2)).squeeze(2)

@@ -36,7 +36,7 @@ def training_speed(
     for batch, length in shapes:
         for norm_first in (True, False):
             for dropout in (0.0, 0.1):
-                ours = Transformer(
+                model = Transformer(
                     9,
                     9,
                     dim,
@@ -47,15 +47,15 @@ def training_speed(
                     dropout=dropout,
                     final_norm=True,
                 )
-                theirs = nn.Transformer(
+                torch_model = nn.Transformer(
                     dim, num_heads, num_layers, num_layers, hidden_dim, dropout, batch_first=True, norm_first=norm_first
                 )
-                to_torch(ours, theirs)
+                to_torch(model, torch_model)
                 source, target = torch.randn(2, batch, length, dim)
                 source_mask, target_mask = torch.arange(length) < torch.randint(length // 2, length + 1, (2, batch, 1))
                 cost = cost_ratio(
-                    _our_step(ours, source, target, source_mask, target_mask),
-                    _their_step(theirs, source, target, source_mask, target_mask),
+                    model_step(model, source, target, source_mask, target_mask),
+                    torch_step(torch_model, source, target, source_mask, target_mask),
                     rounds,
                 )
                 rows.append(
@@ -70,7 +70,9 @@ def training_speed(
     return rows
 
 
-def _our_step(model: Transformer, source: Tensor, target: Tensor, source_mask: Tensor, target_mask: Tensor) -> Callable:
+def model_step(
+    model: Transformer, source: Tensor, target: Tensor, source_mask: Tensor, target_mask: Tensor
+) -> Callable:
     def forward() -> Tensor:
         memory, _ = model.encoder(source, source_mask.unsqueeze(1))
         # As the whole model does it: behind a causal mask, padding at the end of the target needs no mask of its own.
@@ -80,7 +82,7 @@ def _our_step(model: Transformer, source: Tensor, target: Tensor, source_mask: T
     return _training_step([*model.encoder.parameters(), *model.decoder.parameters()], forward)
 
 
-def _their_step(
+def torch_step(
     model: nn.Transformer, source: Tensor, target: Tensor, source_mask: Tensor, target_mask: Tensor
 ) -> Callable:
     def forward() -> Tensor:
@@ -163,16 +165,18 @@ def generate_speed(
         vocab_size, batch, source_length, dim=dim, num_heads=num_heads, hidden_dim=hidden_dim, num_layers=num_layers
     )
 
-    def run_ours() -> Tensor:
+    def run_model() -> Tensor:
         return greedy_decode(model, source, source_mask, bos_id=BOS, eos_id=NO_EOS, max_len=max_len).token_ids
 
     rows = []
     for peer in peers:
-        theirs = _encoder_decoder(peer, vocab_size, dim, num_heads, hidden_dim, num_layers, source_length + max_len + 1)
+        peer_model = _encoder_decoder(
+            peer, vocab_size, dim, num_heads, hidden_dim, num_layers, source_length + max_len + 1
+        )
 
-        def run_theirs(theirs: nn.Module = theirs) -> Tensor:
+        def run_peer(peer_model: nn.Module = peer_model) -> Tensor:
             with torch.no_grad():
-                return theirs.generate(
+                return peer_model.generate(
                     source,
                     attention_mask=source_mask.long(),
                     max_new_tokens=max_len,
@@ -181,12 +185,12 @@ def generate_speed(
                     use_cache=True,
                 )
 
-        lengths = run_ours().size(1), run_theirs().size(1) - 1  # of which the first is BOS
+        lengths = run_model().size(1), run_peer().size(1) - 1  # of which the first is BOS
         if lengths != (max_len, max_len):
             raise AssertionError(
                 f"expected both to generate {max_len} tokens, got {lengths[0]} and {lengths[1]} ({peer})"
             )
-        speed = round(1 / cost_ratio(run_ours, run_theirs, rounds), 2)
+        speed = round(1 / cost_ratio(run_model, run_peer, rounds), 2)
         rows.append({"peer": peer, "batch": batch, "length": max_len, "speed": speed})
     return rows
 
@@ -269,8 +273,8 @@ def show(result: dict) -> Shown:
             targets.append(
                 at_least(f"training step of length {length}, speedup over `nn.Transformer`", min(speeds), limit, "x")
             )
-    longest = max(result["cache"], key=lambda row: row["length"])
-    targets.append(at_least(f"KV cache, speedup at {longest['length']} tokens", longest["speed"], 3, "x"))
+    last = max(result["cache"], key=lambda row: row["length"])
+    targets.append(at_least(f"KV cache, speedup at {last['length']} tokens", last["speed"], 3, "x"))
     targets += [
         at_least(f"greedy decoding with KV cache, speedup over `generate` of {row['peer']}", row["speed"], 2, "x")
         for row in result["generate"]
