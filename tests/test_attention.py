@@ -469,6 +469,17 @@ def test_grouped_query_attention_is_multi_head_attention_with_repeated_keys_and_
     assert_close(layer.in_proj.weight.grad, torch.cat([query, *grouped]), "gradient of in_proj")
 
 
+@settings(max_examples=30, deadline=None)
+@given(grouped_sizes)
+def test_rotary_multi_head_attention_rotates_queries_and_keys_of_every_head_but_not_values(size):
+    layer, x, _ = layer_and_inputs(**size)
+    positions = torch.arange(size["m"]) + 3
+    query, key, value = layer.project(x)
+    rotated = layer.project(x, rotary_embedding(positions, size["head_dim"], dtype=x.dtype))
+    for actual, expected in zip(rotated, (rotate(query, positions), rotate(key, positions), value), strict=True):
+        assert_close(actual, expected)
+
+
 # The key-value cache
 
 
