@@ -5,6 +5,7 @@ The text differs between versions of Python, so results measured on it report th
 
 import ast
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -29,9 +30,7 @@ def library_folder() -> Path:
 def topics_file() -> Path:
     path = library_folder() / "pydoc_data" / "topics.py"
     if not path.is_file():
-        raise NoText(
-            f"expected the manual's topics in {path.name} of the folder pydoc_data; this Python came without it"
-        )
+        raise NoText("expected the manual's topics in pydoc_data/topics.py; this Python came without it")
     return path
 
 
@@ -47,9 +46,6 @@ def topics() -> dict[str, str]:
 def without_tables(text: str) -> str:
     """The text without the lines of drawn tables (| and +---+), which are not English."""
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("|", "+-", "+=")))
-
-
-# Splitting by document
 
 
 def paragraphs(text: str) -> list[str]:
@@ -88,9 +84,6 @@ def _deduplicated(text: str, seen: set[str]) -> str:
     return "\n\n".join(kept)
 
 
-# Characters
-
-
 class CharTokenizer:
     """Character-level tokenizer; id 0 is any character outside the vocabulary."""
 
@@ -101,11 +94,8 @@ class CharTokenizer:
     @classmethod
     def build(cls, texts: Iterable[str], min_frequency: int = 1) -> "CharTokenizer":
         """Vocabulary of the characters that occur at least `min_frequency` times, by code point."""
-        counts: dict[str, int] = {}
-        for text in texts:
-            for character in text:
-                counts[character] = counts.get(character, 0) + 1
-        counts.pop(UNKNOWN_CHARACTER, None)
+        counts = Counter("".join(texts))
+        del counts[UNKNOWN_CHARACTER]
         return cls(sorted(character for character, count in counts.items() if count >= min_frequency))
 
     def __len__(self) -> int:
