@@ -1,8 +1,8 @@
 """Subword tokenization: byte-pair encoding by hand (Sennrich et al., 2016), WordPiece, and a trained `tokenizers` BPE.
 
-As in SentencePiece, a word carries the space before it as a visible mark: "Return a list." becomes `▁return`, `▁a`, `▁list`
-and `.`, so concatenating tokens and turning marks into spaces restores the text. The functions by hand and the library
-pre-tokenize alike, and `bpe_merges` learns exactly the library's merges, ties included; it is only slower.
+As in SentencePiece, a word carries the space before it as a visible mark: "Return a list." becomes `▁return`, `▁a`,
+`▁list` and `.`, so concatenating tokens and turning marks into spaces restores the text. The functions by hand and the
+library pre-tokenize alike, and `bpe_merges` learns exactly the library's merges, ties included; it is only slower.
 """
 
 import json
@@ -78,8 +78,8 @@ def merge(tokens: Sequence[str], pair: Pair) -> list[str]:
 def bpe_merges(counts: Mapping[str, int], merges: int) -> list[Pair]:
     """BPE training: the first `merges` merges, each of the most frequent pair of adjacent tokens.
 
-    `counts` gives word frequencies; pairs never cross a word boundary. Among equally frequent pairs the one with the smaller
-    left id wins, then the one with the smaller right id: characters by code point, then merged tokens in the order of
+    `counts` gives word frequencies; pairs never cross a word boundary. Among equally frequent pairs the one with the
+    smaller left id wins, then the smaller right id: characters by code point, then merged tokens in the order of
     training. Fewer merges are returned when no pair is left.
     """
     split = {word: list(word) for word, count in counts.items() if count > 0}
@@ -115,8 +115,8 @@ def bpe_split(word: str, merges: Sequence[Pair]) -> list[str]:
 def wordpiece_scores(counts: Mapping[str, int]) -> dict[Pair, float]:
     """WordPiece training scores of adjacent characters: count(pair) / (count(left) * count(right)).
 
-    A pair scores high if its parts seldom occur apart, so two rare letters that always meet beat the most frequent pair.
-    Characters inside a word carry `##`. The WordPiece trainer of `tokenizers` uses the raw count all the same, as BPE does.
+    A pair scores high if its parts seldom occur apart: two rare letters that always meet beat the most frequent pair.
+    Characters inside a word carry `##`. The WordPiece trainer of `tokenizers` uses the raw count instead, as BPE does.
     """
     split = {word: [word[0], *(CONTINUES + character for character in word[1:])] for word in counts if word}
     unigrams: Counter[str] = Counter()
@@ -127,7 +127,7 @@ def wordpiece_scores(counts: Mapping[str, int]) -> dict[Pair, float]:
 
 
 def wordpiece_split(word: str, vocabulary: Container[str], unk_token: str = "[UNK]") -> list[str]:
-    """WordPiece tokenization: greedy longest match from the left. If the rest matches no token, the whole word is unknown."""
+    """WordPiece tokenization: greedy longest match from the left; without a match for the rest, the word is unknown."""
     tokens, start = [], 0
     while start < len(word):
         mark = CONTINUES if start else ""

@@ -42,8 +42,8 @@ FAMILIES = {
     "concurrency": "asyncio concurrent multiprocessing queue sched selectors subprocess threading",
     "containers": "_collections_abc collections dataclasses enum functools typing weakref",
     "editor": "idlelib",
-    "files": "_compression _pyio bz2 filecmp fileinput genericpath glob gzip lzma ntpath os pathlib posixpath shutil tarfile "
-    "tempfile zipfile",
+    "files": "_compression _pyio bz2 filecmp fileinput genericpath glob gzip lzma ntpath os pathlib posixpath shutil "
+    "tarfile tempfile zipfile",
     "imports": "importlib modulefinder pkgutil runpy zipapp zipimport",
     "logging": "logging warnings",
     "mail": "email imaplib mailbox poplib smtplib",
@@ -96,7 +96,7 @@ class Task(NamedTuple):
 
 @functools.cache
 def documents(folder: Path | None = None) -> tuple[Document, ...]:
-    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, not imported.
+    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, never run.
 
     Tests, vendored packages and files that this Python cannot parse are skipped.
     """
@@ -168,7 +168,7 @@ def family_of(module: str) -> str | None:
 def parts_of_modules(folder: Path | None = None) -> dict[str, str]:
     """Train/validation/test split by module: "train", "validation" or "test" for each.
 
-    In each family, modules go to the test set and then to validation until these have their fractions of the docstrings.
+    In each family, modules go to test and then to validation until these have their fractions of the docstrings.
     The largest module of a family stays in training, since some have half of it. The order is that of a checksum of
     the name, so a module added in another Python moves few others. Modules of no family are all for training.
     """
@@ -203,8 +203,8 @@ def _by_part(examples: Iterable, folder: Path | None) -> dict[str, list]:
 def families_task(folder: Path | None = None, by_module: bool = True) -> Task:
     """Topic classification: which of 14 families of modules does a docstring belong to?
 
-    `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of words
-    seems far better than it is. Never compare models on it.
+    `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of
+    words seems far better than it is. Never compare models on it.
     """
     labeled = ((document, family_of(document.module)) for document in _texts(folder))
     examples = [Example(document.text, family, document.module) for document, family in labeled if family]
@@ -257,7 +257,7 @@ def continuation_task(folder: Path | None = None, seed: int = 0) -> Task:
 
 
 def word_order_task(folder: Path | None = None, seed: int = 0) -> Task:
-    """Is a sentence intact, or are two adjacent words swapped? A bag of words stays at chance: swapping leaves it unchanged."""
+    """Is a sentence intact, or are two adjacent words swapped? A bag of words stays at chance."""
     split = _by_part(_sentences(folder), folder)
     for index, part in enumerate(PARTS):
         generator = random.Random(3 * seed + index)
@@ -366,7 +366,7 @@ class Texts(NamedTuple):
 def pretraining_texts(folder: Path | None = None) -> Texts:
     """Pretraining corpus, also for the tokenizer: docstrings of the standard library and pages of the manual.
 
-    Every tenth page is for validation. Paragraphs and sentences of held-out docstrings, of validation or test, are removed
+    Every tenth page is for validation. Paragraphs and sentences of held-out docstrings (validation, test) are removed
     from the training text wherever they are repeated. Duplicate paragraphs are kept once.
     """
     split = _by_part(documents(folder), folder)
@@ -393,7 +393,7 @@ def _keys(texts: Iterable[str]) -> set[str]:
 
 
 def _without(texts: Iterable[str], excluded: set[str]) -> tuple[str, ...]:
-    """The texts as prose, without the sentences in `excluded` and without repeated paragraphs; empty ones are dropped."""
+    """The texts as prose, without the sentences in `excluded` and repeated paragraphs; empty ones are dropped."""
     kept, seen = [], set()
     for text in texts:
         parts = []

@@ -1,9 +1,9 @@
 """Bilingual lexicon of the phrase corpus with its selectional restrictions.
 
-The restrictions (who can do what to whom, what belongs to what, which adjectives fit a noun) make sentences plausible and
-keep out pairs that mean something else in French: "vieille fille" is a spinster, "bon marché" is cheap and "grand homme" is
-a great man, so an old girl, a good market and a big man do not occur. An English word has two French translations only
-if the sentence disambiguates them ("knows the man", "knows that").
+The restrictions (who can do what to whom, what belongs to what, which adjectives fit a noun) make sentences plausible
+and keep out pairs that mean something else in French: "vieille fille" is a spinster, "bon marché" is cheap and "grand
+homme" is a great man, so an old girl, a good market and a big man do not occur. An English word has two French
+translations only if the sentence disambiguates them ("knows the man", "knows that").
 """
 
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ GROUPS = {
     "OBJECTS": "book letter newspaper key clock flower table door window car boat tree",
     "BUILDINGS": "house school hospital castle church",
     "LOCATIONS": "house school hospital castle church garden town island",
-    "GOOD": "king queen father mother uncle aunt actor actress dog horse book newspaper car boat school hospital law project",
+    "GOOD": "king queen father mother uncle aunt actor actress dog horse book newspaper car boat school hospital law",
     "AFFAIRS": "area law project company agreement market economy crisis",
 }
 # Sampling weights: fewer verbs take these nouns than people, and all words should be about equally frequent.
@@ -131,8 +131,8 @@ ADJECTIVES = _adjectives("""
 3 old vieux: PERSONS ANIMALS OBJECTS LOCATIONS law project company agreement - boy girl child flower
 3 young jeune: PERSONS dog cat horse bird cow
 3* new nouveau: king queen actor actress dog cat horse OBJECTS LOCATIONS AFFAIRS - island
-3* good bon: GOOD agreement company
-3* bad mauvais: GOOD agreement company
+3* good bon: GOOD project agreement company
+3* bad mauvais: GOOD project agreement company
 2 happy heureux: PERSONS dog cat horse bird
 2 sad triste: PERSONS dog cat horse bird
 2 tired fatigué: PERSONS ANIMALS
@@ -167,10 +167,10 @@ VERBS = [
     Verb("see", "sees", "voit", "voient", "see", _BEASTS, of(PHYSICAL)),
     Verb("love", "loves", "aime", "aiment", "see", _BEASTS, of(PHYSICAL, without="key door window")),
     Verb("find", "finds", "trouve", "trouvent", "see", _BEASTS, of("PERSONS ANIMALS SMALL car boat house garden")),
-    Verb("look", "looks", "regarde", "regardent", "see", _BEASTS, of(PHYSICAL), particle="at"),
-    Verb("look", "looks", "cherche", "cherchent", "see", _BEASTS, of(PHYSICAL), particle="for"),
-    Verb("listen", "listens", "écoute", "écoutent", "see", _BEASTS, of("PERSONS bird dog clock"), particle="to"),
-    Verb("wait", "waits", "attend", "attendent", "see", _PEOPLE, of("PERSONS letter boat law agreement"), particle="for"),
+    Verb("look", "looks", "regarde", "regardent", "see", _BEASTS, of(PHYSICAL), "at"),
+    Verb("look", "looks", "cherche", "cherchent", "see", _BEASTS, of(PHYSICAL), "for"),
+    Verb("listen", "listens", "écoute", "écoutent", "see", _BEASTS, of("PERSONS bird dog clock"), "to"),
+    Verb("wait", "waits", "attend", "attendent", "see", _PEOPLE, of("PERSONS letter boat law agreement"), "for"),
     Verb("know", "knows", "connaît", "connaissent", "see", _PEOPLE, of("PERSONS LOCATIONS AFFAIRS country")),
     Verb("buy", "buys", "achète", "achètent", "see", _PEOPLE, of("SMALL car boat house castle dog cat horse cow")),
     Verb("read", "reads", "lit", "lisent", "see", _PEOPLE, of("book letter newspaper law agreement")),
@@ -179,7 +179,8 @@ VERBS = [
          of("PERSONS ANIMALS LOCATIONS country economy market area")),
     Verb("help", "helps", "aide", "aident", "see", of("PERSONS dog law agreement project company country market"),
          of("PERSONS ANIMALS company country town economy market project")),
-    Verb("threaten", "threatens", "menace", "menacent", "see", of("PERSONS crisis law project company market economy area"),
+    Verb("threaten", "threatens", "menace", "menacent", "see",
+         of("PERSONS crisis law project company market economy area"),
          of("PERSONS ANIMALS company country town island economy market project agreement area")),
     Verb("speak", "speaks", "parle", "parlent", "speak", _PEOPLE, of("PERSONS ANIMALS")),
     Verb("belong", "belongs", "appartient", "appartiennent", "speak", of("ANIMALS OBJECTS LOCATIONS company"),

@@ -1,4 +1,4 @@
-"""Synthetic English-French parallel corpus from a synchronous grammar, with unique translations and gold word alignment.
+"""Synthetic English-French parallel corpus from a synchronous grammar, with unique translations and gold alignment.
 
 A sentence is generated for a given number of words. English words are appended in English order; the methods return the
 French tokens in French order, each with the positions of its English words. Elision and contraction come last, over the
@@ -58,7 +58,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel corpus without duplicates within or across parts; `longer` tests length generalization beyond `train`."""
+    """Parallel corpus without duplicates within or across parts; `longer` tests length generalization."""
 
     train: tuple[Pair, ...]
     validation: tuple[Pair, ...]
@@ -260,7 +260,7 @@ class Sentence:
         return french + somewhere.french
 
     def relative(self, noun: Noun, plural: bool, words: int, rivals: Rivals) -> list[Token]:
-        """Relative clause, subject or object: "who sees the dog", "who the dog sees"; its noun is the last of `rivals`."""
+        """Relative clause, subject or object ("who sees the dog", "who the dog sees"), of the last of `rivals`."""
         self.relatives += 1
         pronoun = self.add("who" if noun.person else "that")
         if words >= 4 and _transitive_verbs(noun) and self.random() < 0.4:

@@ -1,4 +1,4 @@
-"""English text that ships with Python (the topics of its manual), a character-level tokenizer, and language-model windows.
+"""English text that ships with Python (the topics of its manual), a character tokenizer, and language-model windows.
 
 The text differs between versions of Python, so results measured on it report the version.
 """
@@ -56,8 +56,8 @@ def paragraphs(text: str) -> list[str]:
 def split_documents(documents: Mapping[str, str], fraction: float = 0.1, seed: int = 0) -> tuple[list[str], list[str]]:
     """Train/held-out split by document: whole documents are held out until they make up `fraction` of the characters.
 
-    The manual repeats many paragraphs. So that none leaks, a paragraph of a held-out document is removed from the training
-    documents, and of other duplicates only the first is kept.
+    The manual repeats many paragraphs. So that none leaks, a paragraph of a held-out document is removed from the
+    training documents, and of other duplicates only the first is kept.
     """
     names = sorted(documents)
     order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
@@ -112,7 +112,7 @@ class CharTokenizer:
 def windows(texts: Iterable[Tensor], length: int) -> Tensor:
     """Language-model windows (windows, length + 1) of documents (n,), with a stride of `length`.
 
-    Each window starts at the last token of the one before, so every token but a document's first is predicted exactly once.
+    Each window starts at the last token of the one before, so every token but a document's first is predicted once.
     The remainder of a document is dropped.
     """
     chunks = [text.unfold(0, length + 1, length) for text in texts if len(text) > length]

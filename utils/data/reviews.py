@@ -1,4 +1,4 @@
-"""Sentiment classification on Rotten Tomatoes: 12,808 snippets of film reviews, each fresh (positive) or rotten (negative).
+"""Sentiment classification on Rotten Tomatoes: 12,808 snippets of film reviews, fresh (positive) or rotten (negative).
 
 They come in a table, `rotten_tomatoes_corpus_full.csv.bz2`, that a package of the Python index carries; its rows are
 `category,text,movie_name,has_plot_and_reviews`. Rows that summarize a plot are left out.
@@ -42,7 +42,7 @@ class Reviews(NamedTuple):
 
 
 def read_reviews(path: Path | str) -> list[Review]:
-    """Snippets of the table at `path` (the file, compressed or not, or its folder), with HTML entities and spaces cleaned."""
+    """Snippets of the table at `path` (the file, compressed or not, or its folder); HTML entities are decoded."""
     path = Path(path)
     path = path / FILE if path.is_dir() else path
     rows = csv.reader(io.StringIO(read_text(path, ReviewError), newline=""), strict=True)

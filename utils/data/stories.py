@@ -1,7 +1,7 @@
 """Generator of bAbI stories (Weston et al., 2015): tasks 1, 2, 3, 15 and 16, from a seed.
 
-Templates, vocabulary and proportions follow statistics of the published files (data/README.md lists them); no sentence is
-copied. Every question carries its answer and the line numbers of its supporting facts.
+Templates, vocabulary and proportions follow statistics of the published files (data/README.md lists them); no sentence
+is copied. Every question carries its answer and the line numbers of its supporting facts.
 
 python -m utils.data.stories        rewrites data/stories/
 """
@@ -31,8 +31,8 @@ STATEMENTS_BEFORE_ASKING, MAX_AGE = 2, 4  # at most four statements follow a que
 RECENCY = 0.87  # task 1: each later statement makes a person less likely to be asked about
 MOVE = 3.75  # weight of a move against one possible get or drop: 65, 20, 15 % in task 2
 THERE_PROBABILITY = {"take": {2: 1.0, 3: 0.2}, "leave": {2: 0.2, 3: 0.2}}
-# Task 16: how often an animal has another color than its kind, in the kind that is asked about and in the others. 34 % of
-# the stories then have such an animal; more of them in the asked kind would be harder than the published stories.
+# Task 16: how often an animal has another color than its kind, in the kind that is asked about and in the others. 34 %
+# of the stories then have such an animal; more of them in the asked kind would be harder than the published stories.
 ODD_COLOR = {True: 0.05, False: 0.44}
 
 

@@ -23,7 +23,8 @@ _PATTERNS = {
     "english": re.compile(rf"{_NUMBER}|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"),
     # Elided words ("l'", "qu'") are tokens of their own; "aujourd'hui" is one token.
     "french": re.compile(
-        rf"{_NUMBER}|aujourd'hui|(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|quelqu|presqu)'(?=[^\W_])|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"
+        rf"{_NUMBER}|aujourd'hui|(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|quelqu|presqu)'(?=[^\W_])"
+        rf"|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"
     ),
 }
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2032\uff07"), "'")

@@ -19,7 +19,7 @@ class TranslationError(ValueError):
 def parse_pairs(text: str, name: str = "text", max_len: int | None = None) -> list[Pair]:
     """Tokenized sentence pairs of a text, without word alignment; error messages start with `name`.
 
-    With `max_len`, pairs with more tokens on either side are left out. An English sentence may have several translations.
+    With `max_len`, pairs with more tokens on either side are left out. A sentence may have several translations.
     """
     pairs, too_long = [], 0
     for row, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
