@@ -299,7 +299,7 @@ BENCHMARKS = (
     Benchmark(
         "heads_one_layer",
         "05",
-        functools.partial(heads_table, layers=1),
+        functools.partial(heads_table, num_layers=1),
         functools.partial(show_heads, layers="one layer"),
         {"seeds": 1, "heads": (4,), "steps": 100},
     ),
