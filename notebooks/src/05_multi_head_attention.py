@@ -202,8 +202,8 @@ print("there and back:", torch.equal(merge_heads(split_heads(x, 3)), x))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.split_shapes(2, 4, 12, 3, "the same numbers, cut by component, then turned"),
-    alt="A block of batch, length and width is cut along its width into three heads, each with its own color.",
+    pictures.split_shapes(2, 4, 12, 3, "the same numbers, split by feature, then transposed"),
+    alt="A block of batch, length and width is split along its width into three heads, each with its own color.",
 )
 
 

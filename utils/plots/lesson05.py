@@ -454,7 +454,7 @@ def relation_paths(weights, tokens, target, title):
     for x, rollout, strong in zip(xs, level[0], marked[0], strict=True):
         write(axes, x, bottom - 0.48, percent(rollout), LABEL, fontweight="bold" if strong else "normal")
     write(axes, 0.15, bottom - 0.48, "rollout", LABEL, ha="left", color=GREY)
-    words = f"rollout: product of the weights along each path, summed over paths; lines for weights of at least {percent(LEAST)}"
+    words = f"rollout: product of the weights along each path, summed; lines for weights of at least {percent(LEAST)}"
     write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
     write_title(figure, title)
     return figure
