@@ -66,16 +66,16 @@ def test_the_error_is_1_without_training_and_a_seed_trains_the_same_with_and_wit
 
 def test_the_surface_holds_the_loss_of_the_model_at_its_center_and_of_moved_parameters_elsewhere():
     torch.manual_seed(0)
-    model = SpiralClassifier(2, 6, True)
+    model = SpiralClassifier(2, True)
     parameters = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     points, arms = spirals(30)
-    grid = surface(model, parameters, points, arms, span=0.5, points=5, seed=3)
+    grid = surface(model, parameters, points, arms, 5, 3)
     with torch.no_grad():
         assert grid[2, 2].item() == pytest.approx(F.cross_entropy(model(points)[0], arms).item(), rel=1e-5)
         generator = torch.Generator().manual_seed(3)
         first, second = (random_direction(parameters, generator) for _ in range(2))
         for name, parameter in model.named_parameters():
-            parameter += 0.25 * first[name] - 0.5 * second[name]
+            parameter += 0.5 * first[name] - second[name]
         assert grid[3, 0].item() == pytest.approx(F.cross_entropy(model(points)[0], arms).item(), rel=1e-4)
 
 

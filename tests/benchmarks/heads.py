@@ -13,6 +13,7 @@ from utils.build.results import ranged
 from utils.training.depth import (
     DEPTHS,
     IDENTITY_DEPTHS,
+    SURFACE_DEPTH,
     gradient_by_depth,
     loss_surface,
     train_identity,
@@ -50,11 +51,11 @@ def _spread(values: Tensor) -> dict[str, float]:
     return over_seeds(values.tolist(), 3)
 
 
-def two_positions_table(seeds: int = 2 * SEEDS, rows=TWO_POSITIONS, **settings) -> list[dict]:
+def two_positions_table(seeds: int = 2 * SEEDS, rows=TWO_POSITIONS) -> list[dict]:
     """The ordered pair in % of sequences, for every seed; solved counts the seeds with at least 99 %."""
     table = []
     for name, num_heads, options in rows:
-        result = train_two_positions.__wrapped__(num_heads, seeds, **options | settings)
+        result = train_two_positions.__wrapped__(num_heads, seeds, **options)
         table.append(
             {
                 "row": name,
@@ -126,7 +127,6 @@ def depth_table(
     points: int = 41,
     steps: int = 300,
     identity_steps: int = 300,
-    **settings,
 ) -> dict:
     """Gradient norm and token similarity by depth; the error at the identity; local minima of the loss surface."""
     gradients = gradient_by_depth(depths, seeds)
@@ -134,7 +134,7 @@ def depth_table(
         residual: train_identity.__wrapped__(residual, seeds=seeds, steps=identity_steps) for residual in (False, True)
     }
     surfaces = {
-        residual: loss_surface.__wrapped__(residual, 2 * seeds, points=points, steps=steps, **settings)
+        residual: loss_surface.__wrapped__(residual, 2 * seeds, points=points, steps=steps)
         for residual in (False, True)
     }
     names = {False: "plain", True: "residual"}
@@ -150,7 +150,7 @@ def depth_table(
         },
         "identity_depths": list(IDENTITY_DEPTHS),
         "identity_error": {names[key]: [_spread(row) for row in result["error"]] for key, result in identity.items()},
-        "surface_depth": surfaces[True]["depth"],
+        "surface_depth": SURFACE_DEPTH,
         "valleys": {names[key]: result["local_minima"] for key, result in surfaces.items()},
         "trained_loss": {names[key]: _spread(result["loss"]) for key, result in surfaces.items()},
         "held_out": {names[key]: percent(result["accuracy"]) for key, result in surfaces.items()},
@@ -164,11 +164,11 @@ NORM_ROWS = (
 )
 
 
-def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400, **settings) -> list[dict]:
+def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400) -> list[dict]:
     """Pre-norm and post-norm: mean loss of the last tenth of the steps, and test accuracy in %, for every seed."""
     table = []
     for num_layers, learning_rate, warmup_steps in rows:
-        options = {"learning_rate": learning_rate, "warmup_steps": warmup_steps, "steps": steps} | settings
+        options = {"learning_rate": learning_rate, "warmup_steps": warmup_steps, "steps": steps}
         for norm_first in (True, False):
             result = train_norm_order.__wrapped__(norm_first, num_layers, seeds, **options)
             last = result["loss"][-max(1, steps // 10) :].mean(0)

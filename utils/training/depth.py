@@ -36,18 +36,16 @@ STACKS: dict[str, dict] = {  # options of `TransformerEncoder`
 }
 
 
-def untrained_encoder(
-    stack: str, depth: int, seed: int, dim: int = 32, num_heads: int = 4
-) -> tuple[TransformerEncoder, Tensor, Tensor]:
-    """An untrained encoder without a final norm, random tokens and a random gradient of the output, both (4, 10, dim).
+def untrained_encoder(stack: str, depth: int, seed: int) -> tuple[TransformerEncoder, Tensor, Tensor]:
+    """An untrained encoder without a final norm, random tokens and a random gradient of the output, both (4, 10, 32).
 
     Double precision: the gradient of a plain stack of 32 layers is too small for single precision, and that of a residual
     one without norms too large.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = TransformerEncoder(depth, dim, num_heads, 2 * dim, final_norm=False, **STACKS[stack]).double()
-        x, output_gradient = (torch.randn(4, 10, dim, dtype=torch.float64) for _ in range(2))
+        encoder = TransformerEncoder(depth, 32, 4, 64, final_norm=False, **STACKS[stack]).double()
+        x, output_gradient = (torch.randn(4, 10, 32, dtype=torch.float64) for _ in range(2))
     return encoder, x, output_gradient
 
 
@@ -77,19 +75,20 @@ def _gradient_and_similarity(stack: str, depth: int, seed: int) -> tuple[float, 
 # The identity
 
 IDENTITY_DEPTHS = (1, 2, 4, 8, 16)
+WIDTH = 16
 
 
 class FeedForwardStack(nn.Module):
-    """Feed-forward networks in sequence, x (..., dim) to (..., dim), with or without residual connections and pre-norm.
+    """Feed-forward networks in sequence, x (..., WIDTH) to (..., WIDTH), with or without residual connections and pre-norm.
 
     Every layer can represent the identity: relu(x) - relu(-x) = x, and there are two hidden units for each component.
     """
 
-    def __init__(self, depth: int, dim: int, residual: bool, norm: bool = False):
+    def __init__(self, depth: int, residual: bool, norm: bool = False):
         super().__init__()
         self.residual = residual
-        self.layers = nn.ModuleList(FeedForward(dim, 2 * dim) for _ in range(depth))
-        self.norms = nn.ModuleList(nn.LayerNorm(dim) if norm else nn.Identity() for _ in range(depth))
+        self.layers = nn.ModuleList(FeedForward(WIDTH, 2 * WIDTH) for _ in range(depth))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) if norm else nn.Identity() for _ in range(depth))
 
     def forward(self, x: Tensor) -> tuple[Tensor, None]:
         for layer, norm in zip(self.layers, self.norms, strict=True):
@@ -103,26 +102,23 @@ def train_identity(
     residual: bool,
     depths: Sequence[int] = IDENTITY_DEPTHS,
     seeds: int | Sequence[int] = 3,
-    *,
-    dim: int = 16,
     steps: int = 100,
-    batch_size: int = 64,
     learning_rate: float = 5e-3,
 ) -> dict:
     """Train stacks to reproduce random vectors. Returns loss (depths, steps, s) and error (depths, s), the mean squared
     error on new vectors relative to their mean square: 1 is no better than predicting 0."""
     seeds, options = seed_list(seeds), {"schedule": warmup_stable_decay(steps), "betas": (0.9, 0.98)}
-    test = torch.randn(1000, dim, generator=torch.Generator().manual_seed(77))
+    test = torch.randn(1000, WIDTH, generator=torch.Generator().manual_seed(77))
     errors, losses = [], []
     for depth in depths:
-        model, parameters = stack_models(lambda depth=depth: FeedForwardStack(depth, dim, residual), seeds)
+        model, parameters = stack_models(lambda depth=depth: FeedForwardStack(depth, residual), seeds)
         generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
 
         def squared_error(x: Tensor, model=model, parameters=parameters) -> Tensor:
             return (call_models(model, parameters, x) - x).square().mean((1, 2))
 
         def loss_of_step(step: int, squared_error=squared_error, generators=generators) -> Tensor:
-            return squared_error(torch.stack([torch.randn(batch_size, dim, generator=each) for each in generators]))
+            return squared_error(torch.stack([torch.randn(64, WIDTH, generator=each) for each in generators]))
 
         losses.append(train(parameters.values(), loss_of_step, steps, learning_rate=learning_rate, **options))
         with torch.no_grad():
@@ -132,7 +128,7 @@ def train_identity(
 
 # The loss surface
 
-NUM_CLASSES = 3
+NUM_CLASSES, SURFACE_DEPTH = 3, 8
 
 
 def spirals(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -147,11 +143,11 @@ def spirals(count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 class SpiralClassifier(nn.Module):
     """Points (b, 2) to logits (b, 3) through a `FeedForwardStack` with norms."""
 
-    def __init__(self, depth: int, dim: int, residual: bool):
+    def __init__(self, depth: int, residual: bool):
         super().__init__()
-        self.in_proj = nn.Linear(2, dim)
-        self.stack = FeedForwardStack(depth, dim, residual, norm=True)
-        self.classifier = nn.Linear(dim, NUM_CLASSES)
+        self.in_proj = nn.Linear(2, WIDTH)
+        self.stack = FeedForwardStack(depth, residual, norm=True)
+        self.classifier = nn.Linear(WIDTH, NUM_CLASSES)
 
     def forward(self, points: Tensor) -> tuple[Tensor, None]:
         return self.classifier(self.stack(self.in_proj(points))[0]), None
@@ -173,16 +169,9 @@ def random_direction(parameters: dict[str, Tensor], generator: torch.Generator) 
 
 @torch.no_grad()
 def surface(
-    model: nn.Module,
-    parameters: dict[str, Tensor],
-    inputs: Tensor,
-    classes: Tensor,
-    *,
-    span: float = 1.0,
-    points: int = 31,
-    seed: int = 0,
+    model: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, classes: Tensor, points: int, seed: int
 ) -> Tensor:
-    """The loss (points, points) at parameters + a * first + b * second direction, a and b from -span to span.
+    """The loss (points, points) at parameters + a * first + b * second direction, a and b from -1 to 1.
 
     For an odd number of points the center is the loss of the model itself.
     """
@@ -193,7 +182,7 @@ def surface(
         moved = {name: center + a * first[name] + b * second[name] for name, center in parameters.items()}
         return F.cross_entropy(functional_call(model, moved, (inputs,))[0], classes)
 
-    steps = torch.linspace(-span, span, points)
+    steps = torch.linspace(-1, 1, points)
     a, b = torch.meshgrid(steps, steps, indexing="ij")
     return vmap(loss_at, chunk_size=64)(a.flatten(), b.flatten()).view(points, points)
 
@@ -210,11 +199,7 @@ def count_local_minima(grid: Tensor) -> int:
 def loss_surface(
     residual: bool,
     seeds: int | Sequence[int] = 3,
-    *,
-    depth: int = 8,
-    dim: int = 16,
     steps: int = 150,
-    learning_rate: float = 4e-3,
     points: int = 31,
 ) -> dict:
     """Train `SpiralClassifier` with or without residual connections and evaluate the training loss around the solution.
@@ -223,20 +208,19 @@ def loss_surface(
     local_minima (s,), see `count_local_minima`: 1 is a single bowl.
     """
     seeds = seed_list(seeds)
-    model, parameters = stack_models(lambda: SpiralClassifier(depth, dim, residual), seeds)
+    model, parameters = stack_models(lambda: SpiralClassifier(SURFACE_DEPTH, residual), seeds)
     inputs, classes = spirals(240)
     batch = (inputs.expand(len(seeds), *inputs.shape), classes.expand(len(seeds), *classes.shape))
-    train_models(model, parameters, [batch] * steps, learning_rate)
+    train_models(model, parameters, [batch] * steps, learning_rate=4e-3)
     test_points, test_classes = spirals(1000, seed=1)
     grids, accuracy = [], []
     for index, seed in enumerate(seeds):
         trained = {name: parameter[index].detach() for name, parameter in parameters.items()}
-        grids.append(surface(model, trained, inputs, classes, points=points, seed=seed))
+        grids.append(surface(model, trained, inputs, classes, points, seed))
         predicted = functional_call(model, trained, (test_points,))[0].argmax(-1)
         accuracy.append((predicted == test_classes).float().mean())
     grid = torch.stack(grids)
     return {
-        "depth": depth,
         "grid": grid,
         "loss": grid[:, points // 2, points // 2].clone(),
         "accuracy": torch.stack(accuracy),
@@ -253,22 +237,17 @@ def train_norm_order(
     num_layers: int = 6,
     seeds: int | Sequence[int] = 3,
     *,
-    learning_rate: float = 0.01,
+    learning_rate: float,
+    steps: int,
     warmup_steps: int = 0,
-    dim: int = 32,
-    num_heads: int = 4,
-    steps: int = 100,
-    batch_tokens: int = 160,
-    num_train: int = NUM_TRAIN,
-    num_test: int = NUM_TEST,
 ) -> dict:
-    """Train `FormTagger` with pre-norm or post-norm, with linear warmup and then a constant learning rate.
+    """Train a narrow `FormTagger` with pre-norm or post-norm, with linear warmup and then a constant learning rate.
 
     Returns loss (steps, s), accuracy (s,) on ambiguous test words, and baseline, the accuracy of the most frequent form.
     """
-    seeds, data = seed_list(seeds), form_data(num_train, num_test)
-    model, parameters = stack_models(lambda: FormTagger(data, num_heads, num_layers, dim, norm_first), seeds)
-    batches, schedule = form_batches(data, seeds, steps, batch_tokens), linear_warmup(warmup_steps)
+    seeds, data = seed_list(seeds), form_data(NUM_TRAIN, NUM_TEST)
+    model, parameters = stack_models(lambda: FormTagger(data, 4, num_layers, 32, norm_first), seeds)
+    batches, schedule = form_batches(data, seeds, steps, batch_tokens=160), linear_warmup(warmup_steps)
     loss = torch.stack(list(model_training_steps(model, parameters, batches, steps, learning_rate, schedule)))
     results = [form_accuracy(model_at(model, parameters, index), data) for index in range(len(seeds))]
     return {

@@ -58,9 +58,9 @@ class TwoPositions(nn.Module):
     query_init: "zeros", uniform attention at initialization, or "normal".
     """
 
-    def __init__(self, num_heads: int, keys: str, query_init: str, dim: int = 32):
+    def __init__(self, num_heads: int, keys: str, query_init: str):
         super().__init__()
-        self.keys = keys
+        self.keys, dim = keys, 32
         self.letter_embedding, self.mark_embedding = nn.Embedding(NUM_LETTERS, dim), nn.Embedding(3, dim)
         self.query = nn.Parameter(torch.zeros(dim) if query_init == "zeros" else torch.randn(dim))
         self.attention = MultiHeadAttention(dim, num_heads)
@@ -94,8 +94,6 @@ def train_two_positions(
     keys: str = "marks",
     query_init: str = "zeros",
     steps: int = 150,
-    batch_size: int = 48,
-    learning_rate: float = 0.01,
 ) -> dict:
     """Train `TwoPositions`. A prediction counts if both letters are correct, so chance is 1 in NUM_LETTERS squared.
 
@@ -104,7 +102,7 @@ def train_two_positions(
     """
     seeds = seed_list(seeds)
     model, parameters = stack_models(lambda: TwoPositions(num_heads, keys, query_init), seeds)
-    loss = train_models(model, parameters, draw_batches(two_positions, seeds, steps, batch_size), learning_rate)
+    loss = train_models(model, parameters, draw_batches(two_positions, seeds, steps, batch_size=48), learning_rate=0.01)
     letters, marks, pairs = two_positions(2000, torch.Generator().manual_seed(77))
     correct, mark_weights = [], []
     with torch.no_grad():
@@ -303,12 +301,14 @@ class FormTagger(nn.Module):
         x = self.token_embedding(token_ids)
         return x + sinusoidal_positions(token_ids.size(-1), self.dim).to(x.dtype)
 
-    def forward(self, token_ids: Tensor, head_mask: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, token_ids: Tensor, head_mask: Tensor | list | None = None) -> tuple[Tensor, list[Tensor]]:
         """token_ids (b, n) to logits (b, n, forms) and each layer's attention weights (b, num_heads, n, n).
 
         head_mask (num_layers, num_heads): 0 ablates a head.
         """
-        x, weights = self.encoder(self.embed(token_ids), need_weights=True, head_mask=head_mask)
+        x = self.embed(token_ids)
+        head_mask = None if head_mask is None else torch.as_tensor(head_mask, dtype=x.dtype)
+        x, weights = self.encoder(x, need_weights=True, head_mask=head_mask)
         return self.classifier(x), weights
 
 
@@ -329,12 +329,11 @@ def form_batches(
 
 
 @torch.no_grad()
-def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | Sequence | None = None) -> dict:
+def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | list | None = None) -> dict:
     """Accuracy on the ambiguous words of the test sentences, some heads ablated by head_mask (num_layers, num_heads).
 
     Returns accuracy, by_pos (one for each of POS_TAGS), baseline (of the most frequent form of each word) and num_words.
     """
-    head_mask = None if head_mask is None else torch.as_tensor(head_mask, dtype=torch.get_default_dtype())
     correct, baseline, counts = (torch.zeros(len(POS_TAGS)) for _ in range(3))
     for token_ids, forms in data.test.values():
         predicted = model(token_ids, head_mask)[0].argmax(-1)
@@ -353,7 +352,7 @@ def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | Sequenc
 
 @torch.no_grad()
 def predict_forms(
-    model: FormTagger, data: FormData, words: Sequence[str], head_mask: Tensor | Sequence | None = None
+    model: FormTagger, data: FormData, words: Sequence[str], head_mask: Tensor | list | None = None
 ) -> dict:
     """The predicted French forms of one sentence, which of its words are ambiguous, and the attention weights
     (num_layers, num_heads, n, n). An ablated head still has attention weights; only its output is dropped."""
@@ -362,7 +361,6 @@ def predict_forms(
         raise ValueError(
             f"expected words of the phrase corpus, got {', '.join(unknown) or 'none'}; use words of lesson 03"
         )
-    head_mask = None if head_mask is None else torch.as_tensor(head_mask, dtype=torch.get_default_dtype())
     token_ids = torch.tensor([data.vocabulary.encode(words)])
     logits, weights = model(token_ids, head_mask)
     return {
@@ -375,27 +373,21 @@ def predict_forms(
 def ablate_heads(model: FormTagger, data: FormData) -> dict[str, Tensor]:
     """Accuracy with heads ablated: without_head and only_head (layers, heads), one head of a layer off, or all but one,
     with the other layers whole; without_layer (layers,), all heads of a layer off; without_heads (), all heads off."""
-    all_on = torch.ones(model.num_layers, model.num_heads)
-    without_head, only_head, without_layer = torch.zeros_like(all_on), torch.zeros_like(all_on), []
+    num_layers, num_heads = model.num_layers, model.num_heads
 
-    def accuracy(head_mask: Tensor) -> float:
-        return form_accuracy(model, data, head_mask)["accuracy"]
+    def accuracies(head_masks: Tensor) -> Tensor:
+        """head_masks (k, num_heads), each used in each layer in turn, to (num_layers, k)."""
+        masks = torch.ones(num_layers, len(head_masks), num_layers, num_heads)
+        for layer in range(num_layers):
+            masks[layer, :, layer] = head_masks
+        return torch.tensor([[form_accuracy(model, data, mask)["accuracy"] for mask in layer] for layer in masks])
 
-    for layer in range(model.num_layers):
-        for head in range(model.num_heads):
-            head_mask = all_on.clone()
-            head_mask[layer, head] = 0
-            without_head[layer, head] = accuracy(head_mask)
-            head_mask[layer] = 1 - head_mask[layer]
-            only_head[layer, head] = accuracy(head_mask)
-        head_mask = all_on.clone()
-        head_mask[layer] = 0
-        without_layer.append(accuracy(head_mask))
+    one_hot, all_off = torch.eye(num_heads), torch.zeros(num_layers, num_heads)
     return {
-        "without_head": without_head,
-        "only_head": only_head,
-        "without_layer": torch.tensor(without_layer),
-        "without_heads": torch.tensor(accuracy(0 * all_on)),
+        "without_head": accuracies(1 - one_hot),
+        "only_head": accuracies(one_hot),
+        "without_layer": accuracies(all_off[:1]).squeeze(1),
+        "without_heads": torch.tensor(form_accuracy(model, data, all_off)["accuracy"]),
     }
 
 
@@ -408,7 +400,6 @@ def train_form_tagger(
     dim: int = DIM,
     steps: int = 300,
     batch_tokens: int = 320,
-    learning_rate: float = 0.015,
     num_evaluations: int = 5,
     num_train: int = NUM_TRAIN,
     num_test: int = NUM_TEST,
@@ -439,7 +430,7 @@ def train_form_tagger(
     evaluations, losses = [evaluate()], []
     batches = form_batches(data, seeds, steps, batch_tokens)
     schedule = warmup_stable_decay(steps, 0.1 * steps)
-    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, learning_rate, schedule), 1):
+    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, 0.015, schedule), 1):
         losses.append(loss)
         if step in eval_steps:
             evaluations.append(evaluate())
