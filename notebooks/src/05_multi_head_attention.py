@@ -744,7 +744,7 @@ for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which order trains?
 #
-# The tagger of section 3 again, now with six layers: its first 120 steps at a fixed rate.
+# The tagger of section 3 again, now with six layers: its first 120 steps at a constant learning rate.
 
 # %% slideshow={"slide_type": "-"}
 orders = {
@@ -814,7 +814,7 @@ show(
 # ## What to remember
 #
 # - One softmax gives one mixture; several heads keep apart what they found, without tricks.
-# - Multi-head attention is one product, a cut into heads, attention in each, and a linear mix. Parameters and multiplications stay; softmax and score
+# - Multi-head attention is one input projection, split into heads, attention in each head, and an output projection. Parameters and multiplications stay; softmax and score
 #   memory grow with the heads.
 # - Nothing makes heads differ but their start and the task. Measure it.
 # - Residual connections give the identity, and the gradient, a free way through the stack.
