@@ -413,8 +413,8 @@ def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_com
     assert widgets.plane(gaussian, keys, **controls).page_view() is None
     assert widgets.plane(lambda x, y: {"weights": [0.5, 0.5]}, keys).page_view() is None
 
-    def accuracy(heads_on):
-        return {"accuracy": heads_on.float().mean()}
+    def accuracy(head_mask):
+        return {"accuracy": head_mask.float().mean()}
 
     small, large = (
         widgets.removal_board(accuracy, 2, heads, effect=torch.zeros(2, heads), chance=0) for heads in (3, 5)

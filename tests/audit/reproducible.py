@@ -22,7 +22,7 @@ TIMED = {
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
-    "05": ("costs = trials.head_costs()",),
+    "05": ("costs = experiments.head_costs()",),
     "09": (
         "basic = [costs.RECURRENCE, costs.BY_HAND, costs.FUSED]",
         "cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",

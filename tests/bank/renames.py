@@ -3,4 +3,20 @@
 RENAMES = {
     "utils.data.subwords": "utils.data.bpe",
     "utils.data.bpe.SPECIAL": "utils.data.bpe.SPECIAL_TOKENS",
+    "5.1: maps": "projections",
+    "5.6: gates": "head_mask",
+    "5.8: order": "norm_first",  # "pre" is True, "post" is False
+    "5.9: norm": "norm_first",
+    "5.9: attention": "self_attn",
+    "5.9: attention_norm": "norm1",
+    "5.9: feed_forward_norm": "norm2",
+    "5.9: hidden": "hidden_dim",
+    "5.9: widen": "linear1",
+    "5.9: narrow": "linear2",
+    "05: found": "context",
+    "05: gain": "weight",
+    "05: heads": "num_heads",
+    "05: mix": "out_proj",
+    "05: project": "in_proj",
+    "05: shift": "bias",
 }

@@ -63,8 +63,8 @@ def removable_heads():
     parts = torch.randn(LAYERS, HEADS, 64, 16, generator=dice) * torch.rand(LAYERS, HEADS, 1, 1, generator=dice) ** 3
     answers = parts.sum((0, 1)).argmax(-1)
 
-    def respond(heads_on: Tensor) -> dict:
-        given = (parts * heads_on[..., None, None]).sum((0, 1)).argmax(-1)
+    def respond(head_mask: Tensor) -> dict:
+        given = (parts * head_mask[..., None, None]).sum((0, 1)).argmax(-1)
         right = given == answers
         rows = [(f"question {place + 1}", f"class {given[place]}", bool(right[place])) for place in range(4)]
         return {"accuracy": right.float().mean(), "detail": rows}
