@@ -62,7 +62,7 @@ lesson("04")
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.controllers(["the", "cat", "sees", "the", "dog"]),
-    alt="Left: one controller looks at five sentences. Right: each of five tokens looks at all five tokens, 25 scores.",
+    alt="Left: one controller attends to five sentences. Right: each of five tokens attends to all five tokens, 25 scores.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -422,7 +422,7 @@ Table(
         (
             names[kind],
             *(
-                "refuses" if row.isnan().any() else f"{100 * row.median():.0f} %"
+                "impossible" if row.isnan().any() else f"{100 * row.median():.0f} %"
                 for row in by_kind[kind]["by_shift"]
             ),
         )
