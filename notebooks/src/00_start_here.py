@@ -38,9 +38,9 @@ lesson("00")
 # %% slideshow={"slide_type": "-"}
 show(
     course_map(),
-    alt="The Transformer with its parts: softmax attention from lesson 01 stands inside every box; lesson 02 adds "
-    "several looks, 03 attention to the source, 04 self-attention, positions, masks and the feed-forward layer, "
-    "05 heads, residuals and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scale.",
+    alt="The Transformer with its parts: softmax attention from lesson 01 is in every layer; lesson 02 adds "
+    "several hops, 03 cross-attention, 04 self-attention, positions, masks and the feed-forward network, "
+    "05 heads, residual connections and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scaling laws.",
 )
 
 # %% [markdown] slideshow={"slide_type": "skip"}

@@ -29,7 +29,7 @@ from utils.models.language import CausalLM, MaskedLM
 from utils.models.sampling import generate
 from utils.models.transformer import Transformer
 from utils.training.cache import cached
-from utils.training.language_model import count_losses
+from utils.training.language_model import ngram_losses
 from utils.training.trainer import linear_warmup_cosine, train
 
 PIECES, LENGTH = 3000, 64
@@ -286,7 +286,7 @@ def pretrain(
         "held_out": held_out,
         "perplexity": math.exp(held_out),
         "unigram": unigram,
-        "counts": count_losses(text.train, text.held_out, len(text.subwords), (1, 2))
+        "counts": ngram_losses(text.train, text.held_out, len(text.subwords), (1, 2))
         if objective == "causal"
         else None,
         "parameters": sum(one.numel() for one in model.parameters()),
