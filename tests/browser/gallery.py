@@ -187,7 +187,7 @@ def look(x, y, temperature):
 
 plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
 # %%
-mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Who may look at whom")
+mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Which token may attend to which")
 # %%
 twelve = gallery.MANY[:12]
 mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
