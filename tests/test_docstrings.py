@@ -79,7 +79,7 @@ def test_a_python_without_sources_says_so(tmp_path):
         documents(tmp_path)
     (tmp_path / "little").mkdir()
     (tmp_path / "little" / "json.py").write_text('"""Left alone."""', encoding="utf-8")
-    with pytest.raises(NoText, match="examples for the train of the task families, got none"):
+    with pytest.raises(NoText, match="too few docstrings for the task families"):
         families_task(tmp_path / "little")
 
 
@@ -195,7 +195,7 @@ def test_few_labels_are_as_many_of_each_and_a_larger_draw_holds_the_smaller():
         assert Counter(one.label for one in four) == dict.fromkeys(task.labels, 4) and set(four) <= set(task.train)
         assert set(few(task, 1, seed)) < set(four) < set(few(task, 16, seed))
         assert few(task, 4, seed) == four != few(task, 4, seed + 10)
-    with pytest.raises(ValueError, match=r"expected 1 to \d+ examples per class, as many as 'code' has; got 9999"):
+    with pytest.raises(ValueError, match=r"expected 1 to \d+ examples of the class 'code', got 9999"):
         few(task, 9999)
 
 

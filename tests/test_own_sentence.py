@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
-from utils.models.seq2seq import Seq2Seq
+from utils.models.recurrent import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training.own_sentence import MAX_WORDS, read_sentence, search_tree, step_by_step, watched
 from utils.training.transformer import TrainedTransformer
@@ -18,7 +18,7 @@ def trained(request):
     """Not trained: its predictions do not matter here."""
     torch.manual_seed(1)
     _, english, french = pairs_and_words(300)
-    return Trained(Seq2Seq(len(english), len(french), request.param, width=16), english, french)
+    return Trained(Seq2Seq(len(english), len(french), request.param, hidden_size=16), english, french)
 
 
 def test_decoding_step_by_step_gives_the_tokens_and_weights_of_the_batched_translation(trained):
