@@ -198,7 +198,7 @@ def test_sentences_can_start_at_other_positions(trained, words):
         for model in (trained.model, moved)
     ]
     accuracy_from_position(trained, pairs, 7)
-    confidence(TrainedTransformer(moved, *words[1:]), pairs)
+    accuracy_from_position(TrainedTransformer(moved, *words[1:]), pairs, 0)
     for hook in hooks:
         hook.remove()
     torch.testing.assert_close(*outputs)
