@@ -1096,7 +1096,7 @@ def splits(row):
 
 
 show(
-    pictures.ladder_splits(
+    pictures.exact_match_splits(
         [(row["name"], splits(row)) for row in rungs],
         ["shortest quarter", "longest quarter", "longer than in training"],
         "attention carries long sentences; of the models that have it, the Transformer has fewest of the longer ones exactly right",
