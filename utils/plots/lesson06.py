@@ -250,14 +250,14 @@ def _source_row(axes, source, left, y):
         wide = inches(word, FONT) + 0.3
         draw_box(axes, x + wide / 2, y, wide - 0.06, 0.4, word, PALE_ORANGE, ORANGE)
         x += wide
-    write(axes, x + 0.12, y, "every position may attend to all of it", LABEL, ha="left", color=GREY)
+    write(axes, x + 0.12, y, "visible to every position", LABEL, ha="left", color=GREY)
 
 
 def _triangle(axes, inputs, targets, length, centers, wide, tall, cell):
     """The causal mask: a tick where a query (row) may attend to a key (column), and the target of each row."""
     top = tall + 0.25
     left, end = centers[0] - wide[0] / 2, centers[-1] + wide[-1] / 2
-    write(axes, 0.15, top + 0.17, "may attend to", FONT, ha="left", fontweight="bold")
+    write(axes, 0.15, top + 0.17, "causal mask", FONT, ha="left", fontweight="bold")
     for column, (x, word) in enumerate(zip(centers, inputs, strict=True)):
         write(axes, x, top + 0.17, word, LABEL, color=GREY if column >= length else "black")
     for row, word in enumerate(inputs):
