@@ -4,6 +4,9 @@ import pytest
 
 from tests.benchmarks.translation import RECIPES, ROWS, entry, ladder_table, recipe_table, transformer_rows
 
+SIZES = {"dim": 12, "num_heads": 3, "hidden_dim": 16}
+SMALL = {"num_steps": 2, "batch_tokens": 60, "num_pairs": 200, "num_test": 8, **SIZES}
+
 
 def result(exact, aer=0.1):
     quarters = [{"shortest": 3, "longest": 7, "count": 2, "exact": exact}] * 4
@@ -38,21 +41,21 @@ def test_a_small_ladder_can_be_measured_with_every_row():
 
 
 def test_the_transformer_has_a_row_of_the_same_form():
-    settings = {"steps": 2, "dim": 12, "heads": 3, "hidden": 16, "layers": 2, "words": 60, "pairs": 200, "test": 8}
+    settings = {**SMALL, "num_layers": 2}
     (row,) = transformer_rows(2, count=12, **settings)
     (recurrent,) = ladder_table(1, ROWS[-1:], steps=2, width=8, size=4, pairs=60, test=8)
     assert recurrent.keys() <= row.keys() and (row["name"], row["seeds"], row["steps"]) == ("Transformer", 2, 2)
-    assert len(row["shown"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
+    assert len(row["alignment_heads"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
     for roles in row["roles"]:
-        assert 1 < roles["negation"]["chance"] < 20 and roles["negation"]["count"] > 20
-        assert [one["attention"] for one in roles["agreement"]] == ["encoder", "decoder", "cross"]
-        assert 0 <= roles["far_adjectives_right"] <= 100 and roles["words"]["confidence"] > roles["words"]["right_word"]
+        assert 1 < roles["negation"]["uniform"] < 20 and roles["negation"]["count"] > 20
+        assert [row["attention"] for row in roles["agreement"]] == ["encoder", "decoder", "cross"]
+        assert 0 <= roles["agreement_accuracy"] <= 100
+        assert roles["words"]["confidence"] > roles["words"]["target_probability"]
 
 
 def test_a_small_table_of_recipes_has_every_row():
-    sizes = {"steps": 2, "dim": 12, "heads": 3, "hidden": 16, "words": 60, "pairs": 200, "test": 8}
-    rows = recipe_table(1, **sizes)
+    rows = recipe_table(1, **SMALL)
     assert [row["name"] for row in rows] == [name for name, _ in RECIPES]
-    assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "a tied table is one table less"
+    assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "tying saves a matrix"
     assert all(row["steps"] == 2 and 0 < row["words"]["confidence"] < 100 for row in rows)
     assert all(0 <= row["seconds"]["least"] <= row["seconds"]["most"] < 60 for row in rows)

@@ -84,20 +84,11 @@ def _training_step(model: nn.Module, loss: Callable[[], Tensor], largest: float)
 def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
     """Lesson 06: the Transformer of the ladder, with the words of its corpus, on sentences without padding."""
     _, english, french = pairs_and_words()
-    model = Transformer(
-        len(english),
-        len(french),
-        transformer.WIDTH,
-        transformer.HEADS,
-        transformer.HIDDEN,
-        transformer.LAYERS,
-        norm="pre",
-        tied="none",
-    )
+    model = Transformer(len(english), len(french), **transformer.SIZES, norm_first=True, tied="none")
     source = torch.randint(3, len(english), (batch, length))
-    read, said = torch.randint(3, len(french), (2, batch, length))
-    real = torch.ones(batch, length, dtype=torch.bool)
-    return _training_step(model, lambda: word_loss(model(source, real, read)[0], said), LARGEST_GRADIENT)
+    target_in, target_out = torch.randint(3, len(french), (2, batch, length))
+    mask = torch.ones(batch, length, dtype=torch.bool)
+    return _training_step(model, lambda: word_loss(model(source, mask, target_in)[0], target_out), LARGEST_GRADIENT)
 
 
 def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[], None]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
 from utils.build.results import ranged
 from utils.training.attention_roles import (
-    JUDGING,
+    TEST_SEED,
     agreement_accuracy,
     agreement_heads,
     held_out_agreements,
-    negation_shares,
+    negation_weights,
 )
 from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
 from utils.training.translation import MEASURES, pairs_and_words, spread, train_translation
@@ -31,11 +31,11 @@ RECIPES: tuple[tuple[str, dict], ...] = (
     ("as in the lesson", {}),
     ("output layer tied to the table of target words", {"tied": "output"}),
     ("dropout 0.1", {"dropout": 0.1}),
-    ("label smoothing 0.1", {"smoothing": 0.1}),
-    ("no weight decay", {"decay": 0.0}),
-    ("no warm-up", {"warmup": 0.0}),
-    ("post-norm", {"norm": "post"}),
-    ("post-norm, no warm-up", {"norm": "post", "warmup": 0.0}),
+    ("label smoothing 0.1", {"label_smoothing": 0.1}),
+    ("no weight decay", {"weight_decay": 0.0}),
+    ("no warm-up", {"warmup_ratio": 0.0}),
+    ("post-norm", {"norm_first": False}),
+    ("post-norm, no warm-up", {"norm_first": False, "warmup_ratio": 0.0}),
 )
 
 
@@ -83,20 +83,19 @@ def ladder_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
 def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
     """The Transformer's row of the ladder, in the same form; `settings` as in `train_transformer`, for a smaller run.
 
-    Further: shown, the layer and head (None for the mean of the layer) that each seed's validation pairs chose for the
-    alignment; roles, what `attention_uses` finds with `count` sentences, for each seed.
+    Further: alignment_heads, the layer and head (None for the mean of the layer) that the validation pairs of each seed
+    selected; roles, the result of `attention_uses` with `count` sentences, for each seed.
     """
     results = [train_transformer.__wrapped__(seed, **settings) for seed in range(seeds)]
-    shown = [{name: result["shown"][name] for name in ("layer", "head")} for result in results]
-    return [
-        entry("Transformer", results) | {"shown": shown, "roles": [attention_uses(result, count) for result in results]}
-    ]
+    heads = [{name: result["alignment_head"][name] for name in ("layer", "head")} for result in results]
+    roles = [attention_uses(result, count) for result in results]
+    return [entry("Transformer", results) | {"alignment_heads": heads, "roles": roles}]
 
 
 def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
     """The lesson's Transformer with one part of its recipe changed at a time; `settings` for a smaller run.
 
-    words: the share of words named rightly with those before given, and the mean probability of the word named, in per cent.
+    words: accuracy, and confidence (mean probability of the prediction), under teacher forcing, in per cent.
     """
     table = []
     for name, changes in rows:
@@ -105,26 +104,27 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
         words = [_words(result) for result in results]
         table.append(
             {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES)}
-            | {"words": {which: statistics.median(one[which] for one in words) for which in words[0]}}
+            | {"words": {name: statistics.median(row[name] for row in words) for name in words[0]}}
         )
     return table
 
 
 def _words(result: dict) -> dict:
-    found = confidence(restore_transformer(result), pairs_and_words(result["pairs"])[0].test)
-    return _in_per_cent(found, tuple(found))
+    calibration = confidence(restore_transformer(result), pairs_and_words(result["num_pairs"])[0].test)
+    return _in_per_cent(calibration, tuple(calibration))
 
 
 def attention_uses(result: dict, count: int) -> dict:
-    """What a trained model's attentions look at on held-out sentences, and how sure it is of its words; all in per cent."""
+    """What the heads of a trained model attend to on held-out sentences, and its confidence; all in per cent."""
     trained = restore_transformer(result)
-    negation = negation_shares(trained, pairs_and_words(result["pairs"])[0].test)
-    shares = ("own", "between", "chance")
+    num_pairs = result["num_pairs"]
+    negation = negation_weights(trained, pairs_and_words(num_pairs)[0].test)
+    weights = ("noun", "attractors", "uniform")
     return {
-        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "chance")),
-        "agreement": [_in_per_cent(row, shares) for row in agreement_heads(trained, result["pairs"], count)],
-        "far_adjectives_right": round(
-            100 * agreement_accuracy(trained, held_out_agreements(count, JUDGING, result["pairs"])), 1
+        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "uniform")),
+        "agreement": [_in_per_cent(row, weights) for row in agreement_heads(trained, num_pairs, count)],
+        "agreement_accuracy": round(
+            100 * agreement_accuracy(trained, held_out_agreements(count, TEST_SEED, num_pairs)), 1
         ),
         "words": _words(result),
     }
@@ -228,7 +228,7 @@ def show_recipe(rows: list[dict]) -> Shown:
     )
 
 
-SMALL = {"seeds": 1, "steps": 200, "test": 200}
+SMALL = {"seeds": 1, "num_steps": 200, "num_test": 200}
 BENCHMARKS = (
     Benchmark("ladder", "03", ladder_table, show_recurrent, {"seeds": 1, "rows": ROWS[2:3], "steps": 300, "test": 200}),
     Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
