@@ -1,4 +1,4 @@
-"""What a real pretrained encoder knows: one word in two senses, where a pronoun looks, which sentences say the same.
+"""What a published encoder encodes: word senses, the antecedents of pronouns, paraphrases.
 
 All sentences are the course's own. Nothing is trained here.
 """
@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.models.bert import Hidden, PretrainedEncoder
+from utils.models.pretrained import HiddenStates, PretrainedEncoder
 
-# --- one word, two senses ---------------------------------------------------------------------------------------
+# --- word senses ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Sense:
 WATCH = (
     Sense(
         "watch",
-        "thing",
+        "noun",
         (
             "My grandfather left me a gold watch.",
             "The watch on her wrist stopped at noon.",
@@ -82,213 +82,217 @@ SPRING = (
 )
 
 
-def place_of(pieces: Sequence[str], word: str) -> int:
-    """Where the word stands among the pieces of a sentence; it must be one piece and occur once."""
-    places = [place for place, piece in enumerate(pieces) if piece == word.lower()]
-    if len(places) != 1:
-        raise ValueError(f"expected {word!r} once and in one piece, got it {len(places)} times in: {' '.join(pieces)}")
-    return places[0]
+def token_position(tokens: Sequence[str], word: str) -> int:
+    """Position of a word that must be a single token and occur once."""
+    positions = [position for position, token in enumerate(tokens) if token == word.lower()]
+    if len(positions) != 1:
+        raise ValueError(f"expected {word!r} once and as a single token, got {len(positions)} in: {' '.join(tokens)}")
+    return positions[0]
 
 
-def word_vectors(real: PretrainedEncoder, sentences: Sequence[str], word: str) -> Tensor:
-    """The vector of the word in each sentence after each layer, the embeddings first: (layers + 1, sentences, dim)."""
-    hidden = real.hidden_states(sentences)
-    places = torch.tensor([place_of(pieces, word) for pieces in hidden.pieces])
-    return torch.stack(hidden.states)[:, torch.arange(len(places)), places]
+def contextual_embeddings(encoder: PretrainedEncoder, sentences: Sequence[str], word: str) -> Tensor:
+    """Hidden states of the word in each sentence, the embeddings first: (num_layers + 1, sentences, dim)."""
+    hidden = encoder.hidden_states(sentences)
+    positions = torch.tensor([token_position(tokens, word) for tokens in hidden.tokens])
+    return torch.stack(hidden.states)[:, torch.arange(len(positions)), positions]
 
 
 @dataclass(frozen=True)
-class Spread:
+class Summary:
     mean: float
-    least: float
-    most: float
+    min: float
+    max: float
 
     @classmethod
-    def of(cls, numbers: Tensor) -> "Spread":
-        return cls(numbers.mean().item(), numbers.min().item(), numbers.max().item())
+    def of(cls, values: Tensor) -> "Summary":
+        return cls(values.mean().item(), values.min().item(), values.max().item())
 
 
 @dataclass(frozen=True)
-class SenseLayer:
-    """After one layer (0: the embeddings), the cosines of pairs: both in the first sense, both in the second, one in each.
+class SenseSimilarity:
+    """Cosine similarities after one layer (0: the embeddings) of pairs in the first sense, in the second, and across.
 
-    `margin` is how far the mean of the first sense's pairs lies above that of the mixed pairs; `apart` is True if every pair
-    of one sense, the first or the second, is more alike than every mixed pair.
+    margin: mean of the first sense's pairs minus mean across senses. separated: every pair within a sense is more similar
+    than every pair across senses.
     """
 
     layer: int
-    first: Spread
-    second: Spread
-    mixed: Spread
+    first: Summary
+    second: Summary
+    across: Summary
 
     @property
     def margin(self) -> float:
-        return self.first.mean - self.mixed.mean
+        return self.first.mean - self.across.mean
 
     @property
-    def apart(self) -> bool:
-        return min(self.first.least, self.second.least) > self.mixed.most
+    def separated(self) -> bool:
+        return min(self.first.min, self.second.min) > self.across.max
 
 
-def cosines(vectors: Tensor) -> Tensor:
-    """(..., k, dim) to the cosine of each with each, (..., k, k)."""
-    directions = F.normalize(vectors, dim=-1)
-    return directions @ directions.transpose(-2, -1)
-
-
-def sense_layers(real: PretrainedEncoder, first: Sense, second: Sense) -> list[SenseLayer]:
-    """How alike the vectors of one word in two senses are, layer after layer; a sentence is never compared with itself."""
-    many = len(first.sentences)
-    alike = cosines(word_vectors(real, first.sentences + second.sentences, first.word))
-    pairs = torch.ones_like(alike[0]).triu(1).bool()
+def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) -> list[SenseSimilarity]:
+    """How similar the contextual embeddings of a word are within and across its two senses, layer by layer."""
+    n = len(first.sentences)
+    embeddings = F.normalize(contextual_embeddings(encoder, first.sentences + second.sentences, first.word), dim=-1)
+    cosines = embeddings @ embeddings.transpose(-2, -1)
+    pairs = torch.ones_like(cosines[0]).triu(1).bool()  # no sentence with itself
     return [
-        SenseLayer(
+        SenseSimilarity(
             layer,
-            Spread.of(table[:many, :many][pairs[:many, :many]]),
-            Spread.of(table[many:, many:][pairs[many:, many:]]),
-            Spread.of(table[:many, many:]),
+            Summary.of(table[:n, :n][pairs[:n, :n]]),
+            Summary.of(table[n:, n:][pairs[n:, n:]]),
+            Summary.of(table[:n, n:]),
         )
-        for layer, table in enumerate(alike)
+        for layer, table in enumerate(cosines)
     ]
 
 
-# --- where a pronoun looks --------------------------------------------------------------------------------------
+# --- pronouns and their antecedents -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Riddle:
-    """A sentence with one pronoun, the noun that is meant by it, and another noun."""
+class PronounExample:
+    """A sentence with a pronoun, the noun it refers to (its antecedent), and a noun it does not refer to."""
 
     sentence: str
-    meant: str
-    other: str
+    antecedent: str
+    distractor: str
     pronoun: str = "it"
 
 
-def _twins(pattern: str, first: tuple[str, str], second: tuple[str, str]) -> tuple[Riddle, Riddle]:
-    """Two sentences that differ in one word, which turns what "it" means: (word, noun), (word, the other noun)."""
-    (one, noun), (two, other) = first, second
-    return Riddle(pattern.format(one), noun, other), Riddle(pattern.format(two), other, noun)
+Twins = tuple[PronounExample, PronounExample]
 
 
-def _he_and_she(pattern: str, man: str, woman: str) -> tuple[Riddle, Riddle]:
-    """Two sentences that differ in the pronoun alone, and so in the noun that it can mean."""
-    return Riddle(pattern.format("he"), man, woman, "he"), Riddle(pattern.format("she"), woman, man, "she")
+def _winograd(pattern: str, first: tuple[str, str], second: tuple[str, str]) -> Twins:
+    """Winograd schema (Levesque et al., 2012): two sentences whose only different word changes what "it" refers to."""
+    (word, noun), (other_word, other_noun) = first, second
+    return (
+        PronounExample(pattern.format(word), noun, other_noun),
+        PronounExample(pattern.format(other_word), other_noun, noun),
+    )
 
 
-# Who is meant follows from the form of the pronoun.
-BY_FORM = (
-    _he_and_she("The king met the queen when {} was young.", "king", "queen"),
-    _he_and_she("The actress thanked the actor before {} left.", "actor", "actress"),
-    _he_and_she("The boy called the girl because {} was late.", "boy", "girl"),
-    _he_and_she("The mother told the father that {} was right.", "father", "mother"),
-    _he_and_she("The uncle visited the aunt while {} was ill.", "uncle", "aunt"),
-    _he_and_she("The sister asked the brother whether {} could swim.", "brother", "sister"),
-    _he_and_she("The husband wrote to the wife as soon as {} arrived.", "husband", "wife"),
-    _he_and_she("The princess saw the prince when {} rode past.", "prince", "princess"),
-    _he_and_she("The man paid the woman because {} had helped.", "man", "woman"),
-    _he_and_she("The daughter heard the son after {} came home.", "son", "daughter"),
-    _he_and_she("The gentleman greeted the lady as {} came in.", "gentleman", "lady"),
-    _he_and_she("The grandmother fed the grandfather when {} was weak.", "grandfather", "grandmother"),
+def _gendered(pattern: str, man: str, woman: str) -> Twins:
+    """Two sentences that differ in the pronoun alone."""
+    return (
+        PronounExample(pattern.format("he"), man, woman, "he"),
+        PronounExample(pattern.format("she"), woman, man, "she"),
+    )
+
+
+# The gender of the pronoun determines its antecedent.
+BY_GENDER = (
+    _gendered("The king met the queen when {} was young.", "king", "queen"),
+    _gendered("The actress thanked the actor before {} left.", "actor", "actress"),
+    _gendered("The boy called the girl because {} was late.", "boy", "girl"),
+    _gendered("The mother told the father that {} was right.", "father", "mother"),
+    _gendered("The uncle visited the aunt while {} was ill.", "uncle", "aunt"),
+    _gendered("The sister asked the brother whether {} could swim.", "brother", "sister"),
+    _gendered("The husband wrote to the wife as soon as {} arrived.", "husband", "wife"),
+    _gendered("The princess saw the prince when {} rode past.", "prince", "princess"),
+    _gendered("The man paid the woman because {} had helped.", "man", "woman"),
+    _gendered("The daughter heard the son after {} came home.", "son", "daughter"),
+    _gendered("The gentleman greeted the lady as {} came in.", "gentleman", "lady"),
+    _gendered("The grandmother fed the grandfather when {} was weak.", "grandfather", "grandmother"),
 )
-# Who is meant follows only from what one knows of the world.
-BY_SENSE = (
-    _twins("The dog left the bone because it was {}.", ("tired", "dog"), ("rotten", "bone")),
-    _twins("The cat sat by the stove because it was {}.", ("cold", "cat"), ("hot", "stove")),
-    _twins("The horse passed the fence although it was {}.", ("lame", "horse"), ("wooden", "fence")),
-    _twins("The bird dropped the seed because it was {}.", ("scared", "bird"), ("bitter", "seed")),
-    _twins("The truck hit the wall because it was {}.", ("fast", "truck"), ("hidden", "wall")),
-    _twins("The child broke the cup because it was {}.", ("clumsy", "child"), ("fragile", "cup")),
-    _twins("The ball broke the window because it was {}.", ("heavy", "ball"), ("thin", "window")),
-    _twins("The cow ate the grass because it was {}.", ("hungry", "cow"), ("green", "grass")),
-    _twins("The boat passed the bridge when it was {}.", ("sailing", "boat"), ("raised", "bridge")),
-    _twins("The bear left the cave because it was {}.", ("hungry", "bear"), ("flooded", "cave")),
-    _twins("The baby threw the soup because it was {}.", ("angry", "baby"), ("salty", "soup")),
-    _twins("The fox took the egg because it was {}.", ("greedy", "fox"), ("fresh", "egg")),
+# Only knowledge about the world determines the antecedent.
+WINOGRAD = (
+    _winograd("The dog left the bone because it was {}.", ("tired", "dog"), ("rotten", "bone")),
+    _winograd("The cat sat by the stove because it was {}.", ("cold", "cat"), ("hot", "stove")),
+    _winograd("The horse passed the fence although it was {}.", ("lame", "horse"), ("wooden", "fence")),
+    _winograd("The bird dropped the seed because it was {}.", ("scared", "bird"), ("bitter", "seed")),
+    _winograd("The truck hit the wall because it was {}.", ("fast", "truck"), ("hidden", "wall")),
+    _winograd("The child broke the cup because it was {}.", ("clumsy", "child"), ("fragile", "cup")),
+    _winograd("The ball broke the window because it was {}.", ("heavy", "ball"), ("thin", "window")),
+    _winograd("The cow ate the grass because it was {}.", ("hungry", "cow"), ("green", "grass")),
+    _winograd("The boat passed the bridge when it was {}.", ("sailing", "boat"), ("raised", "bridge")),
+    _winograd("The bear left the cave because it was {}.", ("hungry", "bear"), ("flooded", "cave")),
+    _winograd("The baby threw the soup because it was {}.", ("angry", "baby"), ("salty", "soup")),
+    _winograd("The fox took the egg because it was {}.", ("greedy", "fox"), ("fresh", "egg")),
 )
 
 
 @dataclass(frozen=True)
-class PronounLooks:
-    """How much of each head's look from the pronoun goes to the noun that is meant and to the other: (riddles, layers, heads).
+class PronounAttention:
+    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads).
 
-    `even` is the share that two pieces would get if all were looked at alike, as a mean over the riddles.
+    uniform: the weight of two tokens under uniform attention, as a mean over the examples.
     """
 
-    meant: Tensor
-    other: Tensor
-    even: float
+    antecedent: Tensor
+    distractor: Tensor
+    uniform: float
 
-    def nouns(self) -> Tensor:
-        """The share of the look that goes to the two nouns together, (layers, heads)."""
-        return (self.meant + self.other).mean(0)
+    def to_nouns(self) -> Tensor:
+        """Mean attention weight on the two nouns together, (num_layers, num_heads)."""
+        return (self.antecedent + self.distractor).mean(0)
 
-    def right(self) -> Tensor:
-        """The share of riddles in which a head looks more at what is meant, (layers, heads). Chance is a half."""
-        return (self.meant > self.other).double().mean(0)
+    def accuracy(self) -> Tensor:
+        """How often a head attends more to the antecedent, (num_layers, num_heads). Chance is a half."""
+        return (self.antecedent > self.distractor).double().mean(0)
 
 
-def pronoun_looks(real: PretrainedEncoder, riddles: Sequence[Riddle]) -> PronounLooks:
-    hidden = real.hidden_states([riddle.sentence for riddle in riddles], need_weights=True)
-    rows = looks_from(hidden, [riddle.pronoun for riddle in riddles])
-    places = torch.tensor(
+def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> PronounAttention:
+    hidden = encoder.hidden_states([example.sentence for example in examples], need_weights=True)
+    rows = attention_from(hidden, [example.pronoun for example in examples])
+    nouns = torch.tensor(
         [
-            [place_of(pieces, riddle.meant), place_of(pieces, riddle.other)]
-            for pieces, riddle in zip(hidden.pieces, riddles, strict=True)
+            [token_position(tokens, example.antecedent), token_position(tokens, example.distractor)]
+            for tokens, example in zip(hidden.tokens, examples, strict=True)
         ]
     )
-    at = places.view(len(riddles), 1, 1, 2).expand(-1, *rows.shape[1:3], -1)
-    meant, other = rows.gather(-1, at).unbind(-1)
-    return PronounLooks(meant, other, (2 / hidden.real.sum(1)).mean().item())
+    index = nouns.view(len(examples), 1, 1, 2).expand(-1, *rows.shape[1:3], -1)
+    antecedent, distractor = rows.gather(-1, index).unbind(-1)
+    return PronounAttention(antecedent, distractor, (2 / hidden.attention_mask.sum(1)).mean().item())
 
 
-def looks_from(hidden: Hidden, words: Sequence[str]) -> Tensor:
-    """Where its word, one for each sentence, looks: (sentences, layers, heads, pieces); each row sums to one."""
-    places = torch.tensor([place_of(*both) for both in zip(hidden.pieces, words, strict=True)])
-    weights = torch.stack(hidden.weights, 1)
-    return weights[torch.arange(len(places)), :, :, places]
+def attention_from(hidden: HiddenStates, words: Sequence[str]) -> Tensor:
+    """Attention weights of one word in each sentence as the query: (sentences, num_layers, num_heads, n)."""
+    queries = torch.tensor([token_position(*pair) for pair in zip(hidden.tokens, words, strict=True)])
+    return torch.stack(hidden.weights, 1)[torch.arange(len(queries)), :, :, queries]
 
 
 @dataclass(frozen=True)
-class PronounReport:
-    """What is to be seen, and whether it lasts: the head that was best on one half of the twins, tried on the other half.
+class HeadSelection:
+    """The best head on one half of the twins, tested on the other half.
 
-    A head that always prefers the first noun, or the nearer one, is right for one twin of two: a half is what it gets.
-    `best` is (layer, head), counted from 1; `both_elsewhere` is the share of twins of which that head
-    gets both right, and `mean_right` the share of sentences that the heads get right on average.
+    A head that always prefers the first noun, or the nearer one, scores exactly 50 %. head: (layer, head), from 1.
+    held_out_both: how often the head is correct on both twins. mean_accuracy: of all heads, held out.
     """
 
-    mean_right: float
-    best: tuple[int, int]
-    right_where_chosen: float
-    right_elsewhere: float
-    both_elsewhere: float
+    head: tuple[int, int]
+    selection_accuracy: float
+    held_out_accuracy: float
+    held_out_both: float
+    mean_accuracy: float
 
 
-def pronoun_report(real: PretrainedEncoder, twins: Sequence[tuple[Riddle, Riddle]]) -> list[PronounReport]:
-    """Two reports: the head chosen on the even twins and tried on the odd ones, and the other way round."""
-    reports = []
-    for chosen_on, tried_on in ((twins[::2], twins[1::2]), (twins[1::2], twins[::2])):
-        known = pronoun_looks(real, [riddle for pair in chosen_on for riddle in pair])
-        fresh = pronoun_looks(real, [riddle for pair in tried_on for riddle in pair])
-        right, held = known.right(), (fresh.meant > fresh.other)
-        layer, head = divmod(int(right.argmax()), right.size(1))
-        reports.append(
-            PronounReport(
-                mean_right=fresh.right().mean().item(),
-                best=(layer + 1, head + 1),
-                right_where_chosen=right[layer, head].item(),
-                right_elsewhere=held[:, layer, head].double().mean().item(),
-                both_elsewhere=held[:, layer, head].view(-1, 2).all(1).double().mean().item(),
+def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[HeadSelection]:
+    """Two-fold cross-validation: a head selected on the even twins and tested on the odd ones, and vice versa."""
+    even, odd = (
+        pronoun_attention(encoder, [example for pair in half for example in pair]) for half in (twins[::2], twins[1::2])
+    )
+    results = []
+    for selection, held_out in ((even, odd), (odd, even)):
+        scores = selection.accuracy()
+        layer, head = divmod(int(scores.argmax()), scores.size(1))
+        correct = (held_out.antecedent > held_out.distractor)[:, layer, head]
+        results.append(
+            HeadSelection(
+                (layer + 1, head + 1),
+                scores[layer, head].item(),
+                correct.double().mean().item(),
+                correct.view(-1, 2).all(1).double().mean().item(),
+                held_out.accuracy().mean().item(),
             )
         )
-    return reports
+    return results
 
 
-# --- sentences that say the same --------------------------------------------------------------------------------
+# --- paraphrases --------------------------------------------------------------------------------
 
-# Three by three: a sentence, the same in other words, and one that shares its words but not what it says.
-SAME_AND_OTHER = (
+# A sentence, a paraphrase, and a sentence that shares its words but not its meaning.
+PARAPHRASES = (
     (
         "A man is playing a guitar on the street.",
         "Someone makes music outdoors.",
@@ -306,7 +310,7 @@ SAME_AND_OTHER = (
 )
 
 
-def similarity(real: PretrainedEncoder, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-    """The cosine of each text with each of the others, (texts, others); without others, of the texts among themselves."""
-    vectors = real.sentence_vectors(texts)
-    return vectors @ (vectors if others is None else real.sentence_vectors(others)).T
+def cosine_similarity(encoder: PretrainedEncoder, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
+    """Cosine similarity of sentence embeddings, (texts, others); without others, of the texts among themselves."""
+    embeddings = encoder.sentence_embeddings(texts)
+    return embeddings @ (embeddings if others is None else encoder.sentence_embeddings(others)).T
