@@ -29,13 +29,13 @@ from utils.models.pretrained import pad
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
 from utils.training.pretraining import (
-    Asked,
     Corpus,
+    Objective,
     corpus,
     held_out_losses,
-    in_pieces,
     pretrain,
     restore_pretrained,
+    tokenized_corpus,
 )
 from utils.training.stored_encoder import encoder_files, stored_encoder
 from utils.training.trainer import linear_warmup_cosine, train
@@ -200,7 +200,7 @@ class Setting:
 
     @property
     def tokenizer(self) -> BPETokenizer:
-        return self.corpus.subwords
+        return self.corpus.tokenizer
 
     @property
     def config(self) -> EncoderConfig:
@@ -224,10 +224,12 @@ def load_setting(task: str, pretraining: dict | None = None, max_len: int = MAX_
     """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each has its own tokenizer."""
     if pretraining is None:
         pretrained = stored_encoder()
-        text = in_pieces(BPETokenizer.from_str(pretrained["subwords"]), pretrained["length"])
+        text = tokenized_corpus(BPETokenizer.from_str(pretrained["tokenizer"]), pretrained["length"])
     else:
         pretrained = pretrain("masked", **pretraining)
-        text = corpus(**{name: pretraining[name] for name in ("pieces", "length", "texts") if name in pretraining})
+        text = corpus(
+            **{name: pretraining[name] for name in ("vocab_size", "length", "num_texts") if name in pretraining}
+        )
     return Setting(TASKS[task](), text, pretrained, max_len)
 
 
@@ -404,10 +406,8 @@ def interpolation_curve(
 
 def masked_loss(body: MaskedLM, text: Corpus, num_windows: int | None = None) -> float:
     """Masked-language-modeling loss in nats on the first windows of the held-out text: the same masked tokens in every call."""
-    vocab_size = len(text.subwords)
-    part = Corpus(text.subwords, text.train, text.held_out[:num_windows])
-    counts = text.train.bincount(minlength=vocab_size).float()
-    return held_out_losses(body, part, Asked("masked", vocab_size), counts)[0]
+    part = Corpus(text.tokenizer, text.train, text.held_out[:num_windows])
+    return held_out_losses(body, part, Objective("masked", len(text.tokenizer)))[0]
 
 
 def disable_lora(model: nn.Module) -> None:
