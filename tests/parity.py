@@ -1,51 +1,52 @@
-"""How alike are our modules and torch's with the same parameters, and two results of training? Shared by several tests."""
+"""Parity of two modules with the same parameters, and of two results of training. Shared by several tests."""
 
 import torch
 from torch import Tensor, nn
 
-from utils.models.torch_weights import parameter_pairs
+from utils.models.torch_weights import torch_names
 
-# The largest difference that is allowed, relative to the largest number of the tensor.
-BARS = {torch.float64: 1e-10, torch.float32: 1e-5}
-# Smaller numbers are rounding errors of those they were made from: a gradient that cancels to zero is one.
-FLOORS = {torch.float64: 0.1, torch.float32: 0.25}
-
-
-def assert_close(got: Tensor, want: Tensor, what: str = "") -> None:
-    assert got.shape == want.shape and got.dtype == want.dtype
-    assert got.isfinite().all() and want.isfinite().all()
-    size = max(want.abs().max().item() if want.numel() else 0.0, FLOORS[want.dtype])
-    error = (got - want).abs().max().item() if want.numel() else 0.0
-    assert error <= BARS[want.dtype] * size, f"{what}: off by {error:.1e} where the largest is {size:.1e}"
+# The largest difference that is allowed, relative to the largest absolute value of the tensor.
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
+# A tensor of smaller values holds rounding errors of the values it was computed from: a gradient that cancels to zero.
+SMALLEST_SCALES = {torch.float64: 0.1, torch.float32: 0.25}
 
 
-def probe(x: Tensor) -> Tensor:
-    """Numbers that weigh each element of x differently, so that a gradient in the wrong place shows."""
-    return torch.arange(x.numel(), dtype=x.dtype).reshape(x.shape).cos()
+def assert_close(actual: Tensor, expected: Tensor, what: str = "") -> None:
+    assert actual.shape == expected.shape and actual.dtype == expected.dtype
+    assert actual.isfinite().all() and expected.isfinite().all()
+    if not expected.numel():
+        return
+    scale = max(expected.abs().max().item(), SMALLEST_SCALES[expected.dtype])
+    error = (actual - expected).abs().max().item()
+    assert error <= TOLERANCES[expected.dtype] * scale, f"{what}: error {error:.1e} at a scale of {scale:.1e}"
 
 
 def backward(output: Tensor) -> None:
-    (output * probe(output)).sum().backward()
+    """Backward from a sum that weights each element of the output differently, so that a misplaced gradient shows."""
+    weights = torch.arange(output.numel(), dtype=output.dtype).reshape(output.shape).cos()
+    (output * weights).sum().backward()
 
 
-def assert_same_gradients(ours: nn.Module, theirs: nn.Module) -> None:
-    pairs = list(parameter_pairs(ours, theirs))
-    assert len(pairs) == len(list(ours.parameters())) == len(list(theirs.parameters()))
-    for mine, other in pairs:
-        assert_close(mine.grad, other.grad, f"gradient of a parameter {tuple(mine.shape)}")
+def assert_same_gradients(module: nn.Module, torch_module: nn.Module) -> None:
+    """Every parameter of torch's module has a counterpart in `module` with the same gradient."""
+    parameters, torch_parameters = dict(module.named_parameters()), dict(torch_module.named_parameters())
+    names = torch_names(module)
+    assert names.keys() == torch_parameters.keys()
+    for torch_name, name in names.items():
+        assert_close(parameters[name].grad, torch_parameters[torch_name].grad, f"gradient of {name}")
 
 
-def scramble(module: nn.Module, seed: int) -> None:
-    """Random parameters everywhere: fresh norms and biases are ones and zeros, which hide an exchange."""
+def randomize(module: nn.Module, seed: int) -> None:
+    """Random parameters everywhere: norms and biases are initialized to ones and zeros, which hide a swap."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
-            spread = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else 0.5
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * spread + (parameter.dim() == 1) * 0.7)
+            std = parameter.size(-1) ** -0.5 if parameter.dim() > 1 else 0.5
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * std + (parameter.dim() == 1) * 0.7)
 
 
 def same_results(first, second) -> bool:
-    """Equal results of a training, whatever is nested in them; seconds aside."""
+    """Equal results of training, whatever is nested in them; seconds aside."""
     if isinstance(first, Tensor):
         return torch.equal(first, second)
     if isinstance(first, dict):

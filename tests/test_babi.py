@@ -62,7 +62,7 @@ def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
     with pytest.raises(BabiError, match=re.escape(f"{path}: no question found; a question line has a tab")):
         read_babi(path)
     path.write_bytes(b"1 A b.\n2 C \xff.\n")
-    with pytest.raises(BabiError, match=re.escape(f"{path}:2: not a text file in UTF-8")):
+    with pytest.raises(BabiError, match=re.escape(f"{path}:2: expected text in UTF-8")):
         read_babi(path)
     path.write_bytes(STORY.replace("\n", "\r\n").encode("utf-8-sig"))
     assert read_babi(path) == read_babi(str(path)) == parse(STORY)

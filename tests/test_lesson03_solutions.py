@@ -1,4 +1,4 @@
-"""The functions that lesson 03 builds give what the trained models use."""
+"""The functions that lesson 03 builds equal those of the library."""
 
 from functools import partial
 
@@ -18,17 +18,16 @@ from utils.exercises.solutions.lesson03 import (
     read_words,
     recurrent_step,
 )
-from utils.models.recurrent import TanhCell, unroll
-from utils.models.seq2seq import SCORES, AdditiveScore, DotScore, MultiplicativeScore, Seq2Seq
-from utils.models.seq2seq import AttentionDecoder as TrainedDecoder
+from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, RNNCell, Seq2Seq, unroll
+from utils.models.recurrent import AttentionDecoder as LibraryDecoder
 from utils.training import metrics
 
-BATCH, SOURCE, TARGET, WIDTH, WORDS = 3, 5, 4, 6, 11
-START, END = 1, 2
+BATCH, SOURCE_LEN, TARGET_LEN, HIDDEN_SIZE, VOCAB_SIZE = 3, 5, 4, 6, 11
+BOS_ID, EOS_ID = 1, 2
 
 
 @pytest.fixture(autouse=True)
-def _numbers():
+def _seeded_float64():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         before = torch.get_default_dtype()
@@ -41,103 +40,103 @@ def same(first, second):
     return torch.allclose(first, second, rtol=0, atol=1e-12)
 
 
-def some_mask(lengths=(5, 2, 4)):
-    return torch.arange(SOURCE) < torch.tensor(lengths).unsqueeze(1)
+def source_mask(lengths=(5, 2, 4)):
+    return torch.arange(SOURCE_LEN) < torch.tensor(lengths).unsqueeze(1)
 
 
-# Reading
+# Encoder
 
 
-def test_pad_makes_the_numbers_and_the_mask_of_a_batch():
+def test_pad_gives_the_token_ids_and_the_mask_of_a_batch():
     sentences = [("the", "dog", "sleeps"), ("the", "old", "dog", "sees", "the", "cat"), ("it", "sleeps")]
     vocabulary = Vocabulary.build(sentences)
     batch = collate([Pair(sentence, sentence, ()) for sentence in sentences], vocabulary, vocabulary)
-    numbers, mask = pad([[*vocabulary.encode(sentence), END] for sentence in sentences], PAD_ID)
-    assert torch.equal(numbers, batch.source)
+    token_ids, mask = pad([[*vocabulary.encode(sentence), EOS_ID] for sentence in sentences], PAD_ID)
+    assert torch.equal(token_ids, batch.source)
     assert torch.equal(mask, batch.source_mask)
 
 
-def test_the_step_and_the_reading_are_those_of_the_plain_cell():
-    cell = TanhCell(WIDTH, 7)
-    A, B = cell.from_input.weight.T, cell.from_state.weight.T
-    c = cell.from_input.bias + cell.from_state.bias
-    x, state = torch.randn(BATCH, SOURCE, WIDTH), torch.randn(BATCH, 7)
+def test_the_recurrent_step_and_its_unrolling_are_those_of_the_rnn_cell():
+    cell = RNNCell(HIDDEN_SIZE, 7)
+    A, B, c = cell.ih.weight.T, cell.hh.weight.T, cell.ih.bias + cell.hh.bias
+    x, state = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
     assert same(recurrent_step(x[:, 0], state, A, B, c), cell(x[:, 0], state))
-    ours = read_words(x, state, lambda word, state: recurrent_step(word, state, A, B, c))
-    for mine, theirs in zip(ours, unroll(cell, x, state), strict=True):
-        assert same(mine, theirs)
-    assert same(ours[0][:, -1], ours[1])
+    hidden_states, final = read_words(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
+    expected_states, expected_final = unroll(cell, x, state)
+    assert same(hidden_states, expected_states) and same(final, expected_final)
+    assert same(hidden_states[:, -1], final)
 
 
 # Scores
 
 
-def state_and_memory(width=WIDTH, other=WIDTH):
-    return torch.randn(BATCH, TARGET, width), torch.randn(BATCH, SOURCE, other)
+def state_and_memory(memory_size=HIDDEN_SIZE):
+    return torch.randn(BATCH, TARGET_LEN, HIDDEN_SIZE), torch.randn(BATCH, SOURCE_LEN, memory_size)
 
 
 def test_the_scores_are_those_of_the_models():
     state, memory = state_and_memory()
-    assert same(dot_score(state, memory), DotScore(WIDTH, WIDTH)(state, memory))
-    state, memory = state_and_memory(WIDTH, 8)
-    general, additive = MultiplicativeScore(WIDTH, 8), AdditiveScore(WIDTH, 8, hidden=7)
-    assert same(multiplicative_score(state, memory, general.map.weight.T), general(state, memory))
-    A, B, v = additive.from_state.weight.T, additive.from_memory.weight.T, additive.weigh.weight[0]
+    assert same(dot_score(state, memory), DotScore(HIDDEN_SIZE, HIDDEN_SIZE)(state, memory))
+    state, memory = state_and_memory(8)
+    general, additive = MultiplicativeScore(HIDDEN_SIZE, 8), AdditiveScore(HIDDEN_SIZE, 8, score_size=7)
+    assert same(multiplicative_score(state, memory, general.proj.weight.T), general(state, memory))
+    A, B, v = additive.hidden_proj.weight.T, additive.memory_proj.weight.T, additive.v.weight[0]
     assert same(additive_score(state, memory, A, B, v), additive(state, memory))
     b, i, j = 2, 3, 1
-    expected = v @ torch.tanh(additive.from_state(state[b, i]) + additive.from_memory(memory[b, j]))
+    expected = v @ torch.tanh(additive.hidden_proj(state[b, i]) + additive.memory_proj(memory[b, j]))
     assert same(additive(state, memory)[b, i, j], expected)
 
 
-# Writing
+# Decoder
 
 
-def copied(trained: TrainedDecoder) -> AttentionDecoder:
-    """The taught decoder with the weights of the trained one."""
-    decoder = AttentionDecoder(WORDS, WIDTH, trained.score)
-    theirs = {
-        name.replace("layer.", "cell.").removesuffix("_l0"): value for name, value in trained.state_dict().items()
-    }
-    decoder.load_state_dict(theirs)
+def copied(reference: LibraryDecoder) -> AttentionDecoder:
+    """The lesson's decoder with the weights of the library's."""
+    decoder = AttentionDecoder(VOCAB_SIZE, HIDDEN_SIZE, reference.score)
+    state_dict = reference.state_dict()
+    decoder.load_state_dict(
+        {name.replace("rnn.", "cell.").removesuffix("_l0"): state_dict[name] for name in state_dict}
+    )
     return decoder
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_a_step_is_that_of_the_trained_decoder(score):
-    trained = TrainedDecoder(WORDS, WIDTH, "gru", score)
-    word, state, memory = torch.randint(WORDS, (BATCH,)), torch.randn(BATCH, WIDTH), torch.randn(BATCH, SOURCE, WIDTH)
-    logits, new, weights = copied(trained).step(word, state, memory, some_mask())
-    their_logits, their_new, their_weights = trained.step(word, state.unsqueeze(0), memory, some_mask())
-    assert same(logits, their_logits)
-    assert same(new, their_new.squeeze(0))
-    assert same(weights, their_weights)
+def test_a_step_is_that_of_the_library_decoder(score):
+    reference = LibraryDecoder(VOCAB_SIZE, HIDDEN_SIZE, "gru", score)
+    token_ids, state = torch.randint(VOCAB_SIZE, (BATCH,)), torch.randn(BATCH, HIDDEN_SIZE)
+    memory, mask = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), source_mask()
+    logits, new_state, weights = copied(reference).step(token_ids, state, memory, mask)
+    expected = reference(token_ids.unsqueeze(1), state.unsqueeze(0), memory, mask)
+    assert same(logits, expected[0].squeeze(1))
+    assert same(new_state, expected[1].squeeze(0))
+    assert same(weights, expected[2].squeeze(1))
 
 
-def a_lively_model():
-    """Of its sentences some end early, some late, some never."""
-    model = Seq2Seq(WORDS, WORDS, "multiplicative", WIDTH, cell="gru")
+def random_model():
+    """With large weights: some sentences end early, some late, some never."""
+    model = Seq2Seq(VOCAB_SIZE, VOCAB_SIZE, "multiplicative", HIDDEN_SIZE, cell="gru")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4)
     return model
 
 
-@pytest.mark.parametrize("limit", [1, 4, 30])
-def test_greedy_decoding_says_what_the_whole_model_says(limit):
+@pytest.mark.parametrize("max_len", [1, 4, 30])
+def test_greedy_decoding_is_that_of_the_library(max_len):
     ends = []
     for _ in range(10):
-        model = a_lively_model()
-        source, mask = torch.randint(3, WORDS, (20, SOURCE)), torch.ones(20, SOURCE, dtype=torch.bool)
+        model = random_model()
+        source, mask = torch.randint(3, VOCAB_SIZE, (20, SOURCE_LEN)), torch.ones(20, SOURCE_LEN, dtype=torch.bool)
         memory, state = model.encode(source, mask)
-        step = partial(taught_step, copied(model.decoder), memory, mask)
-        words = greedy_decode(step, state.squeeze(0), START, END, limit)
-        assert torch.equal(words, model.greedy(source, mask, START, END, limit)[0])
-        ends += (words == END).sum(1).tolist()
+        step = partial(decoder_step, copied(model.decoder), memory, mask)
+        generated = greedy_decode(step, state.squeeze(0), BOS_ID, EOS_ID, max_len)
+        assert torch.equal(generated, model.greedy(source, mask, BOS_ID, EOS_ID, max_len)[0])
+        ends += (generated == EOS_ID).sum(1).tolist()
     assert set(ends) == {0, 1}
 
 
-def taught_step(decoder, memory, mask, word, state):
-    return decoder.step(word, state, memory, mask)[:2]
+def decoder_step(decoder, memory, mask, token_ids, state):
+    return decoder.step(token_ids, state, memory, mask)[:2]
 
 
 def test_the_alignment_error_of_a_pair_is_that_of_the_metrics():

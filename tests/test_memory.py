@@ -1,4 +1,4 @@
-"""Facts about the memory network and its training: encodings, hops, masks, ties, and seeds that know nothing of each other."""
+"""Facts about the memory network and its training: encodings, hops, masks, weight tying, and independent seeds."""
 
 import math
 
@@ -11,7 +11,7 @@ from tests.benchmarks.memory import plain_loop
 from utils.data.babi import BabiError, parse
 from utils.data.stories import TASKS, story_text
 from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
-from utils.models.memory import MemoryNetwork, position_weights, word_counts
+from utils.models.memory import MemoryNetwork, bag_of_words, position_encoding
 from utils.training import babi
 from utils.training.memory import (
     LARGEST_GRADIENT,
@@ -29,45 +29,45 @@ from utils.training.memory import (
     train_task,
 )
 
-WORDS = 11
+VOCAB_SIZE = 11
 variants = pytest.mark.parametrize(
     "kind",
     [
         {},
-        {"hops": 1, "positions": False},
-        {"tying": "layer-wise", "temporal": False, "positions": False, "hops": 2},
+        {"num_hops": 1, "position_encoding": False},
+        {"tying": "layer-wise", "temporal": False, "position_encoding": False, "num_hops": 2},
     ],
     ids=str,
 )
 
 
-def random_stories(count: int = 6, memories: int = 5, longest: int = 4, seed: int = 0) -> Stories:
-    """Sentences of one to `longest` words, stories of one to all memories, the oldest statement first."""
+def random_stories(count: int = 6, memories: int = 5, max_len: int = 4, seed: int = 0) -> Stories:
+    """Sentences of 1 to `max_len` tokens, stories of 1 to `memories` statements, the oldest first."""
     chance = torch.Generator().manual_seed(seed)
 
     def draw(low, high, *shape):
         return torch.randint(low, high, shape, generator=chance)
 
-    told = draw(1, memories + 1, count, 1)
-    told[0] = memories
-    mask = torch.arange(memories) < told
-    story = draw(0, WORDS, count, memories, longest)
-    story[torch.arange(longest) >= draw(1, longest + 1, count, memories, 1)] = -1
+    length = draw(1, memories + 1, count, 1)
+    length[0] = memories
+    mask = torch.arange(memories) < length
+    story = draw(0, VOCAB_SIZE, count, memories, max_len)
+    story[torch.arange(max_len) >= draw(1, max_len + 1, count, memories, 1)] = -1
     story[~mask] = -1
-    question = draw(0, WORDS, count, longest)
-    age = (told - 1 - torch.arange(memories)).clamp_min(0)
-    return Stories(story, question, draw(0, WORDS, count), mask, age, torch.zeros_like(mask), 0.0)
+    question = draw(0, VOCAB_SIZE, count, max_len)
+    age = (length - 1 - torch.arange(memories)).clamp_min(0)
+    return Stories(story, question, draw(0, VOCAB_SIZE, count), mask, age, torch.zeros_like(mask), 0.0)
 
 
 def outputs(model: MemoryNetwork, stories: Stories, linear: bool = False, **changed):
     """Logits and weights by the model's own forward pass; `changed` replaces its inputs."""
     inputs = {
-        "story": word_counts(stories.story, model.words),
-        "question": word_counts(stories.question, model.words),
+        "story": bag_of_words(stories.story, model.vocab_size),
+        "question": bag_of_words(stories.question, model.vocab_size),
         "mask": stories.mask,
-        "age": stories.age,
+        "temporal_index": stories.age,
     } | changed
-    seeds = len(model.tables)
+    seeds = len(model.embeddings)
     return model(**{name: value.expand(seeds, *value.shape) for name, value in inputs.items()}, linear=linear)
 
 
@@ -80,40 +80,41 @@ def small_task(task: int, count: int = 64):
 # Encodings
 
 
-def test_position_weights_are_the_published_formula():
-    weights = position_weights(7, 5)
+def test_position_encoding_is_the_published_formula():
+    weights = position_encoding(7, 5)
     for j in range(1, 8):
         for i in range(1, 6):
             assert weights[j - 1, i - 1].item() == pytest.approx(1 + 4 * (i - 3) * (j - 4) / (5 * 7))
     assert torch.allclose(weights.mean(0), torch.ones(5)) and torch.allclose(weights.mean(1), torch.ones(7))
 
 
-@pytest.mark.parametrize("positions", [True, False])
-def test_a_sentence_vector_is_the_weighted_sum_of_its_word_vectors(positions):
-    model = MemoryNetwork(WORDS, dim=6, positions=positions, seeds=3)
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_sentence_embedding_is_the_weighted_sum_of_its_token_embeddings(encoded):
+    model = MemoryNetwork(VOCAB_SIZE, dim=6, position_encoding=encoded, seeds=3)
     stories = random_stories()
-    table = model.tables[:, 0]
-    found = model.encode(word_counts(stories.story, WORDS).expand(3, -1, -1, -1, -1), table)
-    weights = position_weights(4, 6) if positions else torch.ones(4, 6)
+    embedding = model.embeddings[:, 0]
+    sentences = model.encode(bag_of_words(stories.story, VOCAB_SIZE).expand(3, -1, -1, -1, -1), embedding)
+    weights = position_encoding(4, 6) if encoded else torch.ones(4, 6)
     for seed in range(3):
-        for place in ((0, 0), (3, 0), (0, 4)):
-            told = [(j, word) for j, word in enumerate(stories.story[place].tolist()) if word >= 0]
-            expected = sum((weights[j] * table[seed, word] for j, word in told), torch.zeros(6))
-            assert torch.allclose(found[(seed, *place)], expected, atol=1e-6)
+        for index in ((0, 0), (3, 0), (0, 4)):
+            tokens = [(j, token) for j, token in enumerate(stories.story[index].tolist()) if token >= 0]
+            expected = sum((weights[j] * embedding[seed, token] for j, token in tokens), torch.zeros(6))
+            assert torch.allclose(sentences[(seed, *index)], expected, atol=1e-6)
 
 
 # Hops
 
 
-def test_the_state_of_a_hop_is_the_last_state_plus_what_was_found():
-    """Adjacent ties, written out: values of a hop are keys of the next, the last values answer."""
-    model, stories = MemoryNetwork(WORDS, hops=2), random_stories(count=1)
-    counts, asked = word_counts(stories.story, WORDS)[None], word_counts(stories.question, WORDS)[None]
-    read = [model.encode(counts, model.tables[:, k])[0, 0] + model.ages[0, k, stories.age[0]] for k in range(3)]
-    state = model.encode(asked, model.tables[:, 0])[0, 0]
+def test_a_hop_adds_its_context_to_the_state():
+    """Adjacent tying, written out: values of a hop are keys of the next, the last embedding gives the logits."""
+    model, stories = MemoryNetwork(VOCAB_SIZE, num_hops=2), random_stories(count=1)
+    bags, question = bag_of_words(stories.story, VOCAB_SIZE)[None], bag_of_words(stories.question, VOCAB_SIZE)[None]
+    temporal = model.temporal_embeddings[0][:, stories.age[0]]
+    memories = [model.encode(bags, model.embeddings[:, k])[0, 0] + temporal[k] for k in range(3)]
+    state = model.encode(question, model.embeddings[:, 0])[0, 0]
     for hop in range(2):
-        state = state + (read[hop] @ state).softmax(0) @ read[hop + 1]
-    assert torch.allclose(outputs(model, stories)[0][0, 0], model.tables[0, 2] @ state, atol=1e-5)
+        state = state + (memories[hop] @ state).softmax(0) @ memories[hop + 1]
+    assert torch.allclose(outputs(model, stories)[0][0, 0], model.embeddings[0, 2] @ state, atol=1e-5)
 
 
 # Masks and order
@@ -121,18 +122,18 @@ def test_the_state_of_a_hop_is_the_last_state_plus_what_was_found():
 
 @variants
 @pytest.mark.parametrize("linear", [True, False])
-def test_what_stands_in_an_empty_memory_never_changes_an_output(kind, linear):
-    model, stories = MemoryNetwork(WORDS, seeds=2, **kind), random_stories()
-    counts = word_counts(stories.story, WORDS)
+def test_padding_never_changes_an_output(kind, linear):
+    model, stories = MemoryNetwork(VOCAB_SIZE, seeds=2, **kind), random_stories()
+    counts = bag_of_words(stories.story, VOCAB_SIZE)
     other = torch.where(stories.mask[..., None, None], counts, torch.randn_like(counts))
     plain, disturbed = (outputs(model, stories, linear, story=story) for story in (counts, other))
     assert torch.equal(plain[0], disturbed[0]) and torch.equal(plain[1], disturbed[1])
 
 
 @pytest.mark.parametrize("linear", [True, False])
-def test_no_gradient_reaches_an_empty_memory(linear):
-    model, stories = MemoryNetwork(WORDS, seeds=2), random_stories()
-    counts = word_counts(stories.story, WORDS).requires_grad_()
+def test_no_gradient_reaches_padding(linear):
+    model, stories = MemoryNetwork(VOCAB_SIZE, seeds=2), random_stories()
+    counts = bag_of_words(stories.story, VOCAB_SIZE).requires_grad_()
     outputs(model, stories, linear, story=counts)[0].square().sum().backward()
     assert (counts.grad[~stories.mask] == 0).all()
     assert counts.grad[stories.mask].abs().sum() > 0
@@ -140,9 +141,9 @@ def test_no_gradient_reaches_an_empty_memory(linear):
 
 @pytest.mark.parametrize("temporal", [False, True])
 def test_the_order_of_statements_counts_only_with_temporal_encoding(temporal):
-    model = MemoryNetwork(WORDS, temporal=temporal, seeds=2)
+    model = MemoryNetwork(VOCAB_SIZE, temporal=temporal, seeds=2)
     stories = random_stories()
-    counts = word_counts(stories.story[:1], WORDS)
+    counts = bag_of_words(stories.story[:1], VOCAB_SIZE)
     first = Stories(
         *(getattr(stories, name)[:1] for name in ("story", "question", "answer", "mask", "age", "fact")), 0.0
     )
@@ -153,48 +154,50 @@ def test_the_order_of_statements_counts_only_with_temporal_encoding(temporal):
         assert torch.allclose(plain[1][..., order], shuffled[1], atol=1e-6)
 
 
-# The fast way is the same way
+# Training on distinct sentences is the model's forward pass
 
 
 @variants
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("full", [True, False])
 def test_reading_each_distinct_sentence_once_gives_what_the_model_gives(kind, linear, full):
-    model, stories = MemoryNetwork(WORDS, seeds=2, **kind), random_stories(count=9)
+    model, stories = MemoryNetwork(VOCAB_SIZE, seeds=2, **kind), random_stories(count=9)
     if full:
         stories.mask = torch.ones_like(stories.mask)
     by_number = numbered(stories, model)
-    place = places(by_number.story, stories.age, model, len(by_number.counts)).expand(2, -1, -1)
+    index = places(by_number.story, stories.age, model, len(by_number.counts)).expand(2, -1, -1)
     mask = as_mask(stories.mask, linear)
     assert (mask is None) == full
     mask = None if full else mask.expand(2, -1, -1)
     asked = by_number.question.expand(2, -1)
-    logits, weights = logits_and_weights(model, by_number.counts, place, asked, mask, linear)
+    logits, weights = logits_and_weights(model, by_number.counts, index, asked, mask, linear)
     expected = outputs(model, stories, linear)
     assert torch.allclose(logits, expected[0], atol=1e-5)
     assert torch.allclose(torch.stack(weights, 2), expected[1], atol=1e-5)
     used = [parameter for parameter in model.parameters() if parameter.numel()]
-    ours, theirs = (torch.autograd.grad(one.square().sum(), used, retain_graph=True) for one in (logits, expected[0]))
-    for first, second in zip(ours, theirs, strict=True):
-        assert torch.allclose(first, second, atol=1e-4)
+    gradients, reference = (
+        torch.autograd.grad(output.square().sum(), used, retain_graph=True) for output in (logits, expected[0])
+    )
+    for gradient, expected_gradient in zip(gradients, reference, strict=True):
+        assert torch.allclose(gradient, expected_gradient, atol=1e-4)
 
 
-# Blank memories
+# Random noise
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 60), st.integers(0, 10_000))
-def test_blanks_keep_the_order_of_statements_and_add_at_most_a_tenth(size, seed):
-    told = torch.randint(1, size + 1, (20, 1), generator=torch.Generator().manual_seed(seed))
-    mask = torch.arange(size) < told
-    age = (told - 1 - torch.arange(size)).clamp_min(0)
+def test_random_noise_keeps_the_order_of_statements_and_adds_at_most_a_tenth(size, seed):
+    length = torch.randint(1, size + 1, (20, 1), generator=torch.Generator().manual_seed(seed))
+    mask = torch.arange(size) < length
+    age = (length - 1 - torch.arange(size)).clamp_min(0)
     older = blank_between(age, mask, torch.Generator().manual_seed(seed))
     for row in range(20):
         before, after = age[row, mask[row]], older[row, mask[row]]
         assert (after.diff() < 0).all()  # older first, and no two of one age
         assert ((after - before) >= 0).all()
-        assert (after - before).max() <= math.ceil(0.1 * told[row].item())
-        assert ((after - before).diff() <= 0).all()  # a blank makes all older ones older
+        assert (after - before).max() <= math.ceil(0.1 * length[row].item())
+        assert ((after - before).diff() <= 0).all()  # an empty memory makes all older statements older
 
 
 # Training
@@ -202,32 +205,32 @@ def test_blanks_keep_the_order_of_statements_and_add_at_most_a_tenth(size, seed)
 
 @pytest.mark.parametrize("kind", [{}, {"tying": "layer-wise", "temporal": False}], ids=str)
 def test_each_seed_trains_exactly_as_if_it_were_alone(kind):
-    stories, words = small_task(16, count=32)
+    stories, vocab_size = small_task(16, count=32)
 
     def trained(seeds):
-        model = MemoryNetwork(words, seeds=seeds, memory=12, **kind).double()
+        model = MemoryNetwork(vocab_size, seeds=seeds, memory_size=12, **kind).double()
         losses = train(model, stories, seeds, epochs=2, batch=16)
         return [parameter.detach() for parameter in model.parameters()], losses
 
     together, losses = trained([4, 0, 9])
-    for place, seed in enumerate([4, 0, 9]):
+    for index, seed in enumerate([4, 0, 9]):
         alone, loss = trained([seed])
         for first, second in zip(together, alone, strict=True):
-            assert torch.allclose(first[place], second[0], rtol=0, atol=1e-12)
-        assert torch.allclose(losses[:, place], loss[:, 0], rtol=0, atol=1e-6)
+            assert torch.allclose(first[index], second[0], rtol=0, atol=1e-12)
+        assert torch.allclose(losses[:, index], loss[:, 0], rtol=0, atol=1e-6)
 
 
 def test_training_is_the_plain_loop_for_one_seed_done_for_all():
-    for task in (16, 1):  # one without and one with empty memories
-        stories, words = small_task(task)
-        model = MemoryNetwork(words, seeds=[2, 5], memory=12)
+    for task in (16, 1):  # one without and one with padding
+        stories, vocab_size = small_task(task)
+        model = MemoryNetwork(vocab_size, seeds=[2, 5], memory_size=12)
         losses = train(model, stories, [2, 5], epochs=2)
-        tables, expected = plain_loop(stories, words, 12, 5, linear_start=True, epochs=2)
-        assert torch.allclose(model.tables[1].transpose(0, 1).flatten(1), tables, atol=1e-4)
+        embeddings, expected = plain_loop(stories, vocab_size, 12, 5, linear_start=True, epochs=2)
+        assert torch.allclose(model.embeddings[1].transpose(0, 1).flatten(1), embeddings, atol=1e-4)
         assert losses[:, 1].tolist() == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_wild_neighbour_does_not_shorten_anothers_gradient():
+def test_a_large_gradient_of_one_seed_does_not_clip_another_seed():
     parameters = [torch.zeros(3, 4), torch.zeros(3, 2, 2)]
     gradients = [torch.full((3, 4), 3.0), torch.full((3, 2, 2), 4.0)]
     for gradient in gradients:
@@ -255,7 +258,7 @@ def test_facts_agree_only_if_each_is_the_top_of_some_hop():
 def test_no_test_story_is_a_training_story(task):
     training, test = task_questions(task)
     assert len(training) == len(test) == 1000
-    assert not {one.story for one in training} & {one.story for one in test}
+    assert not {question.story for question in training} & {question.story for question in test}
 
 
 def write_task(folder, task, parts=("train", "test")):
@@ -296,8 +299,8 @@ def test_the_command_prints_own_errors_and_published_ones(tmp_path, capsys):
 
 
 def test_answers_come_with_the_weights_of_the_model_itself():
-    stories, words = small_task(15)
-    model = MemoryNetwork(words, seeds=2)
+    stories, vocab_size = small_task(15)
+    model = MemoryNetwork(vocab_size, seeds=2)
     given, weights = answers(model, stories)
     logits, expected = outputs(model, stories)
     assert torch.equal(given, logits.argmax(-1)) and torch.allclose(weights, expected, atol=1e-6)

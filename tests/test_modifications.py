@@ -1,10 +1,8 @@
-"""Facts about the variants of the causal model, and about comparing them fairly."""
+"""Comparing modifications of the causal language model at the same number of parameters."""
 
 import pytest
-import torch
 
-from utils.models.language import CausalLM
-from utils.models.variants import Variant, VariantLM, parameter_count
+from utils.models.variants import Variant, parameter_count
 from utils.training.modifications import (
     BASE,
     CHANGES,
@@ -15,68 +13,8 @@ from utils.training.modifications import (
 )
 
 SMALL = {"pieces": 300, "texts": 150}
-PIECES, DIM, HEADS, HIDDEN, LAYERS = 31, 24, 3, 40, 2
-
-
-def small(variant, seed=0):
-    torch.manual_seed(seed)
-    return VariantLM(PIECES, DIM, HEADS, HIDDEN, LAYERS, variant, longest=9).eval()
-
-
-def numbers(b=2, n=7):
-    return torch.randint(PIECES, (b, n), generator=torch.Generator().manual_seed(0))
-
 
 VARIANTS = pytest.mark.parametrize("variant", CHANGES.values(), ids=CHANGES)
-
-
-# The model
-
-
-def test_the_base_is_the_causal_model_of_lesson_07():
-    ours, theirs = small(Variant()), CausalLM(PIECES, DIM, HEADS, HIDDEN, LAYERS)
-    state = {
-        name.removeprefix("encoder.").replace("words.table", "table"): value
-        for name, value in theirs.state_dict().items()
-    }
-    ours.load_state_dict(state)
-    with torch.no_grad():
-        assert ours(numbers()) == pytest.approx(theirs(numbers()), abs=1e-5)
-
-
-@VARIANTS
-def test_no_variant_sees_the_future(variant):
-    model, x = small(variant), numbers()
-    changed = x.clone()
-    changed[:, 4:] = (x[:, 4:] + 1) % PIECES
-    with torch.no_grad():
-        before, after = model(x), model(changed)
-    assert before[:, :4] == pytest.approx(after[:, :4], abs=1e-5)
-    assert not torch.allclose(before[:, 4:], after[:, 4:], atol=1e-3)
-
-
-@VARIANTS
-def test_every_parameter_gets_a_gradient_and_the_order_of_the_past_matters(variant):
-    model, x = small(variant), numbers()
-    model(x).square().sum().backward()
-    assert all(one.grad is not None and one.grad.abs().sum() > 0 for one in model.parameters())
-    swapped = x.clone()
-    swapped[:, [0, 1]] = x[:, [1, 0]]
-    with torch.no_grad():
-        assert not torch.allclose(model(x)[:, -1], model(swapped)[:, -1], atol=1e-4)
-
-
-def test_rotary_positions_are_relative_and_add_nothing_to_the_vectors():
-    model = small(Variant(positions="rotary"))
-    x = numbers(n=6)
-    assert torch.equal(model._vectors(x), model.table(x) * DIM**0.5)
-    # Four equal pieces look at equal pieces only, so all get the same vector wherever they stand.
-    same = torch.full((1, 4), 5)
-    with torch.no_grad():
-        assert model(same)[0, 0] == pytest.approx(model(same)[0, 3], abs=1e-5)
-
-
-# The comparison
 
 
 @VARIANTS

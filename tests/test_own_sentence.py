@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from utils.data.tokens import SPECIAL_TOKENS, Vocabulary
-from utils.models.seq2seq import Seq2Seq
+from utils.models.recurrent import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training.own_sentence import LONGEST, beginnings, read_sentence, step_by_step, watched
 from utils.training.transformer import TrainedTransformer
@@ -18,7 +18,7 @@ def trained(request):
     """Not trained at all: what it says does not matter here."""
     torch.manual_seed(1)
     _, english, french = pairs_and_words(300)
-    return Trained(Seq2Seq(len(english), len(french), request.param, width=16), english, french)
+    return Trained(Seq2Seq(len(english), len(french), request.param, hidden_size=16), english, french)
 
 
 def test_steps_say_what_the_batched_translation_says_with_the_same_weights(trained):
@@ -55,7 +55,7 @@ def test_unknown_words_are_named_and_near_ones_offered():
 
 def test_a_special_token_cannot_be_typed():
     assert read_sentence("the <eos> king", Vocabulary(["the", "king", "eos"])) == ["the", "eos", "king"]
-    with pytest.raises(ValueError, match="never saw 'end'"):
+    with pytest.raises(ValueError, match="never saw 'eos'"):
         read_sentence("the <eos> king", WORDS)
 
 

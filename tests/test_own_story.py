@@ -1,4 +1,4 @@
-"""Facts about reading a person's own story: it is read as training stories are, and what cannot be read is told."""
+"""Facts about a story in a person's own words: encoded as training stories are, and errors that say what to change."""
 
 import pytest
 import torch
@@ -32,12 +32,12 @@ def test_a_story_is_cut_at_full_stops_and_line_ends(networks):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_answers_as_the_network_answers_the_same_test_question(networks, seed):
-    for one in task_questions(16)[1][:20]:
-        given, weights = networks[16].answer([one])
-        reading = read_story(networks, "\n".join(one.story), one.question, seed)
+    for item in task_questions(16)[1][:20]:
+        given, weights = networks[16].answer([item])
+        reading = read_story(networks, "\n".join(item.story), item.question, seed)
         assert reading.answer == given[seed][0]
         torch.testing.assert_close(reading.weights, weights[seed, 0])
-        assert (reading.expected, reading.facts) == (one.answer, one.facts)
+        assert (reading.expected, reading.facts) == (item.answer, item.facts)
 
 
 def test_the_question_decides_which_network_reads(networks):
@@ -60,12 +60,12 @@ def test_unknown_words_are_named_with_all_that_is_known(networks):
 
 
 @pytest.mark.parametrize("story", ["", "  \n . \n"])
-def test_an_empty_story_is_told(networks, story):
+def test_an_empty_story_is_reported(networks, story):
     with pytest.raises(ValueError, match="The story is empty"):
         read_story(networks, story, "What color is Lily?")
 
 
-def test_a_story_or_a_sentence_that_is_too_long_is_told(networks):
+def test_a_story_or_a_sentence_that_is_too_long_is_reported(networks):
     with pytest.raises(ValueError, match="holds 50 sentences; the story has 51"):
         read_story(networks, "Lily is green\n" * 51, "What color is Lily?")
     with pytest.raises(ValueError, match="has 9 words.*Divide it."):
@@ -84,6 +84,6 @@ def test_british_spelling_other_marks_and_line_numbers_are_read(networks):
     assert (reading.expected, reading.facts) == ("gray", (0, 1, 2))
 
 
-def test_a_question_in_the_story_is_told(networks):
+def test_a_question_in_the_story_is_reported(networks):
     with pytest.raises(ValueError, match="'What color is Lily.' is a question"):
         read_story(networks, "Lily is a frog. What color is Lily?", "What color is Lily?")

@@ -1,20 +1,35 @@
-"""Facts about the recurrent cells: with copied weights they give torch's numbers and torch's gradients."""
+"""Facts about recurrent cells and the sequence-to-sequence model: parity with torch, no leaks, decoding."""
 
 import pytest
 import torch
 from torch import nn
 
-from utils.models.recurrent import GRUCell, LSTMCell, TanhCell, copy_weights, unroll
+from utils.models.recurrent import (
+    SCORES,
+    AttentionDecoder,
+    GRUCell,
+    LSTMCell,
+    RecurrentEncoder,
+    RNNCell,
+    Seq2Seq,
+    copy_weights,
+    unroll,
+)
 
-CELLS = [(TanhCell, nn.RNN), (GRUCell, nn.GRU), (LSTMCell, nn.LSTM)]
-every_cell = pytest.mark.parametrize("ours, layer", CELLS, ids=[cell.__name__ for cell, _ in CELLS])
-BATCH, LENGTH, INPUTS, WIDTH = 2, 7, 5, 4
+CELLS = [(RNNCell, nn.RNN), (GRUCell, nn.GRU), (LSTMCell, nn.LSTM)]
+every_cell = pytest.mark.parametrize("cell_class, torch_class", CELLS, ids=[cell.__name__ for cell, _ in CELLS])
+PAD_ID, BOS_ID, EOS_ID = 0, 1, 2
+BATCH, SOURCE_LEN, TARGET_LEN, INPUT_SIZE, HIDDEN_SIZE = 3, 7, 5, 5, 6
+SOURCE_VOCAB_SIZE, TARGET_VOCAB_SIZE = 11, 13
+scores = pytest.mark.parametrize("score", [None, *SCORES])
+layers = pytest.mark.parametrize("cell", ["gru", "lstm"])
+directions = pytest.mark.parametrize("bidirectional", [True, False], ids=["bidirectional", "forward"])
 
 
 @pytest.fixture(autouse=True)
-def _numbers():
+def _seeded_float64():
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
+        torch.manual_seed(5)
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         yield
@@ -29,32 +44,176 @@ def as_tuple(state):
     return state if isinstance(state, tuple) else (state,)
 
 
-def as_state(tensors):
-    return tensors[0] if tensors and len(tensors) == 1 else tensors
-
-
-def random_state(cell):
-    return torch.randn(2 if isinstance(cell, LSTMCell) else 1, BATCH, WIDTH).unbind(0)
+# Cells
 
 
 @every_cell
-@pytest.mark.parametrize("given", [False, True])
-def test_a_cell_by_hand_is_torchs_layer_with_copied_weights(ours, layer, given):
-    theirs = layer(INPUTS, WIDTH, batch_first=True)
-    cell = copy_weights(ours(INPUTS, WIDTH), theirs)
-    first = random_state(cell) if given else None
-    x = torch.randn(BATCH, LENGTH, INPUTS, requires_grad=True)
-    same_x = x.detach().clone().requires_grad_()
-    outputs, last = unroll(cell, x, as_state(first))
-    expected, expected_last = theirs(same_x, as_state(first and tuple(one.unsqueeze(0) for one in first)))
-    assert outputs.shape == (BATCH, LENGTH, WIDTH) and close(outputs, expected)
-    for one, other in zip(as_tuple(last), as_tuple(expected_last), strict=True):
-        assert close(one, other.squeeze(0))
-    probe = torch.randn_like(outputs)
-    (outputs * probe).sum().backward()
+@pytest.mark.parametrize("given", [False, True], ids=["zero state", "given state"])
+def test_a_cell_is_torchs_layer_with_copied_weights(cell_class, torch_class, given):
+    torch_layer = torch_class(INPUT_SIZE, HIDDEN_SIZE, batch_first=True)
+    cell = copy_weights(cell_class(INPUT_SIZE, HIDDEN_SIZE), torch_layer)
+    state = torch_state = None
+    if given:
+        tensors = torch.randn(2 if cell_class is LSTMCell else 1, BATCH, HIDDEN_SIZE).unbind(0)
+        torch_tensors = tuple(tensor.unsqueeze(0) for tensor in tensors)
+        state, torch_state = (tensors, torch_tensors) if len(tensors) == 2 else (tensors[0], torch_tensors[0])
+    x = torch.randn(BATCH, SOURCE_LEN, INPUT_SIZE, requires_grad=True)
+    torch_x = x.detach().clone().requires_grad_()
+    hidden_states, final = unroll(cell, x, state)
+    expected, expected_final = torch_layer(torch_x, torch_state)
+    assert hidden_states.shape == (BATCH, SOURCE_LEN, HIDDEN_SIZE) and close(hidden_states, expected)
+    for tensor, reference in zip(as_tuple(final), as_tuple(expected_final), strict=True):
+        assert close(tensor, reference.squeeze(0))
+    probe = torch.randn_like(hidden_states)
+    (hidden_states * probe).sum().backward()
     (expected * probe).sum().backward()
-    assert close(x.grad, same_x.grad)
-    assert close(cell.from_input.weight.grad, theirs.weight_ih_l0.grad)
-    assert close(cell.from_state.weight.grad, theirs.weight_hh_l0.grad)
-    assert close(cell.from_input.bias.grad, theirs.bias_ih_l0.grad)
-    assert close(cell.from_state.bias.grad, theirs.bias_hh_l0.grad)
+    assert close(x.grad, torch_x.grad)
+    assert close(cell.ih.weight.grad, torch_layer.weight_ih_l0.grad)
+    assert close(cell.hh.weight.grad, torch_layer.weight_hh_l0.grad)
+    assert close(cell.ih.bias.grad, torch_layer.bias_ih_l0.grad)
+    assert close(cell.hh.bias.grad, torch_layer.bias_hh_l0.grad)
+
+
+# Encoder
+
+
+def make_model(score=None, **options):
+    return Seq2Seq(SOURCE_VOCAB_SIZE, TARGET_VOCAB_SIZE, score, HIDDEN_SIZE, **options)
+
+
+def random_source(lengths=(7, 2, 5)):
+    """Token ids (b, n) with padding at the end, and their mask."""
+    source = torch.randint(3, SOURCE_VOCAB_SIZE, (len(lengths), max(lengths)))
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
+    return source.masked_fill(~mask, PAD_ID), mask
+
+
+def random_target():
+    return torch.randint(3, TARGET_VOCAB_SIZE, (BATCH, TARGET_LEN))
+
+
+@layers
+@directions
+def test_padding_never_changes_an_output_of_the_encoder(cell, bidirectional):
+    encoder = RecurrentEncoder(SOURCE_VOCAB_SIZE, HIDDEN_SIZE, cell, bidirectional)
+    source, mask = random_source()
+    memory, final = encoder(source, mask)
+    assert memory.shape == (BATCH, SOURCE_LEN, HIDDEN_SIZE)
+    assert all(tensor.shape == (1, BATCH, HIDDEN_SIZE) for tensor in as_tuple(final))
+    assert (memory[~mask] == 0).all()
+    for row, length in enumerate(mask.sum(1).tolist()):
+        alone, final_alone = encoder(source[row : row + 1, :length])
+        assert close(memory[row, :length], alone[0])
+        for tensor, reference in zip(as_tuple(final), as_tuple(final_alone), strict=True):
+            assert close(tensor[0, row], reference[0, 0])
+
+
+# Decoder
+
+
+@layers
+@directions
+def test_without_attention_the_decoder_gets_only_the_final_state(cell, bidirectional):
+    model = make_model(cell=cell, bidirectional=bidirectional)
+    source, mask = random_source()
+    memory, state = model.encode(source, mask)
+    _, final = model.encoder(source, mask)
+    assert memory.shape == (BATCH, 1, HIDDEN_SIZE) and torch.equal(memory[:, 0], as_tuple(final)[0][0])
+    assert all(torch.equal(*both) for both in zip(as_tuple(state), as_tuple(final), strict=True))
+    longer, _ = random_source((2 * SOURCE_LEN,))
+    assert model.encode(longer)[0].shape == (1, 1, HIDDEN_SIZE)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_the_returned_attention_weights_are_those_of_the_context(score):
+    decoder = AttentionDecoder(TARGET_VOCAB_SIZE, HIDDEN_SIZE, "gru", score)
+    target, state = random_target(), torch.randn(1, BATCH, HIDDEN_SIZE)
+    memory, mask = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), random_source()[1]
+    logits, _, weights = decoder(target, state, memory, mask)
+    assert weights.shape == (BATCH, TARGET_LEN, SOURCE_LEN) and close(weights.sum(-1), torch.ones(BATCH, TARGET_LEN))
+    assert (weights.masked_select(~mask.unsqueeze(1)) == 0).all()
+    hidden, _ = decoder.rnn(decoder.embedding(target), state)
+    combined = decoder.combine(torch.cat([hidden, weights @ memory], -1)).tanh()
+    assert close(logits, decoder.output(combined))
+
+
+@scores
+def test_a_later_target_token_never_changes_an_earlier_prediction(score):
+    model, target = make_model(score), random_target()
+    source, mask = random_source()
+    changed = target.clone()
+    changed[:, 3] = BOS_ID
+    before, after = model(source, mask, target)[0], model(source, mask, changed)[0]
+    assert torch.equal(before[:, :3], after[:, :3]) and not close(before[:, 3:], after[:, 3:])
+
+
+# Decoding
+
+
+@scores
+@layers
+def test_step_by_step_decoding_equals_teacher_forcing(score, cell):
+    model, target = make_model(score, cell=cell), random_target()
+    source, mask = random_source()
+    logits, weights = model(source, mask, target)
+    cache = model.new_cache(source, mask, TARGET_LEN)
+    for position in range(TARGET_LEN):
+        step_logits, step_weights = model.step(target[:, position], cache)
+        assert close(step_logits, logits[:, position])
+        if score is None:
+            assert step_weights == []
+        else:
+            assert len(step_weights) == 1 and close(step_weights[0], weights[:, position : position + 1])
+
+
+@scores
+@layers
+@pytest.mark.parametrize("padded", [True, False])
+def test_a_reordered_cache_continues_the_chosen_hypotheses(score, cell, padded):
+    model, target, rows = make_model(score, cell=cell), random_target(), torch.tensor([2, 0, 0])
+    source, mask = random_source() if padded else (random_source((7, 7, 7))[0], None)
+    cache = model.new_cache(source, mask, TARGET_LEN)
+    model.step(target[:, 0], cache)
+    cache.reorder(rows)
+    logits, _ = model.step(target[:, 1], cache)
+    target = torch.stack([target[rows, 0], target[:, 1]], 1)
+    expected, _ = model(source[rows], None if mask is None else mask[rows], target)
+    assert close(logits, expected[:, 1])
+
+
+@scores
+@layers
+def test_greedy_decoding_of_a_batch_is_that_of_each_sentence(score, cell):
+    model, lengths = make_model(score, cell=cell), set()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter *= 0 if "bias" in name else 5  # untrained weights give all sentences the same translation
+    source, mask = random_source((7, 2, 5, 1, 7, 3, 4, 6, 2, 5))
+    endless, _ = model.greedy(source, mask, BOS_ID, -1, max_len=9)
+    # As EOS, a token that the sentences do not all generate at the same step.
+    eos_id = next(
+        token for token in range(TARGET_VOCAB_SIZE) if len(set((endless != token).cumprod(1).sum(1).tolist())) > 1
+    )
+    generated, weights = model.greedy(source, mask, BOS_ID, eos_id, max_len=9)
+    for row, source_len in enumerate(mask.sum(1).tolist()):
+        alone, weights_alone = model.greedy(source[row : row + 1, :source_len], None, BOS_ID, eos_id, max_len=9)
+        length = alone.size(1)
+        lengths.add(length)
+        assert generated[row, :length].tolist() == alone[0].tolist() and (generated[row, length:] == PAD_ID).all()
+        if score is None:
+            assert weights is None and weights_alone is None
+        else:
+            assert close(weights[row, :length, :source_len], weights_alone[0])
+            assert (weights[row, length:] == 0).all() and (weights[row, :, source_len:] == 0).all()
+    assert len(lengths) > 1
+
+
+@scores
+def test_greedy_tokens_are_the_argmax_given_the_tokens_before(score):
+    model = make_model(score)
+    source, mask = random_source()
+    generated, _ = model.greedy(source, mask, BOS_ID, EOS_ID, max_len=8)
+    inputs = torch.cat([torch.full((BATCH, 1), BOS_ID), generated[:, :-1]], 1)
+    best = model(source, mask, inputs)[0].argmax(-1)
+    active = (inputs != EOS_ID).cumprod(1).bool()
+    assert active.sum() > BATCH and torch.equal(best[active], generated[active])

@@ -2,7 +2,7 @@
 
 `make bench` measures the exact figures. Here only the work of this process counts, so that its neighbours cannot fail it.
 `attention` has its guard in test_regression, all positions at once in test_self_attention_training, the published models in
-test_bert and test_llama, exponents in test_costs.
+test_pretrained, exponents in test_costs.
 """
 
 import time
@@ -49,23 +49,23 @@ def test_the_clock_of_a_guard_sees_a_factor_and_no_waiting():
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_a_training_step_of_the_transformer_is_not_slower_than_torchs():
-    ours = Transformer(9, 9, DIM, HEADS, HIDDEN, 2, norm="pre", dropout=0.0, final_norm=True)
-    theirs = nn.Transformer(DIM, HEADS, 2, 2, HIDDEN, 0.0, batch_first=True, norm_first=True)
-    to_torch(ours, theirs)
+    model = Transformer(9, 9, DIM, HEADS, HIDDEN, 2, norm_first=True, dropout=0.0, final_norm=True)
+    torch_model = nn.Transformer(DIM, HEADS, 2, 2, HIDDEN, 0.0, batch_first=True, norm_first=True)
+    to_torch(model, torch_model)
     source, target = torch.randn(2, BATCH, LENGTH, DIM)
-    real, real_target = torch.arange(LENGTH) < torch.randint(LENGTH // 2, LENGTH + 1, (2, BATCH, 1))
-    given = source, target, real, real_target
-    assert ratio(transformer_speed._our_step(ours, *given), transformer_speed._their_step(theirs, *given)) < 1.3
+    source_mask, target_mask = torch.arange(LENGTH) < torch.randint(LENGTH // 2, LENGTH + 1, (2, BATCH, 1))
+    batch = source, target, source_mask, target_mask
+    assert ratio(transformer_speed.model_step(model, *batch), transformer_speed.torch_step(torch_model, *batch)) < 1.3
 
 
 def test_the_cache_makes_decoding_faster():
-    model = Transformer(50, 50, norm="pre").eval()
+    model = Transformer(50, 50, norm_first=True).eval()
     source = torch.randint(3, 50, (16, 12))
-    cached, anew = (
-        lambda cached=cached: greedy_decode(model, source, None, start=1, end=-1, limit=32, cached=cached)
+    cached, uncached = (
+        lambda cached=cached: greedy_decode(model, source, None, bos_id=1, eos_id=-1, max_len=32, cached=cached)
         for cached in (True, False)
     )
-    assert ratio(anew, cached, rounds=3) > 1.5
+    assert ratio(uncached, cached, rounds=3) > 1.5
 
 
 def test_windows_are_faster_than_all_pairs_in_a_long_text():

@@ -1,4 +1,4 @@
-"""Facts about the decoder, the whole Transformer and its key-value cache."""
+"""Facts about the encoder-decoder Transformer and its key-value cache."""
 
 import pytest
 import torch
@@ -7,14 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.parity import assert_close, backward, scramble
-from utils.models.positions import sinusoidal_positions
-from utils.models.self_attention import causal_mask
-from utils.models.torch_weights import parameter_pairs, to_torch
-from utils.models.transformer import Transformer, WordVectors
+from tests.parity import assert_close, assert_same_gradients, backward, randomize
+from utils.models.attention import causal_mask
+from utils.models.torch_weights import from_torch, to_torch
+from utils.models.transformer import Transformer
 
 DTYPES = (torch.float64, torch.float32)
-ORDERS = ("pre", "post")
 PAD = 0
 
 sizes = st.fixed_dictionaries(
@@ -22,41 +20,57 @@ sizes = st.fixed_dictionaries(
         "b": st.integers(1, 3),
         "n": st.integers(1, 6),
         "m": st.integers(1, 5),
-        "heads": st.integers(1, 3),
-        "half": st.integers(1, 2),  # of a head's width; sinusoids come in pairs
-        "hidden": st.integers(1, 9),
-        "layers": st.integers(1, 2),
+        "num_heads": st.integers(1, 3),
+        "head_dim": st.sampled_from([2, 4]),  # even, as sinusoids need it
+        "hidden_dim": st.integers(1, 9),
+        "num_layers": st.integers(1, 2),
         "seed": st.integers(0, 2**31),
     }
 )
 
 
-def model_of(heads=3, half=2, hidden=7, layers=2, norm="pre", dtype=torch.float64, seed=0, **options):
-    options = {"dropout": 0.0, **options}
-    model = Transformer(11, 13, 2 * half * heads, heads, hidden, layers, norm=norm, **options)
-    scramble(model, seed)
+def make_model(
+    num_heads=3,
+    head_dim=4,
+    hidden_dim=7,
+    num_layers=2,
+    seed=0,
+    norm_first=True,
+    dtype=torch.float64,
+    dropout=0.0,
+    **options,
+):
+    dim = num_heads * head_dim
+    model = Transformer(
+        11, 13, dim, num_heads, hidden_dim, num_layers, norm_first=norm_first, dropout=dropout, **options
+    )
+    randomize(model, seed)
     return model.to(dtype)
 
 
-def draw_words(b, n, m, seed=0):
-    """Source (b, n) with its mask and target (b, m): 0 is padding, and every sentence has at least one word."""
+def draw_tokens(b, n, m, seed=0):
+    """Source (b, n) with its mask and target (b, m); every source has at least one token."""
     generator = torch.Generator().manual_seed(seed)
     source = torch.randint(1, 11, (b, n), generator=generator)
-    real = torch.arange(n) < torch.randint(1, n + 1, (b, 1), generator=generator)
-    return source.masked_fill(~real, PAD), real, torch.randint(1, 13, (b, m), generator=generator)
+    source_mask = torch.arange(n) < torch.randint(1, n + 1, (b, 1), generator=generator)
+    return source.masked_fill(~source_mask, PAD), source_mask, torch.randint(1, 13, (b, m), generator=generator)
 
 
-def torchs_model(dim, heads, hidden, layers, norm, dtype, activation, final_norm):
+def draw(b, n, m, **options):
+    return make_model(**options), *draw_tokens(b, n, m, options["seed"])
+
+
+def make_torch_model(num_heads, head_dim, hidden_dim, num_layers, norm_first, dtype, activation, final_norm):
     model = nn.Transformer(
-        dim,
-        heads,
-        layers,
-        layers,
-        hidden,
+        num_heads * head_dim,
+        num_heads,
+        num_layers,
+        num_layers,
+        hidden_dim,
         dropout=0.0,
         activation=activation,
         batch_first=True,
-        norm_first=norm == "pre",
+        norm_first=norm_first,
         dtype=dtype,
     )
     model.encoder.enable_nested_tensor = False
@@ -65,193 +79,228 @@ def torchs_model(dim, heads, hidden, layers, norm, dtype, activation, final_norm
     return model
 
 
-# Equal to torch's
+# Parity with torch
 
 
 @settings(max_examples=60, deadline=None)
 @given(
     sizes,
-    st.sampled_from(ORDERS),
+    st.booleans(),
     st.sampled_from(["relu", "gelu"]),
     st.sampled_from(["no", "causal", "padding", "all"]),
     st.booleans(),
     st.sampled_from(DTYPES),
 )
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
-def test_the_two_stacks_equal_nn_transformer_forward_and_backward(size, norm, activation, masked, final_norm, dtype):
-    heads, half, hidden, layers = (size[name] for name in ("heads", "half", "hidden", "layers"))
-    b, n, m, dim = size["b"], size["n"], size["m"], 2 * half * heads
-    ours = model_of(
-        heads, half, hidden, layers, norm, dtype, size["seed"], activation=activation, final_norm=final_norm
-    )
-    theirs = to_torch(ours, torchs_model(dim, heads, hidden, layers, norm, dtype, activation, final_norm))
+def test_encoder_and_decoder_equal_nn_transformer_forward_and_backward(
+    size, norm_first, activation, masked, final_norm, dtype
+):
+    shape = {name: size[name] for name in ("num_heads", "head_dim", "hidden_dim", "num_layers")}
+    options = {"norm_first": norm_first, "dtype": dtype, "activation": activation, "final_norm": final_norm}
+    b, n, m, dim = size["b"], size["n"], size["m"], size["num_heads"] * size["head_dim"]
+    model = make_model(**shape, **options, seed=size["seed"])
+    torch_model = to_torch(model, make_torch_model(**shape, **options))
 
     generator = torch.Generator().manual_seed(size["seed"])
-    source, target = (torch.randn(b, k, dim, generator=generator).to(dtype).requires_grad_() for k in (n, m))
-    real, real_target = (torch.arange(k) < torch.randint(1, k + 1, (b, 1), generator=generator) for k in (n, m))
-    among, across = (torch.rand(k, n, generator=generator) > 0.5 for k in (n, m))
-    among[:, 0] = across[:, 0] = True  # a row that may look nowhere is NaN in torch
+    source, target = (torch.randn(b, length, dim, generator=generator).to(dtype).requires_grad_() for length in (n, m))
+    source_tokens, target_tokens = (
+        torch.arange(length) < torch.randint(1, length + 1, (b, 1), generator=generator) for length in (n, m)
+    )
+    among_source, to_source = (torch.rand(length, n, generator=generator) > 0.5 for length in (n, m))
+    among_source[:, 0] = to_source[:, 0] = True  # a fully masked row is NaN in torch
     causal = causal_mask(m)
-    own, memory_mask, back = {
+    source_padding, target_padding = source_tokens.unsqueeze(1), target_tokens.unsqueeze(1)
+    source_mask, memory_mask, target_mask = {
         "no": (None, None, None),
         "causal": (None, None, causal),
-        "padding": (real.unsqueeze(1), real.unsqueeze(1), real_target.unsqueeze(1)),
-        "all": (real.unsqueeze(1) & among, real.unsqueeze(1) & across, real_target.unsqueeze(1) & causal),
+        "padding": (source_padding, source_padding, target_padding),
+        "all": (source_padding & among_source, source_padding & to_source, target_padding & causal),
     }[masked]
-    their_masks = {}
+    torch_masks = {}
     if masked in ("padding", "all"):
-        their_masks |= {
-            "src_key_padding_mask": ~real,
-            "memory_key_padding_mask": ~real,
-            "tgt_key_padding_mask": ~real_target,
+        torch_masks |= {
+            "src_key_padding_mask": ~source_tokens,
+            "memory_key_padding_mask": ~source_tokens,
+            "tgt_key_padding_mask": ~target_tokens,
         }
     if masked in ("causal", "all"):
-        their_masks["tgt_mask"] = ~causal
+        torch_masks["tgt_mask"] = ~causal
     if masked == "all":
-        their_masks |= {"src_mask": ~among, "memory_mask": ~across}
+        torch_masks |= {"src_mask": ~among_source, "memory_mask": ~to_source}
 
     results = []
     for run in (
-        lambda: ours.decoder(target, ours.encoder(source, own)[0], back, memory_mask)[0],
-        lambda: theirs(source, target, **their_masks),
+        lambda: model.decoder(target, model.encoder(source, source_mask)[0], target_mask, memory_mask)[0],
+        lambda: torch_model(source, target, **torch_masks),
     ):
         source.grad = target.grad = None
-        output = run()[real_target]
+        output = run()[target_tokens]
         backward(output)
         results.append((output, source.grad, target.grad))
-    for what, got, want in zip(("output", "gradient of the source", "gradient of the target"), *results, strict=True):
-        assert_close(got, want, what)
-    pairs = list(parameter_pairs(ours, theirs))
-    in_stacks = [*ours.encoder.parameters(), *ours.decoder.parameters()]
-    assert len(pairs) == len(in_stacks) == len(list(theirs.parameters()))
-    for mine, other in pairs:
-        assert_close(mine.grad, other.grad, f"gradient of a parameter {tuple(mine.shape)}")
+    names = ("output", "gradient of the source", "gradient of the target")
+    for what, actual, expected in zip(names, *results, strict=True):
+        assert_close(actual, expected, what)
+    assert_same_gradients(model, torch_model)
 
 
-# The whole model
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
+def test_parameters_come_back_from_torch_as_they_went_and_embeddings_stay():
+    model, copied = make_model(final_norm=True), make_model(final_norm=True, seed=1)
+    shape = {"num_heads": 3, "head_dim": 4, "hidden_dim": 7, "num_layers": 2}
+    options = {"norm_first": True, "dtype": torch.float64, "activation": "relu", "final_norm": True}
+    before = {name: parameter.clone() for name, parameter in copied.named_parameters()}
+    from_torch(to_torch(model, make_torch_model(**shape, **options)), copied)
+    for name, parameter in model.named_parameters():
+        expected = before[name] if "embedding" in name else parameter
+        assert torch.equal(copied.get_parameter(name), expected), name
 
 
-@settings(max_examples=20, deadline=None)
-@given(sizes, st.sampled_from(ORDERS))
-def test_the_weights_of_all_three_attentions_come_out_and_change_nothing(size, norm):
-    b, n, m, heads, layers = (size[name] for name in ("b", "n", "m", "heads", "layers"))
-    model = model_of(heads, size["half"], size["hidden"], layers, norm, seed=size["seed"])
-    source, real, target = draw_words(b, n, m, size["seed"])
-    logits, looks = model(source, real, target, need_weights=True)
-    fused, nothing = model(source, real, target)
-    assert nothing is None
-    torch.testing.assert_close(logits, fused)
-    for weights, shape in zip(looks, [(n, n), (m, m), (m, n)], strict=True):
-        assert [one.shape for one in weights] == [(b, heads, *shape)] * layers
-        for one in weights:
-            torch.testing.assert_close(one.sum(-1), torch.ones_like(one[..., 0]))
-    assert all((one.masked_select(~real[:, None, None]) == 0).all() for one in (*looks.encoder, *looks.cross))
-    assert all((one.triu(1) == 0).all() for one in looks.decoder)
+# Teacher forcing
 
 
 @settings(max_examples=20, deadline=None)
-@given(sizes, st.sampled_from(ORDERS), st.booleans())
-def test_no_gradient_comes_from_the_future(size, norm, need_weights):
-    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
-    source, real, target = draw_words(size["b"], size["n"], size["m"], size["seed"])
-    vectors = []
-    model.target_vectors.register_forward_hook(lambda module, given, output: vectors.append(output))
-    for place in range(size["m"]):
-        logits, _ = model(source, real, target, need_weights)
-        (gradient,) = torch.autograd.grad(logits[:, place].square().sum(), vectors[-1])
-        assert (gradient[:, place + 1 :] == 0).all()
-    assert (gradient.abs().sum(-1) > 0).all()  # the last word hears of all before it
+@given(sizes, st.booleans())
+def test_all_attention_weights_come_out_on_request_and_change_nothing(size, norm_first):
+    b, n, m, num_heads, num_layers = (size[name] for name in ("b", "n", "m", "num_heads", "num_layers"))
+    model, source, source_mask, target = draw(**size, norm_first=norm_first)
+    logits, all_weights = model(source, source_mask, target, need_weights=True)
+    fused_logits, no_weights = model(source, source_mask, target)
+    assert no_weights is None
+    torch.testing.assert_close(logits, fused_logits)
+    for layers, shape in zip(all_weights, [(n, n), (m, m), (m, n)], strict=True):
+        assert [weights.shape for weights in layers] == [(b, num_heads, *shape)] * num_layers
+        for weights in layers:
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    for weights in (*all_weights.encoder, *all_weights.cross):
+        assert (weights.masked_select(~source_mask[:, None, None]) == 0).all()
+    assert all((weights.triu(1) == 0).all() for weights in all_weights.decoder)
 
 
-def test_tied_tables_are_one_and_gather_the_gradients_of_all_their_uses():
-    words = {"none": 3, "output": 2, "all": 1}
-    for tied, tables in words.items():
-        model = Transformer(13, 13, 12, 3, norm="pre", tied=tied, dropout=0.0)
-        found = {id(one.weight) for one in (model.source_vectors.table, model.target_vectors.table, model.output)}
-        assert len(found) == tables
-        assert sum(one.shape == (13, 12) for one in model.parameters()) == tables
-    one, two = model_of(tied="output"), model_of(tied="none")
-    two.load_state_dict(one.state_dict())
-    source, real, target = draw_words(2, 5, 4)
-    for model in (one, two):
-        backward(model(source, real, target)[0])
-    torch.testing.assert_close(one.output.weight.grad, two.output.weight.grad + two.target_vectors.table.weight.grad)
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.booleans())
+def test_decoding_the_encoded_source_equals_the_whole_forward_pass(size, norm_first):
+    model, source, source_mask, target = draw(**size, norm_first=norm_first)
+    logits = model.decode(target, model.encode(source, source_mask), source_mask)
+    torch.testing.assert_close(logits, model(source, source_mask, target)[0])
 
 
-def test_fresh_vectors_are_as_large_as_the_positions_and_the_positions_never_end():
-    vectors = WordVectors(500, 64)
-    assert (vectors.table.weight * 8).std().item() == pytest.approx(1.0, abs=0.02)
-    words = torch.randint(500, (2, 9))
-    for start in (0, 3, 250, 1000):
-        want = vectors.table(words) * 8 + sinusoidal_positions(9, 64, start=start)
-        torch.testing.assert_close(vectors(words, start), want)
-    assert "positions" not in vectors.state_dict()
+@settings(max_examples=20, deadline=None)
+@given(sizes, st.booleans(), st.booleans())
+def test_no_gradient_comes_from_future_target_tokens(size, norm_first, need_weights):
+    model, source, source_mask, target = draw(**size, norm_first=norm_first)
+    embeddings = []
+    model.target_embedding.register_forward_hook(lambda module, inputs, output: embeddings.append(output))
+    for position in range(size["m"]):
+        logits, _ = model(source, source_mask, target, need_weights)
+        (gradient,) = torch.autograd.grad(logits[:, position].square().sum(), embeddings[-1])
+        assert (gradient[:, position + 1 :] == 0).all()
+    assert (gradient.abs().sum(-1) > 0).all()  # the last position depends on every token
+
+
+def test_tied_embeddings_are_one_matrix_that_gathers_the_gradients_of_all_its_uses():
+    for tied, num_matrices in {"none": 3, "output": 2, "all": 1}.items():
+        model = Transformer(13, 13, 12, 3, norm_first=True, tied=tied, dropout=0.0)
+        embeddings = (model.source_embedding.token_embedding, model.target_embedding.token_embedding)
+        assert len({id(layer.weight) for layer in (*embeddings, model.lm_head)}) == num_matrices
+        assert sum(parameter.shape == (13, 12) for parameter in model.parameters()) == num_matrices
+    tied, untied = make_model(tied="output"), make_model(tied="none")
+    untied.load_state_dict(tied.state_dict())
+    source, source_mask, target = draw_tokens(2, 5, 4)
+    for model in (tied, untied):
+        backward(model(source, source_mask, target)[0])
+    expected = untied.lm_head.weight.grad + untied.target_embedding.token_embedding.weight.grad
+    torch.testing.assert_close(tied.lm_head.weight.grad, expected)
 
 
 # Padding
 
 
 @settings(max_examples=20, deadline=None)
-@given(sizes, st.sampled_from(ORDERS), st.integers(1, 3))
-def test_padding_never_changes_a_logit_a_loss_or_a_gradient(size, norm, more):
-    b, n, m = size["b"], size["n"], size["m"]
-    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
-    source, real, target = draw_words(b, n, m, size["seed"])
-    answers = torch.randint(1, 13, (b, m), generator=torch.Generator().manual_seed(size["seed"]))
+@given(sizes, st.booleans(), st.integers(1, 3))
+def test_padding_never_changes_a_logit_a_loss_or_a_gradient(size, norm_first, padding):
+    b, m = size["b"], size["m"]
+    model, source, source_mask, target = draw(**size, norm_first=norm_first)
+    labels = torch.randint(1, 13, (b, m), generator=torch.Generator().manual_seed(size["seed"]))
 
-    def loss_and_gradients(source, real, target, answers):
+    def loss_and_gradients(source, source_mask, target, labels):
         model.zero_grad()
-        logits, _ = model(source, real, target)
-        loss = F.cross_entropy(logits.flatten(0, 1), answers.flatten(), ignore_index=PAD)
+        logits, _ = model(source, source_mask, target)
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
         loss.backward()
-        return [logits[:, :m], loss, *(one.grad for one in model.parameters())]
+        return [logits[:, :m], loss, *(parameter.grad for parameter in model.parameters())]
 
-    plain = loss_and_gradients(source, real, target, answers)
-    longer = loss_and_gradients(
-        F.pad(source, (0, more), value=PAD),
-        F.pad(real, (0, more)),
-        F.pad(target, (0, more), value=PAD),
-        F.pad(answers, (0, more), value=PAD),
+    expected = loss_and_gradients(source, source_mask, target, labels)
+    padded = loss_and_gradients(
+        F.pad(source, (0, padding), value=PAD),
+        F.pad(source_mask, (0, padding)),
+        F.pad(target, (0, padding), value=PAD),
+        F.pad(labels, (0, padding), value=PAD),
     )
-    for got, want in zip(longer, plain, strict=True):
-        torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-10)
-    other = source.masked_fill(~real, 7)
-    assert torch.equal(model(other, real, target)[0], model(source, real, target)[0])
+    for actual, wanted in zip(padded, expected, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-10)
+    changed = source.masked_fill(~source_mask, 7)
+    assert torch.equal(model(changed, source_mask, target)[0], model(source, source_mask, target)[0])
 
 
-@pytest.mark.parametrize("norm", ORDERS)
+@pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_a_source_of_padding_alone_says_nothing_and_breaks_nothing(norm, need_weights):
-    model, (source, real, target) = model_of(norm=norm), draw_words(2, 5, 4)
-    real[0] = False
-    logits, looks = model(source, real, target, need_weights)
+def test_a_source_of_padding_alone_has_no_influence_and_gradients_stay_finite(norm_first, need_weights):
+    model, (source, source_mask, target) = make_model(norm_first=norm_first), draw_tokens(2, 5, 4)
+    source_mask[0] = False
+    logits, all_weights = model(source, source_mask, target, need_weights)
     backward(logits)
     assert logits.isfinite().all()
-    assert all(one.grad.isfinite().all() for one in model.parameters())
-    other = source.clone()
-    other[0] = 9
-    assert torch.equal(model(other, real, target, need_weights)[0], logits)
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    changed = source.clone()
+    changed[0] = 9
+    assert torch.equal(model(changed, source_mask, target, need_weights)[0], logits)
     if need_weights:
-        assert all((one[0] == 0).all() for one in (*looks.encoder, *looks.cross))
+        assert all((weights[0] == 0).all() for weights in (*all_weights.encoder, *all_weights.cross))
 
 
-# The cache
+# The key-value cache
 
 
-@settings(max_examples=20, deadline=None)
-@given(sizes, st.sampled_from(ORDERS), st.sampled_from(["padding", "one sentence of padding alone", "no mask"]))
-def test_steps_with_the_cache_equal_one_pass_over_all_words(size, norm, hidden):
-    b, n, m = size["b"], size["n"], size["m"]
-    model = model_of(size["heads"], size["half"], size["hidden"], size["layers"], norm, seed=size["seed"])
-    source, real, target = draw_words(b, n, m, size["seed"])
-    if hidden == "one sentence of padding alone":
-        real[0] = False
-    real = None if hidden == "no mask" else real
-    with torch.no_grad():
-        logits, looks = model(source, real, target, need_weights=True)
-        cache = model.remember(model.encode(source, real), real, room=m)
-        for place in range(m):
-            got, cross = model.step(target[:, place], cache)
-            torch.testing.assert_close(got, logits[:, place], rtol=1e-10, atol=1e-10)
-            for one, all_at_once in zip(cross, looks.cross, strict=True):
-                torch.testing.assert_close(one, all_at_once[:, :, place])
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes,
+    st.booleans(),
+    st.sampled_from(["padding", "one source of padding alone", "no mask"]),
+    st.integers(1, 3),
+    st.sampled_from(DTYPES),
+)
+@torch.no_grad()
+def test_steps_with_the_cache_equal_one_pass_over_all_tokens(size, norm_first, masked, num_beams, dtype):
+    b, m = size["b"], size["m"]
+    model, source, source_mask, _ = draw(**size, norm_first=norm_first, dtype=dtype)
+    target = torch.randint(1, 13, (b * num_beams, m), generator=torch.Generator().manual_seed(size["seed"]))
+    if masked == "one source of padding alone":
+        source_mask[0] = False
+    source_mask = None if masked == "no mask" else source_mask
+    repeated = source.repeat_interleave(num_beams, 0)
+    repeated_mask = None if source_mask is None else source_mask.repeat_interleave(num_beams, 0)
+    logits, all_weights = model(repeated, repeated_mask, target, need_weights=True)
+    cache = model.new_cache(source, source_mask, m, num_beams)
+    for position in range(m):
+        assert cache.length == position
+        step_logits, cross_weights = model.step(target[:, position], cache)
+        assert_close(step_logits, logits[:, position], "logits")
+        for step_weights, whole in zip(cross_weights, all_weights.cross, strict=True):
+            assert_close(step_weights, whole[:, :, position], "cross-attention weights")
+    with pytest.raises(ValueError, match=f"at most {m} tokens, got {m + 1}"):
+        model.step(target[:, 0], cache)
+
+
+@torch.no_grad()
+def test_after_reordering_the_cache_each_row_continues_the_hypothesis_it_took_over():
+    model, (source, source_mask, _) = make_model(), draw_tokens(2, 5, 4)
+    target = torch.randint(1, 13, (6, 5), generator=torch.Generator().manual_seed(0))
+    cache = model.new_cache(source, source_mask, 5, num_beams=3)
+    for position in range(4):
+        model.step(target[:, position], cache)
+    rows = torch.tensor([2, 0, 0, 4, 5, 4])  # of the same source
+    cache.reorder(rows)
+    target = torch.cat([target[rows, :4], target[:, 4:]], 1)
+    logits, _ = model.step(target[:, 4], cache)
+    expected, _ = model(source.repeat_interleave(3, 0), source_mask.repeat_interleave(3, 0), target)
+    assert_close(logits, expected[:, -1])

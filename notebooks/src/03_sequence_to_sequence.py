@@ -360,8 +360,8 @@ for pair, said in zip(
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 sixteen = [pair.english for pair in data.train if len(pair.english) == 16][:64]
 encoder, half = bridge.model.encoder, LESSON["width"] // 2
-read = encoder.embed(torch.tensor([english.encode(sentence) for sentence in sixteen]))
-learned = measure.influence(lambda x: (encoder.layer(x)[0][..., :half], None), read)
+read = encoder.embedding(torch.tensor([english.encode(sentence) for sentence in sixteen]))
+learned = measure.influence(lambda x: (encoder.rnn(x)[0][..., :half], None), read)
 fresh = measure.influence(measure.recurrent_layer("lstm", LESSON["width"], half), read)
 show(
     pictures.influence(
@@ -509,24 +509,25 @@ quiz("3.d")
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.7 · a step of the decoder · hard · 20 min
 class AttentionDecoder(nn.Module):
-    def __init__(self, words, width, score):
+    def __init__(self, vocab_size, hidden_size, score):
         super().__init__()
         self.score = score
-        self.embed = nn.Embedding(words, width)
-        self.cell = nn.GRUCell(width, width)
-        self.combine = nn.Linear(2 * width, width)
-        self.output = nn.Linear(width, words)
+        self.embedding = nn.Embedding(vocab_size, hidden_size)
+        self.cell = nn.GRUCell(hidden_size, hidden_size)
+        self.combine = nn.Linear(2 * hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, vocab_size)
 
-    def step(self, word, state, memory, mask):
-        """word (b,), state (b, w), memory (b, n, w), mask (b, n) to logits (b, words), state (b, w), weights (b, n).
+    def step(self, token_ids, state, memory, source_mask):
+        """One step: token_ids (b,), state (b, hidden_size), memory (b, n, hidden_size), source_mask (b, n).
 
+        Returns logits (b, vocab_size), the new state (b, hidden_size) and attention weights (b, n).
         Where a row of the mask is all False, the weights and the context are zeros.
         """
         ### BEGIN SOLUTION
-        state = self.cell(self.embed(word), state)
+        state = self.cell(self.embedding(token_ids), state)
         scores = self.score(state.unsqueeze(1), memory)  # (b, 1, n)
-        context, weights = attend(scores, memory, mask.unsqueeze(1))
-        both = torch.cat([state, context.squeeze(1)], -1)  # (b, 2 w)
+        context, weights = attend(scores, memory, source_mask.unsqueeze(1))
+        both = torch.cat([state, context.squeeze(1)], -1)  # (b, 2 hidden_size)
         return self.output(torch.tanh(self.combine(both))), state, weights.squeeze(1)
         ### END SOLUTION
 
@@ -542,22 +543,22 @@ AttentionDecoder = exercise("3.7").use(AttentionDecoder)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.8 · greedy decoding · medium · 12 min
-def greedy_decode(step, state, start, end, limit):
-    """step(word (b,), state (b, w)) -> logits (b, words), state. The most likely tokens (b, m), 0 after the end token.
+def greedy_decode(step, state, bos_id, eos_id, max_len):
+    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most likely tokens (b, m).
 
-    `start`, `end` and `limit` are ints. Only `end` ends a sentence; a 0 before it is an ordinary token.
-    Stops when every sentence has generated `end`, or at `limit` tokens.
+    `bos_id`, `eos_id` and `max_len` are ints. Only `eos_id` ends a sentence; a 0 before it is an ordinary token.
+    Stops when every sentence has generated `eos_id`, or at `max_len` tokens. After `eos_id` comes 0.
     """
     ### BEGIN SOLUTION
-    word = torch.full((len(state),), start)
-    going = torch.ones(len(state), dtype=torch.bool)
-    words = []
-    while going.any() and len(words) < limit:
-        logits, state = step(word, state)
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words.append(word)
-        going = going & (word != end)
-    return torch.stack(words, 1)
+    token_ids = torch.full((len(state),), bos_id)
+    active = torch.ones(len(state), dtype=torch.bool)
+    generated = []
+    while active.any() and len(generated) < max_len:
+        logits, state = step(token_ids, state)
+        token_ids = logits.argmax(-1).masked_fill(~active, 0)
+        generated.append(token_ids)
+        active = active & (token_ids != eos_id)
+    return torch.stack(generated, 1)
     ### END SOLUTION
 
 
@@ -595,45 +596,47 @@ show(
 # ### Your decoder, these numbers
 #
 # Put the trained numbers into your own `AttentionDecoder`, with your own `multiplicative_score`, and translate the first 200 test sentences
-# with your own `greedy_decode`. Your decoder has a GRU cell, the trained one an LSTM: the class `Cell` hides the LSTM's store, so that your
-# `step` need not change.
+# with your own `greedy_decode`. Your decoder has a GRU cell, the trained one an LSTM: the class `Cell` hides the LSTM's cell state, so that
+# your `step` need not change.
 
 
 # %% slideshow={"slide_type": "-"}
 class Cell(nn.LSTMCell):
-    """An LSTM cell that keeps half of its state to itself, so that from outside it looks like a GRU."""
+    """An LSTM cell that stores its cell state itself, so that it is called like a GRU cell."""
 
     def forward(self, x, state):
-        state, self.store = super().forward(x, (state, self.store))
+        state, self.cell_state = super().forward(x, (state, self.cell_state))
         return state
 
 
 trained = restore(results["multiplicative"])
-theirs = trained.model.decoder
-W = theirs.score.map.weight.T
-mine = AttentionDecoder(len(french), LESSON["width"], lambda s, h: multiplicative_score(s, h, W))
-mine.cell = Cell(LESSON["width"], LESSON["width"])
+weights = trained.model.decoder.state_dict()
+W = weights.pop("score.proj.weight").T
+decoder = AttentionDecoder(len(french), LESSON["width"], lambda s, h: multiplicative_score(s, h, W))
+decoder.cell = Cell(LESSON["width"], LESSON["width"])
 renamed = {
-    name.replace("layer", "cell").removesuffix("_l0"): value
-    for name, value in theirs.state_dict().items()
-    if not name.startswith("score")
+    name.replace("rnn", "cell").removesuffix("_l0"): value for name, value in weights.items()
 }
-print(mine.load_state_dict(renamed))
+print(decoder.load_state_dict(renamed))
 
 # %% slideshow={"slide_type": "subslide"}
 pairs = data.test[:200]
 batch = collate(pairs, english, french)
 
 
-def my_step(word, state):
-    logits, state, _ = mine.step(word, state, memory, batch.source_mask)
+def decoder_step(token_ids, state):
+    logits, state, _ = decoder.step(token_ids, state, memory, batch.source_mask)
     return logits, state
 
 
 with torch.no_grad():
-    memory, ((seen,), (mine.cell.store,)) = trained.model.encode(batch.source, batch.source_mask)
-    words = greedy_decode(my_step, seen, BOS_ID, EOS_ID, limit=40)
-right = [tuple(french.decode(row)) == pair.french for row, pair in zip(words, pairs, strict=True)]
+    memory, ((state,), (decoder.cell.cell_state,)) = trained.model.encode(
+        batch.source, batch.source_mask
+    )
+    generated = greedy_decode(decoder_step, state, BOS_ID, EOS_ID, max_len=40)
+right = [
+    tuple(french.decode(row)) == pair.french for row, pair in zip(generated, pairs, strict=True)
+]
 print(f"your decoder: {100 * sum(right) / len(right):.0f} % of 200 sentences right")
 
 # %% tags=["checks"]

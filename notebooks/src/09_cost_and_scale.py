@@ -40,7 +40,7 @@ from utils.build.downloads import SMOLLM2, fetch_or_say
 from utils.build.results import ranged, stored
 from utils.checks.live import show_live
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models import attention, cheap_attention, llama
+from utils.models import attention, llama, sparse_attention
 from utils.models.self_attention import causal_mask
 from utils.plots import lesson09 as pictures
 from utils.plots import show
@@ -171,10 +171,10 @@ show(
             "all": torch.ones(48, 48, dtype=torch.bool),
             "neighbours": local_attention_mask(48, 4),
             "causal neighbours": local_attention_mask(48, 4, causal=True),
-            "BigBird-like": cheap_attention.bigbird_mask(48, 4, 2, 3),
+            "BigBird-like": sparse_attention.bigbird_mask(48, 4, 2, 3),
         },
         "who looks at whom, and how many pairs are left",
-        {"Linformer-like": cheap_attention.LinformerAttention(8, 2, 8, 48).mixtures.detach()},
+        {"Linformer-like": sparse_attention.LinformerAttention(8, 2, 8, 48).projection.detach()},
     ),
     alt="Five patterns of 48 queries and keys: all, a band, half a band, a band with full rows, columns and dots, and eight mixtures.",
 )

@@ -1,4 +1,4 @@
-"""The published MiniLM in the course's own encoder against the same weights in `transformers`' BertModel."""
+"""MiniLM in `EncoderModel` against the same weights in `BertModel` of `transformers`: speed and parity."""
 
 import copy
 import math
@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
 from tests.benchmarks.timing import cost_ratio
 from utils.build.downloads import MINILM, fetch
-from utils.models.bert import LONGEST, Bert, PieceSplitter, load_minilm
+from utils.models.language_models import EncoderModel
+from utils.models.pretrained import MINILM_MAX_LEN, WordPieceTokenizer, load_minilm
 
 SHAPES = ((1, 12), (16, 24), (32, 64))
-# To compare on: short and long, of several scripts, and with everything that a splitter may stumble over.
+# Short and long texts, several scripts, and edge cases of tokenization.
 SENTENCES = (
     "",
     " ",
@@ -37,7 +38,7 @@ SENTENCES = (
     "someone@example.org",
     "C:\\folder\\file.txt",
     "naïve café, résumé, Zürich, Ångström, señor, façade",
-    "nai\u0308ve cafe\u0301",  # the marks as signs of their own
+    "nai\u0308ve cafe\u0301",  # combining characters
     "Straße Fuß GROẞ",
     "İstanbul ışık",
     "Ελληνικά κείμενο",
@@ -57,7 +58,7 @@ SENTENCES = (
     "ﬁne ligatures and ｆｕｌｌ width",
     "antidisestablishmentarianism pneumonoultramicroscopicsilicovolcanoconiosis",
     "x" * 99,
-    "x" * 101,  # more than the hundred letters that the splitter takes for a word
+    "x" * 101,  # WordPiece takes words of up to 100 characters
     "qzxjk vbnmw plokij",
     "[CLS] [SEP] [MASK] [PAD] [UNK]",
     "The capital of France is [MASK].",
@@ -68,99 +69,101 @@ SENTENCES = (
     "The old man the boat.",
     "Buffalo buffalo Buffalo buffalo buffalo buffalo Buffalo buffalo.",
     " ".join(["A long sentence goes on and on,"] * 12),
-    " ".join(["word"] * (LONGEST - 2)),  # as long as may be
-    " ".join(["word"] * (LONGEST - 1)),
+    " ".join(["word"] * (MINILM_MAX_LEN - 2)),  # exactly max_len
+    " ".join(["word"] * (MINILM_MAX_LEN - 1)),
     " ".join(["unbelievable stories, told at length, by many people"] * 60),
 )
 
 
 def bert_speed(shapes: Sequence[tuple[int, int]] = SHAPES, rounds: int = 31, threads: int = 1) -> dict:
-    """How many times as many tokens a second ours reads, for each (sentences, pieces) and as their geometric mean.
+    """Speedup of inference over `BertModel`, for each (sentences, tokens) and as their geometric mean.
 
-    Both read the same numbers without gradients, one right after the other, in one process; no sentence is padded. Before
-    the clock runs, the results are compared.
+    Both models take the same token ids without padding, in turns, in one process. Their outputs are compared first.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        ours, theirs = load_minilm(fetch(MINILM)).bert, their_bert()
-        rows = [_row(ours, theirs, shape, rounds) for shape in shapes]
+        model, reference = load_minilm(fetch(MINILM)).model, reference_bert()
+        rows = [_row(model, reference, shape, rounds) for shape in shapes]
     finally:
         torch.set_num_threads(before)
     mean = math.exp(sum(math.log(row["speed"]) for row in rows) / len(rows))
     return {"threads": threads, "rows": rows, "geometric_mean": round(mean, 2)}
 
 
-def their_bert() -> nn.Module:
-    """BertModel with the published weights; needs the package `transformers`, which the course itself does not."""
+def reference_bert(**options) -> nn.Module:
+    """`BertModel` with the published weights; needs the package `transformers`, which the course itself does not."""
     from transformers import BertModel
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    return BertModel.from_pretrained(fetch(MINILM)).eval()
+    return BertModel.from_pretrained(fetch(MINILM), **options).eval()
 
 
 @torch.no_grad()
-def _row(ours: nn.Module, theirs: nn.Module, shape: tuple[int, int], rounds: int) -> dict:
+def _row(model: EncoderModel, reference: nn.Module, shape: tuple[int, int], rounds: int) -> dict:
     generator = torch.Generator().manual_seed(0)
-    numbers = torch.randint(1000, ours.sizes.words, shape, generator=generator)
-    real = torch.ones(shape, dtype=torch.bool)
-    attention_mask = real.long()
+    token_ids = torch.randint(1000, model.config.vocab_size, shape, generator=generator)
+    mask = torch.ones(shape, dtype=torch.bool)
+    reference_mask = mask.long()
 
-    def run_ours() -> Tensor:
-        return ours(numbers, real)[0]
+    def run_model() -> Tensor:
+        return model(token_ids, mask)
 
-    def run_theirs() -> Tensor:
-        return theirs(numbers, attention_mask=attention_mask).last_hidden_state
+    def run_reference() -> Tensor:
+        return reference(token_ids, attention_mask=reference_mask).last_hidden_state
 
-    difference = (run_ours() - run_theirs()).abs().max().item()
+    difference = (run_model() - run_reference()).abs().max().item()
     if not difference < 1e-4:
-        raise AssertionError(f"expected both to compute the same, got a difference of {difference:.1e}")
-    speed = 1 / cost_ratio(run_ours, run_theirs, rounds)
+        raise AssertionError(f"expected equal hidden states, got a difference of {difference:.1e}")
+    speed = 1 / cost_ratio(run_model, run_reference, rounds)
     return {"sentences": shape[0], "pieces": shape[1], "speed": round(speed, 3)}
 
 
-# The same numbers
+# Parity
 
 
-def batches():
-    """Sentences of unlike length side by side, so that nearly all are padded, and some far."""
+def batches() -> list[tuple[str, ...]]:
+    """Batches of sentences of different lengths, so that nearly all are padded, some by a lot."""
     longest, others = SENTENCES[-4:], SENTENCES[:-4]
     return [*(others[start::6] for start in range(6)), (others[3], *longest, others[8])]
 
 
 @torch.no_grad()
-def hidden_states(ours: Bert, theirs: nn.Module, splitter: PieceSplitter) -> list[tuple[Tensor, Tensor]]:
-    """What both say after the embeddings and after each layer, (pieces, dim) each: of all real pieces, in padded batches."""
-    found: list[list[tuple[Tensor, Tensor]]] = []
+def hidden_states(
+    model: EncoderModel, reference: nn.Module, tokenizer: WordPieceTokenizer
+) -> list[tuple[Tensor, Tensor]]:
+    """Hidden states (tokens, dim) of both models after the embedding and each layer: all tokens of `batches`, no padding."""
+    pairs: list[list[tuple[Tensor, Tensor]]] = []
     for texts in batches():
-        batch = splitter.batch(texts)
-        states, _ = ours.hidden_states(batch.numbers, batch.real)
-        others = theirs(batch.numbers, attention_mask=batch.real.long(), output_hidden_states=True).hidden_states
-        found.append([(one[batch.real], other[batch.real]) for one, other in zip(states, others, strict=True)])
-    return [tuple(map(torch.cat, zip(*layer, strict=True))) for layer in zip(*found, strict=True)]
+        batch = tokenizer.batch(texts)
+        mask = batch.attention_mask
+        states, _ = model.hidden_states(batch.token_ids, mask)
+        expected = reference(batch.token_ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
+        pairs.append([(state[mask], want[mask]) for state, want in zip(states, expected, strict=True)])
+    return [tuple(map(torch.cat, zip(*layer, strict=True))) for layer in zip(*pairs, strict=True)]
 
 
 def bert_parity() -> dict:
-    """How far the two are apart in the numbers of all layers, in single and in double precision, over `SENTENCES`.
+    """Differences between the hidden states of the two models over `SENTENCES`, in single and in double precision.
 
-    largest: the largest difference of two numbers, layer by layer; above: the share of numbers that differ by more than 1e-5.
+    largest: the largest absolute difference, layer by layer; above: the fraction of values that differ by more than 1e-5.
     """
-    real, theirs = load_minilm(fetch(MINILM)), their_bert()
-    single = hidden_states(real.bert, theirs, real.splitter)
-    double = hidden_states(copy.deepcopy(real.bert).double(), copy.deepcopy(theirs).double(), real.splitter)
-    off, fine = ([(one - other).abs() for one, other in both] for both in (single, double))
+    minilm, reference = load_minilm(fetch(MINILM)), reference_bert()
+    single = hidden_states(minilm.model, reference, minilm.tokenizer)
+    double = hidden_states(copy.deepcopy(minilm.model).double(), copy.deepcopy(reference).double(), minilm.tokenizer)
+    errors, double_errors = ([(state - want).abs() for state, want in pairs] for pairs in (single, double))
     return {
         "sentences": len(SENTENCES),
-        "numbers": sum(one.numel() for one in off),
-        "above": torch.cat([(one > 1e-5).flatten() for one in off]).double().mean().item(),
-        "largest": [float(f"{one.max().item():.1e}") for one in off],
-        "largest_in_double": [float(f"{one.max().item():.1e}") for one in fine],
-        "close": all(torch.allclose(one, other, rtol=1e-5, atol=1e-5) for one, other in single),
+        "numbers": sum(error.numel() for error in errors),
+        "above": torch.cat([(error > 1e-5).flatten() for error in errors]).double().mean().item(),
+        "largest": [float(f"{error.max().item():.1e}") for error in errors],
+        "largest_in_double": [float(f"{error.max().item():.1e}") for error in double_errors],
+        "close": all(torch.allclose(state, want, rtol=1e-5, atol=1e-5) for state, want in single),
     }
 
 
-# What is shown
+# Tables
 
 
 def show_speed(result: dict) -> Shown:

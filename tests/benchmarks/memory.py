@@ -80,12 +80,13 @@ def plain_loop(stories: Stories, words: int, memory: int, seed: int, linear_star
     Each distinct sentence is read once per step here too; what is looked up is a whole vector, which for one seed is less
     work than looking up scores. Returns the tables (words, d) of each hop side by side, and the losses of the epochs.
     """
-    model = MemoryNetwork(words, memory=memory, seeds=[seed])
+    model = MemoryNetwork(words, memory_size=memory, seeds=[seed])
     by_number = numbered(stories, model)
-    hops, dim = model.hops, model.dim
-    tables, ages = (drawn[0].transpose(0, 1).flatten(1).detach().clone() for drawn in (model.tables, model.ages))
+    hops, dim = model.num_hops, model.dim
+    drawn = (model.embeddings, model.temporal_embeddings)
+    tables, ages = (tensor[0].transpose(0, 1).flatten(1).detach().clone() for tensor in drawn)
     parameters = [tables.requires_grad_(), ages.requires_grad_()]
-    slope = model.slope.repeat(hops + 1)
+    slope = model.component_weights.repeat(hops + 1)
     generator = torch.Generator().manual_seed(10_000 + seed)
     closed = None if stories.mask.all() else torch.zeros(stories.mask.shape).masked_fill(~stories.mask, -math.inf)
     steps, losses = len(stories) // BATCH, []
@@ -136,11 +137,11 @@ def memory_seeds_at_once(
         start = time.perf_counter()
         tables, _ = plain_loop(stories, len(vocabulary), memory, 0, linear_start, epochs)
         alone.append(time.perf_counter() - start)
-        model = MemoryNetwork(len(vocabulary), memory=memory, seeds=seeds)
+        model = MemoryNetwork(len(vocabulary), memory_size=memory, seeds=seeds)
         start = time.perf_counter()
         train(model, stories, range(seeds), linear_start, True, epochs)
         together.append(time.perf_counter() - start)
-    gap = (model.tables[0].transpose(0, 1).flatten(1) - tables).abs().max().item()
+    gap = (model.embeddings[0].transpose(0, 1).flatten(1) - tables).abs().max().item()
     ratios = [both / one for both, one in zip(together, alone, strict=True)]
     return {
         "task": task,
@@ -160,7 +161,7 @@ def seed_runs(seeds: Sequence[int], task: int = 16) -> dict[int, Callable[[], ob
     stories = as_tensors(questions, vocabulary)
 
     def run(count: int) -> Callable[[], object]:
-        model = MemoryNetwork(len(vocabulary), memory=2 * stories.story.size(1), seeds=count)
+        model = MemoryNetwork(len(vocabulary), memory_size=2 * stories.story.size(1), seeds=count)
         return lambda: train(model, stories, range(count), linear_start=False, epochs=1)
 
     return {count: run(count) for count in seeds}

@@ -1,4 +1,4 @@
-"""The Transformer against torch's in training, and its decoding with the cache, without it, and against `transformers`.
+"""Speed of the Transformer: training steps against torch, decoding with the key-value cache against none and `transformers`.
 
 All comparisons are interleaved: one side runs right after the other, many times, in one process.
 """
@@ -10,72 +10,92 @@ from torch import Tensor, nn
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least
 from tests.benchmarks.timing import cost_ratio
+from utils.models.attention import causal_mask
 from utils.models.decoding import greedy_decode
-from utils.models.self_attention import causal_mask
 from utils.models.torch_weights import to_torch
 from utils.models.transformer import Transformer
 
-PAD, START, END = range(3)
-NEVER = -1  # an end token that no model writes: every sentence runs to the limit
+PAD, BOS, EOS = range(3)
+NO_EOS = -1  # a token id that no model generates: every sequence reaches max_len
 
 
 def training_speed(
     shapes: Sequence[tuple[int, int]] = ((64, 16), (8, 256)),
     dim: int = 128,
-    heads: int = 4,
-    hidden: int = 512,
-    layers: int = 2,
+    num_heads: int = 4,
+    hidden_dim: int = 512,
+    num_layers: int = 2,
     rounds: int = 21,
 ) -> list[dict]:
-    """One row per (batch, length), norm order and dropout: how many times as many training steps per second ours makes.
+    """One row per (batch, length), norm order and dropout: the speedup of a training step over `nn.Transformer`.
 
     A step: forward through both stacks with padding and the causal mask, backward, Adam. Without dropout the two compute the
     same; with it, torch drops attention weights and hidden units as well.
     """
     rows = []
     for batch, length in shapes:
-        for norm in ("pre", "post"):
+        for norm_first in (True, False):
             for dropout in (0.0, 0.1):
-                ours = Transformer(9, 9, dim, heads, hidden, layers, norm=norm, dropout=dropout, final_norm=True)
-                theirs = nn.Transformer(
-                    dim, heads, layers, layers, hidden, dropout, batch_first=True, norm_first=norm == "pre"
+                model = Transformer(
+                    9,
+                    9,
+                    dim,
+                    num_heads,
+                    hidden_dim,
+                    num_layers,
+                    norm_first=norm_first,
+                    dropout=dropout,
+                    final_norm=True,
                 )
-                to_torch(ours, theirs)
+                torch_model = nn.Transformer(
+                    dim, num_heads, num_layers, num_layers, hidden_dim, dropout, batch_first=True, norm_first=norm_first
+                )
+                to_torch(model, torch_model)
                 source, target = torch.randn(2, batch, length, dim)
-                real, real_target = torch.arange(length) < torch.randint(length // 2, length + 1, (2, batch, 1))
+                source_mask, target_mask = torch.arange(length) < torch.randint(length // 2, length + 1, (2, batch, 1))
                 cost = cost_ratio(
-                    _our_step(ours, source, target, real, real_target),
-                    _their_step(theirs, source, target, real, real_target),
+                    model_step(model, source, target, source_mask, target_mask),
+                    torch_step(torch_model, source, target, source_mask, target_mask),
                     rounds,
                 )
                 rows.append(
-                    {"batch": batch, "length": length, "norm": norm, "dropout": dropout, "speed": round(1 / cost, 2)}
+                    {
+                        "batch": batch,
+                        "length": length,
+                        "norm": "pre" if norm_first else "post",
+                        "dropout": dropout,
+                        "speed": round(1 / cost, 2),
+                    }
                 )
     return rows
 
 
-def _our_step(model: Transformer, source: Tensor, target: Tensor, real: Tensor, real_target: Tensor) -> Callable:
+def model_step(
+    model: Transformer, source: Tensor, target: Tensor, source_mask: Tensor, target_mask: Tensor
+) -> Callable:
     def forward() -> Tensor:
-        memory, _ = model.encoder(source, real.unsqueeze(1))
+        memory, _ = model.encoder(source, source_mask.unsqueeze(1))
         # As the whole model does it: behind a causal mask, padding at the end of the target needs no mask of its own.
-        x, _, _ = model.decoder(target, memory, causal_mask(target.size(1)), real.unsqueeze(1))
-        return x[real_target]
+        x, _, _ = model.decoder(target, memory, causal_mask(target.size(1)), source_mask.unsqueeze(1))
+        return x[target_mask]
 
     return _training_step([*model.encoder.parameters(), *model.decoder.parameters()], forward)
 
 
-def _their_step(model: nn.Transformer, source: Tensor, target: Tensor, real: Tensor, real_target: Tensor) -> Callable:
+def torch_step(
+    model: nn.Transformer, source: Tensor, target: Tensor, source_mask: Tensor, target_mask: Tensor
+) -> Callable:
     def forward() -> Tensor:
         mask = nn.Transformer.generate_square_subsequent_mask(target.size(1))
         x = model(
             source,
             target,
             tgt_mask=mask,
-            src_key_padding_mask=~real,
-            memory_key_padding_mask=~real,
+            src_key_padding_mask=~source_mask,
+            memory_key_padding_mask=~source_mask,
             tgt_is_causal=True,
         )
-        return x[real_target]
+        return x[target_mask]
 
     return _training_step(list(model.parameters()), forward)
 
@@ -94,81 +114,89 @@ def _training_step(parameters: list[Tensor], forward: Callable[[], Tensor]) -> C
 # Decoding
 
 
-def _model_and_sentences(
-    words: int, batch: int, source_length: int, **sizes: int
+def _model_and_sources(
+    vocab_size: int, batch: int, source_length: int, **sizes: int
 ) -> tuple[Transformer, Tensor, Tensor]:
-    model = Transformer(words, words, norm="pre", **sizes).eval()
-    source = torch.randint(3, words, (batch, source_length))
-    real = torch.arange(source_length) < torch.randint(source_length // 2, source_length + 1, (batch, 1))
-    return model, source, real
+    model = Transformer(vocab_size, vocab_size, norm_first=True, **sizes).eval()
+    source = torch.randint(3, vocab_size, (batch, source_length))
+    source_mask = torch.arange(source_length) < torch.randint(source_length // 2, source_length + 1, (batch, 1))
+    return model, source, source_mask
 
 
 def cache_speed(
-    limits: Sequence[int] = (8, 16, 32, 64), batch: int = 64, source_length: int = 16, words: int = 300, rounds: int = 3
+    lengths: Sequence[int] = (8, 16, 32, 64),
+    batch: int = 64,
+    source_length: int = 16,
+    vocab_size: int = 300,
+    rounds: int = 3,
 ) -> list[dict]:
-    """One row per length: how many times as fast greedy decoding with the cache is as without."""
-    model, source, real = _model_and_sentences(words, batch, source_length)
+    """One row per length: the speedup of greedy decoding with the key-value cache over none."""
+    model, source, source_mask = _model_and_sources(vocab_size, batch, source_length)
     rows = []
-    for limit in limits:
+    for max_len in lengths:
         runs = [
-            lambda limit=limit, cached=cached: greedy_decode(
-                model, source, real, start=START, end=NEVER, limit=limit, cached=cached
+            lambda max_len=max_len, cached=cached: greedy_decode(
+                model, source, source_mask, bos_id=BOS, eos_id=NO_EOS, max_len=max_len, cached=cached
             )
             for cached in (True, False)
         ]
-        rows.append({"batch": batch, "length": limit, "speed": round(1 / cost_ratio(*runs, rounds), 1)})
+        rows.append({"batch": batch, "length": max_len, "speed": round(1 / cost_ratio(*runs, rounds), 1)})
     return rows
 
 
 def generate_speed(
     peers: Sequence[str] = ("T5", "BART", "Marian"),
     batch: int = 64,
-    limit: int = 64,
+    max_len: int = 64,
     source_length: int = 16,
-    words: int = 300,
+    vocab_size: int = 300,
     dim: int = 128,
-    heads: int = 4,
-    hidden: int = 512,
-    layers: int = 2,
+    num_heads: int = 4,
+    hidden_dim: int = 512,
+    num_layers: int = 2,
     rounds: int = 9,
 ) -> list[dict]:
-    """One row per encoder-decoder of the `transformers` package: how many times as fast ours writes as its `generate`.
+    """One row per encoder-decoder of the `transformers` package: the speedup of greedy decoding over its `generate`.
 
-    All of one size, with random weights, greedy, their cache on, no end token before the limit. Marian computes most nearly
-    what ours does: sinusoidal positions, tied and scaled embeddings. Needs `transformers`, which the course itself does not.
+    All of one size, with random weights, greedy, with cache, no EOS before max_len. Marian computes most nearly
+    the same: sinusoidal positions, tied and scaled embeddings. Needs `transformers`, which the course itself does not.
     """
-    model, source, real = _model_and_sentences(
-        words, batch, source_length, dim=dim, heads=heads, hidden=hidden, layers=layers
+    model, source, source_mask = _model_and_sources(
+        vocab_size, batch, source_length, dim=dim, num_heads=num_heads, hidden_dim=hidden_dim, num_layers=num_layers
     )
 
-    def run_ours() -> Tensor:
-        return greedy_decode(model, source, real, start=START, end=NEVER, limit=limit).words
+    def run_model() -> Tensor:
+        return greedy_decode(model, source, source_mask, bos_id=BOS, eos_id=NO_EOS, max_len=max_len).token_ids
 
     rows = []
     for peer in peers:
-        theirs = _encoder_decoder(peer, words, dim, heads, hidden, layers, source_length + limit + 1)
+        peer_model = _encoder_decoder(
+            peer, vocab_size, dim, num_heads, hidden_dim, num_layers, source_length + max_len + 1
+        )
 
-        def run_theirs(theirs: nn.Module = theirs) -> Tensor:
+        def run_peer(peer_model: nn.Module = peer_model) -> Tensor:
             with torch.no_grad():
-                return theirs.generate(
+                return peer_model.generate(
                     source,
-                    attention_mask=real.long(),
-                    max_new_tokens=limit,
+                    attention_mask=source_mask.long(),
+                    max_new_tokens=max_len,
                     do_sample=False,
                     num_beams=1,
                     use_cache=True,
                 )
 
-        lengths = run_ours().size(1), run_theirs().size(1) - 1  # theirs starts with the start token
-        if lengths != (limit, limit):
-            raise AssertionError(f"expected both to write {limit} words, got {lengths[0]} and {lengths[1]} ({peer})")
-        speed = round(1 / cost_ratio(run_ours, run_theirs, rounds), 2)
-        rows.append({"peer": peer, "batch": batch, "length": limit, "speed": speed})
+        lengths = run_model().size(1), run_peer().size(1) - 1  # of which the first is BOS
+        if lengths != (max_len, max_len):
+            raise AssertionError(
+                f"expected both to generate {max_len} tokens, got {lengths[0]} and {lengths[1]} ({peer})"
+            )
+        speed = round(1 / cost_ratio(run_model, run_peer, rounds), 2)
+        rows.append({"peer": peer, "batch": batch, "length": max_len, "speed": speed})
     return rows
 
 
 def _encoder_decoder(
-    peer: str, words: int, dim: int, heads: int, hidden: int, layers: int, positions: int
+    peer: str, vocab_size: int, dim: int, num_heads: int, hidden_dim: int, num_layers: int, positions: int
 ) -> nn.Module:
     try:
         import transformers
@@ -176,16 +204,16 @@ def _encoder_decoder(
         raise ImportError(
             "expected the package `transformers` for this comparison; pip install transformers"
         ) from problem
-    tokens = {"pad_token_id": PAD, "decoder_start_token_id": START, "eos_token_id": END}
+    tokens = {"pad_token_id": PAD, "decoder_start_token_id": BOS, "eos_token_id": EOS}
     if peer == "T5":
         config = transformers.T5Config(
-            vocab_size=words,
+            vocab_size=vocab_size,
             d_model=dim,
-            d_kv=dim // heads,
-            d_ff=hidden,
-            num_layers=layers,
-            num_decoder_layers=layers,
-            num_heads=heads,
+            d_kv=dim // num_heads,
+            d_ff=hidden_dim,
+            num_layers=num_layers,
+            num_decoder_layers=num_layers,
+            num_heads=num_heads,
             **tokens,
         )
         model = transformers.T5ForConditionalGeneration(config)
@@ -195,14 +223,14 @@ def _encoder_decoder(
             "Marian": (transformers.MarianConfig, transformers.MarianMTModel),
         }[peer]
         config = config_of(
-            vocab_size=words,
+            vocab_size=vocab_size,
             d_model=dim,
-            encoder_layers=layers,
-            decoder_layers=layers,
-            encoder_attention_heads=heads,
-            decoder_attention_heads=heads,
-            encoder_ffn_dim=hidden,
-            decoder_ffn_dim=hidden,
+            encoder_layers=num_layers,
+            decoder_layers=num_layers,
+            encoder_attention_heads=num_heads,
+            decoder_attention_heads=num_heads,
+            encoder_ffn_dim=hidden_dim,
+            decoder_ffn_dim=hidden_dim,
             activation_function="relu",
             max_position_embeddings=positions,
             scale_embedding=True,
@@ -210,12 +238,12 @@ def _encoder_decoder(
             **tokens,
         )
         model = model_of(config)
-    model.generation_config.eos_token_id = None  # no sentence ends before the limit
+    model.generation_config.eos_token_id = None  # no sequence ends before max_len
     return model.eval()
 
 
 def transformer_speed(training: dict | None = None, cache: dict | None = None, generate: dict | None = None) -> dict:
-    """All three, each with other settings if they are given."""
+    """All three comparisons, each with the options that are given."""
     return {
         "training": training_speed(**training or {}),
         "cache": cache_speed(**cache or {}),
@@ -245,8 +273,8 @@ def show(result: dict) -> Shown:
             targets.append(
                 at_least(f"training step of length {length}, speedup over `nn.Transformer`", min(speeds), limit, "x")
             )
-    longest = max(result["cache"], key=lambda row: row["length"])
-    targets.append(at_least(f"KV cache, speedup at {longest['length']} tokens", longest["speed"], 3, "x"))
+    last = max(result["cache"], key=lambda row: row["length"])
+    targets.append(at_least(f"KV cache, speedup at {last['length']} tokens", last["speed"], 3, "x"))
     targets += [
         at_least(f"greedy decoding with KV cache, speedup over `generate` of {row['peer']}", row["speed"], 2, "x")
         for row in result["generate"]
@@ -268,8 +296,8 @@ BENCHMARKS = (
         show,
         {
             "training": {"shapes": ((64, 16),), "rounds": 5},
-            "cache": {"limits": (32,), "rounds": 2},
-            "generate": {"peers": ("Marian",), "limit": 16, "rounds": 3},
+            "cache": {"lengths": (32,), "rounds": 2},
+            "generate": {"peers": ("Marian",), "max_len": 16, "rounds": 3},
         },
         threads=2,
         packages=("transformers",),

@@ -15,9 +15,9 @@ from utils.data.story_tensors import Stories
 from utils.exercises.solutions import lesson02
 from utils.models.decoding import generate
 from utils.models.language_models import CausalLM, EncoderConfig, MaskedLM
-from utils.models.memory import MemoryNetwork, word_counts
+from utils.models.memory import MemoryNetwork, bag_of_words
 from utils.models.pretrained import load_minilm, load_smollm2
-from utils.models.seq2seq import Seq2Seq
+from utils.models.recurrent import Seq2Seq
 from utils.models.transformer import Transformer
 from utils.training import memory as memory_training
 
@@ -73,14 +73,43 @@ def renamed_parameters(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
+# Names of the first edition, and today's; of a parameter each part of its dotted name.
+MEMORY_NETWORK = {
+    "words": "vocab_size",
+    "hops": "num_hops",
+    "memory": "memory_size",
+    "positions": "position_encoding",
+    "tables": "embeddings",
+    "ages": "temporal_embeddings",
+    "between": "hop_proj",
+    "slope": "component_weights",
+}
+LESSON_MEMORY_NETWORK = MEMORY_NETWORK | {"sentence": "max_len", "weights": "position_weights"}
+SEQ2SEQ = {
+    "source_words": "source_vocab_size",
+    "target_words": "target_vocab_size",
+    "width": "hidden_size",
+    "embed": "embedding",
+    "layer": "rnn",
+    "map": "proj",
+    "from_state": "hidden_proj",
+    "from_memory": "memory_proj",
+    "weigh": "v",
+}
+
+
 def trainable(model: nn.Module, loss: Callable[[Batch], Tensor]) -> Trainable:
     return [parameter for parameter in model.parameters() if parameter.numel()], loss
 
 
+def renamed(values: dict, names: dict[str, str]) -> dict:
+    return {".".join(names.get(part, part) for part in name.split(".")): value for name, value in values.items()}
+
+
 def lesson_memory_network(settings: dict, weights: dict[str, Tensor]) -> Trainable:
     """The memory network as lesson 02 builds it."""
-    model = lesson02.MemoryNetwork(**settings)
-    model.load_state_dict(weights)
+    model = lesson02.MemoryNetwork(**renamed(settings, LESSON_MEMORY_NETWORK))
+    model.load_state_dict(renamed(weights, LESSON_MEMORY_NETWORK))
 
     def loss(batch: Batch) -> Tensor:
         logits, _ = model(batch["story"], batch["question"], batch["mask"])
@@ -90,15 +119,15 @@ def lesson_memory_network(settings: dict, weights: dict[str, Tensor]) -> Trainab
 
 
 def memory_networks(settings: dict, weights: dict[str, Tensor], linear: bool = False) -> Trainable:
-    """Several seeds side by side, as a module: (seeds,) losses. `linear` leaves out the softmax of every hop."""
+    """Several seeds in one module: (seeds,) losses. `linear` leaves out the softmax of every hop."""
     model = _memory_networks(settings, weights)
 
     def loss(batch: Batch) -> Tensor:
         def for_all(tensor: Tensor) -> Tensor:
-            return tensor.expand(len(model.tables), *tensor.shape)
+            return tensor.expand(len(model.embeddings), *tensor.shape)
 
-        counts = (for_all(word_counts(batch[name], model.words).double()) for name in ("story", "question"))
-        logits, _ = model(*counts, for_all(batch["mask"]), for_all(lesson02.ages_of(batch["mask"])), linear)
+        bags = (for_all(bag_of_words(batch[name], model.vocab_size).double()) for name in ("story", "question"))
+        logits, _ = model(*bags, for_all(batch["mask"]), for_all(lesson02.temporal_index(batch["mask"])), linear)
         return _loss_of_each_seed(logits, batch["answer"])
 
     return trainable(model, loss)
@@ -109,12 +138,12 @@ def numbered_memory_networks(settings: dict, weights: dict[str, Tensor], linear:
     model = _memory_networks(settings, weights)
 
     def loss(batch: Batch) -> Tensor:
-        mask, age = batch["mask"], lesson02.ages_of(batch["mask"])
+        mask, age = batch["mask"], lesson02.temporal_index(batch["mask"])
         stories = Stories(batch["story"], batch["question"], batch["answer"], mask, age, mask, 0.0)
         by_number = memory_training.numbered(stories, model)
 
         def for_all(tensor: Tensor) -> Tensor:
-            return tensor.expand(len(model.tables), *tensor.shape)
+            return tensor.expand(len(model.embeddings), *tensor.shape)
 
         place = memory_training.places(by_number.story, age, model, len(by_number.counts))
         mask = memory_training.as_mask(mask, linear).double()
@@ -127,8 +156,8 @@ def numbered_memory_networks(settings: dict, weights: dict[str, Tensor], linear:
 
 
 def _memory_networks(settings: dict, weights: dict[str, Tensor]) -> MemoryNetwork:
-    model = MemoryNetwork(**settings)
-    model.load_state_dict(weights)
+    model = MemoryNetwork(**renamed(settings, MEMORY_NETWORK))
+    model.load_state_dict(renamed(weights, MEMORY_NETWORK))
     return model
 
 
@@ -138,9 +167,9 @@ def _loss_of_each_seed(logits: Tensor, answer: Tensor) -> Tensor:
 
 
 def recurrent_translator(settings: dict, weights: dict[str, Tensor]) -> Trainable:
-    """Lesson 03: encoder and decoder with the last state as the only context vector, or with an attention score."""
-    model = Seq2Seq(**settings)
-    model.load_state_dict(weights)
+    """Lesson 03: encoder and decoder with the final state as the only context vector, or with an attention score."""
+    model = Seq2Seq(**renamed(settings, SEQ2SEQ))
+    model.load_state_dict(renamed(weights, SEQ2SEQ))
     return trainable(model, _translation_loss(model))
 
 

@@ -30,7 +30,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`(None, :)` became `None`": "i[None] is i[None, :]",
     },
     "2.2": {
-        "`sentences.clamp_min(0)` became `sentences`": "row -1 of the table is its last row; what is fetched for no "
+        "`token_ids.clamp_min(0)` became `token_ids`": "row -1 of the table is its last row; what is fetched for no "
         "word is multiplied by 0 either way",
         "`0` became `-1`": "row -1 of the table is its last row; what is fetched for no word is multiplied by 0 either way",
     },
@@ -39,9 +39,9 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "where all statements are counted and the difference is 0 already",
     },
     "2.5": {
-        "`zip(self.tables, self.ages, strict=True)` became `zip(self.tables, self.ages)`": "the given `__init__` makes "
-        "as many tables as ages",
-        "`True` became `False`": "the given `__init__` makes as many tables as ages, so strict finds nothing",
+        "`zip(self.embeddings, self.temporal_embeddings, strict=True)` became "
+        "`zip(self.embeddings, self.temporal_embeddings)`": "the given `__init__` makes as many of both",
+        "`True` became `False`": "the given `__init__` makes as many of both, so strict finds nothing",
     },
     "2.7": {
         "`-1` became `1` (3)": "what is left has two axes, so the last is axis 1",

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from utils.data.text_files import decode, quoted
+
 LINE = re.compile(r"(\d{1,9}) (.+)", re.ASCII)
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
@@ -47,7 +49,7 @@ def parse(text: str, name: str = "text") -> list[Question]:
             statement_of[number] = None
         else:
             if not words(content):
-                raise BabiError(f"{name}:{row}: expected a sentence after the number, got {_shown(content)}")
+                raise BabiError(f"{name}:{row}: expected a sentence after the number, got {quoted(content)}")
             statement_of[number] = len(story)
             story.append(content.strip())
     if not questions:
@@ -58,7 +60,7 @@ def parse(text: str, name: str = "text") -> list[Question]:
 def _numbered(line: str, expected: int, where: str) -> tuple[int, str]:
     match = LINE.match(line.strip("\r\n"))
     if not match:
-        raise BabiError(f"{where}: expected a line number and a sentence, got {_shown(line)}")
+        raise BabiError(f"{where}: expected a line number and a sentence, got {quoted(line)}")
     number = int(match[1])
     if number not in (1, expected):
         allowed = "1" if expected == 1 else f"{expected}, or 1 for a new story"
@@ -69,7 +71,7 @@ def _numbered(line: str, expected: int, where: str) -> tuple[int, str]:
 def _question(content: str, story: list[str], statement_of: dict, where: str) -> Question:
     parts = [part.strip() for part in content.split("\t")]
     if len(parts) != 3 or not words(parts[0]) or not parts[1]:
-        raise BabiError(f"{where}: expected `question?<TAB>answer<TAB>supporting lines`, got {_shown(content)}")
+        raise BabiError(f"{where}: expected `question?<TAB>answer<TAB>supporting lines`, got {quoted(content)}")
     facts = []
     for number in parts[2].split():
         index = statement_of.get(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
@@ -79,11 +81,6 @@ def _question(content: str, story: list[str], statement_of: dict, where: str) ->
     return Question(tuple(story), parts[0], parts[1], tuple(facts))
 
 
-def _shown(text: str) -> str:
-    """Quoted for a message, truncated to 100 characters."""
-    return repr(text if len(text) <= 100 else text[:97] + "...")
-
-
 def read_babi(path: Path | str) -> list[Question]:
     """All questions of a file with all their statements; `as_tensors` truncates the memory later."""
     path = Path(path)
@@ -91,13 +88,9 @@ def read_babi(path: Path | str) -> list[Question]:
         raise BabiError(f"{path}: expected a file, got a folder; name one of the files in it")
     try:
         data = path.read_bytes()
-        text = data.decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         raise BabiError(f"{path}: there is no such file") from None
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise BabiError(f"{path}:{line}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
-    return parse(text, str(path))
+    return parse(decode(data, path, BabiError), str(path))
 
 
 def published_file(folder: Path, task: int, part: str) -> Path | None:

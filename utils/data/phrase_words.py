@@ -105,17 +105,7 @@ GROUPS = {
     "AFFAIRS": "area law project company agreement market economy crisis",
 }
 # Sampling weights: fewer verbs take these nouns than people, and all words should be about equally frequent.
-WEIGHTS = {
-    "area": 5,
-    "law": 2,
-    "project": 2,
-    "company": 2,
-    "agreement": 2,
-    "market": 3,
-    "economy": 3,
-    "crisis": 4,
-    "country": 2,
-}
+WEIGHTS = dict(area=5, law=2, project=2, company=2, agreement=2, market=3, economy=3, crisis=4, country=2)
 
 PHYSICAL = "PERSONS ANIMALS OBJECTS LOCATIONS"
 STANDING = "PERSONS ANIMALS SMALL car boat tree BUILDINGS"  # what can be near something

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from utils.data.text_files import decode
+
 FILE = "rotten_tomatoes_corpus_full.csv.bz2"
 COLUMNS = ("category", "text", "movie_name", "has_plot_and_reviews")
 LABELS = ("rotten", "fresh")
@@ -73,11 +75,7 @@ def _content(path: Path) -> str:
             data = bz2.decompress(data)
         except (OSError, ValueError) as error:
             raise ReviewError(f"{path}: expected a file packed with bzip2, got {error}; fetch it again") from None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ReviewError(f"{path}:{line}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+    return decode(data, path, ReviewError)
 
 
 def _require_header(row: Sequence[str], where: str) -> None:

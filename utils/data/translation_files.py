@@ -6,6 +6,7 @@ The course ships none; put your own files into `data/translation/`.
 from pathlib import Path
 
 from utils.data.phrases import Pair
+from utils.data.text_files import decode, quoted
 from utils.data.tokens import split
 
 ENDINGS = (".tsv", ".txt")
@@ -40,20 +41,15 @@ def _pair(line: str, where: str) -> Pair:
     columns = line.split("\t")
     if len(columns) < 2:
         raise TranslationError(
-            f"{where}: expected `english<TAB>french`, got no tab in {_shown(line)}; separate the two sides by one tab"
+            f"{where}: expected `english<TAB>french`, got no tab in {quoted(line)}; separate the two sides by one tab"
         )
     english, french = (tuple(split(text, name)) for text, name in zip(columns, ("english", "french"), strict=False))
     for side, tokens in (("english", english), ("french", french)):
         if not tokens:
             raise TranslationError(
-                f"{where}: expected `english<TAB>french`, got nothing for {side} in {_shown(line)}; fill it in or remove the line"
+                f"{where}: expected `english<TAB>french`, got nothing for {side} in {quoted(line)}; fill it in or remove the line"
             )
     return Pair(english, french)
-
-
-def _shown(text: str) -> str:
-    """Quoted for a message, truncated to 100 characters."""
-    return repr(text if len(text) <= 100 else text[:97] + "...")
 
 
 def read_pairs(path: Path | str, max_len: int | None = None) -> list[Pair]:
@@ -68,11 +64,4 @@ def read_pairs(path: Path | str, max_len: int | None = None) -> list[Pair]:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise TranslationError(f"{path}: expected a file of pairs, but there is none; put it there") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TranslationError(
-            f"{path}:{line}: expected text in UTF-8, got {error.reason} at byte {error.start}; save it as UTF-8"
-        ) from None
-    return parse_pairs(text, str(path), max_len)
+    return parse_pairs(decode(data, path, TranslationError), str(path), max_len)

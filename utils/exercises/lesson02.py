@@ -23,7 +23,7 @@ def padding_mask(generator, *shape):
     return torch.arange(shape[-1]) < count.unsqueeze(-1)
 
 
-# ---------------------------------------------------------------------------------------------- 2.1 position weights
+# ---------------------------------------------------------------------------------------------- 2.1 position encoding
 J_CENTERED, I_CENTERED = "arange(1, length + 1) - (length + 1) / 2", "arange(1, dim + 1) - (dim + 1) / 2"
 register(
     Exercise(
@@ -83,7 +83,7 @@ def sentence_cases(generator):
     ]
 
 
-UNPADDED = "(vectors * (sentences >= 0).unsqueeze(-1))"
+UNPADDED = "(vectors * (token_ids >= 0).unsqueeze(-1))"
 MEAN = "This is the mean of the word embeddings. The sentence vector is their sum: `.sum(-2)`."
 register(
     Exercise(
@@ -96,13 +96,15 @@ register(
             ),
             mistake(
                 [(".clamp_min(0)", ""), (UNPADDED, "vectors")],
-                "Padding was counted as the last word, because index -1 is the last row of `table`. It must add nothing.",
+                "Padding was counted as the last word, because index -1 is the last row of `embedding`. It must add nothing.",
             ),
-            mistake(">= 0", "> 0", "Word 0 was treated as padding. Only -1 is padding: test `sentences >= 0`."),
+            mistake(">= 0", "> 0", "Word 0 was treated as padding. Only -1 is padding: test `token_ids >= 0`."),
             mistake(
-                "vectors = vectors * weights", "pass", "`weights` has no effect. Multiply the word embeddings by it."
+                "vectors = vectors * position_weights",
+                "pass",
+                "`position_weights` has no effect. Multiply the word embeddings by it.",
             ),
-            mistake(".sum(-2)", ".sum(-2) / (sentences >= 0).sum(-1, keepdim=True)", MEAN),
+            mistake(".sum(-2)", ".sum(-2) / (token_ids >= 0).sum(-1, keepdim=True)", MEAN),
             mistake(".sum(-2)", ".mean(-2)", MEAN),
             mistake([(UNPADDED, "vectors"), (".sum(-2)", ".mean(-2)")], MEAN),
             mistake(
@@ -110,15 +112,15 @@ register(
             ),
             mistake(".sum(-2)", ".sum(-1)", "The sum ran over the components. Sum over the words: `.sum(-2)`."),
             mistake(
-                "vectors * weights",
-                "vectors * weights.sum(0)",
+                "vectors * position_weights",
+                "vectors * position_weights.sum(0)",
                 "The weights were applied to the finished sum. Multiply each word by the weights of its position first.",
             ),
         ],
         hints=[
-            "`table[sentences]` looks up all embeddings at once: (..., j) token ids give (..., j, d) vectors.",
-            "-1 is padding. Look up `sentences.clamp_min(0)` and multiply the result by `(sentences >= 0).unsqueeze(-1)`.",
-            "Multiply by `weights` if given, then sum over the words: `.sum(-2)`.",
+            "`embedding[token_ids]` looks up all embeddings at once: (..., j) token ids give (..., j, d) vectors.",
+            "-1 is padding. Look up `token_ids.clamp_min(0)` and multiply the result by `(token_ids >= 0).unsqueeze(-1)`.",
+            "Multiply by `position_weights` if given, then sum over the words: `.sum(-2)`.",
         ],
     )
 )
@@ -146,7 +148,7 @@ def a_fully_masked_memory_gives_zeros(answer, generator):
 
 
 RAW, PRODUCT = "(key @ state.unsqueeze(-1)).squeeze(-1)", "(weights.unsqueeze(-2) @ value).squeeze(-2)"
-AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "found.squeeze(-2)", "weights.squeeze(-2)"]
+AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "context.squeeze(-2)", "weights.squeeze(-2)"]
 AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
 KEY_STATE = "`key @ state` fails in a batch. Give the state an axis: `attention(state.unsqueeze(-2), ...)`."
 
@@ -162,7 +164,7 @@ register(
         id="2.3",
         cases=hop_cases,
         gradient=True,
-        output_names=("found", "weights"),
+        output_names=("context", "weights"),
         properties=[a_fully_masked_memory_gives_zeros],
         mistakes=[
             mistake("value, mask,", "value, None,", "The mask has no effect. Pass it to `attention`."),
@@ -202,15 +204,17 @@ register(
             ),
             mistake(", scale=1", "", "The scores were divided by sqrt(d). Pass `scale=1`, as always before lesson 04."),
             mistake(
-                "return found", "return state + found", "The updated state was returned. Return the attention output."
+                "return context",
+                "return state + context",
+                "The updated state was returned. Return the attention output.",
             ),
             mistake(
-                "found.squeeze(-2), weights.squeeze(-2)",
-                "weights.squeeze(-2), found.squeeze(-2)",
+                "context.squeeze(-2), weights.squeeze(-2)",
+                "weights.squeeze(-2), context.squeeze(-2)",
                 "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                [("found.squeeze(-2)", "found"), ("weights.squeeze(-2)", "weights")],
+                [("context.squeeze(-2)", "context"), ("weights.squeeze(-2)", "weights")],
                 "The results still have the query axis of length 1. Remove it from both: `.squeeze(-2)`.",
             ),
         ],
@@ -223,8 +227,8 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 2.4 ages
-AGES = "count - mask.cumsum(-1)"
+# ---------------------------------------------------------------------------------------------- 2.4 temporal index
+INDEX = "count - mask.cumsum(-1)"
 register(
     Exercise(
         id="2.4",
@@ -237,30 +241,32 @@ register(
         ],
         mistakes=[
             mistake(
-                AGES,
+                INDEX,
                 "mask.cumsum(-1) - 1",
-                "The ages count up from the oldest statement. Count back from the newest, which has age 0.",
+                "The index counts up from the oldest statement. Count back from the newest, which has index 0.",
             ),
-            mistake(AGES, f"{AGES} + 1", "The newest statement got age 1. It must be 0: subtract 1."),
+            mistake(INDEX, f"{INDEX} + 1", "The newest statement got index 1. It must be 0: subtract 1."),
             mistake(
-                AGES,
+                INDEX,
                 "torch.arange(mask.size(-1) - 1, -1, -1).expand(mask.shape)",
-                "The ages count from the end of the memory, padding included. Count from the last statement.",
+                "The index counts from the end of the memory, padding included. Count from the last statement.",
             ),
             mistake(
                 BODY,
                 "return torch.arange(mask.size(-1) - 1, -1, -1).expand(mask.shape)",
-                "The ages count from the end of the memory, and padding has ages too. Count from the last statement, with 0 for padding.",
+                "The index counts from the end of the memory, and padding has an index too. Count from the last statement, with 0 for padding.",
             ),
-            mistake("~mask, 0", "~mask, -1", "Padding has age -1, which would index the last age vector. Use 0."),
             mistake(
-                f"({AGES}).masked_fill(~mask, 0)",
+                "~mask, 0", "~mask, -1", "Padding has index -1, which would select the last temporal embedding. Use 0."
+            ),
+            mistake(
+                f"({INDEX}).masked_fill(~mask, 0)",
                 "count - 1 - torch.arange(mask.size(-1))",
-                "Padding has negative ages. Set them to 0: `.masked_fill(~mask, 0)`.",
+                "Padding has a negative index. Set it to 0: `.masked_fill(~mask, 0)`.",
             ),
         ],
         hints=[
-            "`mask.sum(-1, keepdim=True)` is the number of statements; the first one has age count - 1.",
+            "`mask.sum(-1, keepdim=True)` is the number of statements; the first one has index count - 1.",
             "`mask.cumsum(-1)` counts 1, 2, 3, ... along the statements. Subtract it from the count.",
             "`.masked_fill(~mask, 0)` at the end sets the padding to 0.",
         ],
@@ -269,29 +275,31 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 2.5 the network
-SIZES = {"words": 9, "hops": 2, "dim": 4, "memory": 7, "sentence": 5}
+SIZES = {"vocab_size": 9, "num_hops": 2, "dim": 4, "memory_size": 7, "max_len": 5}
 
 
-def run_network(answer, tables, ages, story, question, mask):
+def run_network(answer, embeddings, temporal, story, question, mask):
     """The network with these parameters, so that gradients reach them."""
-    network = answer(**{**SIZES, "hops": len(tables) - 1})
-    return functional_call(network, {"tables": tables, "ages": ages}, (story, question, mask))
+    network = answer(**{**SIZES, "num_hops": len(embeddings) - 1})
+    return functional_call(
+        network, {"embeddings": embeddings, "temporal_embeddings": temporal}, (story, question, mask)
+    )
 
 
 def network_cases(generator):
     cases = []
     for hops, b in ((1, 2), (2, 2), (3, 2), (2, 1)):
-        tables = 0.5 * normal(generator, hops + 1, SIZES["words"], SIZES["dim"])
-        ages = 0.5 * normal(generator, hops + 1, SIZES["memory"], SIZES["dim"])
-        story = random_sentences(generator, b, 6, SIZES["sentence"], words=SIZES["words"])
-        question = random_sentences(generator, b, SIZES["sentence"], words=SIZES["words"])
+        embeddings = 0.5 * normal(generator, hops + 1, SIZES["vocab_size"], SIZES["dim"])
+        temporal = 0.5 * normal(generator, hops + 1, SIZES["memory_size"], SIZES["dim"])
+        story = random_sentences(generator, b, 6, SIZES["max_len"], words=SIZES["vocab_size"])
+        question = random_sentences(generator, b, SIZES["max_len"], words=SIZES["vocab_size"])
         note = f"{hops} hop{'s' * (hops > 1)}{', one story' * (b == 1)}"
-        cases.append(Case((tables, ages, story, question, padding_mask(generator, b, 6)), note=note))
+        cases.append(Case((embeddings, temporal, story, question, padding_mask(generator, b, 6)), note=note))
     return cases
 
 
-PAIR, ADDED, LOGITS = "memories[hop], memories[hop + 1]", "state = state + found", "state @ self.tables[-1].T"
-WITHOUT_AGES = "encode_sentences(story, self.tables[{}], self.weights)"
+PAIR, ADDED, LOGITS = "memories[hop], memories[hop + 1]", "state = state + context", "state @ self.embeddings[-1].T"
+WITHOUT_TEMPORAL = "encode_sentences(story, self.embeddings[{}], self.position_weights)"
 LOSS = "Return the logits: the loss applies its own softmax."
 register(
     Exercise(
@@ -302,67 +310,92 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                ADDED, "state = found", "The state was replaced by the output of the hop. Add it: `state + found`."
+                ADDED, "state = context", "The state was replaced by the context vector. Add it: `state + context`."
             ),
-            mistake(ADDED, "pass", "The state never changes, so every hop has the same query. Add `found` to it."),
-            mistake(PAIR, "memories[0], memories[1]", "Every hop uses the same tables. Hop k uses tables k and k + 1."),
+            mistake(ADDED, "pass", "The state never changes, so every hop has the same query. Add `context` to it."),
             mistake(
-                PAIR, "memories[hop], memories[hop]", "Keys and values share a table. Take values from table k + 1."
-            ),
-            mistake(
-                PAIR, "memories[hop + 1], memories[hop]", "Keys and values are swapped. The keys come from table k."
+                PAIR,
+                "memories[0], memories[1]",
+                "Every hop uses the same embeddings. Hop k uses embeddings k and k + 1.",
             ),
             mistake(
-                "ages_of(mask)",
+                PAIR,
+                "memories[hop], memories[hop]",
+                "Keys and values share an embedding. Take values from embedding k + 1.",
+            ),
+            mistake(
+                PAIR, "memories[hop + 1], memories[hop]", "Keys and values are swapped. The keys come from embedding k."
+            ),
+            mistake(
+                "temporal_index(mask)",
                 "torch.arange(mask.size(-1)).expand(mask.shape)",
-                "The ages count from the oldest statement. Use `ages_of(mask)`: the newest has age 0.",
+                "The index counts from the oldest statement. Use `temporal_index(mask)`: the newest has index 0.",
             ),
             mistake(
-                " + ages[age]",
+                " + temporal[index]",
                 "",
-                "The age embeddings are missing. Add `self.ages[k][ages_of(mask)]` to the sentence vectors of table k.",
+                "The temporal embeddings are missing. Add `self.temporal_embeddings[k][temporal_index(mask)]` to the sentence vectors of embedding k.",
             ),
             mistake(
-                [("table, self.weights", "table"), ("self.tables[0], self.weights", "self.tables[0]")],
-                "The position weights are missing. Pass `self.weights` to `encode_sentences`.",
+                [
+                    ("embedding, self.position_weights", "embedding"),
+                    ("self.embeddings[0], self.position_weights", "self.embeddings[0]"),
+                ],
+                "The position encoding is missing. Pass `self.position_weights` to `encode_sentences`.",
             ),
             mistake(
-                "self.tables[0]", "self.tables[-1]", "The question was encoded with the last table. Use the first."
+                "self.embeddings[0]",
+                "self.embeddings[-1]",
+                "The question was encoded with the last embedding. Use the first.",
             ),
             mistake(
-                "self.tables[-1]", "self.tables[0]", "The logits use the first table. Use the last, `self.tables[-1]`."
+                "self.embeddings[-1]",
+                "self.embeddings[0]",
+                "The logits use the first embedding. Use the last, `self.embeddings[-1]`.",
             ),
             mistake(LOGITS, f"({LOGITS}).softmax(-1)", f"These are probabilities. {LOSS}"),
             mistake(LOGITS, f"({LOGITS}).log_softmax(-1)", f"These are log-probabilities. {LOSS}"),
             mistake(f"{PAIR}, mask", PAIR, "The mask is not used, so padding gets weight. Pass it to `memory_hop`."),
             mistake(
                 PAIR,
-                f"memories[hop], {WITHOUT_AGES.format('hop + 1')}",
-                "The age embeddings were added to the keys only. Add them to the values too.",
+                f"memories[hop], {WITHOUT_TEMPORAL.format('hop + 1')}",
+                "The temporal embeddings were added to the keys only. Add them to the values too.",
             ),
             mistake(
                 PAIR,
-                f"{WITHOUT_AGES.format('hop')}, memories[hop + 1]",
-                "The age embeddings were added to the values only. Add them to the keys too.",
-            ),
-            mistake(LOGITS, LOGITS.replace("state", "found"), "The logits use only the last output. Use the state."),
-            mistake(
-                "self.tables[0], self.weights",
-                "self.tables[0]",
-                "The question was encoded without position weights. Pass `self.weights`, as for the story.",
+                f"{WITHOUT_TEMPORAL.format('hop')}, memories[hop + 1]",
+                "The temporal embeddings were added to the values only. Add them to the keys too.",
             ),
             mistake(
-                "story, table, self.weights", "story, table", "The story lacks position weights. Pass `self.weights`."
+                LOGITS,
+                LOGITS.replace("state", "context"),
+                "The logits use only the last context vector. Use the state.",
             ),
             mistake(
-                "torch.stack(looks, 1)", "weights", "Only the last weights were returned. Stack those of all hops."
+                "self.embeddings[0], self.position_weights",
+                "self.embeddings[0]",
+                "The question was encoded without position encoding. Pass `self.position_weights`, as for the story.",
             ),
-            mistake("(looks, 1)", "(looks)", "The weights are (hops, b, n). Stack along axis 1: (b, hops, n)."),
+            mistake(
+                "story, embedding, self.position_weights",
+                "story, embedding",
+                "The story lacks position encoding. Pass `self.position_weights`.",
+            ),
+            mistake(
+                "torch.stack(attention_weights, 1)",
+                "weights",
+                "Only the last weights were returned. Stack those of all hops.",
+            ),
+            mistake(
+                "(attention_weights, 1)",
+                "(attention_weights)",
+                "The weights are (hops, b, n). Stack along axis 1: (b, hops, n).",
+            ),
         ],
         hints=[
-            "First the memories: for each table k, `encode_sentences(story, self.tables[k], self.weights)` plus `self.ages[k][ages_of(mask)]`.",
-            "The state starts as the question, encoded with table 0. In hop k, add the output of `memory_hop(state, memories[k], memories[k + 1], mask)` to it.",
-            "The logits are `state @ self.tables[-1].T`; the weights of all hops are `torch.stack(looks, 1)`.",
+            "First the memories: for each embedding k, `encode_sentences(story, self.embeddings[k], self.position_weights)` plus `self.temporal_embeddings[k][temporal_index(mask)]`.",
+            "The state starts as the question, encoded with embedding 0. In hop k, add the output of `memory_hop(state, memories[k], memories[k + 1], mask)` to it.",
+            "The logits are `state @ self.embeddings[-1].T`; the weights of all hops are `torch.stack(attention_weights, 1)`.",
         ],
     )
 )
@@ -378,7 +411,7 @@ register(
             for lead, n, d in (((2,), 5, 3), ((), 4, 4), ((3, 2), 6, 2), ((1,), 4, 3))
         ],
         gradient=True,
-        output_names=("found", "weights"),
+        output_names=("context", "weights"),
         mistakes=[
             mistake(
                 BODY, "return memory_hop(state, key, value, mask)", "The softmax is still applied. Leave it out here."
@@ -536,7 +569,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="2.c",
-        question="Where is Mary? A network without age embeddings is trained on 1,000 such questions. What error rate does it reach?",
+        question="Where is Mary? A network without temporal embeddings is trained on 1,000 such questions. What error rate does it reach?",
         options=[
             ("0 %: all the words are there.", "They are, but 'Mary went to the garden' does not say when."),
             ("83 %: chance for six rooms.", "It knows at least which rooms Mary was in, and there are seldom many."),

@@ -365,31 +365,35 @@ class Score:
         if state.dim() != 3 or memory.dim() != 3 or len(state) != len(memory) or state.size(1) != 1:
             raise Wrong(
                 f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}. "
-                "Pass the state (b, 1, width) and the memory (b, n, width), in this order."
+                "Pass the state (b, 1, hidden_size) and the memory (b, n, hidden_size), in this order."
             )
         return self.score(state, memory, *(parameter.to(state.dtype) for parameter in self.parameters))
 
 
-def make_decoder(answer, seed, words, width, score):
+def make_decoder(answer, seed, vocab_size, hidden_size, score):
     """The answer's decoder, with parameters that depend on the seed alone."""
     if not inspect.isclass(answer):
         raise Wrong("Expected a class. Restore the line `class AttentionDecoder(nn.Module):`.")
-    decoder = answer(words, width, score)
+    decoder = answer(vocab_size, hidden_size, score)
     torch.default_generator.manual_seed(seed)
     given = dict(decoder.named_parameters())
-    for name, parameter in solved.AttentionDecoder(words, width, score).named_parameters():
+    for name, parameter in solved.AttentionDecoder(vocab_size, hidden_size, score).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
             raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: you write only `step`.")
         given[name].data.copy_(parameter.data)
     return decoder
 
 
-def run_step(answer, seed, words, score, word, state, memory, mask):
+def run_step(answer, seed, vocab_size, score, token_ids, state, memory, mask):
     """Make the decoder and take one step."""
-    return make_decoder(answer, seed, words, state.size(-1), score).to(state.dtype).step(word, state, memory, mask)
+    return (
+        make_decoder(answer, seed, vocab_size, state.size(-1), score)
+        .to(state.dtype)
+        .step(token_ids, state, memory, mask)
+    )
 
 
-def decoder_case(generator, b, n, w, words, kind, note="", lengths=None):
+def decoder_case(generator, b, n, w, vocab_size, kind, note="", lengths=None):
     additive = normal(generator, w, 3), normal(generator, w, 3), normal(generator, 3)
     scores = {
         "dot": Score("dot", solved.dot_score),
@@ -399,9 +403,9 @@ def decoder_case(generator, b, n, w, words, kind, note="", lengths=None):
     lengths = torch.randint(1, n + 1, (b,), generator=generator) if lengths is None else torch.tensor(lengths)
     args = (
         int(torch.randint(10_000, (), generator=generator)),
-        words,
+        vocab_size,
         scores[kind],
-        torch.randint(words, (b,), generator=generator),
+        torch.randint(vocab_size, (b,), generator=generator),
         normal(generator, b, w),
         normal(generator, b, n, w),
         torch.arange(n) < lengths.unsqueeze(1),
@@ -423,9 +427,7 @@ def decoder_cases(generator):
 
 MASK_INVERTED = "The mask is inverted: only padding gets weight. True already means may attend."
 SQUEEZE_ONE = "`.squeeze()` without an axis also removes the batch axis when b = 1. Use `.squeeze(1)`."
-NO_QUERY_AXIS = (
-    "The (b, n) mask or weights were broadcast over the wrong axes. Add the query axis, (b, 1, n): `mask.unsqueeze(1)`."
-)
+NO_QUERY_AXIS = "The (b, n) mask or weights were broadcast over the wrong axes. Add the query axis, (b, 1, n): `source_mask.unsqueeze(1)`."
 
 
 def padding_gets_no_weight(answer, generator):
@@ -451,11 +453,11 @@ def a_fully_masked_sentence_gets_zeros(answer, generator):
 
 def a_step_keeps_nothing(answer, generator):
     """The state is an argument and a result; the decoder itself may keep none."""
-    seed, words, score, word, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
-    decoder = make_decoder(answer.answer, seed, words, 4, score)
-    first = decoder.step(word, state, memory, mask)
-    decoder.step(word.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
-    again = decoder.step(word, state, memory, mask)
+    seed, vocab_size, score, token_ids, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
+    decoder = make_decoder(answer.answer, seed, vocab_size, 4, score)
+    first = decoder.step(token_ids, state, memory, mask)
+    decoder.step(token_ids.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
+    again = decoder.step(token_ids, state, memory, mask)
     if not all(torch.allclose(before, after, atol=1e-5) for before, after in zip(first, again, strict=True)):
         raise Wrong(
             "The same step gave another result the second time: something is stored in `self`. Use the given `state` and "
@@ -464,13 +466,13 @@ def a_step_keeps_nothing(answer, generator):
 
 
 KEEP_OLD = ("state = self.cell(", "old, state = state, self.cell(")
-PLAIN_MASK = ("mask.unsqueeze(1)", "mask")
+PLAIN_MASK = ("source_mask.unsqueeze(1)", "source_mask")
 LOGITS = "self.output(torch.tanh(self.combine(both)))"
 
 
 def own_weights(weights, message):
-    attend = "context, weights = attend(scores, memory, mask.unsqueeze(1))"
-    return mistake(attend, f"mask = mask.unsqueeze(1)\nweights = {weights}\ncontext = weights @ memory", message)
+    attend = "context, weights = attend(scores, memory, source_mask.unsqueeze(1))"
+    return mistake(attend, f"mask = source_mask.unsqueeze(1)\nweights = {weights}\ncontext = weights @ memory", message)
 
 
 register(
@@ -488,7 +490,9 @@ register(
             a_fully_masked_sentence_gets_zeros,
         ],
         mistakes=[
-            mistake(", mask.unsqueeze(1)", "", "The mask has no effect. Pass `mask.unsqueeze(1)` to `attend`."),
+            mistake(
+                ", source_mask.unsqueeze(1)", "", "The mask has no effect. Pass `source_mask.unsqueeze(1)` to `attend`."
+            ),
             mistake([KEEP_OLD, ("score(state", "score(old")], "The query was the previous state. Use the new one."),
             mistake(
                 "[state, context.squeeze(1)]",
@@ -503,9 +507,11 @@ register(
             mistake(
                 "torch.cat([state, context.squeeze(1)], -1)",
                 "state + context.squeeze(1)",
-                "The shapes do not match. The context is (b, width); `combine` takes `torch.cat([state, context], -1)`, (b, 2 width).",
+                "The shapes do not match. The context is (b, hidden_size); `combine` takes `torch.cat([state, context], -1)`, (b, 2 hidden_size).",
             ),
-            mistake(LOGITS, "self.output(both)", "`combine` was skipped. It maps (b, 2 width) to (b, width)."),
+            mistake(
+                LOGITS, "self.output(both)", "`combine` was skipped. It maps (b, 2 hidden_size) to (b, hidden_size)."
+            ),
             mistake("context.squeeze(1)]", "state]", "The state was concatenated with itself, not with the context."),
             mistake([KEEP_OLD, ("[state,", "[old,")], "The previous state was concatenated. Use the new one."),
             mistake("context.squeeze(1)", "context.squeeze()", SQUEEZE_ONE),
@@ -525,11 +531,19 @@ register(
                 "The logits have an extra axis. Remove the query axis from context and weights: `.squeeze(1)`.",
             ),
             mistake("state, weights.squeeze(1)", "weights.squeeze(1), state", "State and weights are swapped."),
-            mistake("self.embed(word), state", "state, self.embed(word)", "The arguments of the cell are swapped."),
-            mistake("(word), state", "(word)", "The cell got no state. Use `self.cell(self.embed(word), state)`."),
+            mistake(
+                "self.embedding(token_ids), state",
+                "state, self.embedding(token_ids)",
+                "The arguments of the cell are swapped.",
+            ),
+            mistake(
+                "(token_ids), state",
+                "(token_ids)",
+                "The cell got no state. Use `self.cell(self.embedding(token_ids), state)`.",
+            ),
             mistake("self.score", "dot_score", "The scores are always dot products. Call `self.score` instead."),
             mistake("memory)  #", "memory) * state.size(-1) ** -0.5  #", NOT_SCALED),
-            mistake("mask.unsqueeze", "~mask.unsqueeze", MASK_INVERTED),
+            mistake("source_mask.unsqueeze", "~source_mask.unsqueeze", MASK_INVERTED),
             own_weights(
                 "(scores * mask).softmax(-1)",
                 "The masked scores became 0, and exp(0) = 1 still gets weight. Pass the mask to `attend`.",
@@ -556,13 +570,15 @@ register(
             mistake(
                 "context.squeeze(1)",
                 "context",
-                "The context is not (b, width). Pass `mask.unsqueeze(1)` to `attend`, then use `context.squeeze(1)`.",
+                "The context is not (b, hidden_size). Pass `source_mask.unsqueeze(1)` to `attend`, then use `context.squeeze(1)`.",
             ),
-            mistake("state.unsqueeze(1)", "state", "`self.score` got a (b, width) state. Pass `state.unsqueeze(1)`."),
+            mistake(
+                "state.unsqueeze(1)", "state", "`self.score` got a (b, hidden_size) state. Pass `state.unsqueeze(1)`."
+            ),
         ],
         hints=[
-            "Compute the new state first: `self.cell(self.embed(word), state)`. Everything after it uses the new state.",
-            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, mask.unsqueeze(1))` returns context "
+            "Compute the new state first: `self.cell(self.embedding(token_ids), state)`. Everything after it uses the new state.",
+            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, source_mask.unsqueeze(1))` returns context "
             "and weights, both with that query axis: remove it with `.squeeze(1)`.",
             "`torch.cat([state, context], -1)`, then `self.combine`, `torch.tanh`, `self.output`. Return logits, state, weights.",
         ],
@@ -572,126 +588,145 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.8 greedy decoding
 class PlannedStep:
-    """A decoder step that generates planned sentences: word (b,) and state (b, 3) to logits (b, words) and the next state.
+    """A decoder step that generates planned sentences: token_ids (b,) and state (b, 3) to logits (b, vocab_size) and the next state.
 
     A row of the state holds the index of the sentence, the position, and a number without effect. The next token depends on
     the position and on the input token: another input or an old state leads elsewhere. Sentence `zero` generates 0 first.
     """
 
-    def __init__(self, generator, lengths, words, end, limit, zero=None):
-        b, longest = len(lengths), max(*lengths, limit) + 1
-        others = torch.tensor([word for word in range(1, words) if word != end])
-        self.next = others[torch.randint(len(others), (b, longest, words), generator=generator)]
-        self.next[torch.arange(b), torch.tensor(lengths) - 1] = end
+    def __init__(self, generator, lengths, vocab_size, eos_id, max_len, zero=None):
+        b, longest = len(lengths), max(*lengths, max_len) + 1
+        others = torch.tensor([token for token in range(1, vocab_size) if token != eos_id])
+        self.next = others[torch.randint(len(others), (b, longest, vocab_size), generator=generator)]
+        self.next[torch.arange(b), torch.tensor(lengths) - 1] = eos_id
         if zero is not None:
             self.next[zero, 0] = 0
-        self.noise = normal(generator, b, longest, words)
-        self.lengths, self.limit, self.calls, self.most = lengths, limit, 0, 2 * b * longest + 10
+        self.noise = normal(generator, b, longest, vocab_size)
+        self.lengths, self.max_len, self.calls, self.most = lengths, max_len, 0, 2 * b * longest + 10
 
     def __repr__(self):
         return f"a decoder that ends after {', '.join(map(str, self.lengths))} tokens"
 
-    def __call__(self, word, state):
+    def __call__(self, token_ids, state):
         self.calls += 1
         if self.calls > self.most:
             raise Wrong(
-                f"With limit = {self.limit}, `step` was called {self.calls} times. Stop when every sentence has generated the "
-                "end token, and after `limit` tokens in any case."
+                f"With max_len = {self.max_len}, `step` was called {self.calls} times. Stop when every sentence has generated the "
+                "end token, and after `max_len` tokens in any case."
             )
-        if state.dim() != 2 or not isinstance(word, torch.Tensor) or word.shape != state.shape[:1]:
+        if state.dim() != 2 or not isinstance(token_ids, torch.Tensor) or token_ids.shape != state.shape[:1]:
             raise Wrong(
-                f"`step` got {a_thing(word)} with a state of shape {tuple(state.shape)}. Pass one token id per sentence, a "
+                f"`step` got {a_thing(token_ids)} with a state of shape {tuple(state.shape)}. Pass one token id per sentence, a "
                 "tensor (b,): the argmax over the last axis of the logits."
             )
-        if len(word) != len(self.lengths):
+        if len(token_ids) != len(self.lengths):
             raise Wrong(
-                f"`step` got {len(word)} of {len(self.lengths)} sentences. Pass the whole batch at every step, "
+                f"`step` got {len(token_ids)} of {len(self.lengths)} sentences. Pass the whole batch at every step, "
                 "sentences that have ended too: a decoder also holds the source of each."
             )
-        if word.is_floating_point() or word.dtype == torch.bool:
-            raise Wrong(f"`step` got token ids of dtype {word.dtype}. Embeddings need int64 (`torch.long`).")
+        if token_ids.is_floating_point() or token_ids.dtype == torch.bool:
+            raise Wrong(f"`step` got token ids of dtype {token_ids.dtype}. Embeddings need int64 (`torch.long`).")
         sentence, position = state[:, 0].long(), state[:, 1].long().clamp(max=self.next.size(1) - 1)
-        likeliest = self.next[sentence, position, word].unsqueeze(1)
+        likeliest = self.next[sentence, position, token_ids].unsqueeze(1)
         noise = self.noise[sentence, position]
         # A small margin, so that samples differ from the argmax; all logits are negative, as log-probabilities are.
         logits = noise.scatter(1, likeliest, noise.amax(1, keepdim=True) + 0.5) - 7.0
-        return logits, torch.stack([state[:, 0], state[:, 1] + 1, torch.sin(state[:, 2] + word)], 1)
+        return logits, torch.stack([state[:, 0], state[:, 1] + 1, torch.sin(state[:, 2] + token_ids)], 1)
 
 
 def decode_cases(generator):
-    def case(lengths, limit, words=9, start=1, end=2, zero=None, note=""):
+    def case(lengths, max_len, vocab_size=9, bos_id=1, eos_id=2, zero=None, note=""):
         b = len(lengths)
         state = torch.stack([torch.arange(b).float(), torch.zeros(b), normal(generator, b)], 1)
-        return Case((PlannedStep(generator, lengths, words, end, limit, zero), state, start, end, limit), note=note)
+        return Case(
+            (PlannedStep(generator, lengths, vocab_size, eos_id, max_len, zero), state, bos_id, eos_id, max_len),
+            note=note,
+        )
 
     return [
         case((3, 5), 8, note="two sentences end before the limit"),
         case((2, 9, 4), 6, note="one sentence does not end"),
         case((4,), 7, note="one sentence"),
-        case((9, 8, 7), 1, note="limit = 1"),
-        case((1, 3, 2, 4, 2), 4, words=5, note="b equals the vocabulary size; the longest sentence just fits"),
+        case((9, 8, 7), 1, note="max_len = 1"),
+        case((1, 3, 2, 4, 2), 4, vocab_size=5, note="b equals the vocabulary size; the longest sentence just fits"),
         # Twice: one in 200 decoders answers two start tokens alike.
-        case((5, 2, 3), 9, words=8, start=6, end=4, note="another start and another end token"),
-        case((2, 4, 3), 9, words=8, start=5, end=3, note="another start and another end token"),
+        case((5, 2, 3), 9, vocab_size=8, bos_id=6, eos_id=4, note="another start and another end token"),
+        case((2, 4, 3), 9, vocab_size=8, bos_id=5, eos_id=3, note="another start and another end token"),
         case((3, 6), 9, zero=0, note="one sentence generates 0 before its end token"),
     ]
 
 
-FILL = ".masked_fill(~going, 0)"
-UPDATE = "    going = going & (word != end)\n"
-APPEND = "    words.append(word)\n"
-STOP = f"{UPDATE}    if not going.any():\n        break\n"
+FILL = ".masked_fill(~active, 0)"
+UPDATE = "    active = active & (token_ids != eos_id)\n"
+APPEND = "    generated.append(token_ids)\n"
+STOP = f"{UPDATE}    if not active.any():\n        break\n"
 START_KEPT = "The start token is in the output. It is only the first input: start with an empty list."
-NOT_REMEMBERED = "A sentence that has ended continues. Remember which ones have ended: `going & (word != end)`."
+NOT_REMEMBERED = (
+    "A sentence that has ended continues. Remember which ones have ended: `active & (token_ids != eos_id)`."
+)
 END_MISSING = (
     "The end token is missing. It is the last token of a sentence: append it before you stop; 0 comes after it."
 )
 OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
-ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `limit` tokens; the start token does not count."
-CONSTANTS = "The start or end token is a constant in your code. Use the arguments `start` and `end`."
+ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `max_len` tokens; the start token does not count."
+CONSTANTS = "The start or end token is a constant in your code. Use the arguments `bos_id` and `eos_id`."
 
 register(
     Exercise(
         id="3.8",
         cases=decode_cases,
         mistakes=[
-            mistake([("[]", "[word]"), ("< limit", "<= limit")], START_KEPT),
-            mistake("[]", "[word]", START_KEPT),
+            mistake([("[]", "[token_ids]"), ("< max_len", "<= max_len")], START_KEPT),
+            mistake("[]", "[token_ids]", START_KEPT),
             mistake("logits, state", "logits, _", "Every step started from the initial state. Pass on the new one."),
-            mistake("(word, ", "(0 * word + start, ", "Every input was the start token. Pass the latest token."),
+            mistake(
+                "(token_ids, ", "(0 * token_ids + bos_id, ", "Every input was the start token. Pass the latest token."
+            ),
             mistake(FILL, "", "A sentence continued after its end token. Fill with 0 there."),
-            mistake("~going, 0", "~going, end", "The end token is repeated after the end. Fill with 0 there."),
-            mistake("going.any() and ", "", "The output is padded to `limit`. End it at the last end token."),
-            mistake([("going.any() and ", ""), (FILL, "")], "The end token has no effect. Stop and fill with 0 there."),
+            mistake("~active, 0", "~active, eos_id", "The end token is repeated after the end. Fill with 0 there."),
+            mistake("active.any() and ", "", "The output is padded to `max_len`. End it at the last end token."),
+            mistake(
+                [("active.any() and ", ""), (FILL, "")], "The end token has no effect. Stop and fill with 0 there."
+            ),
             mistake(
                 [(UPDATE, ""), ("    logits", f"{UPDATE}    logits")],
-                "The output has one extra column of padding. Update `going` right after a token is chosen.",
+                "The output has one extra column of padding. Update `active` right after a token is chosen.",
             ),
-            mistake([("going & (word != end)", "word != end"), (FILL, "")], NOT_REMEMBERED),
-            mistake("going & (word != end)", "word != end", NOT_REMEMBERED),
-            mistake("going.any()", "going.all()", "Decoding stopped when the first sentence ended. Wait for all."),
-            mistake("(words, 1)", "(words, 1) * (torch.stack(words, 1) != end)", END_MISSING),
+            mistake([("active & (token_ids != eos_id)", "token_ids != eos_id"), (FILL, "")], NOT_REMEMBERED),
+            mistake("active & (token_ids != eos_id)", "token_ids != eos_id", NOT_REMEMBERED),
+            mistake("active.any()", "active.all()", "Decoding stopped when the first sentence ended. Wait for all."),
+            mistake("(generated, 1)", "(generated, 1) * (torch.stack(generated, 1) != eos_id)", END_MISSING),
             mistake(APPEND + UPDATE, STOP + APPEND, END_MISSING),
-            mistake(APPEND + UPDATE, f"{STOP}    words.append(word * going)\n", END_MISSING),
+            mistake(APPEND + UPDATE, f"{STOP}    generated.append(token_ids * active)\n", END_MISSING),
             mistake("argmax(-1)", "argmax(0)", OVER_SENTENCES),
-            mistake([("-1)" + FILL, "0)"), ("append(word", f"append(word{FILL}")], OVER_SENTENCES),
+            mistake([("-1)" + FILL, "0)"), ("append(token_ids", f"append(token_ids{FILL}")], OVER_SENTENCES),
             mistake("argmax(-1)", "softmax(-1).multinomial(1)[:, 0]", "The tokens were sampled. Take the argmax."),
-            mistake("!= end)", "!= end) & (word != 0)", "A generated 0 ended its sentence. Only the token `end` does."),
-            mistake("(words, 1)", "(words)", "The output is (m, b). The batch comes first: `torch.stack(words, 1)`."),
-            mistake([("[]", "[word]"), ("(words, 1)", "(words, 1)[:, 1:]")], ONE_TOKEN_SHORT),
-            mistake("< limit", "< limit - 1", ONE_TOKEN_SHORT),
-            mistake("< limit", "<= limit", "There is one token too many. Stop after `limit` tokens."),
-            mistake([(", start)", ", 1)"), ("!= end", "!= 2")], CONSTANTS),
-            mistake("!= end", "!= 2", CONSTANTS),
-            mistake(", start)", ", 1)", CONSTANTS),
-            mistake(" and len(words) < limit", "", "`limit` has no effect. Stop after `limit` tokens in any case."),
+            mistake(
+                "!= eos_id)",
+                "!= eos_id) & (token_ids != 0)",
+                "A generated 0 ended its sentence. Only the token `eos_id` does.",
+            ),
+            mistake(
+                "(generated, 1)",
+                "(generated)",
+                "The output is (m, b). The batch comes first: `torch.stack(generated, 1)`.",
+            ),
+            mistake([("[]", "[token_ids]"), ("(generated, 1)", "(generated, 1)[:, 1:]")], ONE_TOKEN_SHORT),
+            mistake("< max_len", "< max_len - 1", ONE_TOKEN_SHORT),
+            mistake("< max_len", "<= max_len", "There is one token too many. Stop after `max_len` tokens."),
+            mistake([(", bos_id)", ", 1)"), ("!= eos_id", "!= 2")], CONSTANTS),
+            mistake("!= eos_id", "!= 2", CONSTANTS),
+            mistake(", bos_id)", ", 1)", CONSTANTS),
+            mistake(
+                " and len(generated) < max_len", "", "`max_len` has no effect. Stop after `max_len` tokens in any case."
+            ),
         ],
         hints=[
-            "Start with `word = torch.full((len(state),), start)` and a mask `going` of ones; in a loop call "
-            "`logits, state = step(word, state)`.",
-            "`logits.argmax(-1)` is (b,). Put 0 where a sentence has ended, `.masked_fill(~going, 0)`, then update the mask: "
-            "`going = going & (word != end)`.",
-            "`while going.any() and len(words) < limit`, then `torch.stack(words, 1)` after the loop.",
+            "Start with `token_ids = torch.full((len(state),), bos_id)` and a mask `active` of ones; in a loop call "
+            "`logits, state = step(token_ids, state)`.",
+            "`logits.argmax(-1)` is (b,). Put 0 where a sentence has ended, `.masked_fill(~active, 0)`, then update the mask: "
+            "`active = active & (token_ids != eos_id)`.",
+            "`while active.any() and len(generated) < max_len`, then `torch.stack(generated, 1)` after the loop.",
         ],
     )
 )

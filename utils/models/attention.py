@@ -223,7 +223,8 @@ class MultiHeadAttention(nn.Module):
             query, key, value = self.project(x, rotation)
             if cache is not None:
                 key, value = cache.append(key, value)
-                if query.size(-2) == 1 and self.num_heads == self.num_kv_heads and head_mask is None:
+                plain = mask is None and head_mask is None and self.num_heads == self.num_kv_heads
+                if plain and query.size(-2) == 1:
                     return self._attend_single(query, KeyValues(key, value, None, None))
         elif isinstance(memory, KeyValues):
             return self._attend_single(self.project_query(x), memory)

@@ -16,12 +16,14 @@ from utils.models.language_models import CausalLM
 
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
-    before = model.training
+    if not model.training:
+        yield
+        return
     model.eval()
     try:
         yield
     finally:
-        model.train(before)
+        model.train()
 
 
 class _Stepper:
@@ -310,10 +312,11 @@ def generate(
     def tokens() -> Iterator[int]:
         cache, new = None if window else model.new_cache(len(token_ids) + max_new_tokens), token_ids
         for _ in range(max_new_tokens):
-            if cache is None:
-                logits = model(torch.tensor([token_ids[-window:]]))[0, -1]
-            else:
-                logits = model.step(torch.tensor([new]), cache)[0]
+            with _evaluating(model):  # around each step: between two tokens the model is as the caller left it
+                if cache is None:
+                    logits = model(torch.tensor([token_ids[-window:]]))[0, -1]
+                else:
+                    logits = model.step(torch.tensor([new]), cache)[0]
             logits[banned] = -torch.inf
             token = sample_token(logits, temperature, top_k, top_p, generator)
             if token in eos:
@@ -349,7 +352,8 @@ class PrefixCache:
         self.token_ids = token_ids[:common]  # true also if the step below is interrupted
         for layer in self._cache:
             layer.length = common
-        logits = self.model.step(torch.tensor([token_ids[common:]]), self._cache)
+        with _evaluating(self.model):
+            logits = self.model.step(torch.tensor([token_ids[common:]]), self._cache)
         self.token_ids = token_ids
         return logits[0]
 

@@ -117,7 +117,8 @@ class _LanguageModel(EncoderModel):
                 self.lm_head.bias = nn.Parameter(self.lm_head.weight.new_zeros(config.vocab_size))
         elif config.scale_embedding:  # initialized like the embedding
             nn.init.normal_(self.lm_head.weight, std=config.dim**-0.5)
-            nn.init.zeros_(self.lm_head.bias)
+            if config.bias:
+                nn.init.zeros_(self.lm_head.bias)
 
     def forward(self, token_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """token_ids (b, n) to logits (b, n, vocab)."""

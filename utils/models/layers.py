@@ -268,17 +268,18 @@ class TransformerDecoder(nn.Module):
         hidden_dim: int | None = None,
         *,
         norm_first: bool,
+        norm: str = "layer",
         final_norm: bool | None = None,
         eps: float = 1e-5,
         **options,
     ):
         super().__init__()
         self.layers = nn.ModuleList(
-            DecoderLayer(dim, num_heads, hidden_dim, norm_first=norm_first, eps=eps, **options)
+            DecoderLayer(dim, num_heads, hidden_dim, norm_first=norm_first, norm=norm, eps=eps, **options)
             for _ in range(num_layers)
         )
         final_norm = norm_first if final_norm is None else final_norm
-        self.norm = nn.LayerNorm(dim, eps) if final_norm else None
+        self.norm = NORMS[norm](dim, eps=eps) if final_norm and norm != "none" else None
 
     def forward(
         self,

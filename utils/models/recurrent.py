@@ -1,89 +1,329 @@
-"""Recurrent cells by hand: one word and the state so far go in, the next state comes out.
+"""Recurrent cells, and the sequence-to-sequence model built on torch's recurrent layers, with and without attention.
 
-The formulas, the order of the gates and the two biases are those of `nn.RNN`, `nn.GRU` and `nn.LSTM`, so that with copied
-weights (`copy_weights`) a cell gives torch's numbers. Every cell is called `state = cell(x, state)`, where x is (b, d);
-`output(state)` is the part of the state (b, width) that others see.
+The formulas, the order of the gates and the two biases of the cells are those of `nn.RNN`, `nn.GRU` and `nn.LSTM`, so a
+cell with copied weights (`copy_weights`) gives torch's results. Every cell is called as `state = cell(x, state)` with
+x (b, d); `output(state)` is its hidden state (b, hidden_size).
+
+In the sequence-to-sequence model, b sentences have n source tokens and m target tokens. source_mask (b, n) is True at
+real tokens and False at the padding after them. A bidirectional encoder gives half of `hidden_size` to each direction,
+so the decoder is the same for both kinds of encoder.
 """
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-State = Tensor | tuple[Tensor, Tensor]
+from utils.models.attention import attend
+
+State = Tensor | tuple[Tensor, Tensor]  # hidden state; for an LSTM hidden state and cell state
 
 
-class TanhCell(nn.Module):
-    """The plain cell: state = tanh(A x + B state)."""
+# Cells
 
-    gates = 1
 
-    def __init__(self, inputs: int, width: int):
+class RNNCell(nn.Module):
+    """Elman RNN cell: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."""
+
+    num_gates = 1
+
+    def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
-        self.width = width
-        self.from_input = nn.Linear(inputs, self.gates * width)
-        self.from_state = nn.Linear(width, self.gates * width)
+        self.hidden_size = hidden_size
+        self.ih = nn.Linear(input_size, self.num_gates * hidden_size)
+        self.hh = nn.Linear(hidden_size, self.num_gates * hidden_size)
 
-    def first_state(self, batch: int) -> State:
-        return self.from_state.weight.new_zeros(batch, self.width)
+    def initial_state(self, batch_size: int) -> State:
+        return self.hh.weight.new_zeros(batch_size, self.hidden_size)
 
     def output(self, state: State) -> Tensor:
         return state
 
     def forward(self, x: Tensor, state: State) -> State:
-        return torch.tanh(self.from_input(x) + self.from_state(state))
+        return torch.tanh(self.ih(x) + self.hh(state))
 
 
-class GRUCell(TanhCell):
-    """A gate `keep` between 0 and 1 says for each number of the state how much of it stays as it was."""
+class GRUCell(RNNCell):
+    """Gated recurrent unit (Cho et al., 2014, arXiv:1406.1078): reset, update and new gate, in this order."""
 
-    gates = 3
+    num_gates = 3
 
     def forward(self, x: Tensor, state: Tensor) -> Tensor:
-        x_reset, x_keep, x_new = self.from_input(x).chunk(3, -1)
-        h_reset, h_keep, h_new = self.from_state(state).chunk(3, -1)
+        x_reset, x_update, x_new = self.ih(x).chunk(3, -1)
+        h_reset, h_update, h_new = self.hh(state).chunk(3, -1)
         reset = torch.sigmoid(x_reset + h_reset)
-        keep = torch.sigmoid(x_keep + h_keep)
-        # What is reset is the map of the old state, its bias included, and not the old state.
+        update = torch.sigmoid(x_update + h_update)
+        # As in torch, the reset gate scales the projected state, bias included; in the paper it scales the state.
         new = torch.tanh(x_new + reset * h_new)
-        return keep * state + (1 - keep) * new
+        return update * state + (1 - update) * new
 
 
-class LSTMCell(TanhCell):
-    """The state is a pair: what others see, and a store that is only scaled and added to, so gradients reach far back."""
+class LSTMCell(RNNCell):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997): input, forget, cell and output gate, in this order.
 
-    gates = 4
+    The state is a pair. The cell state is only scaled and added to, so gradients reach far back.
+    """
 
-    def first_state(self, batch: int) -> tuple[Tensor, Tensor]:
-        return super().first_state(batch), super().first_state(batch)
+    num_gates = 4
+
+    def initial_state(self, batch_size: int) -> tuple[Tensor, Tensor]:
+        return super().initial_state(batch_size), super().initial_state(batch_size)
 
     def output(self, state: tuple[Tensor, Tensor]) -> Tensor:
         return state[0]
 
     def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        seen, store = state
-        write, keep, new, show = (self.from_input(x) + self.from_state(seen)).chunk(4, -1)
-        store = torch.sigmoid(keep) * store + torch.sigmoid(write) * torch.tanh(new)
-        return torch.sigmoid(show) * torch.tanh(store), store
+        hidden, cell = state
+        input_gate, forget_gate, cell_gate, output_gate = (self.ih(x) + self.hh(hidden)).chunk(4, -1)
+        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(cell_gate)
+        return torch.sigmoid(output_gate) * torch.tanh(cell), cell
 
 
-def unroll(cell: TanhCell, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-    """Read x (b, n, d) word by word. Returns what the cell shows after each word (b, n, width), and the last state."""
-    state = cell.first_state(len(x)) if state is None else state
-    outputs = []
-    for word in x.unbind(1):  # each step needs the one before: nothing here can run in parallel
-        state = cell(word, state)
-        outputs.append(cell.output(state))
-    return torch.stack(outputs, 1), state
+def unroll(cell: RNNCell, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
+    """Run a cell over x (b, n, d). Returns all hidden states (b, n, hidden_size) and the final state."""
+    state = cell.initial_state(len(x)) if state is None else state
+    hidden_states = []
+    for x_t in x.unbind(1):  # each step needs the previous one: nothing here can run in parallel
+        state = cell(x_t, state)
+        hidden_states.append(cell.output(state))
+    return torch.stack(hidden_states, 1), state
 
 
 @torch.no_grad()
-def copy_weights(cell: TanhCell, layer: nn.RNNBase | nn.RNNCellBase) -> TanhCell:
-    """Give `cell` the weights of torch's `layer`: the matching layer (its first, forward direction) or cell.
-
-    torch stacks the gates of a cell in one matrix, and so do these cells in the same order (GRU: reset, keep, new; LSTM: write,
-    keep, new, show), so the copy is four assignments. torch calls them input and forget where we say write and keep.
-    """
+def copy_weights(cell: RNNCell, layer: nn.RNNBase | nn.RNNCellBase) -> RNNCell:
+    """Copy the weights of torch's matching layer (its first, forward direction) or cell into `cell`."""
     suffix = "_l0" if isinstance(layer, nn.RNNBase) else ""
-    for name, ours in (("ih", cell.from_input), ("hh", cell.from_state)):
+    for name in ("ih", "hh"):
         for kind in ("weight", "bias"):
-            getattr(ours, kind).copy_(getattr(layer, f"{kind}_{name}{suffix}"))
+            getattr(getattr(cell, name), kind).copy_(getattr(layer, f"{kind}_{name}{suffix}"))
     return cell
+
+
+# Attention scores: hidden (b, m, d) and memory (b, n, e) to scores (b, m, n)
+
+
+class DotScore(nn.Module):
+    """Dot score (Luong et al., 2015, arXiv:1508.04025), s · h: no parameters, so both sizes must be equal."""
+
+    def __init__(self, hidden_size: int, memory_size: int):
+        super().__init__()
+
+    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
+        return hidden @ memory.transpose(1, 2)
+
+
+class MultiplicativeScore(nn.Module):
+    """Multiplicative score, "general" in Luong et al. (2015): s W · h."""
+
+    def __init__(self, hidden_size: int, memory_size: int):
+        super().__init__()
+        self.proj = nn.Linear(hidden_size, memory_size, bias=False)
+
+    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
+        return self.proj(hidden) @ memory.transpose(1, 2)
+
+
+class AdditiveScore(nn.Module):
+    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W s + U h).
+
+    It allocates b * m * n * score_size values, far more than the other two.
+    """
+
+    def __init__(self, hidden_size: int, memory_size: int, score_size: int = 64):
+        super().__init__()
+        self.hidden_proj = nn.Linear(hidden_size, score_size, bias=False)
+        self.memory_proj = nn.Linear(memory_size, score_size, bias=False)
+        self.v = nn.Linear(score_size, 1, bias=False)
+
+    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
+        pairs = self.hidden_proj(hidden).unsqueeze(2) + self.memory_proj(memory).unsqueeze(1)  # (b, m, n, score_size)
+        return self.v(torch.tanh(pairs)).squeeze(-1)
+
+
+SCORES = {"dot": DotScore, "multiplicative": MultiplicativeScore, "additive": AdditiveScore}
+
+
+# Encoder
+
+LAYERS = {"gru": nn.GRU, "lstm": nn.LSTM}
+
+
+def _embedding(vocab_size: int, dim: int) -> nn.Embedding:
+    embedding = nn.Embedding(vocab_size, dim)
+    nn.init.normal_(embedding.weight, std=0.2)  # chosen in short trials with one seed each; 0.05 was much worse
+    return embedding
+
+
+class RecurrentEncoder(nn.Module):
+    """Recurrent encoder, bidirectional by default: a hidden state per token, and the final state."""
+
+    def __init__(self, vocab_size: int, hidden_size: int = 128, cell: str = "lstm", bidirectional: bool = True):
+        super().__init__()
+        self.embedding = _embedding(vocab_size, hidden_size)
+        size = hidden_size // 2 if bidirectional else hidden_size
+        self.rnn = LAYERS[cell](hidden_size, size, batch_first=True, bidirectional=bidirectional)
+
+    def forward(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, State]:
+        """Token ids source (b, n) to memory (b, n, hidden_size) and the final state (1, b, hidden_size).
+
+        Padding has no effect: the backward direction starts at the last token of each sentence, the forward direction
+        stops there, and the memory of padding is zero.
+        """
+        embeddings = self.embedding(source)
+        if source_mask is None or source_mask.all():
+            memory, final = self.rnn(embeddings)
+        else:
+            lengths = source_mask.sum(1).cpu()
+            packed, final = self.rnn(pack_padded_sequence(embeddings, lengths, batch_first=True, enforce_sorted=False))
+            memory, _ = pad_packed_sequence(packed, batch_first=True, total_length=source.size(1))
+        return memory, tuple(map(_concatenate, final)) if isinstance(final, tuple) else _concatenate(final)
+
+
+def _concatenate(final: Tensor) -> Tensor:
+    """The final states of the directions, (directions, b, size) to (1, b, directions * size)."""
+    return final.transpose(0, 1).flatten(1).unsqueeze(0)
+
+
+# Decoders
+
+
+class RecurrentDecoder(nn.Module):
+    """Recurrent decoder without attention: all it knows of the source is the encoder's final state.
+
+    It starts in that state, and the same state is the context vector of every step (Cho et al., 2014, arXiv:1406.1078).
+    """
+
+    def __init__(self, vocab_size: int, hidden_size: int = 128, cell: str = "lstm"):
+        super().__init__()
+        self.embedding = _embedding(vocab_size, hidden_size)
+        self.rnn = LAYERS[cell](hidden_size, hidden_size, batch_first=True)
+        self.combine = nn.Linear(2 * hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, vocab_size)
+
+    def attend(self, hidden: Tensor, memory: Tensor, source_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """hidden (b, m, hidden_size) and memory (b, 1, hidden_size) to context (b, m, hidden_size), and no weights."""
+        return memory.expand(-1, hidden.size(1), -1), None
+
+    def forward(
+        self, target: Tensor, state: State, memory: Tensor, source_mask: Tensor | None = None
+    ) -> tuple[Tensor, State, Tensor | None]:
+        """Token ids target (b, m) to logits (b, m, vocab_size), final state and attention weights (b, m, n) or None."""
+        hidden, state = self.rnn(self.embedding(target), state)  # (b, m, hidden_size)
+        context, attention_weights = self.attend(hidden, memory, source_mask)
+        combined = torch.tanh(self.combine(torch.cat([hidden, context], -1)))
+        return self.output(combined), state, attention_weights
+
+
+class AttentionDecoder(RecurrentDecoder):
+    """Recurrent decoder with attention over the encoder's hidden states (Luong et al., 2015, arXiv:1508.04025).
+
+    The context goes into the output and not into the next state. So with teacher forcing all hidden states come from
+    one call of the recurrent layer, and all contexts from one call of `attend`.
+    """
+
+    def __init__(self, vocab_size: int, hidden_size: int = 128, cell: str = "lstm", score: str = "multiplicative"):
+        super().__init__(vocab_size, hidden_size, cell)
+        self.score = SCORES[score](hidden_size, hidden_size)
+
+    def attend(self, hidden: Tensor, memory: Tensor, source_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """hidden (b, m, hidden_size) and memory (b, n, hidden_size) to context and attention weights (b, m, n)."""
+        return attend(self.score(hidden, memory), memory, None if source_mask is None else source_mask.unsqueeze(1))
+
+
+# Sequence to sequence
+
+
+@dataclass
+class RecurrentCache:
+    """Cache of recurrent decoding: the decoder's state, the encoder's memory (b, n, hidden_size) and its mask."""
+
+    state: State
+    memory: Tensor
+    source_mask: Tensor | None
+
+    def reorder(self, rows: Tensor) -> None:
+        """After a beam-search step, hypothesis i continues hypothesis `rows[i]`."""
+        if isinstance(self.state, tuple):
+            self.state = tuple(tensor[:, rows] for tensor in self.state)
+        else:
+            self.state = self.state[:, rows]
+        self.memory = self.memory[rows]
+        self.source_mask = None if self.source_mask is None else self.source_mask[rows]
+
+
+class Seq2Seq(nn.Module):
+    """Sequence-to-sequence model (Sutskever et al., 2014, arXiv:1409.3215); score: of `SCORES`, None = no attention."""
+
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        score: str | None = None,
+        hidden_size: int = 128,
+        cell: str = "lstm",
+        bidirectional: bool = True,
+    ):
+        super().__init__()
+        self.encoder = RecurrentEncoder(source_vocab_size, hidden_size, cell, bidirectional)
+        if score is None:
+            self.decoder = RecurrentDecoder(target_vocab_size, hidden_size, cell)
+        else:
+            self.decoder = AttentionDecoder(target_vocab_size, hidden_size, cell, score)
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> tuple[Tensor, State]:
+        """The decoder's memory and initial state.
+
+        With attention the memory has a vector per source token (b, n, hidden_size); without, it is the final hidden
+        state alone (b, 1, hidden_size), however long the sentence.
+        """
+        memory, state = self.encoder(source, source_mask)
+        if isinstance(self.decoder, AttentionDecoder):
+            return memory, state
+        hidden = state[0] if isinstance(state, tuple) else state
+        return hidden.transpose(0, 1), state
+
+    def forward(self, source: Tensor, source_mask: Tensor | None, target: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Teacher forcing: token ids source (b, n) and target (b, m), which begins with BOS.
+
+        Returns logits (b, m, vocab_size) of the token after each target token, and attention weights (b, m, n) or None.
+        """
+        memory, state = self.encode(source, source_mask)
+        logits, _, attention_weights = self.decoder(target, state, memory, source_mask)
+        return logits, attention_weights
+
+    def new_cache(self, source: Tensor, source_mask: Tensor | None, max_len: int) -> RecurrentCache:
+        """The cache before the first step. A recurrent state does not grow, so `max_len` has no effect here."""
+        memory, state = self.encode(source, source_mask)
+        return RecurrentCache(state, memory, source_mask)
+
+    def step(self, token_ids: Tensor, cache: RecurrentCache) -> tuple[Tensor, list[Tensor]]:
+        """One decoding step: token_ids (b,) to the logits (b, vocab_size) of the next token. Updates the cache's state.
+
+        Also returns a list with the attention weights (b, 1, n), empty without attention.
+        """
+        logits, cache.state, attention_weights = self.decoder(
+            token_ids.unsqueeze(1), cache.state, cache.memory, cache.source_mask
+        )
+        return logits.squeeze(1), [] if attention_weights is None else [attention_weights]
+
+    @torch.no_grad()
+    def greedy(
+        self, source: Tensor, source_mask: Tensor | None, bos_id: int, eos_id: int, max_len: int, pad_id: int = 0
+    ) -> tuple[Tensor, Tensor | None]:
+        """Greedy decoding until every sentence has ended or has `max_len` tokens.
+
+        Returns token ids (b, m) and attention weights (b, m, n) or None. EOS is part of the token ids; after it come
+        padding and weights of zero, so a sentence does not depend on the rest of its batch.
+        """
+        cache = self.new_cache(source, source_mask, max_len)
+        token_ids = source.new_full((len(source),), bos_id)
+        active = torch.ones(len(source), dtype=torch.bool, device=source.device)
+        generated, attention_weights = [], []
+        while active.any() and len(generated) < max_len:
+            logits, weights = self.step(token_ids, cache)
+            token_ids = logits.argmax(-1).masked_fill(~active, pad_id)
+            generated.append(token_ids)
+            attention_weights += [tensor.masked_fill(~active[:, None, None], 0.0) for tensor in weights]
+            active = active & (token_ids != eos_id)
+        return torch.stack(generated, 1), torch.cat(attention_weights, 1) if attention_weights else None

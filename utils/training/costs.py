@@ -21,7 +21,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.attention import attention
-from utils.models.cheap_attention import (
+from utils.models.encoder import Encoder
+from utils.models.sparse_attention import (
     BigBirdAttention,
     LinformerAttention,
     LocalAttention,
@@ -30,7 +31,6 @@ from utils.models.cheap_attention import (
     local_attention,
     with_attention,
 )
-from utils.models.encoder import Encoder
 from utils.training.cache import cached
 from utils.training.seeds import seed_list
 from utils.training.trainer import train, warmup_stable_decay

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from utils.models.recurrent import TanhCell, unroll
+from utils.models.recurrent import RNNCell, unroll
 from utils.models.self_attention import SelfAttention
 from utils.training.reach import Convolutions, influence, seconds_by_length
 
@@ -86,7 +86,7 @@ def layer_seconds(
 def _of_depth(kind: str, depth: int, length: int, width: int) -> Callable[[Tensor], tuple[Tensor, None]]:
     """`depth` layers of a kind; for recurrence, a cell whose state is handed on over the last `depth` tokens only."""
     if kind == "recurrence":
-        cell = TanhCell(width, width).double()
+        cell = RNNCell(width, width).double()
 
         def last_steps(x: Tensor) -> tuple[Tensor, None]:
             return unroll(cell, x[:, -depth:])[0], None

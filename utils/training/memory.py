@@ -19,7 +19,7 @@ from torch import Tensor
 from utils.data.babi import BabiError, Question, parse, published_file, read_babi, words
 from utils.data.stories import TASKS, story_text
 from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors
-from utils.models.memory import MemoryNetwork, word_counts
+from utils.models.memory import MemoryNetwork, bag_of_words
 from utils.training.cache import cached
 
 QUESTIONS, TRAINING_STORIES, TEST_STORIES = 1000, 0, 1  # the last two are seeds of the story generator
@@ -50,7 +50,7 @@ RECIPES: dict[int, Recipe] = {15: Recipe(linear_start=False)}
 class Numbered:
     """Stories in which each distinct sentence is a number. u sentences, b questions, n memories.
 
-    counts (u, words) or, with positions, (u, 2 * words): what `word_counts` gives, side by side; story (b, n) and
+    counts (u, words) or, with positions, (u, 2 * words): what `bag_of_words` gives, concatenated; story (b, n) and
     question (b,) hold numbers of sentences.
     """
 
@@ -64,11 +64,11 @@ def numbered(stories: Stories, model: MemoryNetwork) -> Numbered:
     number = torch.zeros(len(sentences), dtype=torch.long)
     # The same beginning and the same next word give the same number; `unique(dim=0)` would do it too, but slowly.
     for word in sentences.unbind(1):
-        number = (number * (model.words + 1) + word + 1).unique(return_inverse=True)[1]
+        number = (number * (model.vocab_size + 1) + word + 1).unique(return_inverse=True)[1]
     distinct = sentences.new_empty(number.max() + 1, sentences.size(1))
     distinct[number] = sentences
-    counts = word_counts(distinct, model.words).to(model.tables.dtype)
-    counts = counts.flatten(1) if model.positions else counts[:, 0]
+    counts = bag_of_words(distinct, model.vocab_size).to(model.embeddings.dtype)
+    counts = counts.flatten(1) if model.position_encoding else counts[:, 0]
     told = stories.mask.numel()
     return Numbered(counts, number[:told].view_as(stories.mask), number[told:])
 
@@ -77,7 +77,7 @@ def places(story: Tensor, age: Tensor, model: MemoryNetwork, sentences: int) -> 
     """Where each statement's two vectors lie, its sentence (..., n) and behind all sentences its age: (..., 2 * n)."""
     if not model.temporal:
         return story
-    return torch.cat([story, sentences + age.clamp_max(model.memory - 1)], -1)
+    return torch.cat([story, sentences + age.clamp_max(model.memory_size - 1)], -1)
 
 
 def logits_and_weights(
@@ -87,15 +87,15 @@ def logits_and_weights(
 
     place (s, b, 2 * n) from `places`, question (s, b); mask (s, b, n) from `as_mask`, None if every memory is filled.
     """
-    adjacent = model.tying == "adjacent"
-    tables = torch.cat([model.tables, model.tables * model.slope], -2) if model.positions else model.tables
+    adjacent, tables = model.tying == "adjacent", model.embeddings
+    if model.position_encoding:
+        tables = torch.cat([tables, tables * model.component_weights], -2)
     read = counts @ tables  # (s, tables, u, d)
-    vectors = torch.cat([read[:, : model.ages.size(1)], model.ages], 2) if model.temporal else read
+    vectors = torch.cat([read[:, : model.num_memories], model.temporal_embeddings], 2) if model.temporal else read
     vectors = vectors.unbind(1)
-    asking, answering = (0, model.hops) if adjacent else (2, 3)
-    state = read[:, asking].gather(1, question.unsqueeze(-1).expand(-1, -1, model.dim))
+    state = read[:, model.question_index].gather(1, question.unsqueeze(-1).expand(-1, -1, model.dim))
     weights = []
-    for hop in range(model.hops):
+    for hop in range(model.num_hops):
         key, value = vectors[hop : hop + 2] if adjacent else vectors[:2]
         scores = (state @ key.transpose(1, 2)).gather(2, place)
         if model.temporal:
@@ -107,11 +107,11 @@ def logits_and_weights(
             looked = (scores if mask is None else scores + mask).softmax(-1)
         twice = torch.cat([looked, looked], -1) if model.temporal else looked
         by_sentence = twice.new_zeros(*place.shape[:2], key.size(1)).scatter_add(2, place, twice)
-        if model.between is not None:
-            state = state @ model.between
+        if model.hop_proj is not None:
+            state = state @ model.hop_proj
         state = torch.baddbmm(state, by_sentence, value)
         weights.append(looked)
-    return state @ model.tables[:, answering].transpose(1, 2), weights
+    return state @ model.embeddings[:, model.output_index].transpose(1, 2), weights
 
 
 def as_mask(mask: Tensor, linear: bool) -> Tensor | None:
@@ -200,7 +200,7 @@ def descend(parameters: list[Tensor], gradients: Sequence[Tensor], rate: float) 
 @torch.no_grad()
 def answers(model: MemoryNetwork, stories: Stories) -> tuple[Tensor, Tensor]:
     """The answers (s, b) of every seed and the weights of its hops (s, b, hops, n)."""
-    seeds, by_number = len(model.tables), numbered(stories, model)
+    seeds, by_number = len(model.embeddings), numbered(stories, model)
 
     def for_all(tensor):
         return None if tensor is None else tensor.expand(seeds, *tensor.shape)
@@ -287,10 +287,10 @@ def train_task(
     training, test = (as_tensors(part, vocabulary, max_len=longest) for part in questions)
     size = max(training.story.size(1), test.story.size(1))
     settings = {
-        "words": len(vocabulary),
-        "hops": hops,
-        "memory": math.ceil((1 + NOISE) * size),
-        "positions": positions,
+        "vocab_size": len(vocabulary),
+        "num_hops": hops,
+        "memory_size": math.ceil((1 + NOISE) * size),
+        "position_encoding": positions,
         "temporal": temporal,
         "tying": tying,
     }

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from utils.data.phrases import Corpus, Pair, corpus
 from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, Batch, Vocabulary, batches, collate
-from utils.models.seq2seq import Seq2Seq
+from utils.models.recurrent import Seq2Seq
 from utils.training import trainer
 from utils.training.cache import cached
 from utils.training.metrics import (
@@ -133,10 +133,10 @@ def train_translation(
     """
     data, english, french = pairs_and_words(pairs)
     settings = {
-        "source_words": len(english),
-        "target_words": len(french),
+        "source_vocab_size": len(english),
+        "target_vocab_size": len(french),
         "score": None if kind == "none" else kind,
-        "width": width,
+        "hidden_size": width,
         "cell": cell,
         "bidirectional": bidirectional,
     }
@@ -235,12 +235,11 @@ class Trained:
     def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor | None]]:
         """A function to call once for each word of a translation of up to `limit` words, BOS_ID first: the last word (b,)
         to logits (b, vocabulary) of the next and the weights (b, n) behind it. It remembers the words before."""
-        memory, state = self.model.encode(batch.source, batch.source_mask)
+        cache = self.model.new_cache(batch.source, batch.source_mask, limit)
 
         def step(word: Tensor) -> tuple[Tensor, Tensor | None]:
-            nonlocal state
-            logits, state, weights = self.model.decoder.step(word, state, memory, batch.source_mask)
-            return logits, weights
+            logits, weights = self.model.step(word, cache)
+            return logits, weights[0].squeeze(1) if weights else None
 
         return step
 

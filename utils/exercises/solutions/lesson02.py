@@ -1,14 +1,13 @@
 """Solutions of lesson 02, written by `make notebooks` from notebooks/src/02_memory_network.py: edit that."""
 
 from torch import nn
-from utils.data.babi import words
 from utils.models import attention
 import torch
 
 
-# Exercise 2.1 · position weights · easy · 6 min
-def position_weights(length, dim):
-    """(length, dim): how much word j of a sentence counts in component i."""
+# Exercise 2.1 · position encoding · easy · 6 min
+def position_encoding(length, dim):
+    """Position encoding (length, dim): the weight of token j of a sentence in component i."""
     ### BEGIN SOLUTION
     j = torch.arange(1, length + 1) - (length + 1) / 2
     i = torch.arange(1, dim + 1) - (dim + 1) / 2
@@ -17,37 +16,37 @@ def position_weights(length, dim):
 
 
 # Exercise 2.2 · sentence vectors · medium · 10 min
-def encode_sentences(sentences, table, weights=None):
-    """Word numbers (..., j), -1 for no word, and a table (words, d) to vectors (..., d).
+def encode_sentences(token_ids, embedding, position_weights=None):
+    """Token ids (..., j), -1 for padding, and an embedding matrix (vocab_size, d) to sentence embeddings (..., d).
 
-    weights (j, d) or None: what each place counts in each component.
+    position_weights (j, d) or None: the weight of each position in each component.
     """
     ### BEGIN SOLUTION
-    vectors = table[sentences.clamp_min(0)]
-    if weights is not None:
-        vectors = vectors * weights
-    return (vectors * (sentences >= 0).unsqueeze(-1)).sum(-2)
+    vectors = embedding[token_ids.clamp_min(0)]
+    if position_weights is not None:
+        vectors = vectors * position_weights
+    return (vectors * (token_ids >= 0).unsqueeze(-1)).sum(-2)
     ### END SOLUTION
 
 
-# Exercise 2.3 · one look at the memory · easy · 8 min
+# Exercise 2.3 · one hop · easy · 8 min
 def memory_hop(state, key, value, mask=None):
-    """state (..., d), key and value (..., n, d), mask (..., n) to found (..., d) and weights (..., n).
+    """state (..., d), key and value (..., n, d), mask (..., n) to context (..., d) and attention weights (..., n).
 
     Where a mask is all False, both results are zeros.
     """
     ### BEGIN SOLUTION
     mask = None if mask is None else mask.unsqueeze(-2)
-    found, weights = attention(state.unsqueeze(-2), key, value, mask, scale=1)
-    return found.squeeze(-2), weights.squeeze(-2)
+    context, weights = attention(state.unsqueeze(-2), key, value, mask, scale=1)
+    return context.squeeze(-2), weights.squeeze(-2)
     ### END SOLUTION
 
 
-# Exercise 2.4 · how old is each statement · medium · 8 min
-def ages_of(mask):
-    """mask (..., n) bool, statements first, oldest first, then empty places (False).
+# Exercise 2.4 · temporal index · medium · 8 min
+def temporal_index(mask):
+    """mask (..., n) bool: statements, oldest first, then padding (False).
 
-    Returns (..., n) ages: 0 for the newest statement; 0 for empty places too.
+    Returns the temporal index (..., n): 0 for the newest statement, 1 for the one before; 0 for padding too.
     """
     ### BEGIN SOLUTION
     count = mask.sum(-1, keepdim=True)
@@ -57,31 +56,33 @@ def ages_of(mask):
 
 # Exercise 2.5 · the memory network · hard · 20 min
 class MemoryNetwork(nn.Module):
-    def __init__(self, words, hops=3, dim=20, memory=50, sentence=8):
+    def __init__(self, vocab_size, num_hops=3, dim=20, memory_size=50, max_len=8):
         super().__init__()
-        self.hops = hops
-        self.tables = nn.Parameter(0.1 * torch.randn(hops + 1, words, dim))
-        self.ages = nn.Parameter(0.1 * torch.randn(hops + 1, memory, dim))
-        self.register_buffer("weights", position_weights(sentence, dim))
+        self.num_hops = num_hops
+        self.embeddings = nn.Parameter(0.1 * torch.randn(num_hops + 1, vocab_size, dim))
+        self.temporal_embeddings = nn.Parameter(0.1 * torch.randn(num_hops + 1, memory_size, dim))
+        self.register_buffer("position_weights", position_encoding(max_len, dim))
 
     def forward(self, story, question, mask):
-        """story (b, n, j), question (b, j), mask (b, n) to logits (b, words), weights (b, hops, n)."""
+        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab_size), weights (b, num_hops, n)."""
         ### BEGIN SOLUTION
-        age, memories, looks = ages_of(mask), [], []
-        for table, ages in zip(self.tables, self.ages, strict=True):
-            memories.append(encode_sentences(story, table, self.weights) + ages[age])
-        state = encode_sentences(question, self.tables[0], self.weights)
-        for hop in range(self.hops):
-            found, weights = memory_hop(state, memories[hop], memories[hop + 1], mask)
-            state = state + found
-            looks.append(weights)
-        return state @ self.tables[-1].T, torch.stack(looks, 1)
+        index, memories, attention_weights = temporal_index(mask), [], []
+        for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):
+            memories.append(
+                encode_sentences(story, embedding, self.position_weights) + temporal[index]
+            )
+        state = encode_sentences(question, self.embeddings[0], self.position_weights)
+        for hop in range(self.num_hops):
+            context, weights = memory_hop(state, memories[hop], memories[hop + 1], mask)
+            state = state + context
+            attention_weights.append(weights)
+        return state @ self.embeddings[-1].T, torch.stack(attention_weights, 1)
         ### END SOLUTION
 
 
-# Exercise 2.6 · a look without softmax · easy · 5 min
+# Exercise 2.6 · linear hop · easy · 5 min
 def linear_hop(state, key, value, mask):
-    """Like `memory_hop`, but the weights are the scores themselves, 0 at empty places."""
+    """Like `memory_hop`, but the weights are the scores themselves, 0 at padding."""
     ### BEGIN SOLUTION
     weights = (key @ state.unsqueeze(-1)).squeeze(-1).masked_fill(~mask, 0.0)
     return (weights.unsqueeze(-2) @ value).squeeze(-2), weights

@@ -74,45 +74,46 @@ def additive_score(state, memory, A, B, v):
 
 # Exercise 3.7 · a step of the decoder · hard · 20 min
 class AttentionDecoder(nn.Module):
-    def __init__(self, words, width, score):
+    def __init__(self, vocab_size, hidden_size, score):
         super().__init__()
         self.score = score
-        self.embed = nn.Embedding(words, width)
-        self.cell = nn.GRUCell(width, width)
-        self.combine = nn.Linear(2 * width, width)
-        self.output = nn.Linear(width, words)
+        self.embedding = nn.Embedding(vocab_size, hidden_size)
+        self.cell = nn.GRUCell(hidden_size, hidden_size)
+        self.combine = nn.Linear(2 * hidden_size, hidden_size)
+        self.output = nn.Linear(hidden_size, vocab_size)
 
-    def step(self, word, state, memory, mask):
-        """word (b,), state (b, w), memory (b, n, w), mask (b, n) to logits (b, words), state (b, w), weights (b, n).
+    def step(self, token_ids, state, memory, source_mask):
+        """One step: token_ids (b,), state (b, hidden_size), memory (b, n, hidden_size), source_mask (b, n).
 
+        Returns logits (b, vocab_size), the new state (b, hidden_size) and attention weights (b, n).
         Where a row of the mask is all False, the weights and the context are zeros.
         """
         ### BEGIN SOLUTION
-        state = self.cell(self.embed(word), state)
+        state = self.cell(self.embedding(token_ids), state)
         scores = self.score(state.unsqueeze(1), memory)  # (b, 1, n)
-        context, weights = attend(scores, memory, mask.unsqueeze(1))
-        both = torch.cat([state, context.squeeze(1)], -1)  # (b, 2 w)
+        context, weights = attend(scores, memory, source_mask.unsqueeze(1))
+        both = torch.cat([state, context.squeeze(1)], -1)  # (b, 2 hidden_size)
         return self.output(torch.tanh(self.combine(both))), state, weights.squeeze(1)
         ### END SOLUTION
 
 
 # Exercise 3.8 · greedy decoding · medium · 12 min
-def greedy_decode(step, state, start, end, limit):
-    """step(word (b,), state (b, w)) -> logits (b, words), state. The most likely tokens (b, m), 0 after the end token.
+def greedy_decode(step, state, bos_id, eos_id, max_len):
+    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most likely tokens (b, m).
 
-    `start`, `end` and `limit` are ints. Only `end` ends a sentence; a 0 before it is an ordinary token.
-    Stops when every sentence has generated `end`, or at `limit` tokens.
+    `bos_id`, `eos_id` and `max_len` are ints. Only `eos_id` ends a sentence; a 0 before it is an ordinary token.
+    Stops when every sentence has generated `eos_id`, or at `max_len` tokens. After `eos_id` comes 0.
     """
     ### BEGIN SOLUTION
-    word = torch.full((len(state),), start)
-    going = torch.ones(len(state), dtype=torch.bool)
-    words = []
-    while going.any() and len(words) < limit:
-        logits, state = step(word, state)
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words.append(word)
-        going = going & (word != end)
-    return torch.stack(words, 1)
+    token_ids = torch.full((len(state),), bos_id)
+    active = torch.ones(len(state), dtype=torch.bool)
+    generated = []
+    while active.any() and len(generated) < max_len:
+        logits, state = step(token_ids, state)
+        token_ids = logits.argmax(-1).masked_fill(~active, 0)
+        generated.append(token_ids)
+        active = active & (token_ids != eos_id)
+    return torch.stack(generated, 1)
     ### END SOLUTION
 
 

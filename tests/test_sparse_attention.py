@@ -1,11 +1,12 @@
-"""Facts about sub-quadratic attention: it equals full attention with its mask; test_costs measures that its cost is linear in the length."""
+"""Facts about sparse attention: it equals full attention with its mask; test_costs measures its cost."""
 
 import pytest
 import torch
 
-from utils.models.attention import attention
-from utils.models.cheap_attention import (
-    SMALLEST_BLOCK,
+from utils.models.attention import MultiHeadAttention, attention, causal_mask
+from utils.models.layers import TransformerEncoder
+from utils.models.sparse_attention import (
+    MIN_BLOCK,
     BigBirdAttention,
     LinformerAttention,
     LocalAttention,
@@ -14,12 +15,9 @@ from utils.models.cheap_attention import (
     linformer_attention,
     local_attention,
     local_attention_mask,
-    random_links,
+    random_key_positions,
     with_attention,
 )
-from utils.models.encoder import Encoder
-from utils.models.multi_head import MultiHeadAttention
-from utils.models.self_attention import causal_mask
 
 LENGTHS = (1, 2, 31, 32, 33, 70, 129)
 
@@ -41,27 +39,27 @@ def test_a_local_mask_is_a_band():
     assert torch.equal(local_attention_mask(7, 9, causal=True), causal_mask(7))
 
 
-def test_a_bigbird_mask_is_a_band_global_tokens_and_random_links():
+def test_a_bigbird_mask_is_a_band_global_tokens_and_random_keys():
     n, window, global_tokens, random_keys = 200, 10, 3, 4
     mask = bigbird_mask(n, window, global_tokens, random_keys, seed=5)
     assert mask[:global_tokens].all() and mask[:, :global_tokens].all()
     band = local_attention_mask(n, window)
     assert mask[band].all()
-    links = mask & ~band
-    links[:, :global_tokens] = links[:global_tokens] = False
-    assert (links[global_tokens:].sum(1) == random_keys).all()
+    random = mask & ~band
+    random[:, :global_tokens] = random[:global_tokens] = False
+    assert (random[global_tokens:].sum(1) == random_keys).all()
     assert not torch.equal(mask, bigbird_mask(n, window, global_tokens, random_keys, seed=6))
     assert torch.equal(mask, bigbird_mask(n, window, global_tokens, random_keys, seed=5))
 
 
-def test_random_links_are_distinct_and_outside_the_windows_of_their_block():
+def test_random_keys_are_distinct_and_outside_the_windows_of_their_block():
     for n in (1, 40, 77, 150):
-        links = random_links(n, 20, 3, 12, seed=2)
-        block = min(n, SMALLEST_BLOCK)
-        assert links.shape == (-(-n // block), 12)
-        for number, row in enumerate(links.tolist()):
+        positions = random_key_positions(n, 20, 3, 12, seed=2)
+        block = min(n, MIN_BLOCK)
+        assert positions.shape == (-(-n // block), 12)
+        for index, row in enumerate(positions.tolist()):
             keys = [key for key in row if key >= 0]
-            start = number * block
+            start = index * block
             outside = [k for k in range(3, n) if k < start - 20 or k >= start + block + 20]
             assert len(set(keys)) == len(keys) == min(12, len(outside)) and set(keys) <= set(outside)
 
@@ -90,11 +88,11 @@ def test_bigbird_attention_equals_full_attention_with_its_mask():
 def test_the_gradients_are_those_of_full_attention(kind):
     n, inputs = 75, tensors(75, gradient=True)
     if kind == "bigbird":
-        found, mask = bigbird_attention(*inputs, 6, 2, 5, 1), bigbird_mask(n, 6, 2, 5, 1)
+        output, mask = bigbird_attention(*inputs, 6, 2, 5, 1), bigbird_mask(n, 6, 2, 5, 1)
     else:
-        found, mask = local_attention(*inputs, 6), local_attention_mask(n, 6)
-    probe = torch.randn_like(found)
-    gradients = torch.autograd.grad(found, inputs, probe)
+        output, mask = local_attention(*inputs, 6), local_attention_mask(n, 6)
+    probe = torch.randn_like(output)
+    gradients = torch.autograd.grad(output, inputs, probe)
     expected = torch.autograd.grad(attention(*inputs, mask)[0], inputs, probe)
     for gradient, reference in zip(gradients, expected, strict=True):
         assert torch.allclose(gradient, reference)
@@ -102,14 +100,14 @@ def test_the_gradients_are_those_of_full_attention(kind):
 
 def test_linformer_attends_to_projected_keys_and_refuses_longer_texts():
     query, key, value = tensors(7)
-    project = torch.randn(3, 9, dtype=torch.float64)
-    expected = attention(query, project[:, :7] @ key, project[:, :7] @ value)[0]
-    assert torch.allclose(linformer_attention(query, key, value, project), expected)
+    projection = torch.randn(3, 9, dtype=torch.float64)
+    expected = attention(query, projection[:, :7] @ key, projection[:, :7] @ value)[0]
+    assert torch.allclose(linformer_attention(query, key, value, projection), expected)
     # With as many projected keys as tokens, one token each, nothing is lost.
     identity = torch.eye(7, dtype=torch.float64)
     assert torch.allclose(linformer_attention(query, key, value, identity), attention(query, key, value)[0])
     with pytest.raises(ValueError, match="at most 9 tokens, got 10"):
-        linformer_attention(*tensors(10), project)
+        linformer_attention(*tensors(10), projection)
 
 
 # Layers
@@ -134,19 +132,23 @@ def test_a_layer_is_multi_head_attention_with_the_mask_of_its_kind(kind):
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_mask_is_refused_and_never_silently_ignored(kind):
     layer, x = LAYERS[kind](), torch.randn(2, 10, 12)
-    for options in ({"mask": causal_mask(10)}, {"need_weights": True}, {"heads_on": torch.ones(3)}):
+    for mask, need_weights, head_mask in (
+        (causal_mask(10), False, None),
+        (None, True, None),
+        (None, False, torch.ones(3)),
+    ):
         with pytest.raises(ValueError, match="takes no mask"):
-            layer(x, **options)
+            layer(x, None, mask, need_weights, head_mask)
 
 
 def reach(kind, layers, n=120):
     """Which positions the middle token's output depends on, in an encoder whose projections stay as they were."""
     torch.manual_seed(0)
-    encoder = Encoder(layers, 12, 3, 24, norm="pre").double()
-    before = [layer.attention.project.weight.clone() for layer in encoder.layers]
+    encoder = TransformerEncoder(layers, 12, 3, 24, norm_first=True).double()
+    before = [layer.self_attn.in_proj.weight.clone() for layer in encoder.layers]
     with_attention(encoder, lambda: LAYERS[kind]().double())
     for layer, weight in zip(encoder.layers, before, strict=True):
-        assert torch.equal(layer.attention.project.weight, weight)
+        assert torch.equal(layer.self_attn.in_proj.weight, weight)
     x = torch.randn(1, n, 12, dtype=torch.float64, requires_grad=True)
     probe = torch.arange(12).double().square()  # a plain sum would be 0: the last norm makes it so
     (gradient,) = torch.autograd.grad(encoder(x)[0][0, n // 2] @ probe, x)
