@@ -87,7 +87,7 @@ LESSONS = (
         "08_fine_tune_and_transfer",
         "Fine-tune and transfer",
         "How few labels are enough, once a model has been pretrained?",
-        "Classifier, LowRank, along_the_line",
+        "SequenceClassifier, LoRALinear, interpolate",
         90,
     ),
     Lesson(

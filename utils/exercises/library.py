@@ -18,7 +18,7 @@ PATHS = {
     "7.2": "data.bpe.bpe_split",
     "7.3": "training.pretraining.mask_tokens",
     "7.7": "models.sampling.next_distribution",
-    "8.3": "training.fine_tuning.between",
+    "8.3": "training.fine_tuning.interpolate",
     "9.1": "models.sparse_attention.local_attention_mask",
     "9.2": "models.sparse_attention.local_attention",
     "9.5": "models.llama.rms_norm",
