@@ -696,11 +696,9 @@ if minilm:
     correct_of_12 = {}
     for name, twins in pairs_of.items():
         for fold in word_senses.select_heads(minilm, twins):
-            values = (fold.selection_accuracy, fold.held_out_accuracy, fold.mean_accuracy)
-            print(
-                f"{name:15s} {fold.head[0]:5d} {fold.head[1]:5d}",
-                *(f"{100 * value:11.0f}" for value in values),
-            )
+            print(f"{name:15s} {fold.head[0]:5d} {fold.head[1]:5d}", end=" ")
+            print(f"{100 * fold.selection_accuracy:12.0f} {100 * fold.held_out_accuracy:10.0f}", end=" ")
+            print(f"{100 * fold.mean_accuracy:10.0f}")
             correct = round(len(twins) * fold.held_out_accuracy)
             correct_of_12.setdefault(name, []).append(correct)
 
