@@ -236,7 +236,9 @@ adapted = SequenceClassifier(body, config.dim, len(task.labels))
 fine_tuning.fine_tune(adapted, train, fine_tuning.RECIPES["LoRA"], seed=0)
 trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 frozen = sum(p.numel() for p in adapted.parameters() if not p.requires_grad)
-print(f"LoRA: test accuracy {test_accuracy(adapted):.1%}; {trainable:,} parameters trained, ", end="")
+print(
+    f"LoRA: test accuracy {test_accuracy(adapted):.1%}; {trainable:,} parameters trained, ", end=""
+)
 print(f"{frozen:,} frozen")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -448,14 +450,14 @@ print(why.label)
 
 # %% slideshow={"slide_type": "subslide"}
 with_four = []
-fine_tuned = {
-    name.removeprefix("body."): value for name, value in ends["full fine-tuning"].items()
-}
+fine_tuned = {name.removeprefix("body."): value for name, value in ends["full fine-tuning"].items()}
 for name, state_dict in (("before", encoder["state_dict"]), ("after", fine_tuned)):
     masked_lm = MaskedLM(config).eval()
     masked_lm.load_state_dict({key: state_dict[key] for key in encoder["state_dict"]})
     with_four.append(fine_tuning.masked_loss(masked_lm, setting.corpus, 150))
-    print(f"{name}, four labels per class: loss {with_four[-1]:.2f} at masked tokens of 150 windows")
+    print(
+        f"{name}, four labels per class: loss {with_four[-1]:.2f} at masked tokens of 150 windows"
+    )
 lost = {name: (sum(after) - sum(before)) / 3 for name, after in masked_losses.items()}
 gained = encoder["unigram"] - sum(before) / 3
 print(f"lost with four labels per class, full fine-tuning: {with_four[1] - with_four[0]:.2f} nats")
@@ -697,7 +699,10 @@ if minilm:
     for name, twins in pairs_of.items():
         for fold in word_senses.select_heads(minilm, twins):
             print(f"{name:15s} {fold.head[0]:5d} {fold.head[1]:5d}", end=" ")
-            print(f"{100 * fold.selection_accuracy:12.0f} {100 * fold.held_out_accuracy:10.0f}", end=" ")
+            print(
+                f"{100 * fold.selection_accuracy:12.0f} {100 * fold.held_out_accuracy:10.0f}",
+                end=" ",
+            )
             print(f"{100 * fold.mean_accuracy:10.0f}")
             correct = round(len(twins) * fold.held_out_accuracy)
             correct_of_12.setdefault(name, []).append(correct)
