@@ -11,8 +11,8 @@ from utils.training.word_senses import (
     SPRING,
     WATCH,
     WINOGRAD,
-    attention_from,
     cosine_similarity,
+    head_accuracy,
     pronoun_attention,
     select_heads,
     sense_similarities,
@@ -28,12 +28,14 @@ def encoder():
 
 def test_senses_separate_layer_by_layer(encoder):
     watch, spring = sense_similarities(encoder, *WATCH), sense_similarities(encoder, *SPRING)
-    margins = [layer.margin for layer in watch]
+    margins = (watch["first"] - watch["across"])[:, 0].tolist()
     assert len(margins) == 7 and margins == sorted(margins)
     # The embeddings have token and position, and no context yet.
-    assert watch[0].layer == 0 and abs(margins[0]) < 0.02 and watch[0].across.min > 0.95
-    assert margins[-1] >= 0.3 and watch[-1].first.min > watch[-1].across.max  # not only on average
-    assert 0.1 < spring[-1].margin < margins[-1] and spring[-1].separated and not spring[0].separated
+    assert abs(margins[0]) < 0.02 and watch["across"][0, 1] > 0.95
+    assert margins[-1] >= 0.3 and watch["first"][-1, 1] > watch["across"][-1, 2]  # not only on average
+    assert 0.1 < (spring["first"] - spring["across"])[-1, 0] < margins[-1]
+    separated = torch.minimum(spring["first"], spring["second"])[:, 1] > spring["across"][:, 2]
+    assert separated[-1] and not separated[0]
 
 
 # --- pronouns and their antecedents ---------------------------------------------------------------------------------------------------
@@ -47,22 +49,15 @@ def test_twins_differ_in_one_word_and_swap_the_nouns(twins):
         assert (first.antecedent, first.distractor) == (second.distractor, second.antecedent)
 
 
-def test_attention_from_a_word_is_its_row_of_the_attention_weights(encoder):
-    hidden = encoder.hidden_states(["The dog ate it.", "It was the largest dog of all."], need_weights=True)
-    rows = attention_from(hidden, ["it", "it"])
-    assert rows.shape == (2, 6, 12, hidden.token_ids.size(1))
-    assert torch.allclose(rows.sum(-1), torch.ones(2, 6, 12), atol=1e-5)
-    assert torch.equal(rows[0, 4, 7], hidden.weights[4][0, 7, 4]) and torch.equal(
-        rows[1, 2, 3], hidden.weights[2][1, 3, 1]
-    )
-    example = WINOGRAD[0][0]
-    attention = pronoun_attention(encoder, [example])
-    alone = encoder.hidden_states([example.sentence], need_weights=True)
-    nouns = (example.antecedent, example.distractor)
-    query, *keys = (token_position(alone.tokens[0], word) for word in ("it", *nouns))
-    assert torch.allclose(attention.antecedent[0, 3], alone.weights[3][0, :, query, keys[0]], atol=1e-6)
-    assert torch.allclose(attention.distractor[0, 3], alone.weights[3][0, :, query, keys[1]], atol=1e-6)
-    assert attention.uniform == pytest.approx(2 / len(alone.tokens[0]))
+def test_pronoun_attention_is_in_the_rows_of_the_attention_weights(encoder):
+    examples = [WINOGRAD[0][0], BY_GENDER[0][1]]
+    attention = pronoun_attention(encoder, examples)
+    assert attention.shape == (2, 6, 12, 2)
+    for example, weights in zip(examples, attention, strict=True):
+        alone = encoder.hidden_states([example.sentence], need_weights=True)
+        words = (example.pronoun, example.antecedent, example.distractor)
+        query, *keys = (token_position(alone.tokens[0], word) for word in words)
+        assert torch.allclose(weights[3], alone.weights[3][0, :, query, keys], atol=1e-6)
 
 
 def test_a_selected_head_finds_antecedents_by_gender_also_on_held_out_sentences(encoder):
@@ -75,9 +70,12 @@ def test_no_head_solves_the_winograd_schemas(encoder):
     """So little above chance that 24 sentences cannot tell; a picture of one sentence proves nothing."""
     for fold in select_heads(encoder, WINOGRAD):
         assert fold.held_out_accuracy <= 0.75 and fold.held_out_both <= 0.5
-    attention = pronoun_attention(encoder, [example for pair in WINOGRAD for example in pair])
-    assert attention.accuracy().max() <= 17 / 24
-    assert attention.to_nouns()[-1].mean() > 1.5 * attention.uniform  # the last layer attends to both nouns
+    examples = [example for pair in WINOGRAD for example in pair]
+    attention = pronoun_attention(encoder, examples)
+    assert head_accuracy(attention).max() <= 17 / 24
+    lengths = encoder.tokenizer.batch([example.sentence for example in examples]).attention_mask.sum(1)
+    uniform = (2 / lengths).mean()
+    assert attention[:, -1].sum(-1).mean() > 1.5 * uniform  # the last layer attends to both nouns
 
 
 # --- paraphrases --------------------------------------------------------------------------------------------------

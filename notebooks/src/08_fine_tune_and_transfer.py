@@ -627,10 +627,7 @@ Table(
 if minilm:
     watch = word_senses.sense_similarities(minilm, *word_senses.WATCH)
     pairs = {"two nouns": "first", "two verbs": "second", "a noun and a verb": "across"}
-    curves = {
-        name: [(s.mean, s.min, s.max) for s in (getattr(layer, which) for layer in watch)]
-        for name, which in pairs.items()
-    }
+    curves = {name: watch[which] for name, which in pairs.items()}
     show(
         pictures.senses_by_layer(curves, "watch: layer by layer the two senses separate"),
         alt="Cosine similarity of two uses of watch by layer, for two nouns, two verbs, and one of each.",
@@ -640,14 +637,15 @@ if minilm:
 if minilm:
     margins = []
     for senses in (word_senses.WATCH, word_senses.SPRING):
-        layers = word_senses.sense_similarities(minilm, *senses)
+        cosines = word_senses.sense_similarities(minilm, *senses)
+        margin = (cosines["first"] - cosines["across"])[:, 0]  # of the means
         first, second = senses
         print(
             f"{first.word}: cosine of two uses as a {first.name}, minus that of {first.name} and {second.name}"
         )
-        print("   layer:", *(f"{layer.layer:6d}" for layer in layers))
-        print("  margin:", *(f"{round(layer.margin, 2) + 0.0:6.2f}" for layer in layers))
-        margins.append([layer.margin for layer in layers])
+        print("   layer:", *(f"{layer:6d}" for layer in range(len(margin))))
+        print("  margin:", *(f"{round(value, 2) + 0.0:6.2f}" for value in margin.tolist()))
+        margins.append(margin.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In the embeddings nothing but the position differs. Every layer increases the margin; *spring* gets half as much as *watch*. After the last layer, every two nouns are more similar
@@ -680,7 +678,8 @@ if minilm:
     head_accuracy = {}
     for name, twins in pairs_of.items():
         examples = [example for pair in twins for example in pair]
-        head_accuracy[name] = word_senses.pronoun_attention(minilm, examples).accuracy()
+        attention = word_senses.pronoun_attention(minilm, examples)
+        head_accuracy[name] = word_senses.head_accuracy(attention)
     gender, meaning = head_accuracy.values()
     high, low, best = (f"{100 * x:.0f} %" for x in (gender.max(), gender.min(), meaning.max()))
     show(
@@ -802,8 +801,8 @@ Table(
 assert (MINILM.megabytes, REVIEWS.megabytes) == (84, 9)
 assert example.sentence == "The king met the queen when she was young."
 if minilm:
-    assert watch[-1].margin >= 0.3
-    assert watch[-1].first.min > watch[-1].across.max > watch[-1].second.min
+    assert margins[0][-1] >= 0.3
+    assert watch["first"][-1, 1] > watch["across"][-1, 2] > watch["second"][-1, 1]
     assert all(row == sorted(row) for row in margins)
     assert 0.4 < margins[1][-1] / margins[0][-1] < 0.6
     assert attention_weights.shape[:2].numel() == 72

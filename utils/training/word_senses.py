@@ -5,12 +5,13 @@ All sentences are the course's own. Nothing is trained here.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.models.pretrained import HiddenStates, PretrainedEncoder
+from utils.models.pretrained import PretrainedEncoder
 
 # --- word senses ---------------------------------------------------------------------------------------
 
@@ -97,54 +98,21 @@ def contextual_embeddings(encoder: PretrainedEncoder, sentences: Sequence[str], 
     return torch.stack(hidden.states)[:, torch.arange(len(positions)), positions]
 
 
-@dataclass(frozen=True)
-class Summary:
-    mean: float
-    min: float
-    max: float
+def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) -> dict[str, Tensor]:
+    """Cosine similarity of a word's contextual embeddings within its first and second sense, and across the two.
 
-    @classmethod
-    def of(cls, values: Tensor) -> "Summary":
-        return cls(values.mean().item(), values.min().item(), values.max().item())
-
-
-@dataclass(frozen=True)
-class SenseSimilarity:
-    """Cosine similarities after one layer (0: the embeddings) of pairs in the first sense, in the second, and across.
-
-    margin: mean of the first sense's pairs minus mean across senses. separated: every pair within a sense is more similar
-    than every pair across senses.
+    {"first", "second", "across"}: mean, min and max over pairs of sentences after each layer, (num_layers + 1, 3).
     """
-
-    layer: int
-    first: Summary
-    second: Summary
-    across: Summary
-
-    @property
-    def margin(self) -> float:
-        return self.first.mean - self.across.mean
-
-    @property
-    def separated(self) -> bool:
-        return min(self.first.min, self.second.min) > self.across.max
-
-
-def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) -> list[SenseSimilarity]:
-    """How similar the contextual embeddings of a word are within and across its two senses, layer by layer."""
     n = len(first.sentences)
     embeddings = F.normalize(contextual_embeddings(encoder, first.sentences + second.sentences, first.word), dim=-1)
     cosines = embeddings @ embeddings.transpose(-2, -1)
-    pairs = torch.ones_like(cosines[0]).triu(1).bool()  # no sentence with itself
-    return [
-        SenseSimilarity(
-            layer,
-            Summary.of(table[:n, :n][pairs[:n, :n]]),
-            Summary.of(table[n:, n:][pairs[n:, n:]]),
-            Summary.of(table[:n, n:]),
-        )
-        for layer, table in enumerate(cosines)
-    ]
+    pairs = torch.ones_like(cosines[0], dtype=torch.bool).triu(1)  # no sentence with itself
+    parts = {
+        "first": cosines[:, :n, :n][:, pairs[:n, :n]],
+        "second": cosines[:, n:, n:][:, pairs[n:, n:]],
+        "across": cosines[:, :n, n:].flatten(1),
+    }
+    return {name: torch.stack([part.mean(1), part.amin(1), part.amax(1)], 1) for name, part in parts.items()}
 
 
 # --- pronouns and their antecedents -----------------------------------------------------------------------------
@@ -212,48 +180,24 @@ WINOGRAD = (
 )
 
 
-@dataclass(frozen=True)
-class PronounAttention:
-    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads).
-
-    uniform: the weight of two tokens under uniform attention, as a mean over the examples.
-    """
-
-    antecedent: Tensor
-    distractor: Tensor
-    uniform: float
-
-    def to_nouns(self) -> Tensor:
-        """Mean attention weight on the two nouns together, (num_layers, num_heads)."""
-        return (self.antecedent + self.distractor).mean(0)
-
-    def accuracy(self) -> Tensor:
-        """How often a head attends more to the antecedent, (num_layers, num_heads). Chance is a half."""
-        return (self.antecedent > self.distractor).double().mean(0)
-
-
-def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> PronounAttention:
+def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> Tensor:
+    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads, 2)."""
     hidden = encoder.hidden_states([example.sentence for example in examples], need_weights=True)
-    rows = attention_from(hidden, [example.pronoun for example in examples])
-    nouns = torch.tensor(
-        [
-            [token_position(tokens, example.antecedent), token_position(tokens, example.distractor)]
-            for tokens, example in zip(hidden.tokens, examples, strict=True)
-        ]
-    )
-    index = nouns.view(len(examples), 1, 1, 2).expand(-1, *rows.shape[1:3], -1)
-    antecedent, distractor = rows.gather(-1, index).unbind(-1)
-    return PronounAttention(antecedent, distractor, (2 / hidden.attention_mask.sum(1)).mean().item())
+    weights = torch.stack(hidden.weights, 1)
+    rows = []
+    for tokens, example, own in zip(hidden.tokens, examples, weights, strict=True):
+        words = (example.pronoun, example.antecedent, example.distractor)
+        query, *keys = (token_position(tokens, word) for word in words)
+        rows.append(own[:, :, query, keys])
+    return torch.stack(rows)
 
 
-def attention_from(hidden: HiddenStates, words: Sequence[str]) -> Tensor:
-    """Attention weights of one word in each sentence as the query: (sentences, num_layers, num_heads, n)."""
-    queries = torch.tensor([token_position(*pair) for pair in zip(hidden.tokens, words, strict=True)])
-    return torch.stack(hidden.weights, 1)[torch.arange(len(queries)), :, :, queries]
+def head_accuracy(attention: Tensor) -> Tensor:
+    """How often a head attends more to the antecedent, (num_layers, num_heads). Chance is a half."""
+    return (attention[..., 0] > attention[..., 1]).double().mean(0)
 
 
-@dataclass(frozen=True)
-class HeadSelection:
+class HeadSelection(NamedTuple):
     """The best head on one half of the twins, tested on the other half.
 
     A head that always prefers the first noun, or the nearer one, scores exactly 50 %. head: (layer, head), from 1.
@@ -274,18 +218,12 @@ def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[Hea
     )
     results = []
     for selection, held_out in ((even, odd), (odd, even)):
-        scores = selection.accuracy()
+        scores, tested = head_accuracy(selection), head_accuracy(held_out)
         layer, head = divmod(int(scores.argmax()), scores.size(1))
-        correct = (held_out.antecedent > held_out.distractor)[:, layer, head]
-        results.append(
-            HeadSelection(
-                (layer + 1, head + 1),
-                scores[layer, head].item(),
-                correct.double().mean().item(),
-                correct.view(-1, 2).all(1).double().mean().item(),
-                held_out.accuracy().mean().item(),
-            )
-        )
+        correct = held_out[:, layer, head, 0] > held_out[:, layer, head, 1]
+        both = correct.view(-1, 2).all(1).double().mean()
+        measured = (scores[layer, head], tested[layer, head], both, tested.mean())
+        results.append(HeadSelection((layer + 1, head + 1), *(value.item() for value in measured)))
     return results
 
 
