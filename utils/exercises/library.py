@@ -17,7 +17,7 @@ PATHS = {
     "7.1": "data.bpe.bpe_merges",
     "7.2": "data.bpe.bpe_split",
     "7.3": "training.pretraining.mask_tokens",
-    "7.7": "models.sampling.next_distribution",
+    "7.7": "models.decoding.next_token_probs",
     "8.3": "training.fine_tuning.interpolate",
     "9.1": "models.sparse_attention.local_attention_mask",
     "9.2": "models.sparse_attention.local_attention",
