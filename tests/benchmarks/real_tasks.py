@@ -4,7 +4,7 @@ import platform
 from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
-from tests.benchmarks.pretraining import TASK_NAMES, label_counts
+from tests.benchmarks.fine_tuning import TASK_NAMES, label_counts
 from utils.build.downloads import MINILM, REVIEWS, fetch
 from utils.build.results import ranged
 from utils.training.fine_tuning import LABELS_PER_CLASS
