@@ -35,7 +35,7 @@ FIGURES = {
     "published_tasks": ("rows", 0, "accuracy", 1, "most"),
     "regression": (3, "spread"),
     "scaling": ("parameters", "laws", "with floor", "floor"),
-    "several_tasks": ("rows", 6, "seeds", "scratch", 1),
+    "several_tasks": ("rows", 6, "seeds", "from scratch", 1),
     "smollm2_speed": ("loop",),
     "transformer_ladder": (0, "longer", "exact", "least"),
     "transformer_speed": ("cache", 1, "speed"),

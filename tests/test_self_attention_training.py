@@ -13,13 +13,13 @@ from utils.training.language_model import (
     build_model,
     load_corpus,
     next_token_losses,
-    ngram_losses,
     parallel_training_speedup,
     restore_language_model,
     sample_text,
     sequential_losses,
     train_language_model,
 )
+from utils.training.ngrams import ngram_losses
 from utils.training.seeds import call_models, draw_batches, stack_models, train_models
 from utils.training.self_attention import (
     A,

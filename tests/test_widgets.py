@@ -304,8 +304,11 @@ REFUSED = [
     ("the " * 200, "The sentence has 800 letters, more than 400: write a shorter one."),
 ]
 REFUSED_BLANKS = [
-    ("return a list", "There is no blank in this sentence: write [MASK] or __ where the model shall guess."),
-    ("[MASK] " * 5, "The sentence has 5 blanks, and there is room for 4: fill some in yourself."),
+    (
+        "return a list",
+        "There is no masked token in this sentence: write [MASK] or __ where the model is to predict one.",
+    ),
+    ("[MASK] " * 5, "The sentence has 5 masked tokens, and there is room for 4: fill some in yourself."),
 ]
 
 
@@ -375,7 +378,7 @@ FAILING = {
     ),
     "next word": (
         lambda: widgets.next_word(
-            fails_second(test_widgets_next_word.respond), test_widgets_next_word.PIECES, "the cat"
+            fails_second(test_widgets_next_word.respond), test_widgets_next_word.TOKENS, "the cat"
         ),
         lambda widget, place: widget.begin("a " * place),
     ),

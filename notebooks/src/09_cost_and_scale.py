@@ -878,7 +878,7 @@ if smol:
         "The robot opened the door and",
         temperature=0.7,
         top_p=0.9,
-        stop=smol.stop,
+        eos_ids=smol.stop,
         text_of=lambda beginning, written: beginning + smol.splitter.decode(written),
         title="a real language model on the blocks of this course",
     )

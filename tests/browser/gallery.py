@@ -143,7 +143,7 @@ def small_language():
             choices.append([(words[one], chance) for one, chance in best])
         filled = iter([one[0][0] for one in choices])
         sentence = " ".join(next(filled) if piece == "[MASK]" else piece for piece in pieces)
-        return {"pieces": pieces, "blanks": blanks, "choices": choices, "sentence": sentence}
+        return {"tokens": pieces, "masked": blanks, "candidates": choices, "sentence": sentence}
 
     def go_on(beginning: str, written: list[int]) -> Tensor:
         return table[([number(word) for word in beginning.split()] + written)[-1]]

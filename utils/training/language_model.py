@@ -6,7 +6,7 @@ With a causal mask one forward pass trains on every prefix of a window; `paralle
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -19,6 +19,7 @@ from utils.models.attention import SelfAttention
 from utils.models.decoding import generate
 from utils.models.language_models import CausalLM, EncoderConfig, parameter_count
 from utils.training.cache import cached
+from utils.training.ngrams import ngram_losses
 from utils.training.trainer import linear_warmup_linear_decay, train
 
 MAX_LEN = 64
@@ -40,40 +41,6 @@ def load_corpus(max_len: int = MAX_LEN) -> Corpus:
     tokenizer = CharTokenizer.build(training, min_frequency=MIN_FREQUENCY)
     held_out_windows = windows([tokenizer.encode(document) for document in held_out], max_len)
     return Corpus(tokenizer.encode(SEPARATOR.join(training)), held_out_windows, tokenizer)
-
-
-# n-gram models
-
-
-def ngram_losses(
-    train_ids: Tensor, held_out: Tensor, vocab_size: int, orders: Sequence[int] = (1, 2, 3), prior: float = 2.0
-) -> dict[int, float]:
-    """Held-out cross-entropy in nats per token of n-gram models: order 1 is the unigram model, order 2 the bigram model.
-
-    train_ids (n,), held_out (windows, n + 1). Interpolated smoothing: an order adds `prior` pseudo-counts, distributed like
-    the next lower order. All orders predict the same tokens; at the start of a window the history is shorter.
-    """
-    probability = torch.full(held_out[:, 1:].shape, 1 / vocab_size, dtype=torch.float64)
-    losses = {}
-    for order in range(1, max(orders) + 1):
-        history, ngram = _ngram_ids(train_ids, vocab_size, order)
-        ngram_counts = torch.bincount(ngram, minlength=vocab_size**order)
-        history_counts = torch.bincount(history, minlength=vocab_size ** (order - 1))
-        # The first token of a window is history only: no model predicts it.
-        history, ngram = _ngram_ids(held_out[:, 1:] if order == 1 else held_out, vocab_size, order)
-        skip = max(0, order - 2)  # the first tokens of a window have a shorter history
-        updated = (ngram_counts[ngram] + prior * probability[:, skip:]) / (history_counts[history] + prior)
-        probability = torch.cat([probability[:, :skip], updated], 1)
-        if order in orders:
-            losses[order] = -probability.log().mean().item()
-    return losses
-
-
-def _ngram_ids(token_ids: Tensor, vocab_size: int, order: int) -> tuple[Tensor, Tensor]:
-    """For every n-gram of this order, an id of its history (all tokens but the last) and an id of the whole n-gram."""
-    ngrams = token_ids.unfold(-1, order, 1)
-    ids = (ngrams * vocab_size ** torch.arange(order - 1, -1, -1)).sum(-1)
-    return ids // vocab_size, ids
 
 
 # Training

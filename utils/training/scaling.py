@@ -36,7 +36,7 @@ from utils.data.bpe import CLS_ID
 from utils.data.real_text import topics_file
 from utils.models.language import CausalLM
 from utils.training.cache import cached
-from utils.training.pretraining import BETAS, LARGEST_GRADIENT, corpus, draw_fragments, start_from_counts
+from utils.training.pretraining import BETAS, MAX_NORM, corpus, init_output_bias, sample_windows
 from utils.training.trainer import linear_warmup_cosine, train
 
 # --- power laws -------------------------------------------------------------------------------------------------
@@ -262,11 +262,11 @@ def train_on(
     ]
     return train(
         model,
-        lambda step: next_piece_loss(model, draw_fragments(text, LENGTH + 1, batch, generator)),
+        lambda step: next_piece_loss(model, sample_windows(text, LENGTH + 1, batch, generator)),
         steps,
         schedule=linear_warmup_cosine(steps, WARMUP),
         betas=BETAS,
-        max_norm=LARGEST_GRADIENT,
+        max_norm=MAX_NORM,
         parameter_groups=groups,
     ).tolist()
 
@@ -290,7 +290,7 @@ def fitted(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = build()
-    start_from_counts(model, text.train.bincount(minlength=pieces).float())
+    init_output_bias(model, text.train.bincount(minlength=pieces).float())
     started = time.process_time()
     losses = train_on(model, text.train, steps, rates, seed)
     seconds = time.process_time() - started
