@@ -791,10 +791,10 @@ steps = step_by_step(models_by_name["dot"], shown)
 
 
 def frame(number, steps=steps, shown=shown):
-    said = [step.word for step in steps[:number]]
+    said = [step.token for step in steps[:number]]
     step = steps[number]
     return pictures.decoding_step(
-        [*shown, "<eos>"], step.weights, said, step.choices, f"word {number + 1}: {step.word}"
+        [*shown, "<eos>"], step.weights, said, step.candidates, f"word {number + 1}: {step.token}"
     )
 
 
@@ -820,9 +820,9 @@ def own_sentence(sentence, score, word, models=models_by_name):
         return pictures.message(str(problem))
     steps = step_by_step(models[score], tokens)
     number = min(word, len(steps)) - 1
-    said, step = [one.word for one in steps[:number]], steps[number]
-    whole = join([one.word for one in steps if one.word != "<eos>"], "french")
-    return pictures.decoding_step([*tokens, "<eos>"], step.weights, said, step.choices, whole)
+    said, step = [one.token for one in steps[:number]], steps[number]
+    whole = join([one.token for one in steps if one.token != "<eos>"], "french")
+    return pictures.decoding_step([*tokens, "<eos>"], step.weights, said, step.candidates, whole)
 
 
 # %% slideshow={"slide_type": "-"}

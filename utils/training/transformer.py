@@ -1,6 +1,6 @@
-"""Training the Transformer on the translation pairs, and the recipe's parts one by one.
+"""Training the encoder-decoder Transformer (Vaswani et al., 2017, arXiv:1706.03762) to translate, and its attention weights.
 
-Scored on the same held-out pairs as the recurrent models, by the same functions: see `utils.training.translation`.
+Evaluated on the same held-out pairs as the recurrent models, by the same functions: see `utils.training.translation`.
 """
 
 import time
@@ -13,12 +13,12 @@ from torch import Tensor
 
 from utils.data.phrases import Pair
 from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, Batch, Vocabulary, collate
+from utils.models.attention import causal_mask, padding_mask
 from utils.models.decoding import beam_search, greedy_decode
-from utils.models.self_attention import causal_mask
-from utils.models.transformer import Looks, Transformer
+from utils.models.transformer import AttentionWeights, Transformer
 from utils.training.cache import cached
 from utils.training.metrics import alignment_error
-from utils.training.trainer import Schedule, linear_warmup_cosine, noam
+from utils.training.trainer import linear_warmup_cosine
 from utils.training.translation import (
     TOGETHER,
     TRAINING_PAIRS,
@@ -29,360 +29,302 @@ from utils.training.translation import (
     train,
 )
 
-STEPS, WIDTH, HEADS, HIDDEN, LAYERS, WORDS = 5600, 96, 4, 256, 2, 384  # words: of the target in a batch
-RATE, WARMUP, DECAY = 2.5e-3, 0.05, 0.1
-LESSON = {"steps": 1600, "test": 500}  # what a lesson has time for, as arguments of `train_transformer`
-SCHEDULES = ("cosine", "noam")
-BETAS = (0.9, 0.98)  # the paper's: the scale of a step follows the gradients faster than with 0.999
-MARKS = {"start": BOS_ID, "end": EOS_ID, "padding": PAD_ID}  # as decoding wants them
-CHOOSING_PAIRS = 500  # validation pairs that decide which head is shown as the alignment
+NUM_STEPS, BATCH_TOKENS = 5600, 384  # target tokens in a batch, padding included
+SIZES = {"dim": 96, "num_heads": 4, "hidden_dim": 256, "num_layers": 2}
+LEARNING_RATE, WARMUP_RATIO, WEIGHT_DECAY = 2.5e-3, 0.05, 0.1
+BETAS = (0.9, 0.98)  # of Vaswani et al. (2017)
+LESSON = {"num_steps": 1600, "num_test": 500}  # the budget of a lesson, as arguments of `train_transformer`
+SPECIAL_IDS = {"bos_id": BOS_ID, "eos_id": EOS_ID, "pad_id": PAD_ID}
+SELECTION_PAIRS = 500  # validation pairs that select the alignment head
 
 
-# The recipe
+# Training
 
 
-def schedule(name: str, steps: int, rate: float, warmup: float, dim: int) -> tuple[float, Schedule]:
-    """A learning rate and its schedule. warmup: the share of the steps in which it rises, 0 for none.
+def token_buckets(pairs: Sequence[Pair], batch_tokens: int, generator: torch.Generator) -> list[list[int]]:
+    """Indices of pairs of similar length, up to `batch_tokens` target tokens with padding and EOS, in random order.
 
-    "cosine": linear warmup to `rate`, then cosine decay to 0. "noam": that of Vaswani et al. (2017), which has no peak to choose,
-    only the width and the length of the warmup.
-    """
-    if name == "cosine":
-        return rate, linear_warmup_cosine(steps, warmup)
-    if name == "noam":
-        return 1.0, noam(dim, max(1, round(warmup * steps)))
-    raise ValueError(f"expected a schedule of {', '.join(SCHEDULES)}, got {name!r}")
-
-
-def groups_of_words(pairs: Sequence[Pair], words: int, generator: torch.Generator) -> list[list[int]]:
-    """Places of pairs of like length, as many as fill `words` target words with padding and end tokens counted.
-
-    So there are many short sentences in a batch or few long ones, and every step costs about the same. Random order.
+    Many short sentences or few long ones: every step costs about the same.
     """
     order = torch.randperm(len(pairs), generator=generator).tolist()
-    order.sort(key=lambda one: (len(pairs[one].french), len(pairs[one].english)))
-    groups = [[]]
-    for one in order:
-        if groups[-1] and (len(groups[-1]) + 1) * (len(pairs[one].french) + 1) > words:
-            groups.append([])
-        groups[-1].append(one)
-    return [groups[one] for one in torch.randperm(len(groups), generator=generator).tolist()]
+    order.sort(key=lambda index: (len(pairs[index].french), len(pairs[index].english)))
+    buckets = [[]]
+    for index in order:
+        if buckets[-1] and (len(buckets[-1]) + 1) * (len(pairs[index].french) + 1) > batch_tokens:
+            buckets.append([])
+        buckets[-1].append(index)
+    return [buckets[index] for index in torch.randperm(len(buckets), generator=generator).tolist()]
 
 
-def endless_words(
-    pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, words: int, seed: int
+def token_batches(
+    pairs: Sequence[Pair], english: Vocabulary, french: Vocabulary, batch_tokens: int, seed: int
 ) -> Iterator[Batch]:
-    """Batches of about `words` target words, epoch after epoch, each time in another order."""
+    """Endless batches of about `batch_tokens` target tokens, shuffled in each epoch."""
     generator = torch.Generator().manual_seed(10_000 + seed)
     while True:
-        for group in groups_of_words(pairs, words, generator):
-            yield collate([pairs[one] for one in group], english, french)
+        for bucket in token_buckets(pairs, batch_tokens, generator):
+            yield collate([pairs[index] for index in bucket], english, french)
+
+
+def _fit(
+    seed: int,
+    num_pairs: int,
+    batch_tokens: int,
+    num_steps: int,
+    learning_rate: float,
+    warmup_ratio: float,
+    sizes: dict,
+    **options,
+) -> tuple[Transformer, Tensor]:
+    """A trained Transformer and its losses (num_steps,). The seed is for initialization, dropout and batches."""
+    data, english, french = pairs_and_words(num_pairs)
+    batches = token_batches(data.train, english, french, batch_tokens, seed)
+    schedule = linear_warmup_cosine(num_steps, warmup_ratio)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Transformer(len(english), len(french), **sizes)
+        return model, train(model, batches, num_steps, learning_rate, schedule=schedule, betas=BETAS, **options)
 
 
 @cached
 def train_transformer(
     seed: int = 0,
     *,
-    steps: int = STEPS,
-    dim: int = WIDTH,
-    heads: int = HEADS,
-    hidden: int = HIDDEN,
-    layers: int = LAYERS,
-    norm: str = "pre",
+    num_steps: int = NUM_STEPS,
+    dim: int = SIZES["dim"],
+    num_heads: int = SIZES["num_heads"],
+    hidden_dim: int = SIZES["hidden_dim"],
+    num_layers: int = SIZES["num_layers"],
+    norm_first: bool = True,
     dropout: float = 0.0,
     tied: str = "none",
-    words: int = WORDS,
-    rate: float = RATE,
-    warmup: float = WARMUP,
-    rates: str = "cosine",
-    smoothing: float = 0.0,
-    decay: float = DECAY,
-    pairs: int = TRAINING_PAIRS,
-    test: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    warmup_ratio: float = WARMUP_RATIO,
+    label_smoothing: float = 0.0,
+    weight_decay: float = WEIGHT_DECAY,
+    num_pairs: int = TRAINING_PAIRS,
+    num_test: int | None = None,
 ) -> dict:
-    """Train one Transformer and score it on held-out pairs (the first `test` of them, or all).
+    """Train a Transformer and evaluate it on held-out pairs (the first `num_test` of them, or all).
 
-    words: of the target in a batch; rates, rate and warmup: see `schedule`; decay: see `train`. Returns what `train_translation` does, and "shown",
-    the layer and head whose cross-attention serves as the alignment, with the errors on validation pairs that decided it.
+    Linear warmup over a share of the steps, then cosine decay. Returns what `train_translation` does, and "alignment_head":
+    the layer and head whose cross-attention serves as the alignment, with the validation errors that selected it.
     """
-    data, english, french = pairs_and_words(pairs)
-    settings = {
-        "source_words": len(english),
-        "target_words": len(french),
-        "dim": dim,
-        "heads": heads,
-        "hidden": hidden,
-        "layers": layers,
-        "norm": norm,
-        "dropout": dropout,
-        "tied": tied,
-    }
+    data, english, french = pairs_and_words(num_pairs)
+    sizes = {"dim": dim, "num_heads": num_heads, "hidden_dim": hidden_dim, "num_layers": num_layers}
+    settings = {**sizes, "norm_first": norm_first, "dropout": dropout, "tied": tied}
+    budget = (num_pairs, batch_tokens, num_steps, LEARNING_RATE, warmup_ratio)
     start = time.perf_counter()
-    model, loss = fit(
-        settings,
-        endless_words(data.train, english, french, words, seed),
-        steps,
-        *schedule(rates, steps, rate, warmup, dim),
-        smoothing,
-        decay,
-        seed,
-    )
+    model, losses = _fit(seed, *budget, settings, smoothing=label_smoothing, decay=weight_decay)
     seconds = time.perf_counter() - start
-    errors = alignment_errors(TrainedTransformer(model, english, french), data.validation[:CHOOSING_PAIRS])
-    shown = best_aligned(errors)
+    errors = alignment_errors(TrainedTransformer(model, english, french), data.validation[:SELECTION_PAIRS])
+    head = best_alignment_head(errors)
     return {
         "kind": "transformer",
         "seed": seed,
-        **measurements(TrainedTransformer(model, english, french, shown), data, test),
-        "shown": {"layer": shown.layer, "head": shown.head, "errors": errors},
-        "loss": loss,
+        **measurements(TrainedTransformer(model, english, french, head), data, num_test),
+        "alignment_head": {"layer": head.layer, "head": head.head, "errors": errors},
+        "loss": losses,
         "seconds": seconds,
         "settings": settings,
-        "pairs": pairs,
+        "num_pairs": num_pairs,
     }
-
-
-def fit(
-    settings: dict,
-    stream: Iterator[Batch],
-    steps: int,
-    rate: float,
-    multiplier: Schedule,
-    smoothing: float,
-    decay: float,
-    seed: int,
-) -> tuple[Transformer, Tensor]:
-    """A trained `Transformer(**settings)` and its losses (steps,). The seed is for the first parameters and for dropout."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Transformer(**settings)
-        return model, train(
-            model, stream, steps, rate, schedule=multiplier, smoothing=smoothing, betas=BETAS, decay=decay
-        )
 
 
 @cached
-def first_losses(
-    warmup: float,
-    seed: int = 0,
-    *,
-    norm: str = "post",
-    steps: int = 250,
-    dim: int = WIDTH,
-    heads: int = HEADS,
-    hidden: int = HIDDEN,
-    layers: int = LAYERS,
-    words: int = WORDS,
-    rate: float = 3e-3,
-    pairs: int = TRAINING_PAIRS,
-) -> Tensor:
-    """The losses (steps,) of a short training with this share of warm-up, to compare with another share, or another norm order.
-
-    With the same seed the first parameters and the batches are the same. The rate falls to 0 within these steps, so the last
-    losses are what each reached, not where it happened to be.
-    """
-    data, english, french = pairs_and_words(pairs)
-    sizes = {
-        "dim": dim,
-        "heads": heads,
-        "hidden": hidden,
-        "layers": layers,
-        "norm": norm,
-        "dropout": 0.0,
-        "tied": "none",
-    }
-    stream = endless_words(data.train, english, french, words, seed)
-    rates = schedule("cosine", steps, rate, warmup, dim)
-    settings = {"source_words": len(english), "target_words": len(french), **sizes}
-    return fit(settings, stream, steps, *rates, 0.0, 0.0, seed)[1]
+def first_losses(warmup_ratio: float, seed: int = 0, *, num_steps: int = 250, learning_rate: float = 3e-3) -> Tensor:
+    """The losses (num_steps,) of a short run with post-norm, to compare warmup with none at the same seed."""
+    settings = {**SIZES, "norm_first": False, "dropout": 0.0, "tied": "none"}
+    return _fit(seed, TRAINING_PAIRS, BATCH_TOKENS, num_steps, learning_rate, warmup_ratio, settings)[1]
 
 
 def restore_transformer(result: dict) -> "TrainedTransformer":
     """The model of a result of `train_transformer`, ready to translate."""
-    model = Transformer(**result["settings"])
+    _, english, french = pairs_and_words(result["num_pairs"])
+    model = Transformer(len(english), len(french), **result["settings"])
     model.load_state_dict(result["state"])
-    shown = HeadChoice(result["shown"]["layer"], result["shown"]["head"])
-    return TrainedTransformer(model, *pairs_and_words(result["pairs"])[1:], shown)
+    head = HeadChoice(result["alignment_head"]["layer"], result["alignment_head"]["head"])
+    return TrainedTransformer(model, english, french, head)
 
 
 # A trained model
 
 
 class HeadChoice(NamedTuple):
-    """One attention of a stack: a layer and a head, both from 0; no head means the mean of that layer's heads."""
+    """An attention head: its layer and its number, both from 0; None for the mean over the heads of the layer."""
 
     layer: int
     head: int | None = None
 
-    def of(self, weights: Sequence[Tensor]) -> Tensor:
-        """Each layer's (b, heads, ...) to (b, ...)."""
+    def select(self, weights: Sequence[Tensor]) -> Tensor:
+        """For each layer (b, num_heads, ...) to (b, ...)."""
         layer = weights[self.layer]
         return layer.mean(1) if self.head is None else layer[:, self.head]
 
 
 @dataclass
 class TrainedTransformer(Trained):
-    """A trained Transformer with its words: a `Translator`. `shown`: the cross-attention that it shows as its weights."""
+    """A trained Transformer with its vocabularies. alignment_head: the cross-attention that serves as the alignment."""
 
-    shown: HeadChoice = HeadChoice(-1)
+    alignment_head: HeadChoice = HeadChoice(-1)
 
     def __post_init__(self):
-        self.model.eval()  # nothing is dropped any more
+        self.model.eval()
 
     def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor]:
-        found = greedy_decode(self.model, batch.source, batch.source_mask, limit=limit, need_weights=True, **MARKS)
-        return found.words, self.shown.of(found.cross)
+        options = {"max_len": limit, "need_weights": True, **SPECIAL_IDS}
+        decoded = greedy_decode(self.model, batch.source, batch.source_mask, **options)
+        return decoded.token_ids, self.alignment_head.select(decoded.cross)
 
     def _look(self, batch: Batch) -> Tensor:
-        return self.shown.of(self.looks(batch).cross)
+        return self.alignment_head.select(self.attention_weights(batch).cross)
 
     def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        memory = self.model.encode(batch.source, batch.source_mask)
-        cache = self.model.remember(memory, batch.source_mask, limit)
+        cache = self.model.new_cache(batch.source, batch.source_mask, limit)
 
-        def step(word: Tensor) -> tuple[Tensor, Tensor]:
-            logits, cross = self.model.step(word, cache)
-            return logits, self.shown.of(cross)
+        def step(token_ids: Tensor) -> tuple[Tensor, Tensor]:
+            logits, cross_weights = self.model.step(token_ids, cache)
+            return logits, self.alignment_head.select(cross_weights)
 
         return step
 
     @torch.no_grad()
-    def looks(self, batch: Batch) -> Looks:
-        """Every attention of the model, with the gold translations given."""
+    def attention_weights(self, batch: Batch) -> AttentionWeights:
+        """All attention weights of the model under teacher forcing."""
         return self.model(batch.source, batch.source_mask, batch.target_in, need_weights=True)[1]
 
 
-class Reading(NamedTuple):
-    """One pair as the model reads it, with all its attentions, and nothing of padding.
+class PairAttention(NamedTuple):
+    """Attention weights for one pair under teacher forcing, without padding.
 
-    source: the n tokens that the encoder reads, EOS_ID last; read: the m tokens that the decoder reads, BOS_ID first; said: the
-    m tokens that it is to say next. looks: for each layer (heads, n, n), (heads, m, m) and (heads, m, n).
+    source: n tokens, EOS last; target_in: m tokens, BOS first; target_out: the m tokens to predict.
+    weights: for each layer (num_heads, n, n), (num_heads, m, m) and (num_heads, m, n).
     """
 
     source: tuple[str, ...]
-    read: tuple[str, ...]
-    said: tuple[str, ...]
-    looks: Looks
+    target_in: tuple[str, ...]
+    target_out: tuple[str, ...]
+    weights: AttentionWeights
 
 
-def readings(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[Reading]:
-    """Each pair with the gold translation given."""
-    found: list[Reading | None] = [None] * len(pairs)
-    order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
-    for start in range(0, len(order), TOGETHER):
-        chosen = order[start : start + TOGETHER]
-        looks = trained.looks(collate([pairs[place] for place in chosen], trained.english, trained.french))
-        for row, place in enumerate(chosen):
-            english, french = pairs[place].english, pairs[place].french
+def pair_attention(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[PairAttention]:
+    results: dict[int, PairAttention] = {}
+    for indices, batch in _length_batches(trained, pairs):
+        weights = trained.attention_weights(batch)
+        for row, index in enumerate(indices):
+            english, french = pairs[index].english, pairs[index].french
             n, m = len(english) + 1, len(french) + 1
-            found[place] = Reading(
+            results[index] = PairAttention(
                 (*english, SPECIAL_TOKENS[EOS_ID]),
                 (SPECIAL_TOKENS[BOS_ID], *french),
                 (*french, SPECIAL_TOKENS[EOS_ID]),
-                Looks(
-                    [layer[row, :, :n, :n].clone() for layer in looks.encoder],
-                    [layer[row, :, :m, :m].clone() for layer in looks.decoder],
-                    [layer[row, :, :m, :n].clone() for layer in looks.cross],
+                AttentionWeights(
+                    [layer[row, :, :n, :n].clone() for layer in weights.encoder],
+                    [layer[row, :, :m, :m].clone() for layer in weights.decoder],
+                    [layer[row, :, :m, :n].clone() for layer in weights.cross],
                 ),
             )
-    return found
+    return [results[index] for index in range(len(pairs))]
+
+
+def _length_batches(trained: TrainedTransformer, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Batch]]:
+    """Batches of similar source length, each with the indices of its pairs."""
+    order = sorted(range(len(pairs)), key=lambda index: len(pairs[index].english))
+    for start in range(0, len(order), TOGETHER):
+        indices = order[start : start + TOGETHER]
+        yield indices, collate([pairs[index] for index in indices], trained.english, trained.french)
 
 
 def alignment_errors(trained: TrainedTransformer, pairs: Sequence[Pair]) -> Tensor:
-    """Alignment error (layers, heads + 1) of each cross-attention head on these pairs; the last column is the heads' mean."""
-    crosses = [torch.stack(reading.looks.cross) for reading in readings(trained, pairs)]  # (layers, heads, m, n) each
-    crosses = [torch.cat([one, one.mean(1, keepdim=True)], 1) for one in crosses]
-    layers, columns = crosses[0].shape[:2]
+    """Alignment error rate (num_layers, num_heads + 1) of each cross-attention head; the last column is the mean head."""
+    cross = [torch.stack(pair.weights.cross) for pair in pair_attention(trained, pairs)]  # (layers, heads, m, n) each
+    cross = [torch.cat([weights, weights.mean(1, keepdim=True)], 1) for weights in cross]
+    num_layers, num_columns = cross[0].shape[:2]
     return torch.tensor(
         [
-            [alignment_error([one[layer, column] for one in crosses], pairs) for column in range(columns)]
-            for layer in range(layers)
+            [alignment_error([weights[layer, column] for weights in cross], pairs) for column in range(num_columns)]
+            for layer in range(num_layers)
         ]
     )
 
 
-def best_aligned(errors: Tensor) -> HeadChoice:
-    """Where the smallest error of `alignment_errors` is. Decide this on other pairs than those it is then judged by."""
+def best_alignment_head(errors: Tensor) -> HeadChoice:
+    """The head with the smallest of the `alignment_errors`. Select it on other pairs than those it is tested on."""
     layer, column = divmod(int(errors.argmin()), errors.size(1))
     return HeadChoice(layer, column if column < errors.size(1) - 1 else None)
 
 
 @torch.no_grad()
 def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
-    """Over all words of the gold translations, each with those before it given: the share named rightly, the mean probability
-    of the likeliest word, and the mean probability of the right one. A model that knows what it knows has the first two equal."""
-    right, likeliest, told = [], [], []
-    for start in range(0, len(pairs), TOGETHER):
-        batch = collate(pairs[start : start + TOGETHER], trained.english, trained.french)
-        chances = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
-        words = batch.target_out[batch.target_mask]
-        best = chances.max(-1)
-        right.append((best.indices == words).float())
-        likeliest.append(best.values)
-        told.append(chances.gather(1, words[:, None]).squeeze(1))
-    names = ("accuracy", "confidence", "right_word")
-    return {name: torch.cat(one).mean().item() for name, one in zip(names, (right, likeliest, told), strict=True)}
+    """Accuracy, confidence (mean probability of the prediction) and mean probability of the target, over all target tokens
+    under teacher forcing. A calibrated model has the first two equal."""
+    correct, confidences, target_probs = [], [], []
+    for _, batch in _length_batches(trained, pairs):
+        probs = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
+        targets = batch.target_out[batch.target_mask]
+        best = probs.max(-1)
+        correct.append((best.indices == targets).float())
+        confidences.append(best.values)
+        target_probs.append(probs.gather(1, targets[:, None]).squeeze(1))
+    columns = {"accuracy": correct, "confidence": confidences, "target_probability": target_probs}
+    return {name: torch.cat(values).mean().item() for name, values in columns.items()}
 
 
 @torch.no_grad()
-def accuracy_from_place(trained: TrainedTransformer, pairs: Sequence[Pair], start: int) -> float:
-    """The share of words named rightly, those before given, when source and target stand at the places from `start` on."""
+def accuracy_from_position(trained: TrainedTransformer, pairs: Sequence[Pair], start: int) -> float:
+    """Accuracy under teacher forcing when source and target are at the positions from `start` on."""
     batch = collate(pairs, trained.english, trained.french)
-    model, mask = trained.model, batch.source_mask.unsqueeze(1)
-    memory, _ = model.encoder(model.source_vectors(batch.source, start), mask)
-    target = model.target_vectors(batch.target_in, start)
+    model, mask = trained.model, padding_mask(batch.source_mask)
+    memory, _ = model.encoder(model.source_embedding(batch.source, start), mask)
+    target = model.target_embedding(batch.target_in, start)
     x, _, _ = model.decoder(target, memory, causal_mask(target.size(1)), mask)
-    right = model.output(x).argmax(-1) == batch.target_out
-    return right[batch.target_mask].float().mean().item()
+    correct = model.lm_head(x).argmax(-1) == batch.target_out
+    return correct[batch.target_mask].float().mean().item()
 
 
-class Rivals(NamedTuple):
-    """One pair, translated greedily and by a beam: the words of each, and the log-probability of each with its end token, and
-    that of the right translation."""
+# Greedy decoding and beam search
+
+
+class GreedyAndBeam(NamedTuple):
+    """A pair, its greedy and its beam-search translation, their log-probabilities, and that of the reference, all with EOS."""
 
     pair: Pair
     greedy: tuple[str, ...]
     beam: tuple[str, ...]
-    greedy_log_probability: float
-    beam_log_probability: float
-    right_log_probability: float
+    greedy_log_prob: float
+    beam_log_prob: float
+    reference_log_prob: float
 
 
-def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], width: int = 4) -> list[Rivals]:
-    """Each pair translated in both ways, with the same model; in the order of the pairs."""
-    found: list[Rivals | None] = [None] * len(pairs)
-    order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].english))
-    for start in range(0, len(order), TOGETHER):
-        chosen = order[start : start + TOGETHER]
-        batch = collate([pairs[place] for place in chosen], trained.english, trained.french)
-        given = trained.model, batch.source, batch.source_mask
-        limit = limit_for(max(len(pairs[place].english) for place in chosen))
-        greedy = greedy_decode(*given, limit=limit, **MARKS)
-        beam = beam_search(*given, limit=limit, width=width, **MARKS)
-        right = _log_probabilities(trained.model, batch)
-        for row, place in enumerate(chosen):
-            found[place] = Rivals(
-                pairs[place],
-                _sentence(trained.french, greedy.words[row]),
-                _sentence(trained.french, beam.words[row, 0]),
-                greedy.log_probability[row].item(),
-                beam.log_probability[row, 0].item(),
-                right[row].item(),
+def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4) -> list[GreedyAndBeam]:
+    results: dict[int, GreedyAndBeam] = {}
+    for indices, batch in _length_batches(trained, pairs):
+        inputs = trained.model, batch.source, batch.source_mask
+        options = {"max_len": limit_for(len(pairs[indices[-1]].english)), **SPECIAL_IDS}
+        greedy = greedy_decode(*inputs, **options)
+        beam = beam_search(*inputs, num_beams=num_beams, **options)
+        reference = _reference_log_probs(trained.model, batch)
+        for row, index in enumerate(indices):
+            results[index] = GreedyAndBeam(
+                pairs[index],
+                _words(trained.french, greedy.token_ids[row]),
+                _words(trained.french, beam.token_ids[row, 0]),
+                greedy.log_probs[row].item(),
+                beam.log_probs[row, 0].item(),
+                reference[row].item(),
             )
-    return found
+    return [results[index] for index in range(len(pairs))]
 
 
 @torch.no_grad()
-def _log_probabilities(model: Transformer, batch: Batch) -> Tensor:
-    """(b,): of each right translation, its end token included."""
-    logits = model(batch.source, batch.source_mask, batch.target_in)[0]
-    of_words = logits.log_softmax(-1).gather(-1, batch.target_out.unsqueeze(-1)).squeeze(-1)
-    return of_words.masked_fill(~batch.target_mask, 0.0).sum(-1)
+def _reference_log_probs(model: Transformer, batch: Batch) -> Tensor:
+    """Log-probability (b,) of each reference translation with its EOS token."""
+    log_probs = model(batch.source, batch.source_mask, batch.target_in)[0].log_softmax(-1)
+    target_log_probs = log_probs.gather(-1, batch.target_out.unsqueeze(-1)).squeeze(-1)
+    return target_log_probs.masked_fill(~batch.target_mask, 0.0).sum(-1)
 
 
-def _sentence(vocabulary: Vocabulary, words: Tensor) -> tuple[str, ...]:
-    """The words in front of the end token."""
-    numbers = words.tolist()
-    return tuple(
-        vocabulary.words[number] for number in (numbers[: numbers.index(EOS_ID)] if EOS_ID in numbers else numbers)
-    )
+def _words(vocabulary: Vocabulary, token_ids: Tensor) -> tuple[str, ...]:
+    """All tokens before EOS, special ones too: these make a translation wrong."""
+    words = [vocabulary.words[token_id] for token_id in token_ids.tolist()]
+    return tuple(words[: words.index(SPECIAL_TOKENS[EOS_ID])] if SPECIAL_TOKENS[EOS_ID] in words else words)
