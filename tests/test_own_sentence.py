@@ -23,7 +23,7 @@ def trained(request):
 
 def test_steps_say_what_the_batched_translation_says_with_the_same_weights(trained):
     sentences = [list(pair.english) for pair in pairs_and_words(300)[0].test[:6]]
-    for words, (said, weights) in zip(sentences, trained.translate_and_look(sentences), strict=True):
+    for words, (said, weights) in zip(sentences, trained.translate_with_weights(sentences), strict=True):
         steps = step_by_step(trained, words)
         assert [step.word for step in steps][: len(said)] == said
         for step in steps:
