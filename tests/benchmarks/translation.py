@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
 from utils.build.results import ranged
 from utils.training.attention_roles import (
-    JUDGING,
+    TEST_SEED,
     agreement_accuracy,
     agreement_heads,
     held_out_agreements,
-    negation_shares,
+    negation_weights,
 )
+from utils.training.metrics import over_seeds
 from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
-from utils.training.translation import MEASURES, pairs_and_words, spread, train_translation
+from utils.training.translation import pairs_and_words, train_translation
 
 SEEDS = 3
+MEASURES = ("exact", "bleu", "alignment_error", "parameters", "seconds")
 
-# name of the row, kind of model, what differs from the recipe
-ROWS: tuple[tuple[str, str, dict], ...] = (
-    ("no attention, encoder in one direction", "none", {"bidirectional": False}),
-    ("no attention", "none", {}),
+# name of the row, attention score, what differs from the recipe
+ROWS: tuple[tuple[str, str | None, dict], ...] = (
+    ("no attention, encoder in one direction", None, {"bidirectional": False}),
+    ("no attention", None, {}),
     ("dot attention", "dot", {}),
     ("multiplicative attention", "multiplicative", {}),
     ("additive attention", "additive", {}),
@@ -31,18 +33,16 @@ RECIPES: tuple[tuple[str, dict], ...] = (
     ("as in the lesson", {}),
     ("output layer tied to the table of target words", {"tied": "output"}),
     ("dropout 0.1", {"dropout": 0.1}),
-    ("label smoothing 0.1", {"smoothing": 0.1}),
-    ("no weight decay", {"decay": 0.0}),
-    ("no warm-up", {"warmup": 0.0}),
-    ("post-norm", {"norm": "post"}),
-    ("post-norm, no warm-up", {"norm": "post", "warmup": 0.0}),
+    ("label smoothing 0.1", {"label_smoothing": 0.1}),
+    ("no weight decay", {"weight_decay": 0.0}),
+    ("no warm-up", {"warmup_ratio": 0.0}),
+    ("post-norm", {"norm_first": False}),
+    ("post-norm, no warm-up", {"norm_first": False, "warmup_ratio": 0.0}),
 )
 
 
 def entry(name: str, results: Sequence[dict]) -> dict:
-    """One model over its seeds: the measures of the ladder, and how they depend on length. Shares in per cent."""
-    measured = spread([{"name": name} | {measure: result[measure] for measure in MEASURES} for result in results])
-    longer = spread([{"name": name} | result["longer"] | {"parameters": 0, "seconds": 0.0} for result in results])
+    """One model over its seeds: the measures, and how they depend on length. Exact match and alignment error in per cent."""
     quarters = [
         {
             "words": f"{parts[0]['shortest']} to {parts[0]['longest']}",
@@ -55,39 +55,42 @@ def entry(name: str, results: Sequence[dict]) -> dict:
         {"length": parts[0]["length"], "exact": round(100 * statistics.mean(part["exact"] for part in parts), 1)}
         for parts in zip(*(result["by_length"] for result in results), strict=True)
     ]
-    shares = ("exact", "alignment_error")
     return {
         "name": name,
         "seeds": len(results),
-        **{measure: _rounded(measured[measure], 100 if measure in shares else 1) for measure in MEASURES},
+        **{measure: _summary(results, measure) for measure in MEASURES},
         "alignment_floor": round(100 * results[0]["alignment_floor"], 1),
-        "longer": {measure: _rounded(longer[measure], 100 if measure in shares else 1) for measure in MEASURES[:3]},
+        "longer": {measure: _summary([result["longer"] for result in results], measure) for measure in MEASURES[:3]},
         "quarters": quarters,
         "by_length": by_length,
         "steps": len(results[0]["loss"]),
     }
 
 
-def _rounded(values: dict | None, factor: float) -> dict | None:
-    return None if values is None else {name: round(factor * value, 1) for name, value in values.items()}
+def _summary(results: Sequence[dict], measure: str) -> dict | None:
+    """Median, minimum and maximum over the seeds; None without attention."""
+    if results[0][measure] is None:
+        return None
+    factor = 100 if measure in ("exact", "alignment_error") else 1
+    return over_seeds([factor * result[measure] for result in results], 1)
 
 
-def ladder_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
-    """Held-out scores of every model; `settings` as in `train_translation`, for a smaller run."""
+def recurrent_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
+    """Scores of every model on held-out pairs; `settings` as in `train_translation`, for a smaller run."""
     return [
-        entry(name, [train_translation.__wrapped__(kind, seed, **settings | changes) for seed in range(seeds)])
-        for name, kind, changes in rows
+        entry(name, [train_translation.__wrapped__(score, seed, **settings | changes) for seed in range(seeds)])
+        for name, score, changes in rows
     ]
 
 
 def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
-    """The Transformer's row of the ladder, in the same form; `settings` as in `train_transformer`, for a smaller run.
+    """The Transformer's row, in the same form; `settings` as in `train_transformer`, for a smaller run.
 
-    Further: shown, the layer and head (None for the mean of the layer) that each seed's validation pairs chose for the
-    alignment; roles, what `attention_uses` finds with `count` sentences, for each seed.
+    Further, for each seed: shown, the layer and head (None for the mean of the layer) that the validation pairs select
+    for the alignment; roles, the `attention_uses` of `count` sentences.
     """
     results = [train_transformer.__wrapped__(seed, **settings) for seed in range(seeds)]
-    shown = [{name: result["shown"][name] for name in ("layer", "head")} for result in results]
+    shown = [{name: result["alignment_head"][name] for name in ("layer", "head")} for result in results]
     return [
         entry("Transformer", results) | {"shown": shown, "roles": [attention_uses(result, count) for result in results]}
     ]
@@ -96,7 +99,7 @@ def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[d
 def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
     """The lesson's Transformer with one part of its recipe changed at a time; `settings` for a smaller run.
 
-    words: the share of words named rightly with those before given, and the mean probability of the word named, in per cent.
+    words: accuracy and confidence (mean probability of the prediction) under teacher forcing, in per cent.
     """
     table = []
     for name, changes in rows:
@@ -105,33 +108,36 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
         words = [_words(result) for result in results]
         table.append(
             {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES)}
-            | {"words": {which: statistics.median(one[which] for one in words) for which in words[0]}}
+            | {"words": {column: statistics.median(row[column] for row in words) for column in words[0]}}
         )
     return table
 
 
 def _words(result: dict) -> dict:
-    found = confidence(restore_transformer(result), pairs_and_words(result["pairs"])[0].test)
-    return _in_per_cent(found, tuple(found))
+    trained, test = restore_transformer(result), pairs_and_words(result["num_pairs"])[0].test
+    return _per_cent(confidence(trained, test), {"target_probability": "right_word"})
 
 
 def attention_uses(result: dict, count: int) -> dict:
-    """What a trained model's attentions look at on held-out sentences, and how sure it is of its words; all in per cent."""
-    trained = restore_transformer(result)
-    negation = negation_shares(trained, pairs_and_words(result["pairs"])[0].test)
-    shares = ("own", "between", "chance")
+    """Attention weights of a trained model on held-out sentences, and its confidence; all in per cent."""
+    trained, num_pairs = restore_transformer(result), result["num_pairs"]
+    heads = {"noun": "own", "attractors": "between", "uniform": "chance"}  # as the columns of the stored result
     return {
-        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "chance")),
-        "agreement": [_in_per_cent(row, shares) for row in agreement_heads(trained, result["pairs"], count)],
+        "negation": _per_cent(negation_weights(trained, pairs_and_words(num_pairs)[0].test), {"uniform": "chance"}),
+        "agreement": [_per_cent(row, heads) for row in agreement_heads(trained, num_pairs, count)],
         "far_adjectives_right": round(
-            100 * agreement_accuracy(trained, held_out_agreements(count, JUDGING, result["pairs"])), 1
+            100 * agreement_accuracy(trained, held_out_agreements(count, TEST_SEED, num_pairs)), 1
         ),
         "words": _words(result),
     }
 
 
-def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
-    return row | {name: round(100 * row[name], 1) for name in names}
+def _per_cent(row: dict, columns: dict[str, str]) -> dict:
+    """The fractions of a row in per cent, its `columns` renamed."""
+    return {
+        columns.get(name, name): round(100 * value, 1) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
 
 
 # What is shown
@@ -157,7 +163,7 @@ def _scores(rows: Sequence[dict]) -> tuple[tuple[str, ...], list[tuple]]:
 
 
 def show_recurrent(rows: list[dict]) -> Shown:
-    first, found = rows[0], by(rows, "name")
+    first = rows[0]
     attending = [row for row in rows if "no attention" not in row["name"]]
     best = max(attending, key=lambda row: row["exact"]["median"])
     targets = [
@@ -170,7 +176,7 @@ def show_recurrent(rows: list[dict]) -> Shown:
         ),
         at_most("training, slowest model", max(row["seconds"]["median"] for row in rows), 60, "s"),
     ]
-    if without := found.get("no attention"):
+    if without := by(rows, "name").get("no attention"):
         gain = best["quarters"][-1]["exact"] - without["quarters"][-1]["exact"]
         targets += [
             at_least("exact match without attention, shortest quarter", without["quarters"][0]["exact"], 90, "%"),
@@ -228,9 +234,15 @@ def show_recipe(rows: list[dict]) -> Shown:
     )
 
 
-SMALL = {"seeds": 1, "steps": 200, "test": 200}
+SMALL = {"seeds": 1, "num_steps": 200, "num_test": 200}
 BENCHMARKS = (
-    Benchmark("ladder", "03", ladder_table, show_recurrent, {"seeds": 1, "rows": ROWS[2:3], "steps": 300, "test": 200}),
+    Benchmark(
+        "ladder",
+        "03",
+        recurrent_table,
+        show_recurrent,
+        {"seeds": 1, "rows": ROWS[2:3], "num_steps": 300, "num_test": 200},
+    ),
     Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
     Benchmark("transformer_recipe", "06", recipe_table, show_recipe, {"rows": RECIPES[:1], **SMALL}),
 )
