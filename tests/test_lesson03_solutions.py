@@ -15,8 +15,10 @@ from utils.exercises.solutions.lesson03 import (
     greedy_decode,
     multiplicative_score,
     pad,
-    read_words,
     recurrent_step,
+)
+from utils.exercises.solutions.lesson03 import (
+    unroll as lesson_unroll,
 )
 from utils.models import decoding
 from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, RNNCell, Seq2Seq, unroll
@@ -62,7 +64,7 @@ def test_the_recurrent_step_and_its_unrolling_are_those_of_the_rnn_cell():
     A, B, c = cell.ih.weight.T, cell.hh.weight.T, cell.ih.bias + cell.hh.bias
     x, state = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
     assert same(recurrent_step(x[:, 0], state, A, B, c), cell(x[:, 0], state))
-    hidden_states, final = read_words(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
+    hidden_states, final = lesson_unroll(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
     expected_states, expected_final = unroll(cell, x, state)
     assert same(hidden_states, expected_states) and same(final, expected_final)
     assert same(hidden_states[:, -1], final)
