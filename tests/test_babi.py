@@ -43,7 +43,7 @@ def test_words_keep_apostrophes_and_lose_marks_and_capitals():
     ("1 A b.\n2 C d.\n1 E f.\n2 Q?\tx\t2\n", 4, "supporting line 2 is no statement before this question"),
     ("1 A b.\n2 Q?\tx\t" + "9" * 5000, 2, "is no statement before this question"),
 ])  # fmt: skip
-def test_what_is_malformed_is_told_with_file_and_line(tmp_path, text, line, part):
+def test_what_is_malformed_is_reported_with_file_and_line(tmp_path, text, line, part):
     path = tmp_path / "story.txt"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(BabiError) as error:
@@ -97,14 +97,14 @@ fragments = st.sampled_from(
 @example("1 A\n2 Q?\tx\t" + "1" * 5000)
 def test_any_text_is_read_or_refused_by_name(text):
     try:
-        found = parse(text, "fuzz")
+        questions = parse(text, "fuzz")
     except BabiError as error:
         assert re.match(r"fuzz:\d+: .|fuzz: no question", str(error), re.DOTALL)
     else:
-        assert found
-        for one in found:
-            assert one.answer and words(one.question) and all(map(words, one.story))
-            assert all(0 <= place < len(one.story) for place in one.facts)
+        assert questions
+        for item in questions:
+            assert item.answer and words(item.question) and all(map(words, item.story))
+            assert all(0 <= fact < len(item.story) for fact in item.facts)
 
 
 plain = st.text(string.ascii_letters, min_size=1, max_size=5)
@@ -114,15 +114,15 @@ sentences = st.lists(plain, min_size=1, max_size=4).map(" ".join)
 @settings(deadline=None)
 @given(st.lists(st.tuples(sentences, st.booleans(), st.data()), min_size=1, max_size=12))
 def test_whatever_is_written_in_the_format_is_read_back(entries):
-    lines, told, expected = [], [], []
+    lines, statements, expected = [], [], []
     for number, (sentence, is_question, data) in enumerate([*entries, ("end", True, entries[0][2])], 1):
         if is_question:
-            facts = data.draw(st.lists(st.integers(0, len(told) - 1), max_size=3)) if told else []
-            lines.append(f"{number} {sentence}? \tyes,no\t{' '.join(str(told[place][0]) for place in facts)}")
-            story = tuple(statement for _, statement in told)
+            facts = data.draw(st.lists(st.integers(0, len(statements) - 1), max_size=3)) if statements else []
+            lines.append(f"{number} {sentence}? \tyes,no\t{' '.join(str(statements[fact][0]) for fact in facts)}")
+            story = tuple(statement for _, statement in statements)
             expected.append(Question(story, f"{sentence}?", "yes,no", tuple(facts)))
         else:
-            told.append((number, f"{sentence}."))
+            statements.append((number, f"{sentence}."))
             lines.append(f"{number} {sentence}.")
     assert parse("\n".join(lines + lines)) == expected + expected, "each story counts from 1"
 
@@ -169,7 +169,7 @@ def test_tensors_have_a_row_for_each_question_and_say_which_memories_are_filled(
 
 
 def counted(length: int, facts: tuple[int, ...] = ()) -> Question:
-    return Question(tuple(f"Step {place}." for place in range(length)), "Step?", "step", facts)
+    return Question(tuple(f"Step {index}." for index in range(length)), "Step?", "step", facts)
 
 
 def test_a_memory_holds_the_last_fifty_statements_or_none():

@@ -15,9 +15,12 @@ from utils.exercises.solutions.lesson03 import (
     greedy_decode,
     multiplicative_score,
     pad,
-    read_words,
     recurrent_step,
 )
+from utils.exercises.solutions.lesson03 import (
+    unroll as lesson_unroll,
+)
+from utils.models import decoding
 from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, RNNCell, Seq2Seq, unroll
 from utils.models.recurrent import AttentionDecoder as LibraryDecoder
 from utils.training import metrics
@@ -61,7 +64,7 @@ def test_the_recurrent_step_and_its_unrolling_are_those_of_the_rnn_cell():
     A, B, c = cell.ih.weight.T, cell.hh.weight.T, cell.ih.bias + cell.hh.bias
     x, state = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
     assert same(recurrent_step(x[:, 0], state, A, B, c), cell(x[:, 0], state))
-    hidden_states, final = read_words(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
+    hidden_states, final = lesson_unroll(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
     expected_states, expected_final = unroll(cell, x, state)
     assert same(hidden_states, expected_states) and same(final, expected_final)
     assert same(hidden_states[:, -1], final)
@@ -130,7 +133,8 @@ def test_greedy_decoding_is_that_of_the_library(max_len):
         memory, state = model.encode(source, mask)
         step = partial(decoder_step, copied(model.decoder), memory, mask)
         generated = greedy_decode(step, state.squeeze(0), BOS_ID, EOS_ID, max_len)
-        assert torch.equal(generated, model.greedy(source, mask, BOS_ID, EOS_ID, max_len)[0])
+        expected = decoding.greedy_decode(model, source, mask, bos_id=BOS_ID, eos_id=EOS_ID, max_len=max_len)
+        assert torch.equal(generated, expected.token_ids)
         ends += (generated == EOS_ID).sum(1).tolist()
     assert set(ends) == {0, 1}
 
@@ -143,5 +147,5 @@ def test_the_alignment_error_of_a_pair_is_that_of_the_metrics():
     links = ((0, 0), (2, 1), (1, 2), (1, 3))
     for seed in range(20):
         weights = torch.rand(4, 3, generator=torch.Generator().manual_seed(seed))
-        theirs = metrics.alignment_error([weights], [Pair(("a", "b", "c"), ("d", "e", "f", "g"), links)])
-        assert alignment_error(weights, set(links)) == pytest.approx(theirs)
+        expected = metrics.alignment_error([weights], [Pair(("a", "b", "c"), ("d", "e", "f", "g"), links)])
+        assert alignment_error(weights, set(links)) == pytest.approx(expected)

@@ -14,16 +14,16 @@ from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork, bag_of_words, position_encoding
 from utils.training import babi
 from utils.training.memory import (
-    LARGEST_GRADIENT,
-    answers,
-    as_mask,
-    blank_between,
-    descend,
+    MAX_NORM,
+    distinct_sentences,
     fact_agreement,
     logits_and_weights,
-    numbered,
-    places,
-    real_files,
+    memory_index,
+    predict,
+    published_files,
+    random_noise,
+    score_mask,
+    sgd_step,
     task_questions,
     train,
     train_task,
@@ -125,8 +125,8 @@ def test_a_hop_adds_its_context_to_the_state():
 def test_padding_never_changes_an_output(kind, linear):
     model, stories = MemoryNetwork(VOCAB_SIZE, seeds=2, **kind), random_stories()
     counts = bag_of_words(stories.story, VOCAB_SIZE)
-    other = torch.where(stories.mask[..., None, None], counts, torch.randn_like(counts))
-    plain, disturbed = (outputs(model, stories, linear, story=story) for story in (counts, other))
+    disturbed_counts = torch.where(stories.mask[..., None, None], counts, torch.randn_like(counts))
+    plain, disturbed = (outputs(model, stories, linear, story=story) for story in (counts, disturbed_counts))
     assert torch.equal(plain[0], disturbed[0]) and torch.equal(plain[1], disturbed[1])
 
 
@@ -160,17 +160,17 @@ def test_the_order_of_statements_counts_only_with_temporal_encoding(temporal):
 @variants
 @pytest.mark.parametrize("linear", [True, False])
 @pytest.mark.parametrize("full", [True, False])
-def test_reading_each_distinct_sentence_once_gives_what_the_model_gives(kind, linear, full):
+def test_embedding_each_distinct_sentence_once_gives_the_outputs_of_the_model(kind, linear, full):
     model, stories = MemoryNetwork(VOCAB_SIZE, seeds=2, **kind), random_stories(count=9)
     if full:
         stories.mask = torch.ones_like(stories.mask)
-    by_number = numbered(stories, model)
-    index = places(by_number.story, stories.age, model, len(by_number.counts)).expand(2, -1, -1)
-    mask = as_mask(stories.mask, linear)
+    distinct = distinct_sentences(stories, model)
+    index = memory_index(distinct.story, stories.age, model, len(distinct.counts)).expand(2, -1, -1)
+    mask = score_mask(stories.mask, linear)
     assert (mask is None) == full
     mask = None if full else mask.expand(2, -1, -1)
-    asked = by_number.question.expand(2, -1)
-    logits, weights = logits_and_weights(model, by_number.counts, index, asked, mask, linear)
+    questions = distinct.question.expand(2, -1)
+    logits, weights = logits_and_weights(model, distinct.counts, index, questions, mask, linear)
     expected = outputs(model, stories, linear)
     assert torch.allclose(logits, expected[0], atol=1e-5)
     assert torch.allclose(torch.stack(weights, 2), expected[1], atol=1e-5)
@@ -191,7 +191,7 @@ def test_random_noise_keeps_the_order_of_statements_and_adds_at_most_a_tenth(siz
     length = torch.randint(1, size + 1, (20, 1), generator=torch.Generator().manual_seed(seed))
     mask = torch.arange(size) < length
     age = (length - 1 - torch.arange(size)).clamp_min(0)
-    older = blank_between(age, mask, torch.Generator().manual_seed(seed))
+    older = random_noise(age, mask, torch.Generator().manual_seed(seed))
     for row in range(20):
         before, after = age[row, mask[row]], older[row, mask[row]]
         assert (after.diff() < 0).all()  # older first, and no two of one age
@@ -209,7 +209,7 @@ def test_each_seed_trains_exactly_as_if_it_were_alone(kind):
 
     def trained(seeds):
         model = MemoryNetwork(vocab_size, seeds=seeds, memory_size=12, **kind).double()
-        losses = train(model, stories, seeds, epochs=2, batch=16)
+        losses = train(model, stories, seeds, epochs=2, batch_size=16)
         return [parameter.detach() for parameter in model.parameters()], losses
 
     together, losses = trained([4, 0, 9])
@@ -235,12 +235,12 @@ def test_a_large_gradient_of_one_seed_does_not_clip_another_seed():
     gradients = [torch.full((3, 4), 3.0), torch.full((3, 2, 2), 4.0)]
     for gradient in gradients:
         gradient[1] *= 1000
-    descend(parameters, gradients, rate=0.1)
+    sgd_step(parameters, gradients, learning_rate=0.1)
     assert torch.allclose(parameters[0][0], torch.full((4,), -0.3)) and torch.allclose(
         parameters[1][2], torch.full((2, 2), -0.4)
     )
-    length = math.hypot(parameters[0][1].norm(), parameters[1][1].norm())
-    assert length == pytest.approx(0.1 * LARGEST_GRADIENT, rel=1e-5)
+    norm = math.hypot(parameters[0][1].norm(), parameters[1][1].norm())
+    assert norm == pytest.approx(0.1 * MAX_NORM, rel=1e-5)
 
 
 def test_facts_agree_only_if_each_is_the_top_of_some_hop():
@@ -266,7 +266,7 @@ def write_task(folder, task, parts=("train", "test")):
         (folder / f"qa{task}_some-name_{part}.txt").write_text(story_text(task, 40, seed), encoding="utf-8")
 
 
-def test_files_are_read_instead_of_generated_and_a_changed_file_trains_again(tmp_path):
+def test_published_files_replace_generated_stories_and_a_changed_file_trains_again(tmp_path):
     write_task(tmp_path, 15)
     first = train_task(15, 1, epochs=1, folder=tmp_path)
     assert len(task_questions(15, tmp_path)[0]) == 40
@@ -275,12 +275,12 @@ def test_files_are_read_instead_of_generated_and_a_changed_file_trains_again(tmp
     assert not torch.equal(train_task(15, 1, epochs=1, folder=tmp_path)["loss"], first["loss"])
 
 
-def test_missing_folders_and_files_are_named(tmp_path):
+def test_missing_folders_and_files_are_reported(tmp_path):
     with pytest.raises(BabiError, match="nowhere: there is no such folder"):
-        real_files(tmp_path / "nowhere", 1)
+        published_files(tmp_path / "nowhere", 1)
     write_task(tmp_path, 1, ["train"])
     with pytest.raises(BabiError, match=r"expected a file qa1_..._test.txt"):
-        real_files(tmp_path, 1)
+        published_files(tmp_path, 1)
     with pytest.raises(ValueError, match="the others need the published files"):
         task_questions(4)
 
@@ -301,6 +301,6 @@ def test_the_command_prints_own_errors_and_published_ones(tmp_path, capsys):
 def test_answers_come_with_the_weights_of_the_model_itself():
     stories, vocab_size = small_task(15)
     model = MemoryNetwork(vocab_size, seeds=2)
-    given, weights = answers(model, stories)
+    predictions, weights = predict(model, stories)
     logits, expected = outputs(model, stories)
-    assert torch.equal(given, logits.argmax(-1)) and torch.allclose(weights, expected, atol=1e-6)
+    assert torch.equal(predictions, logits.argmax(-1)) and torch.allclose(weights, expected, atol=1e-6)

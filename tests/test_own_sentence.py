@@ -23,7 +23,7 @@ def trained(request):
 
 def test_decoding_step_by_step_gives_the_tokens_and_weights_of_the_batched_translation(trained):
     sentences = [list(pair.english) for pair in pairs_and_words(300)[0].test[:6]]
-    for words, (tokens, weights) in zip(sentences, trained.translate_and_look(sentences), strict=True):
+    for words, (tokens, weights) in zip(sentences, trained.translate_with_weights(sentences), strict=True):
         steps = step_by_step(trained, words)
         assert [step.token for step in steps][: len(tokens)] == tokens
         for step in steps:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from utils.models.decoding import beam_search, greedy_decode
 from utils.models.recurrent import (
     SCORES,
     AttentionDecoder,
@@ -181,6 +182,10 @@ def test_a_reordered_cache_continues_the_chosen_hypotheses(score, cell, padded):
     assert close(logits, expected[:, 1])
 
 
+def decode(model, source, mask, **options):
+    return greedy_decode(model, source, mask, bos_id=BOS_ID, max_len=9, pad_id=PAD_ID, **options)
+
+
 @scores
 @layers
 def test_greedy_decoding_of_a_batch_is_that_of_each_sentence(score, cell):
@@ -189,22 +194,26 @@ def test_greedy_decoding_of_a_batch_is_that_of_each_sentence(score, cell):
         for name, parameter in model.named_parameters():
             parameter *= 0 if "bias" in name else 5  # untrained weights give all sentences the same translation
     source, mask = random_source((7, 2, 5, 1, 7, 3, 4, 6, 2, 5))
-    endless, _ = model.greedy(source, mask, BOS_ID, -1, max_len=9)
+    endless = decode(model, source, mask, eos_id=-1).token_ids
     # As EOS, a token that the sentences do not all generate at the same step.
     eos_id = next(
         token for token in range(TARGET_VOCAB_SIZE) if len(set((endless != token).cumprod(1).sum(1).tolist())) > 1
     )
-    generated, weights = model.greedy(source, mask, BOS_ID, eos_id, max_len=9)
+    decoded = decode(model, source, mask, eos_id=eos_id, need_weights=score is not None)
+    generated = decoded.token_ids
     for row, source_len in enumerate(mask.sum(1).tolist()):
-        alone, weights_alone = model.greedy(source[row : row + 1, :source_len], None, BOS_ID, eos_id, max_len=9)
-        length = alone.size(1)
+        own = source[row : row + 1, :source_len]
+        alone = decode(model, own, None, eos_id=eos_id, need_weights=score is not None)
+        length = alone.token_ids.size(1)
         lengths.add(length)
-        assert generated[row, :length].tolist() == alone[0].tolist() and (generated[row, length:] == PAD_ID).all()
-        if score is None:
-            assert weights is None and weights_alone is None
-        else:
-            assert close(weights[row, :length, :source_len], weights_alone[0])
-            assert (weights[row, length:] == 0).all() and (weights[row, :, source_len:] == 0).all()
+        assert (
+            generated[row, :length].tolist() == alone.token_ids[0].tolist()
+            and (generated[row, length:] == PAD_ID).all()
+        )
+        if score is not None:
+            weights = decoded.cross[0, row, 0]
+            assert close(weights[:length, :source_len], alone.cross[0, 0, 0])
+            assert (weights[length:] == 0).all() and (weights[:, source_len:] == 0).all()
     assert len(lengths) > 1
 
 
@@ -212,8 +221,25 @@ def test_greedy_decoding_of_a_batch_is_that_of_each_sentence(score, cell):
 def test_greedy_tokens_are_the_argmax_given_the_tokens_before(score):
     model = make_model(score)
     source, mask = random_source()
-    generated, _ = model.greedy(source, mask, BOS_ID, EOS_ID, max_len=8)
+    generated = decode(model, source, mask, eos_id=EOS_ID).token_ids
     inputs = torch.cat([torch.full((BATCH, 1), BOS_ID), generated[:, :-1]], 1)
     best = model(source, mask, inputs)[0].argmax(-1)
     active = (inputs != EOS_ID).cumprod(1).bool()
     assert active.sum() > BATCH and torch.equal(best[active], generated[active])
+
+
+@scores
+@layers
+def test_beam_search_keeps_greedy_decoding_with_one_beam_and_scores_every_hypothesis_exactly(score, cell):
+    model = make_model(score, cell=cell)
+    source, mask = random_source()
+    options = {"bos_id": BOS_ID, "eos_id": EOS_ID, "max_len": 6, "pad_id": PAD_ID}
+    single = beam_search(model, source, mask, num_beams=1, **options).token_ids[:, 0]
+    assert torch.equal(single, greedy_decode(model, source, mask, **options).token_ids)
+    beams = beam_search(model, source, mask, num_beams=3, **options)
+    for beam in range(3):
+        target = beams.token_ids[:, beam]
+        inputs = torch.cat([torch.full((BATCH, 1), BOS_ID), target[:, :-1]], 1)
+        log_probs = model(source, mask, inputs)[0].log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        active = (inputs != EOS_ID).cumprod(1).bool()
+        assert close(log_probs.masked_fill(~active, 0.0).sum(1), beams.log_probs[:, beam])

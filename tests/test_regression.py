@@ -1,4 +1,4 @@
-"""Facts about kernel regression, the first trained model."""
+"""Facts about kernel regression with a learned bandwidth."""
 
 import torch
 
@@ -18,23 +18,23 @@ def test_a_wide_kernel_gives_the_mean_and_a_narrow_one_the_nearest_point():
 
 
 def test_seeds_in_a_batch_are_trained_as_if_alone():
-    together = learn_bandwidth.__wrapped__(3, hide_self=True, steps=20)
-    alone = learn_bandwidth.__wrapped__(1, hide_self=True, steps=20)
+    together = learn_bandwidth.__wrapped__(3, leave_one_out=True, num_steps=20)
+    alone = learn_bandwidth.__wrapped__(1, leave_one_out=True, num_steps=20)
     torch.testing.assert_close(together["bandwidth"][:, :1], alone["bandwidth"])
     torch.testing.assert_close(together["test_error"][:1], alone["test_error"])
 
 
-def test_a_point_that_sees_itself_makes_the_bandwidth_shrink_and_held_out_error_grow():
-    free = learn_bandwidth.__wrapped__(5, hide_self=False)
-    hidden = learn_bandwidth.__wrapped__(5, hide_self=True)
-    assert (free["bandwidth"][-1] < hidden["bandwidth"][-1]).all()
-    assert free["training_error"][-1].mean() < NOISE < hidden["test_error"].mean()
-    assert hidden["test_error"].mean() < free["test_error"].mean() < mean_error(5).mean()
-    assert hidden["test_error"].mean() < fixed_bandwidth_error(5, 1.0).mean()
+def test_without_leave_one_out_the_bandwidth_shrinks_and_the_test_error_grows():
+    leaky = learn_bandwidth.__wrapped__(5, leave_one_out=False)
+    left_out = learn_bandwidth.__wrapped__(5, leave_one_out=True)
+    assert (leaky["bandwidth"][-1] < left_out["bandwidth"][-1]).all()
+    assert leaky["training_error"][-1].mean() < NOISE < left_out["test_error"].mean()
+    assert left_out["test_error"].mean() < leaky["test_error"].mean() < mean_error(5).mean()
+    assert left_out["test_error"].mean() < fixed_bandwidth_error(5, 1.0).mean()
 
 
 def test_training_gives_the_same_numbers_twice():
-    first, second = (learn_bandwidth.__wrapped__(2, hide_self=True, steps=5) for _ in range(2))
+    first, second = (learn_bandwidth.__wrapped__(2, leave_one_out=True, num_steps=5) for _ in range(2))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -52,7 +52,7 @@ def test_patches_put_back_together_are_the_picture():
     assert torch.equal(torch.cat(rows), picture)
 
 
-def test_the_fused_path_is_not_slower_than_torchs_own_by_a_factor():
+def test_attention_is_not_much_slower_than_that_of_torch():
     """A guard against a regression by a factor; `make bench` measures the exact figure."""
     rows = attention_costs(shapes=((16, 4, 32, 32),), rounds=11)
     assert all(row["fused"] < 2 for row in rows), rows

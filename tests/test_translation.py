@@ -1,4 +1,4 @@
-"""Facts about training and scoring translation models; the figures at full size are the benchmark's."""
+"""Facts about training and evaluating translation models; the figures at full size are the benchmark's."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from tests.parity import same_results
 from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, collate
 from utils.training import translation
 from utils.training.translation import (
-    endless,
+    endless_batches,
     pairs_and_words,
     restore,
     scores,
@@ -15,7 +15,7 @@ from utils.training.translation import (
 )
 
 PAIRS = 400
-SMALL = {"steps": 4, "width": 8, "size": 8, "pairs": PAIRS, "test": 12}
+SMALL = {"num_steps": 4, "hidden_size": 8, "batch_size": 8, "num_pairs": PAIRS, "num_test": 12}
 
 
 @pytest.fixture(scope="module")
@@ -31,23 +31,23 @@ def small():
 # Training
 
 
-def test_all_kinds_see_the_same_batches_in_the_same_order(words, monkeypatch):
+def test_all_scores_see_the_same_batches_in_the_same_order(words, monkeypatch):
     seen = []
 
-    def watched(model, stream, steps, rate):
-        seen.append([next(stream).source for _ in range(steps)])
-        return torch.zeros(steps)
+    def fake_train(model, stream, num_steps):
+        seen.append([next(stream).source for _ in range(num_steps)])
+        return torch.zeros(num_steps)
 
-    monkeypatch.setattr(translation, "train", watched)
-    for kind in ("none", "dot", "multiplicative", "additive"):
-        train_translation.__wrapped__(kind, **SMALL)
-    for other in seen[1:]:
-        assert all(torch.equal(*both) for both in zip(seen[0], other, strict=True))
+    monkeypatch.setattr(translation, "train", fake_train)
+    for score in (None, "dot", "multiplicative", "additive"):
+        train_translation.__wrapped__(score, **SMALL)
+    for sources in seen[1:]:
+        assert all(torch.equal(*both) for both in zip(seen[0], sources, strict=True))
 
 
 def test_an_epoch_shows_every_pair_once_and_the_next_in_another_order(words):
     data, english, french = words
-    stream = endless(data.train[:40], english, french, 8, 0)
+    stream = endless_batches(data.train[:40], english, french, 8, 0)
 
     def epoch(stream):
         return [tuple(row[row != PAD_ID].tolist()) for _ in range(5) for row in next(stream).source]
@@ -55,19 +55,19 @@ def test_an_epoch_shows_every_pair_once_and_the_next_in_another_order(words):
     first, second = epoch(stream), epoch(stream)
     expected = sorted((*english.encode(pair.english), EOS_ID) for pair in data.train[:40])
     assert sorted(first) == sorted(second) == expected and first != second
-    assert epoch(endless(data.train[:40], english, french, 8, 1)) != first
+    assert epoch(endless_batches(data.train[:40], english, french, 8, 1)) != first
 
 
 # A trained model
 
 
-def test_a_restored_model_translates_and_scores_as_the_trained_one_did(small, words):
+def test_a_restored_model_has_the_scores_of_the_trained_one(small, words):
     restored = restore(small)
     measured = scores(restored, words[0].test[:12])
     assert all(same_results(small[name], measured[name]) for name in measured)
 
 
-def test_the_weights_of_a_pair_are_those_of_the_model_with_the_gold_words(small, words):
+def test_the_weights_of_a_pair_are_those_of_the_model_under_teacher_forcing(small, words):
     _, english, french = words
     restored, pairs = restore(small), words[0].test[:7]
     for pair, weights in zip(pairs, restored.weights(pairs), strict=True):

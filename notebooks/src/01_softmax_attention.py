@@ -63,11 +63,11 @@ lesson("01")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 z = torch.tensor([2.0, 1.0, 0.0])
-powers = z.exp()
-p = powers / powers.sum()
+exponentials = z.exp()
+p = exponentials / exponentials.sum()
 
 print("z        ", digits(z, 3))
-print("exp z    ", digits(powers, 3))
+print("exp z    ", digits(exponentials, 3))
 print("p        ", digits(p, 3))
 print("sum of p ", digits(p.sum(), 3))
 
@@ -113,11 +113,11 @@ for shift in (0, 10, 80, 100):
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 1.1 · a stable softmax · easy · 5 min
 def softmax(logits, temperature=1.0):
-    """(..., n) numbers to (..., n) shares; each row along the last axis sums to 1."""
+    """Logits (..., n) to probabilities (..., n); each row along the last axis sums to 1."""
     ### BEGIN SOLUTION
     scaled = logits / temperature
-    powers = (scaled - scaled.amax(-1, keepdim=True)).exp()
-    return powers / powers.sum(-1, keepdim=True)
+    exponentials = (scaled - scaled.amax(-1, keepdim=True)).exp()
+    return exponentials / exponentials.sum(-1, keepdim=True)
     ### END SOLUTION
 
 
@@ -126,7 +126,7 @@ softmax = exercise("1.1").use(softmax)
 # %% tags=["nbval-check-output"]
 print("naive: ", naive_softmax(z + 1000))
 print("stable:", softmax(z + 1000))
-print("a table, each row on its own:", softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist())
+print("each row on its own:", softmax(torch.tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist())
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Five minutes alone. The two mistakes you will see: no `keepdim`, and the maximum of the whole table.
@@ -141,7 +141,7 @@ print("a table, each row on its own:", softmax(torch.tensor([[0.0, 0.0], [1000.0
 
 # %% slideshow={"slide_type": "-"}
 four = torch.tensor([1.0, 2.0, 0.5, -1.0])
-labels = [f"z = {number:g}" for number in four]
+labels = [f"z = {logit:g}" for logit in four]
 panels = {f"T = {t:g}": softmax(four, t) for t in (10.0, 1.0, 0.1)}
 show(
     pictures.bar_panels(panels, labels, "a high temperature flattens, a low one selects"),
@@ -155,7 +155,7 @@ def softmax_picture(temperature, z1, z2, z3):
     logits = torch.tensor([z1, z2, z3])
     p = softmax(logits, temperature)
     labels = [f"z{i + 1} = {logits[i]:.2f}" for i in range(3)]
-    title = f"T = {temperature:.1f}: the largest share is {p.max():.2f}"
+    title = f"T = {temperature:.1f}: the largest probability is {p.max():.2f}"
     return figures.weights_bars(labels, p, title=title)
 
 
@@ -177,7 +177,7 @@ explore(
 # Ask how wide the jump is: about T.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### It is a soft *argmax*, not a soft maximum
+# ### It is a soft *argmax*, not a maximum
 #
 # The name misleads. As $T \to 0$ the shares tend to a 1 at the *position* of the largest logit and 0 elsewhere (equal
 # largest ones share it): the answer to "which one?", not to "how much?". The smooth stand-in for the maximum itself is
@@ -188,13 +188,13 @@ explore(
 z = torch.tensor([1.0, 3.0, 2.0])
 for temperature in (2.0, 0.5, 0.05):
     p = softmax(z, temperature)
-    soft_maximum = temperature * torch.logsumexp(z / temperature, 0)
-    print(f"T = {temperature:<4}  p = {digits(p, 3)}  soft maximum = {soft_maximum:.3f}")
+    log_sum_exp = temperature * torch.logsumexp(z / temperature, 0)
+    print(f"T = {temperature:<4}  p = {digits(p, 3)}  log-sum-exp = {log_sum_exp:.3f}")
 print(f"argmax = {z.argmax()}, maximum = {z.max():.0f}")
 
 moving = z.clone().requires_grad_()
-(slope,) = torch.autograd.grad(torch.logsumexp(moving, 0), moving)
-print("softmax is the gradient of the soft maximum:", torch.allclose(slope, softmax(z)))
+(gradient,) = torch.autograd.grad(torch.logsumexp(moving, 0), moving)
+print("softmax is the gradient of log-sum-exp:", torch.allclose(gradient, softmax(z)))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Softmax does not know places
@@ -213,7 +213,7 @@ print("softmax of the shuffled = shuffled softmax:", same)
 # back.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Softmax has a slope where argmax has none
+# ### Softmax has a gradient where argmax has none
 #
 # Move one logit from -5 to 5 against two others that stay at 0 and 1, and watch its share. The slope of the soft
 # choice comes from autograd. Autograd has none to offer for argmax, so there it is measured, difference over difference:
@@ -223,14 +223,14 @@ print("softmax of the shuffled = shuffled softmax:", same)
 z1 = torch.linspace(-5, 5, 201, requires_grad=True)
 rows = torch.stack([z1, torch.zeros(201), torch.ones(201)], dim=-1)  # (201, 3)
 soft = softmax(rows)[:, 0]
-(soft_slope,) = torch.autograd.grad(soft.sum(), z1)
+(soft_derivative,) = torch.autograd.grad(soft.sum(), z1)
 hard = (rows.argmax(-1) == 0).float()
-hard_slope = torch.diff(hard) / torch.diff(z1.detach())  # (200,), between the points
+hard_derivative = torch.diff(hard) / torch.diff(z1.detach())  # (200,), between the points
 
 show(
-    pictures.value_and_slope(z1, soft, hard, soft_slope, hard_slope),
-    alt="Left: the soft share rises as an S, the hard one jumps at 1. "
-    "Right: the soft slope is a bump, the hard slope is 0.",
+    pictures.value_and_derivative(z1, soft, hard, soft_derivative, hard_derivative),
+    alt="Left: the softmax probability rises as an S, the argmax jumps at 1. "
+    "Right: the derivative of softmax is a bump, that of argmax is 0.",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -339,13 +339,13 @@ p = softmax(scores)
 (exact,) = torch.autograd.grad((p @ inputs)[0], scores)
 p, reward = p.detach(), inputs[:, 0]
 
-for name, baseline in (("plain", 0.0), ("less the mean reward", p @ reward)):
+for name, baseline in (("plain", 0.0), ("with a baseline", p @ reward)):
     estimates = (reward - baseline)[:, None] * (torch.eye(4) - p)  # a row for each possible draw
     mean = p @ estimates
     noise = (p @ (estimates - mean).square().sum(-1)).sqrt()
     draws = (10 * noise / exact.norm()) ** 2
-    right = torch.allclose(mean, exact, atol=1e-6)
-    print(f"{name}: exact on average: {right}; draws needed: {draws:.0f}")
+    unbiased = torch.allclose(mean, exact, atol=1e-6)
+    print(f"{name}: unbiased: {unbiased}; samples needed: {draws:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The historic case is vision: a network that sees a picture through a sequence of small *glimpses* and learns by reward
@@ -356,14 +356,14 @@ for name, baseline in (("plain", 0.0), ("less the mean reward", p @ reward)):
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 picture = little_house()  # (24, 24)
 patches = cut_patches(picture, size=8)  # (9, 8, 8)
-# Here the rule is simple: look where there is ink.
+# Here the rule is simple: attend to where there is ink.
 weights = softmax(patches.sum((1, 2)), temperature=3.0)
-one = torch.multinomial(weights, 1, generator=torch.Generator().manual_seed(4)).item()
+index = torch.multinomial(weights, 1, generator=torch.Generator().manual_seed(4)).item()
 # The weighted sum of all patches, (8, 8).
 soft = torch.tensordot(weights, patches, dims=1)
 
 show(
-    pictures.glimpses(picture, weights, one, soft, hard=patches[one]),
+    pictures.glimpses(picture, weights, index, soft, hard=patches[index]),
     alt="A small picture in nine patches with their weights; the hard glimpse is one patch, "
     "the soft one blends all nine.",
 )
@@ -490,9 +490,9 @@ directions = F.normalize(torch.randn(3000, 512), dim=-1)
 closest = (directions[:1] @ directions[1:].T).abs().max().item()
 print(f"the most similar of the other 2999 keys has a cosine of {closest:.2f}")
 
-for length in (1.0, 512**0.5):
-    scores = length * (directions @ directions[0])
-    print(f"query of length {length:4.1f}: the right key gets a weight of {softmax(scores)[0]:.4f}")
+for norm in (1.0, 512**0.5):
+    scores = norm * (directions @ directions[0])
+    print(f"query of norm {norm:4.1f}: the matching key gets a weight of {softmax(scores)[0]:.4f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # There is room: nobody else comes near. But a score of 1 against 0 is far too small a difference for a softmax over
@@ -527,9 +527,9 @@ soft_lookup = exercise("1.4").use(soft_lookup)
 # The last column of the table above, measured: how much gradient reaches each of the three?
 
 # %% tags=["nbval-check-output"]
-inputs_of_lookup = [torch.randn(shape, requires_grad=True) for shape in ((3,), (4, 3), (4, 2))]
-output, _ = soft_lookup(*inputs_of_lookup)
-gradients = torch.autograd.grad(output.sum(), inputs_of_lookup)
+lookup_inputs = [torch.randn(shape, requires_grad=True) for shape in ((3,), (4, 3), (4, 2))]
+output, _ = soft_lookup(*lookup_inputs)
+gradients = torch.autograd.grad(output.sum(), lookup_inputs)
 for name, gradient in zip(("query", "keys", "values"), gradients, strict=True):
     print(f"{name:6s} gets a gradient: {bool(gradient.norm() > 0.01)}")
 
@@ -546,7 +546,7 @@ for name, gradient in zip(("query", "keys", "values"), gradients, strict=True):
 query, keys = torch.tensor([2.0, 0.0]), torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
 _, weights = soft_lookup(query, keys, keys)
 labels = ["A (1, 0)", "B (0, 1)", "C (-1, 0)"]
-guess_weights(labels, weights, question="The query is (2, 0). How is the weight shared?")
+guess_weights(labels, weights, question="The query is (2, 0). What are the attention weights?")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Drag the query
@@ -563,11 +563,11 @@ named_keys = {
     "D": (1.0, -2.0),
     "E": (0.3, 0.2),
 }
-places = torch.tensor(list(named_keys.values()))
+key_vectors = torch.tensor(list(named_keys.values()))
 
 
 def respond(x, y, temperature):
-    output, weights = soft_lookup(torch.tensor([x, y]) / temperature, places, places)
+    output, weights = soft_lookup(torch.tensor([x, y]) / temperature, key_vectors, key_vectors)
     return {"weights": weights.tolist(), "output": output.tolist()}
 
 
@@ -599,7 +599,7 @@ plane(
 #
 # $$W = \operatorname{softmax}(S), \qquad O = W V$$
 #
-# A *mask* says who may look where. `True` means "may look". Where it is `False` the score becomes minus infinity
+# A *mask* says which query may attend to which key. `True` means "may attend". Where it is `False` the score becomes minus infinity
 # **before** the softmax, because $\exp(-\infty) = 0$ and the other weights still sum to 1. And a query that may look
 # nowhere gets zero weights and a zero output: no not-a-number, and no hidden average.
 
@@ -607,19 +607,19 @@ plane(
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 1.5 · from scores to a summary · medium · 12 min
 def attend(scores, value, mask=None):
-    """Scores to weights to a weighted sum of values.
+    """Masked softmax of the scores, then the weighted sum of the values.
 
-    scores (..., m, n), value (..., n, e), mask (..., m, n) bool
+    scores (..., m, n), value (..., n, e), mask (..., m, n) bool, True = may attend,
     to output (..., m, e) and weights (..., m, n). The mask may have fewer
-    leading axes than the scores (it broadcasts). The inputs stay as they are.
+    leading axes than the scores (it broadcasts). The inputs stay unchanged.
     """
     ### BEGIN SOLUTION
     if mask is None:
         weights = softmax(scores)
     else:
-        nowhere = ~mask.any(-1, keepdim=True)
-        masked = scores.masked_fill(~(mask | nowhere), float("-inf"))
-        weights = softmax(masked).masked_fill(nowhere, 0.0)
+        fully_masked = ~mask.any(-1, keepdim=True)
+        masked = scores.masked_fill(~(mask | fully_masked), float("-inf"))
+        weights = softmax(masked).masked_fill(fully_masked, 0.0)
     return weights @ value, weights
     ### END SOLUTION
 
@@ -633,7 +633,7 @@ output, weights = attend(torch.zeros(3, 4), value, mask)
 
 for i in range(3):
     print(
-        f"may look at {mask[i].sum()} of 4: weights {digits(weights[i])}  output {digits(output[i])}"
+        f"may attend to {mask[i].sum()} of 4: weights {digits(weights[i])}  output {digits(output[i])}"
     )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -669,17 +669,17 @@ attention = exercise("1.6").use(attention)
 batch, m, n, d, e = 2, 4, 5, 3, 6  # all different, so that a swapped axis shows
 query, key, value = torch.randn(batch, m, d), torch.randn(batch, n, d), torch.randn(batch, n, e)
 mask = torch.rand(batch, m, n) > 0.3
-mask[0, 1] = False  # this query may look nowhere
+mask[0, 1] = False  # a fully masked row
 output, weights = attention(query, key, value, scale=1)
 masked, _ = attention(query, key, value, mask, scale=1)
 
 print("output", tuple(output.shape), " weights", tuple(weights.shape))
 by_hand = torch.stack([soft_lookup(q, key[0], value[0])[0] for q in query[0]])
 print("equal to one soft_lookup after the other:", torch.allclose(output[0], by_hand, atol=1e-6))
-torchs_own = F.scaled_dot_product_attention(query, key, value, scale=1)
-print("equal to torch's own:            ", torch.allclose(output, torchs_own, atol=1e-6))
-torchs_own = F.scaled_dot_product_attention(query, key, value, mask, scale=1)
-print("equal to torch's own, with a mask:", torch.allclose(masked, torchs_own, atol=1e-6))
+reference = F.scaled_dot_product_attention(query, key, value, scale=1)
+print("equal to torch's function:             ", torch.allclose(output, reference, atol=1e-6))
+reference = F.scaled_dot_product_attention(query, key, value, mask, scale=1)
+print("equal to torch's function, with a mask:", torch.allclose(masked, reference, atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Exercise 1.5 is the one that needs time. Whoever fills with minus infinity everywhere meets 0/0 in the
@@ -694,12 +694,12 @@ print("equal to torch's own, with a mask:", torch.allclose(masked, torchs_own, a
 # still one vector. And it is a summary of a *set*: keys and values in another order give the same output.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-width, query = 8, torch.randn(1, 8)
-dense = torch.nn.Linear(10 * width, width)
-recurrent = torch.nn.RNN(width, width, batch_first=True)
+dim, query = 8, torch.randn(1, 8)
+dense = torch.nn.Linear(10 * dim, dim)
+recurrent = torch.nn.RNN(dim, dim, batch_first=True)
 
 for n in (10, 100, 1000):
-    memory = torch.randn(n, width)
+    memory = torch.randn(n, dim)
     output, _ = attention(query, memory, memory, scale=1)
     _, state = recurrent(memory[None])
     try:
@@ -721,20 +721,20 @@ quiz("1.c")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 query, key, value = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5, 6)
-other = torch.randn(5, 6)
+value2 = torch.randn(5, 6)
 
 
-def look(query, key, value):
+def attend_to(query, key, value):
     return attention(query, key, value, scale=1)[0]
 
 
-output = look(query, key, value)
-added = output + look(query, key, other)
+output = attend_to(query, key, value)
+added = output + attend_to(query, key, value2)
 same = torch.allclose
-print("values added, outputs added:", same(look(query, key, value + other), added, atol=1e-6))
-print("twice the values: ", same(look(query, key, 2 * value), 2 * output))
-print("twice the keys:   ", same(look(query, 2 * key, value), 2 * output))
-print("twice the queries:", same(look(2 * query, key, value), 2 * output))
+print("values added, outputs added:", same(attend_to(query, key, value + value2), added, atol=1e-6))
+print("twice the values: ", same(attend_to(query, key, 2 * value), 2 * output))
+print("twice the keys:   ", same(attend_to(query, 2 * key, value), 2 * output))
+print("twice the queries:", same(attend_to(2 * query, key, value), 2 * output))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # "Attention is linear" and "attention is not linear" are both heard. Linear in the values for fixed
@@ -805,21 +805,19 @@ kernels = {
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-def fit_picture(kernel, bandwidth, look_from):
-    places = torch.cat([torch.tensor([look_from]), grid])
-    scores = kernels[kernel]((places[:, None] - x[None, :]) / bandwidth)
+def fit_picture(kernel, bandwidth, query):
+    queries = torch.cat([torch.tensor([query]), grid])
+    scores = kernels[kernel]((queries[:, None] - x[None, :]) / bandwidth)
     output, weights = attend(scores, y[:, None])
-    return pictures.regression_fit(
-        x, y, grid, true_curve(grid), output[1:, 0], look_from, weights[0]
-    )
+    return pictures.regression_fit(x, y, grid, true_curve(grid), output[1:, 0], query, weights[0])
 
 
 explore(
     fit_picture,
-    alt="Noisy points, the true curve, the prediction, and below them the weights seen from one place.",
+    alt="Noisy points, the true curve, the prediction, and below them the attention weights of one query.",
     kernel=list(kernels),
     bandwidth=(0.02, 2.0, 0.02, 1.0),
-    look_from=(0.0, 6.0, 0.1, 3.0),
+    query=(0.0, 6.0, 0.1, 3.0),
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -841,10 +839,10 @@ quiz("1.d")
 # %% slideshow={"slide_type": "-"}
 log_h = torch.zeros((), requires_grad=True)
 optimizer = torch.optim.Adam([log_h], lr=0.05)
-hide_self = ~torch.eye(60, dtype=torch.bool)
+leave_one_out = ~torch.eye(60, dtype=torch.bool)
 
 for step in range(201):
-    prediction, _ = kernel_regression(x, x, y, log_h.exp(), mask=hide_self)
+    prediction, _ = kernel_regression(x, x, y, log_h.exp(), mask=leave_one_out)
     loss = (prediction - y).square().mean()
     optimizer.zero_grad()
     loss.backward()
@@ -858,13 +856,13 @@ for step in range(201):
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 seeds = 10
-free = learn_bandwidth(seeds, hide_self=False)
-hidden = learn_bandwidth(seeds, hide_self=True)
+leaky = learn_bandwidth(seeds, leave_one_out=False)
+left_out = learn_bandwidth(seeds, leave_one_out=True)
 
 show(
-    pictures.two_trainings(free, hidden, NOISE),
-    alt="With itself in view the bandwidth shrinks and the training error falls below the noise; "
-    "hidden, both settle.",
+    pictures.bandwidth_training(leaky, left_out, NOISE),
+    alt="Without leave-one-out the bandwidth shrinks and the training error falls below the noise; "
+    "with it, both converge.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -882,20 +880,20 @@ show(
 # with the standard deviation over the seeds as spread.
 
 # %% slideshow={"slide_type": "-"}
-held_out = {
+test_errors = {
     "always the mean": mean_error(seeds),
     "bandwidth 1, by hand": fixed_bandwidth_error(seeds, 1.0),
     "nearest point (bandwidth 0.001)": fixed_bandwidth_error(seeds, 0.001),
-    "learned, may see itself": free["test_error"],
-    "learned, hidden from itself": hidden["test_error"],
+    "learned, without leave-one-out": leaky["test_error"],
+    "learned, leave-one-out": left_out["test_error"],
 }
-print(f"{'held-out error, ten seeds':34s} mean   spread")
-for name, errors in held_out.items():
+print(f"{'test error, ten seeds':34s} mean   std")
+for name, errors in test_errors.items():
     print(f"{name:34s} {errors.mean():.2f}   {errors.std():.2f}")
 print(f"{'the noise itself':34s} {NOISE:.2f}")
 
-wins = (hidden["test_error"] < free["test_error"]).sum()
-print(f"hidden beats seeing itself on {wins} of {seeds} seeds")
+wins = (left_out["test_error"] < leaky["test_error"]).sum()
+print(f"leave-one-out is better on {wins} of {seeds} seeds")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What it looks at
@@ -905,19 +903,19 @@ print(f"hidden beats seeing itself on {wins} of {seeds} seeds")
 # convolution over the list of points, always the same five neighbours, could not do that.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-learned = hidden["bandwidth"][-1, 0].item()
-questions = torch.linspace(LEFT, RIGHT, 61)
-_, weights = kernel_regression(questions, x, y, learned)
+learned = left_out["bandwidth"][-1, 0].item()
+queries = torch.linspace(LEFT, RIGHT, 61)
+_, weights = kernel_regression(queries, x, y, learned)
 show(
     pictures.weight_band(
-        questions, x, weights, f"each question looks at its neighbours (h = {learned:.2f})"
+        queries, x, weights, f"each query attends to its neighbors (h = {learned:.2f})"
     ),
-    alt="Regression weights as a bright diagonal band: every question looks at the points near it.",
+    alt="Regression weights as a bright diagonal band: every query attends to the points near it.",
 )
 
 # %% tags=["checks"]
 assert 0.1 < log_h.exp() < 0.4
-assert (free["bandwidth"][-1] < hidden["bandwidth"][-1]).all()
+assert (leaky["bandwidth"][-1] < left_out["bandwidth"][-1]).all()
 assert wins >= 8
 
 # %% [markdown] slideshow={"slide_type": "slide"}

@@ -46,8 +46,8 @@ from utils.plots import lesson02 as pictures
 from utils.plots.text import digits
 from utils.training import memory as training
 from utils.training.babi import PUBLISHED
-from utils.training.memory import answers, restore, task_questions, train_task
-from utils.training.own_story import read_story
+from utils.training.memory import predict, restore, task_questions, train_task
+from utils.training.own_story import answer_story
 from utils.widgets import explore
 
 torch.manual_seed(2)
@@ -62,19 +62,19 @@ lesson("02")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 story = ["Lily is a frog", "Brian is a lion", "Greg is a frog", "Brian is gray", "Greg is yellow"]
-names, kinds, colours = [name.lower() for name in ANIMAL_NAMES], list(KINDS), list(COLORS)
-known = names + kinds + colours
+names, kinds, colors = [name.lower() for name in ANIMAL_NAMES], list(KINDS), list(COLORS)
+vocabulary = names + kinds + colors
 
 
 def bag(sentence):
-    return torch.tensor([float(word in words(sentence)) for word in known])
+    return torch.tensor([float(word in words(sentence)) for word in vocabulary])
 
 
 memory, question = torch.stack([bag(sentence) for sentence in story]), bag("What color is Lily?")
-found, weights = attention(question[None], memory, memory, scale=8)  # 8: looks are sharp
+context, weights = attention(question[None], memory, memory, scale=8)  # 8: nearly one-hot weights
 best = weights.argmax().item()
-colour = [word for word in words(story[best]) if word in colours]
-print("one look finds:", story[best], "| colour in it:", colour or "none")
+color = [word for word in words(story[best]) if word in colors]
+print("one hop retrieves:", story[best], "| color in it:", color or "none")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Looking again is not enough
@@ -84,9 +84,9 @@ print("one look finds:", story[best], "| colour in it:", colour or "none")
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 state = question
 for hop in (1, 2, 3):
-    found, weights = attention(state[None], memory, memory, scale=8)
-    state = state + found[0]
-    print(f"look {hop}: {story[weights.argmax()]}  (weight {weights.max():.2f})")
+    context, weights = attention(state[None], memory, memory, scale=8)
+    state = state + context[0]
+    print(f"hop {hop}: {story[weights.argmax()]}  (weight {weights.max():.2f})")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The same sentence, three times. The state did change, but adding what was found only turns it further towards that sentence.
@@ -107,30 +107,30 @@ for hop in (1, 2, 3):
 # | 3 | names | colours | Lily, Greg | yellow |
 
 # %% slideshow={"slide_type": "subslide"}
-reads = [
-    torch.tensor([float(word in group) for word in known])
-    for group in (names, kinds, names, colours)
+masks = [
+    torch.tensor([float(word in group) for word in vocabulary])
+    for group in (names, kinds, names, colors)
 ]
 
 
-def three_looks(story, question):
+def three_hops(story, question):
     memory = torch.stack([bag(sentence) for sentence in story])
-    states, looks = [bag(question) * reads[0]], []
+    states, attention_weights = [bag(question) * masks[0]], []
     for hop in range(3):
-        key, value = memory * reads[hop], memory * reads[hop + 1]
-        found, weights = attention(states[-1][None], key, value, scale=8)
-        states.append(found[0])
-        looks.append(weights[0])
-    return known[states[-1].argmax()], torch.stack(looks), states
+        key, value = memory * masks[hop], memory * masks[hop + 1]
+        context, weights = attention(states[-1][None], key, value, scale=8)
+        states.append(context[0])
+        attention_weights.append(weights[0])
+    return vocabulary[states[-1].argmax()], torch.stack(attention_weights), states
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-answer, weights, states = three_looks(story, "What color is Lily?")
-for look, state in enumerate(states):
-    strong = [
-        f"{word} {state[place]:.2f}" for place, word in enumerate(known) if state[place] > 0.01
+answer, weights, states = three_hops(story, "What color is Lily?")
+for hop, state in enumerate(states):
+    entries = [
+        f"{word} {value:.2f}" for word, value in zip(vocabulary, state, strict=True) if value > 0.01
     ]
-    print("the question asks for" if look == 0 else f"look {look} finds", ", ".join(strong))
+    print("question:" if hop == 0 else f"hop {hop} retrieves", ", ".join(entries))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
@@ -139,12 +139,11 @@ show(
         weights,
         "What color is Lily?",
         answer,
-        "three looks, each guided by the one before",
+        "three hops, each with the context of the one before as its query",
         facts=(0, 2, 4),
-        column="look",
     ),
-    alt="Three looks at five sentences: the first at Lily is a frog, the second at both frogs, "
-    "the third at all that is said of Lily and Greg; the answer is yellow.",
+    alt="Attention weights of three hops over five sentences: the first on Lily is a frog, the second on both frogs, "
+    "the third on all sentences about Lily and Greg; the answer is yellow.",
 )
 
 # %% [markdown]
@@ -160,27 +159,27 @@ show(
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-def mapped_state(story, question):
-    memory, state = torch.stack([bag(sentence) for sentence in story]), bag(question) * reads[0]
+def projected_state(story, question):
+    memory, state = torch.stack([bag(sentence) for sentence in story]), bag(question) * masks[0]
     for hop in range(3):
-        found, _ = attention(state[None], memory, memory, scale=8)
-        state = found[0] * reads[hop + 1]  # keep kinds, then names, then colours
-    return known[state.argmax()]
+        context, _ = attention(state[None], memory, memory, scale=8)
+        state = context[0] * masks[hop + 1]  # keep kinds, then names, then colors
+    return vocabulary[state.argmax()]
 
 
-print("other keys:", answer, "| mapped state:", mapped_state(story, "What color is Lily?"))
+print("other keys:", answer, "| projected state:", projected_state(story, "What color is Lily?"))
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("2.a")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 test = parse(story_text(16, questions=1000, seed=5))[:1000]
-right = [three_looks(one.story, one.question)[0] == one.answer for one in test]
-print(f"answered without any training: {100 * sum(right) / len(right):.1f} %")
+correct = [three_hops(item.story, item.question)[0] == item.answer for item in test]
+print(f"accuracy without any training: {100 * sum(correct) / len(correct):.1f} %")
 
-wrong = test[right.index(False)]
+wrong = test[correct.index(False)]
 print(*wrong.story, wrong.question, sep="\n")
-print("right:", wrong.answer, "| said:", three_looks(wrong.story, wrong.question)[0])
+print("answer:", wrong.answer, "| predicted:", three_hops(wrong.story, wrong.question)[0])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It fails where one kind has two colours; then the one introduced *last* counts, and nothing here knows what came last. Two
@@ -201,14 +200,14 @@ print("\n".join(text.splitlines()[:12]))
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 for task in (1, 2, 3, 15, 16):
-    some = parse(story_text(task, questions=1000, seed=0))
-    length = sum(len(one.story) for one in some) / len(some)
-    agree = sum(solve(one.story, one.question).answer == one.answer for one in some)
-    told = f"{len(StoryVocabulary.build(some))} words, {length:4.1f} statements before a question"
+    items = parse(story_text(task, questions=1000, seed=0))
+    length = sum(len(item.story) for item in items) / len(items)
+    agree = sum(solve(item.story, item.question).answer == item.answer for item in items)
+    sizes = f"{len(StoryVocabulary.build(items))} words, {length:4.1f} statements before a question"
     print(
-        f"task {task:2d}: {told}, {len(some[0].facts)} to find, solver agrees: {agree} of {len(some)}"
+        f"task {task:2d}: {sizes}, {len(items[0].facts)} facts, solver agrees: {agree} of {len(items)}"
     )
-    print("        ", some[0].story[-1], some[0].question, some[0].answer)
+    print("        ", items[0].story[-1], items[0].question, items[0].answer)
 
 # %% [markdown]
 # Of each task you see the last statement before a question. Deduction (15) goes from a rule to a case, induction (16) from one case
@@ -253,7 +252,7 @@ show(
         position_encoding(5, 8),
         ["mice", "are", "afraid", "of", "wolves"],
         [str(i) for i in range(1, 9)],
-        title="the first word is loud where the last is quiet",
+        title="the first word has large weights where the last has small ones",
         row_axis="",
         column_axis="component",
         limits=None,
@@ -283,11 +282,11 @@ encode_sentences = exercise("2.2").use(encode_sentences)
 
 # %% tags=["nbval-check-output"]
 pair = ["mice are afraid of wolves", "wolves are afraid of mice"]
-vocabulary = StoryVocabulary(words(pair[0]))
-numbers = torch.tensor([vocabulary.encode(sentence) for sentence in pair])
-table = torch.randn(5, 8)
+story_vocabulary = StoryVocabulary(words(pair[0]))
+token_ids = torch.tensor([story_vocabulary.encode(sentence) for sentence in pair])
+embedding = torch.randn(5, 8)
 for name, weights in (("bag", None), ("positions", position_encoding(5, 8))):
-    first, second = encode_sentences(numbers, table, weights)
+    first, second = encode_sentences(token_ids, embedding, weights)
     print(f"{name:9s} the two sentences are the same:", torch.allclose(first, second, atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -389,15 +388,16 @@ MemoryNetwork = exercise("2.5").use(MemoryNetwork)
 
 # %% tags=["nbval-check-output"]
 network = MemoryNetwork(vocab_size=17, num_hops=3)
-one_story, asked = torch.randint(0, 17, (2, 9, 8)), torch.randint(0, 17, (2, 8))
-filled = torch.ones(2, 9, dtype=torch.bool)
-logits, weights = network(one_story, asked, filled)
+stories, questions = torch.randint(0, 17, (2, 9, 8)), torch.randint(0, 17, (2, 8))
+mask = torch.ones(2, 9, dtype=torch.bool)
+logits, weights = network(stories, questions, mask)
 print("logits", tuple(logits.shape), " weights of every hop", tuple(weights.shape))
-print("each look's weights sum to 1:", torch.allclose(weights.sum(-1), torch.ones(2, 3)))
+print("the weights of each hop sum to 1:", torch.allclose(weights.sum(-1), torch.ones(2, 3)))
 
-longer = torch.cat([one_story, torch.full((2, 4, 8), -1)], 1)
-padded, _ = network(longer, asked, torch.cat([filled, torch.zeros(2, 4, dtype=torch.bool)], 1))
-print("four empty places change nothing:", torch.allclose(logits, padded, atol=1e-6))
+padded = torch.cat([stories, torch.full((2, 4, 8), -1)], 1)
+padded_mask = torch.cat([mask, torch.zeros(2, 4, dtype=torch.bool)], 1)
+padded_logits, _ = network(padded, questions, padded_mask)
+print("four padded memories change nothing:", torch.allclose(logits, padded_logits, atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · The order of sentences is information
@@ -410,11 +410,11 @@ print("four empty places change nothing:", torch.allclose(logits, padded, atol=1
 quiz("2.c")
 
 # %% slideshow={"slide_type": "subslide"}
-with_age = train_task(1, seeds=3, hops=1)
-without_age = train_task(1, seeds=3, hops=1, temporal=False)
+with_time = train_task(1, seeds=3, num_hops=1)
+without_time = train_task(1, seeds=3, num_hops=1, temporal=False)
 
-for name, result in (("with ages", with_age), ("without", without_age)):
-    print(f"{name:10s} error on new stories, three seeds: {digits(100 * result['error'], 1)} %")
+for name, result in (("with temporal encoding", with_time), ("without", without_time)):
+    print(f"{name:22s} error on new stories, three seeds: {digits(100 * result['error'], 1)} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The best that a set can do
@@ -424,12 +424,12 @@ for name, result in (("with ages", with_age), ("without", without_age)):
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 guess, most_often = 0.0, 0.0
-for one in task_questions(1)[1]:
-    person = words(one.question)[-1]
-    rooms = [words(sentence)[-1] for sentence in one.story if words(sentence)[0] == person]
-    favourite = [room for room in set(rooms) if rooms.count(room) == max(map(rooms.count, rooms))]
+for item in task_questions(1)[1]:
+    person = words(item.question)[-1]
+    rooms = [words(sentence)[-1] for sentence in item.story if words(sentence)[0] == person]
+    favorites = [room for room in set(rooms) if rooms.count(room) == max(map(rooms.count, rooms))]
     guess += 1 - 1 / len(set(rooms))
-    most_often += 1 - (one.answer in favourite) / len(favourite)
+    most_often += 1 - (item.answer in favorites) / len(favorites)
 print(f"guess among the rooms that the person entered:  {guess / 10:.0f} % wrong")
 print(f"take the one that the person entered most often: {most_often / 10:.0f} % wrong")
 
@@ -441,7 +441,7 @@ print(f"take the one that the person entered most often: {most_often / 10:.0f} %
 # Write the two numbers side by side on the board. The point is not that the network failed: it found a rule that needs no order.
 
 # %% tags=["checks"]
-assert with_age["error"].median() < 0.02 < 0.2 < without_age["error"].median()
+assert with_time["error"].median() < 0.02 < 0.2 < without_time["error"].median()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · Training, and a start without softmax
@@ -455,14 +455,12 @@ assert with_age["error"].median() < 0.02 < 0.2 < without_age["error"].median()
 # - **linear start**: for the first 20 epochs, at rate 0.005, the hops have no softmax.
 
 # %% tags=["nbval-check-output"]
-ages, filled = (
-    temporal_index(torch.ones(1, 10, dtype=torch.bool)),
-    torch.ones(1, 10, dtype=torch.bool),
-)
-print("ages of ten statements, as they are:", ages[0].tolist())
+mask = torch.ones(1, 10, dtype=torch.bool)
+age = temporal_index(mask)
+print("temporal index of ten statements:   ", age[0].tolist())
 for seed in (1, 2, 3):
-    blanks = training.blank_between(ages, filled, torch.Generator().manual_seed(seed))
-    print("with blank memories between them:   ", blanks[0].tolist())
+    noisy = training.random_noise(age, mask, torch.Generator().manual_seed(seed))
+    print("with empty memories between them:   ", noisy[0].tolist())
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("2.d")
@@ -487,20 +485,22 @@ linear_hop = exercise("2.6").use(linear_hop)
 # linear start, three without.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-linear = train_task(16, seeds=3, hops=3, linear_start=True)
-straight = train_task(16, seeds=3, hops=3, linear_start=False)
+linear = train_task(16, seeds=3, linear_start=True)
+softmax = train_task(16, seeds=3, linear_start=False)
 show(
     pictures.loss_curves(
-        {"with a linear start": linear["loss"], "without": straight["loss"]},
+        {"with a linear start": linear["loss"], "without": softmax["loss"]},
         training.LINEAR_EPOCHS,
         "task 16: only with a linear start does the loss reach 0",
     ),
     alt="Training loss on task 16: with a linear start all seeds go to zero, without one none does.",
 )
-for name, result in (("with", linear), ("without", straight)):
-    on_old, on_new = (digits(100 * result[part], 1) for part in ("training_error", "error"))
+for name, result in (("with", linear), ("without", softmax)):
+    training_error, test_error = (
+        digits(100 * result[part], 1) for part in ("training_error", "error")
+    )
     print(
-        f"{name:8s} error of three seeds on training stories: {on_old} %, on new stories: {on_new} %"
+        f"{name:8s} error of three seeds on training stories: {training_error} %, on new stories: {test_error} %"
     )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -518,20 +518,20 @@ for name, result in (("with", linear), ("without", straight)):
 
 # %% slideshow={"slide_type": "-"}
 test = restore(linear).tensors(task_questions(16)[1])
-mine = MemoryNetwork(
-    len(linear["words"]), memory_size=linear["settings"]["memory_size"], max_len=linear["longest"]
+model = MemoryNetwork(
+    len(linear["words"]), memory_size=linear["settings"]["memory_size"], max_len=linear["max_len"]
 )
 with torch.no_grad():
-    mine.embeddings.copy_(linear["parameters"]["embeddings"][0])
-    mine.temporal_embeddings.copy_(linear["parameters"]["temporal_embeddings"][0])
-    logits, weights = mine(test.story, test.question, test.mask)
+    model.embeddings.copy_(linear["state"]["embeddings"][0])
+    model.temporal_embeddings.copy_(linear["state"]["temporal_embeddings"][0])
+    logits, weights = model(test.story, test.question, test.mask)
 error = (logits.argmax(-1) != test.answer).float().mean()
 print(
     f"error of your network: {100 * error:.1f} %, of the first seed above: {100 * linear['error'][0]:.1f} %"
 )
 
 # %% tags=["checks"]
-assert linear["error"].median() < 0.05 < 0.3 < straight["error"].min()
+assert linear["error"].median() < 0.05 < 0.3 < softmax["error"].min()
 assert abs(error - linear["error"][0]) < 0.005
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -558,15 +558,15 @@ ablation.table(
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
 parts = (
-    ("bag of words instead of positions", "bag of words", 15),
-    *(("no ages", "no temporal encoding", task) for task in (1, 2, 3, 15, 16)),
+    ("bag of words instead of position encoding", "bag of words", 15),
+    *(("no temporal encoding", "no temporal encoding", task) for task in (1, 2, 3, 15, 16)),
     ("no linear start", "no linear start", 16),
     ("no linear start", "no linear start", 2),
     ("a linear start where the recipe has none", "linear start", 15),
-    ("no blank memories", "no blank memories", 2),
-    ("layer-wise instead of adjacent tables", "layer-wise tying", 2),
-    ("layer-wise instead of adjacent tables", "layer-wise tying", 15),
-    ("layer-wise instead of adjacent tables", "layer-wise tying", 16),
+    ("no random noise", "no blank memories", 2),
+    ("layer-wise instead of adjacent tying", "layer-wise tying", 2),
+    ("layer-wise instead of adjacent tying", "layer-wise tying", 15),
+    ("layer-wise instead of adjacent tying", "layer-wise tying", 16),
 )
 ablation.table(
     ("three hops, but", "task", "the recipe", "with that change"),
@@ -607,10 +607,7 @@ show(
 tasks = (1, 2, 3, 15, 16)
 Table(
     ("source", *(f"task {task}" for task in tasks)),
-    [
-        (source, *(f"{figures[task]:.1f}" for task in tasks))
-        for source, figures in PUBLISHED.items()
-    ],
+    [(source, *(f"{errors[task]:.1f}" for task in tasks)) for source, errors in PUBLISHED.items()],
     "Quoted, not measured here. The paper's rows keep the best of ten runs by training error.",
 )
 
@@ -618,7 +615,7 @@ Table(
 # ## 8 · Do the hops find the facts?
 #
 # Nobody told the network which sentences support an answer. The stories know. Count a question as *found* if each of its facts
-# is the top sentence of some hop. Other hops may look wherever they like.
+# is the top sentence of some hop. Other hops may attend to anything.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -637,17 +634,18 @@ facts_found = exercise("2.7").use(facts_found)
 # Two more tasks to look at, one seed each: two facts in a moving world (task 2), and deduction (task 15).
 
 # %% slideshow={"slide_type": "-"}
-trained = {1: with_age, 2: train_task(2, seeds=1), 15: train_task(15, seeds=1), 16: linear}
+trained = {1: with_time, 2: train_task(2, seeds=1), 15: train_task(15, seeds=1), 16: linear}
 networks = {task: restore(result) for task, result in trained.items()}
 
 found, correct = {}, {}
 for task, network in networks.items():
     stories = network.tensors(task_questions(task)[1])
-    given, weights = answers(network.model, stories)
-    found[task], correct[task] = facts_found(weights[0], stories.fact), given[0] == stories.answer
+    predictions, weights = predict(network.model, stories)
+    found[task] = facts_found(weights[0], stories.fact)
+    correct[task] = predictions[0] == stories.answer
     print(
         f"task {task:2d}: facts found {100 * found[task].float().mean():3.0f} %,",
-        f"right answers {100 * correct[task].float().mean():5.1f} %",
+        f"accuracy {100 * correct[task].float().mean():5.1f} %",
     )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -657,10 +655,10 @@ for task, network in networks.items():
 
 # %% slideshow={"slide_type": "-"}
 for task in (2, 16):
-    for name, chosen in (("found", found[task]), ("not found", ~found[task])):
+    for name, subset in (("found", found[task]), ("not found", ~found[task])):
         print(
-            f"task {task:2d}, facts {name:9s}: {chosen.sum():3d} questions,",
-            f"{100 * correct[task][chosen].float().mean():5.1f} % answered right",
+            f"task {task:2d}, facts {name:9s}: {subset.sum():3d} questions,",
+            f"accuracy {100 * correct[task][subset].float().mean():5.1f} %",
         )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -668,19 +666,19 @@ for task in (2, 16):
 # questions: how many coloured animals of the asked kind are there, and how much weight did the needed sentence get at best?
 
 # %% slideshow={"slide_type": "subslide"}
-_, weights = answers(networks[16].model, networks[16].tensors(task_questions(16)[1]))
+_, weights = predict(networks[16].model, networks[16].tensors(task_questions(16)[1]))
 best = weights[0].amax(1)  # (questions, sentences): the largest weight of any hop
 missed = {"one other of its kind": [], "two or more": []}
-for number, one in enumerate(task_questions(16)[1]):
-    if not found[16][number]:
-        kind = words(one.story[one.facts[0]])[-1]
-        others = sum(words(sentence)[-1] == kind for sentence in one.story) - 1
-        least = min(best[number, place].item() for place in one.facts)
-        missed["one other of its kind" if others == 1 else "two or more"].append(least)
-for name, least in missed.items():
-    middle = torch.tensor(least).median()
+for index, item in enumerate(task_questions(16)[1]):
+    if not found[16][index]:
+        kind = words(item.story[item.facts[0]])[-1]
+        others = sum(words(sentence)[-1] == kind for sentence in item.story) - 1
+        smallest = min(best[index, fact].item() for fact in item.facts)
+        missed["one other of its kind" if others == 1 else "two or more"].append(smallest)
+for name, smallest in missed.items():
+    median = torch.tensor(smallest).median()
     print(
-        f"{name:22s} {len(least):3d} questions; weight of the least looked-at fact: {middle:.2f} (median)"
+        f"{name:22s} {len(smallest):3d} questions; smallest weight of a fact: {median:.2f} (median)"
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -691,12 +689,12 @@ for name, least in missed.items():
 # The same over ten seeds, all five tasks with three hops:
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
-full = [row for row in ablation.result if row["row"] == "3 hops"]
+three_hop_rows = [row for row in ablation.result if row["row"] == "3 hops"]
 ablation.table(
-    ("task, three hops", "facts found (median)", "right answers (median)"),
+    ("task, three hops", "facts found (median)", "accuracy (median)"),
     [
         (row["task"], f"{row['agreement_median']:.0f} %", f"{100 - row['median']:.1f} %")
-        for row in full
+        for row in three_hop_rows
     ],
 )
 
@@ -715,19 +713,19 @@ assert found[1].float().mean() > 0.9
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 few = {
-    task: [one for one in task_questions(task)[1] if len(one.story) <= 12][:20] for task in networks
+    task: [item for item in task_questions(task)[1] if len(item.story) <= 12][:20]
+    for task in networks
 }
 
 
 def hop_picture(task, question, networks=networks, few=few):
-    one = few[task][question - 1]
-    (said,), weights = (part[:1] for part in networks[task].answer([one]))
-    right = said[0] == one.answer
-    verdict = f"{said[0]}, right" if right else f"{said[0]}, wrong: {one.answer}"
+    item = few[task][question - 1]
+    ((answer,), *_), weights = networks[task].answer([item])
+    correct = answer == item.answer
+    verdict = f"{answer}, correct" if correct else f"{answer}, wrong: {item.answer}"
     title = f"task {task}, question {question}"
-    story, asked = one.story, one.question
     return pictures.hops_picture(
-        story, weights[0, 0], asked, verdict, title, one.facts, right=right
+        item.story, weights[0, 0], item.question, verdict, title, item.facts, correct=correct
     )
 
 
@@ -757,16 +755,16 @@ first_story = "Lily is a frog\nBrian is a lion\nGreg is a frog\nBrian is gray\nG
 
 def own_story_picture(story, question, networks=networks):
     try:
-        reading = read_story(networks, story, question)
+        answered = answer_story(networks, story, question)
     except ValueError as problem:
         return pictures.message_picture(str(problem))
-    note = f"The solver says {reading.expected}."
-    if reading.why:
-        note = f"The network must name something. The story does not say it: {reading.why}"
-    sentences, weights = reading.sentences, reading.weights
-    title = "what your story makes it look at"
+    note = f"The solver's answer: {answered.expected}."
+    if answered.why:
+        note = f"The network must predict something. The story does not say it: {answered.why}"
+    sentences, weights = answered.sentences, answered.weights
+    title = "attention weights of your story"
     return pictures.hops_picture(
-        sentences, weights, question, reading.answer, title, reading.facts, note
+        sentences, weights, question, answered.answer, title, answered.facts, note
     )
 
 

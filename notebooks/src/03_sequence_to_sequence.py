@@ -44,7 +44,7 @@ from utils.plots import lesson03 as pictures
 from utils.plots import show
 from utils.training import reach as measure
 from utils.training.own_sentence import read_sentence, step_by_step
-from utils.training.skipgram import neighbours, train_skipgram
+from utils.training.skipgram import nearest_neighbors, train_skipgram
 from utils.training.translation import LESSON, pairs_and_words, restore, train_translation
 from utils.widgets import explore, stepper
 
@@ -104,7 +104,7 @@ print(len(data.train), "pairs;", len(english), "English and", len(french), "Fren
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Characters, words, subwords
 #
-# The smaller the unit, the fewer there are and the longer the sentence. Subwords lie between: frequent pieces, learned from the text
+# The smaller the unit, the fewer there are and the longer the sentence. Subwords lie between: frequent subword tokens, learned from the text
 # (here by byte-pair encoding, [Sennrich et al., 2016](../docs/references.md#sennrich2016), from the library `tokenizers`; lesson 07
 # builds it by hand).
 
@@ -116,16 +116,16 @@ trainer = trainers.BpeTrainer(vocab_size=120, special_tokens=["<unk>"], show_pro
 subwords.train_from_iterator(text, trainer)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-ways = {
+tokenizations = {
     "characters": (sorted(set("".join(text))), list),
     "subwords": (subwords.get_vocab(), lambda line: subwords.encode(line).tokens),
     "words": (english.words, lambda line: english.decode(english.encode(line.split()))),
 }
-for name, (units, cut) in ways.items():
-    length = sum(len(cut(line)) for line in text[:1000]) / 1000
+for name, (units, tokenize) in tokenizations.items():
+    length = sum(len(tokenize(line)) for line in text[:1000]) / 1000
     print(
         f"{name:10s} {len(units):3d} kinds, {length:4.1f} in a sentence; 'townhouse':",
-        cut("townhouse"),
+        tokenize("townhouse"),
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -140,18 +140,18 @@ for name, (units, cut) in ways.items():
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
-def pad(sentences, padding=0):
-    """Lists of word numbers to numbers (b, n), `padding` behind the shorter ones, and a mask (b, n), True at the words.
+def pad(sentences, pad_id=0):
+    """Lists of token ids to token_ids (b, n), padded on the right with `pad_id`, and attention_mask (b, n), True at tokens.
 
-    A word may have the same number as `padding`: the mask tells them apart.
+    A token may have the id `pad_id` too: the mask tells them apart.
     """
     ### BEGIN SOLUTION
-    longest = max(len(sentence) for sentence in sentences)
-    numbers = torch.tensor(
-        [sentence + [padding] * (longest - len(sentence)) for sentence in sentences]
+    max_len = max(len(sentence) for sentence in sentences)
+    token_ids = torch.tensor(
+        [sentence + [pad_id] * (max_len - len(sentence)) for sentence in sentences]
     )
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    return numbers, torch.arange(longest) < lengths.unsqueeze(1)
+    return token_ids, torch.arange(max_len) < lengths.unsqueeze(1)
     ### END SOLUTION
 
 
@@ -159,9 +159,9 @@ pad = exercise("3.1").use(pad)
 
 # %% tags=["nbval-check-output"]
 few = [pair.english for pair in data.train if len(pair.english) < 9][:3]
-numbers, mask = pad([english.encode(sentence) for sentence in few])
-print(numbers)
-print(mask.int())
+token_ids, attention_mask = pad([english.encode(sentence) for sentence in few])
+print(token_ids)
+print(attention_mask.int())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Vectors
@@ -171,10 +171,10 @@ print(mask.int())
 # neighbours end up close.
 
 # %% slideshow={"slide_type": "-"}
-vectors = train_skipgram()
+skipgram = train_skipgram()
 for word in ("king", "dog", "sings", "european"):
-    near = neighbours(vectors, word, 4)
-    print(f"{word:8s} is near", ", ".join(f"{other} {cosine:.2f}" for other, cosine in near))
+    neighbors = nearest_neighbors(skipgram, word, 4)
+    print(f"{word:8s} is near", ", ".join(f"{near} {cosine:.2f}" for near, cosine in neighbors))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 families = {
@@ -185,12 +185,12 @@ families = {
 }
 chosen = [word for family in families.values() for word in family]
 groups = [name for name, family in families.items() for _ in family]
-points = vectors["vectors"][[vectors["words"].index(word) for word in chosen]]
+points = skipgram["embeddings"][[skipgram["words"].index(word) for word in chosen]]
 directions = torch.linalg.svd(points - points.mean(0)).Vh[:2]
-flat = (points - points.mean(0)) @ directions.T
+projected = (points - points.mean(0)) @ directions.T
 show(
-    pictures.neighbours(chosen, flat, groups, "words with the same neighbours lie together"),
-    alt="Word vectors in the plane: people, adjectives and articles form groups; the verbs reads and waits lie apart "
+    pictures.embeddings(chosen, projected, groups, "words with the same neighbors lie together"),
+    alt="Word embeddings in the plane: people, adjectives and articles form groups; the verbs reads and waits lie apart "
     "from sings, sleeps and works.",
 )
 
@@ -212,7 +212,7 @@ show(
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.2 · one recurrent step · easy · 5 min
 def recurrent_step(x, state, A, B, c):
-    """x (b, d), state (b, w), A (d, w), B (w, w), c (w,) to the next state (b, w)."""
+    """x (b, d), hidden state (b, w), A (d, w), B (w, w), c (w,) to the next hidden state (b, w)."""
     ### BEGIN SOLUTION
     return torch.tanh(x @ A + state @ B + c)
     ### END SOLUTION
@@ -223,21 +223,21 @@ recurrent_step = exercise("3.2").use(recurrent_step)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.3 · read a sentence · easy · 6 min
-def read_words(x, state, step):
-    """x (b, n, d), first state (b, w), step(x_t (b, d), state (b, w)) -> state (b, w).
+def unroll(x, state, step):
+    """x (b, n, d), initial state (b, w), step(x_t (b, d), state (b, w)) -> state (b, w).
 
-    Returns the states after each word (b, n, w), and the last of them (b, w).
+    Returns all hidden states (b, n, w), one after each token, and the final state (b, w).
     """
     ### BEGIN SOLUTION
     states = []
-    for word in x.unbind(1):
-        state = step(word, state)
+    for x_t in x.unbind(1):
+        state = step(x_t, state)
         states.append(state)
     return torch.stack(states, 1), state
     ### END SOLUTION
 
 
-read_words = exercise("3.3").use(read_words)
+unroll = exercise("3.3").use(unroll)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 layer = nn.RNN(6, 4, batch_first=True)
@@ -245,11 +245,9 @@ A, B = layer.weight_ih_l0.T, layer.weight_hh_l0.T
 c = layer.bias_ih_l0 + layer.bias_hh_l0
 x = torch.randn(2, 5, 6)
 
-states, last = read_words(
-    x, torch.zeros(2, 4), lambda x_t, state: recurrent_step(x_t, state, A, B, c)
-)
+states, final = unroll(x, torch.zeros(2, 4), lambda x_t, state: recurrent_step(x_t, state, A, B, c))
 print("equal to torch's nn.RNN with its weights:", torch.allclose(states, layer(x)[0], atol=1e-6))
-print("the last state is the last of all states:", torch.equal(states[:, -1], last))
+print("the final state is the last of all states:", torch.equal(states[:, -1], final))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far back does it reach?
@@ -259,23 +257,23 @@ print("the last state is the last of all states:", torch.equal(states[:, -1], la
 # [Cho et al., 2014](../docs/references.md#cho2014)) and an LSTM (*long short-term memory*,
 # [Hochreiter and Schmidhuber, 1997](../docs/references.md#hochreiter1997)) have *gates*: numbers between 0 and 1 that decide how much of
 # the old state stays. The state of an LSTM is two vectors: one that others see, and a *store* that is only scaled and added to. "LSTM,
-# keeping" starts with its gate nearly open: 2 is added to the gate's bias.
+# forget bias 2" starts with its forget gate nearly open: 2 is added to the gate's bias.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 curves = {
-    "plain cell": measure.reach("tanh"),
+    "Elman RNN": measure.reach("rnn"),
     "GRU": measure.reach("gru"),
     "LSTM": measure.reach("lstm"),
-    "LSTM, keeping": measure.reach("lstm", keep=2.0),
+    "LSTM, forget bias 2": measure.reach("lstm", forget_bias=2.0),
 }
 show(
-    pictures.influence(curves, "gates decide how far a cell looks back"),
-    alt="Influence of a word on the last state against its distance, on a logarithmic scale: the plain cell forgets "
-    "fastest, gates help, and an LSTM that starts out keeping reaches far.",
+    pictures.influence(curves, "gates decide how far back gradients reach"),
+    alt="Influence of a token on the final state against its distance, on a logarithmic scale: gradients of the Elman RNN "
+    "vanish fastest, gates help, and an LSTM with a forget bias of 2 reaches far.",
 )
 # %% slideshow={"slide_type": "subslide"}
 for name, values in curves.items():
-    print(f"{name:30s} influence of the word 20 places back: {values[20]:.0e} of the last one")
+    print(f"{name:30s} influence of the token 20 positions back: {values[20]:.0e} of the last one")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # None of these cells was trained; a trained one keeps what pays. But the tendency is there from the start: near words count more. That
@@ -305,10 +303,10 @@ quiz("3.a")
 # is right.
 
 # %% slideshow={"slide_type": "-"}
-no_attention = train_translation("none", **LESSON)
+no_attention = train_translation(None, **LESSON)
 shortest = no_attention["quarters"][0]
 print(f"the shortest quarter, {shortest['shortest']} to {shortest['longest']} words:", end=" ")
-print(f"{100 * shortest['exact']:.0f} % right, word for word")
+print(f"exact match {100 * shortest['exact']:.0f} %")
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("3.c")
@@ -331,9 +329,9 @@ def curve(result):
 
 show(
     pictures.by_length(
-        {"no attention": curve(no_attention)}, "what does not fit through the bridge is lost"
+        {"no attention": curve(no_attention)}, "what does not fit into the context vector is lost"
     ),
-    alt="Share of right translations against source length: high for short sentences, near zero for long ones.",
+    alt="Exact match against source length: high for short sentences, near zero for long ones.",
 )
 
 # %% [markdown]
@@ -344,14 +342,13 @@ show(
 # kind, part of a sentence is made up, and sometimes an adjective no longer agrees with its noun.
 
 # %% slideshow={"slide_type": "-"}
-bridge = restore(no_attention)
-long_ones = [pair for pair in data.test if len(pair.english) == 12][:3]
-for pair, said in zip(
-    long_ones, bridge.translate([pair.english for pair in long_ones]), strict=True
-):
-    print("english ", " ".join(pair.english))
-    print("right   ", join(pair.french, "french"))
-    print("said    ", join(said, "french"), end="\n\n")
+bottleneck = restore(no_attention)
+long_pairs = [pair for pair in data.test if len(pair.english) == 12][:3]
+translations = bottleneck.translate([pair.english for pair in long_pairs])
+for pair, translation in zip(long_pairs, translations, strict=True):
+    print("source     ", " ".join(pair.english))
+    print("reference  ", join(pair.french, "french"))
+    print("translation", join(translation, "french"), end="\n\n")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Two: the last word counts most.** Section 3 asked fresh cells; now ask the trained one, its forward half only (the backward half reads
@@ -359,21 +356,23 @@ for pair, said in zip(
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 sixteen = [pair.english for pair in data.train if len(pair.english) == 16][:64]
-encoder, half = bridge.model.encoder, LESSON["width"] // 2
-read = encoder.embedding(torch.tensor([english.encode(sentence) for sentence in sixteen]))
-learned = measure.influence(lambda x: (encoder.rnn(x)[0][..., :half], None), read)
-fresh = measure.influence(measure.recurrent_layer("lstm", LESSON["width"], half), read)
+encoder, half = bottleneck.model.encoder, LESSON["hidden_size"] // 2
+embeddings = encoder.embedding(torch.tensor([english.encode(sentence) for sentence in sixteen]))
+learned = measure.influence(lambda x: (encoder.rnn(x)[0][..., :half], None), embeddings)
+untrained = measure.influence(
+    measure.recurrent_layer("lstm", LESSON["hidden_size"], half), embeddings
+)
 show(
     pictures.influence(
-        {"trained": learned / learned[0], "fresh cell": fresh / fresh[0]},
-        "trained, it keeps far more; the last word still counts most",
+        {"trained": learned / learned[0], "untrained": untrained / untrained[0]},
+        "training extends the reach; the last token still has most influence",
     ),
-    alt="Influence of a word on the last state against its distance, for the trained encoder and for a fresh cell: "
-    "the trained one keeps far more, and the last word counts most.",
+    alt="Influence of a token on the final state against its distance, for the trained encoder and for an untrained one: "
+    "the trained one reaches far more, and the last token has most influence.",
 )
-share = 100 * learned[1:15] / learned[0]
+relative = 100 * learned[1:15] / learned[0]
 print(
-    f"1 to 14 places back: {share.min():.0f} to {share.max():.0f} % of the influence of the last word"
+    f"1 to 14 positions back: {relative.min():.0f} to {relative.max():.0f} % of the influence of the last token"
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -394,8 +393,8 @@ quiz("3.b")
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 lengths = (32, 64, 128, 256, 512, 1024)
 layers = {
-    "LSTM, step after step": measure.recurrent_layer("lstm", 64, 64),
-    "convolution, all at once": measure.Convolutions(1, 64),
+    "LSTM, sequential": measure.recurrent_layer("lstm", 64, 64),
+    "convolution, parallel": measure.Convolutions(1, 64),
 }
 times = measure.seconds_by_length(layers, lengths)
 show(
@@ -410,12 +409,11 @@ show(
 # 1, 2, 4, … places wide, and the view doubles with each layer. Counted by gradient:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-for layers in (1, 2, 4, 8):
-    wide = measure.receptive_field(
-        layers, dilations=[2**layer for layer in range(layers)], length=1025
-    )
-    seen = measure.receptive_field(layers)
-    print(f"layers: {layers}   words seen: {seen:2d}, with dilation {wide:3d}")
+for num_layers in (1, 2, 4, 8):
+    dilations = [2**layer for layer in range(num_layers)]
+    field = measure.receptive_field(num_layers)
+    dilated = measure.receptive_field(num_layers, dilations=dilations, length=1025)
+    print(f"layers: {num_layers}   receptive field: {field:2d}, with dilation {dilated:3d}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -544,7 +542,7 @@ AttentionDecoder = exercise("3.7").use(AttentionDecoder)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.8 · greedy decoding · medium · 12 min
 def greedy_decode(step, state, bos_id, eos_id, max_len):
-    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most likely tokens (b, m).
+    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most probable tokens (b, m).
 
     `bos_id`, `eos_id` and `max_len` are ints. Only `eos_id` ends a sentence; a 0 before it is an ordinary token.
     Stops when every sentence has generated `eos_id`, or at `max_len` tokens. After `eos_id` comes 0.
@@ -571,11 +569,11 @@ greedy_decode = exercise("3.8").use(greedy_decode)
 # always the last state; now it is a weighted sum over all words, new at every step.
 
 # %% slideshow={"slide_type": "-"}
-kinds = ("dot", "multiplicative", "additive")
-results = {"none": no_attention} | {kind: train_translation(kind, **LESSON) for kind in kinds}
-for kind, result in results.items():
+scores = ("dot", "multiplicative", "additive")
+results = {"none": no_attention} | {score: train_translation(score, **LESSON) for score in scores}
+for score, result in results.items():
     print(
-        f"{kind:15s} right: {100 * result['exact']:3.0f} %   BLEU {result['bleu']:5.1f}   {result['parameters']:,} parameters"
+        f"{score:15s} exact match: {100 * result['exact']:3.0f} %   BLEU {result['bleu']:5.1f}   {result['parameters']:,} parameters"
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -586,10 +584,10 @@ for kind, result in results.items():
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.by_length(
-        {kind.replace("none", "no attention"): curve(result) for kind, result in results.items()},
-        "attention loses little where the bridge loses all",
+        {score.replace("none", "no attention"): curve(result) for score, result in results.items()},
+        "attention keeps long sentences where a single context vector fails",
     ),
-    alt="Share of right translations against source length: models with attention stay high, the one without falls to zero.",
+    alt="Exact match against source length: models with attention stay high, the one without falls to zero.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -612,8 +610,10 @@ class Cell(nn.LSTMCell):
 trained = restore(results["multiplicative"])
 weights = trained.model.decoder.state_dict()
 W = weights.pop("score.proj.weight").T
-decoder = AttentionDecoder(len(french), LESSON["width"], lambda s, h: multiplicative_score(s, h, W))
-decoder.cell = Cell(LESSON["width"], LESSON["width"])
+decoder = AttentionDecoder(
+    len(french), LESSON["hidden_size"], lambda s, h: multiplicative_score(s, h, W)
+)
+decoder.cell = Cell(LESSON["hidden_size"], LESSON["hidden_size"])
 renamed = {
     name.replace("rnn", "cell").removesuffix("_l0"): value for name, value in weights.items()
 }
@@ -634,14 +634,14 @@ with torch.no_grad():
         batch.source, batch.source_mask
     )
     generated = greedy_decode(decoder_step, state, BOS_ID, EOS_ID, max_len=40)
-right = [
+correct = [
     tuple(french.decode(row)) == pair.french for row, pair in zip(generated, pairs, strict=True)
 ]
-print(f"your decoder: {100 * sum(right) / len(right):.0f} % of 200 sentences right")
+print(f"exact match of your decoder on 200 sentences: {100 * sum(correct) / len(correct):.0f} %")
 
 # %% tags=["checks"]
-assert max(results[kind]["exact"] for kind in kinds) >= 0.9
-assert sum(right) / len(right) > 0.85
+assert max(results[score]["exact"] for score in scores) >= 0.9
+assert sum(correct) / len(correct) > 0.85
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8 · Soft alignment
@@ -653,19 +653,19 @@ quiz("3.e")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 phrase = ["the", "european", "economic", "area", "is", "not", "dangerous"]
-looking = restore(results["dot"])
-((said, weights),) = looking.translate_and_look([phrase])
+dot_model = restore(results["dot"])
+((translation, weights),) = dot_model.translate_with_weights([phrase])
 show(
     pictures.alignment(
         [*phrase, "<eos>"],
-        [*said, "<eos>"],
+        [*translation, "<eos>"],
         weights,
-        title="zone looks ahead to area, the adjectives look back",
+        title="zone attends to area, the adjectives attend back",
     ),
-    alt="Attention matrix of the translation of the european economic area is not dangerous: zone looks at area, the "
-    "adjectives behind it look back.",
+    alt="Attention matrix of the translation of the european economic area is not dangerous: zone attends to area, the "
+    "adjectives after it attend to earlier words.",
 )
-print(join(said, "french"))
+print(join(translation, "french"))
 
 # %% [markdown]
 # Nobody told it which words belong together, and most of them it found. But look closely, in our run at *européenne*: its weight lies on
@@ -686,13 +686,13 @@ print(join(said, "french"))
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.9 · the alignment error · medium · 10 min
 def alignment_error(weights, links):
-    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), a row for each target word, without end tokens.
+    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), a row for each target token, without end tokens.
 
-    S is `links`, a set of (source place, target place); A links each target word to its largest weight.
+    S is `links`, a set of (source position, target position); A links each target token to its largest weight.
     """
     ### BEGIN SOLUTION
-    found = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
-    return 1 - 2 * len(found & links) / (len(found) + len(links))
+    predicted = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
+    return 1 - 2 * len(predicted & links) / (len(predicted) + len(links))
     ### END SOLUTION
 
 
@@ -700,14 +700,16 @@ alignment_error = exercise("3.9").use(alignment_error)
 
 # %% slideshow={"slide_type": "subslide"}
 pairs = data.test
-looks = looking.weights(pairs)  # the right translation is given, so all models name the same words
-one = pairs[3]
-print(" ".join(one.english))
-print(join(one.french, "french"))
-print("error of this pair:", end=" ")
-print(f"{alignment_error(looks[3][: len(one.french), : len(one.english)], set(one.links)):.2f}")
-for kind in kinds:
-    print(f"{kind:15s} alignment error {100 * results[kind]['alignment_error']:4.1f} %")
+weights = dot_model.weights(pairs)  # teacher forcing, so all models predict the same tokens
+pair = pairs[3]
+print(" ".join(pair.english))
+print(join(pair.french, "french"))
+print("alignment error of this pair:", end=" ")
+print(
+    f"{alignment_error(weights[3][: len(pair.french), : len(pair.english)], set(pair.links)):.2f}"
+)
+for score in scores:
+    print(f"{score:15s} alignment error {100 * results[score]['alignment_error']:4.1f} %")
 print(f"{'floor':15s}                 {100 * results['dot']['alignment_floor']:4.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -715,14 +717,14 @@ print(f"{'floor':15s}                 {100 * results['dot']['alignment_floor']:4
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 negated = next(pair for pair in pairs if "not" in pair.english and len(pair.english) < 12)
-(look,) = looking.weights([negated])
+(weights,) = dot_model.weights([negated])
 show(
     pictures.alignment(
         [*negated.english, "<eos>"],
         [*negated.french, "<eos>"],
-        look,
+        weights,
         negated.links,
-        "most looks fall on the gold links, not all",
+        "most weights fall on the gold links, not all",
     ),
     alt="Attention matrix of a negated sentence with its gold links as boxes.",
 )
@@ -733,7 +735,7 @@ show(
 # it, in the backward half. An alignment error counts against somebody's idea of what belongs together.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 9 · The ladder
+# ## 9 · The comparison
 #
 # One table for all models of the course: same pairs, same number of steps. It grows in lesson 06. Three seeds each, stored: width 128
 # instead of 96, and about twice as many sentences read as here. Numbers are medians; in brackets the smallest and the largest of the
@@ -741,13 +743,13 @@ show(
 # one of full width.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
-ladder = stored("ladder")
-ladder.table(
+comparison = stored("ladder")
+comparison.table(
     (
         "model",
         "exact match, %",
         "BLEU",
-        f"alignment error, % (floor {ladder.result[0]['alignment_floor']})",
+        f"alignment error, % (floor {comparison.result[0]['alignment_floor']})",
         "parameters",
         "seconds",
     ),
@@ -757,17 +759,17 @@ ladder.table(
             *(ranged(row[measure]) for measure in ("exact", "bleu", "alignment_error")),
             *(ranged(row[measure], 0) for measure in ("parameters", "seconds")),
         )
-        for row in ladder.result
+        for row in comparison.result
     ],
 )
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
-quarters = [part["words"] for part in ladder.result[0]["quarters"]]
-ladder.table(
+quarters = [part["words"] for part in comparison.result[0]["quarters"]]
+comparison.table(
     ("exact match, %, by English words", *quarters, "longer: 19 to 26"),
     [
         (row["name"], *(part["exact"] for part in row["quarters"]), ranged(row["longer"]["exact"]))
-        for row in ladder.result
+        for row in comparison.result
     ],
 )
 
@@ -783,18 +785,22 @@ ladder.table(
 # probabilities.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-models_by_name = {kind: restore(result) for kind, result in results.items()}
-shown = read_sentence(
+trained_models = {score: restore(result) for score, result in results.items()}
+source = read_sentence(
     "the european economic area of the important country is not dangerous", english
 )
-steps = step_by_step(models_by_name["dot"], shown)
+steps = step_by_step(trained_models["dot"], source)
 
 
-def frame(number, steps=steps, shown=shown):
-    said = [step.token for step in steps[:number]]
+def frame(number, steps=steps, source=source):
+    generated = [step.token for step in steps[:number]]
     step = steps[number]
     return pictures.decoding_step(
-        [*shown, "<eos>"], step.weights, said, step.candidates, f"word {number + 1}: {step.token}"
+        [*source, "<eos>"],
+        step.weights,
+        generated,
+        step.candidates,
+        f"token {number + 1}: {step.token}",
     )
 
 
@@ -802,7 +808,7 @@ def frame(number, steps=steps, shown=shown):
 stepper(
     frame,
     len(steps),
-    alt="One step of decoding: weights over the English words, the French so far, the likeliest next words.",
+    alt="One decoding step: attention weights over the English tokens, the French so far, the most probable next tokens.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -813,16 +819,19 @@ stepper(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-def own_sentence(sentence, score, word, models=models_by_name):
+def own_sentence(sentence, score, word, models=trained_models):
     try:
         tokens = read_sentence(sentence, models[score].english)
     except ValueError as problem:
         return pictures.message(str(problem))
     steps = step_by_step(models[score], tokens)
     number = min(word, len(steps)) - 1
-    said, step = [one.token for one in steps[:number]], steps[number]
-    whole = join([one.token for one in steps if one.token != "<eos>"], "french")
-    return pictures.decoding_step([*tokens, "<eos>"], step.weights, said, step.candidates, whole)
+    generated = [step.token for step in steps]
+    translation = join([token for token in generated if token != "<eos>"], "french")
+    step = steps[number]
+    return pictures.decoding_step(
+        [*tokens, "<eos>"], step.weights, generated[:number], step.candidates, translation
+    )
 
 
 # %% slideshow={"slide_type": "-"}
@@ -836,14 +845,14 @@ explore(
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-def own_alignment(sentence, score, models=models_by_name):
+def own_alignment(sentence, score, models=trained_models):
     try:
         tokens = read_sentence(sentence, models[score].english)
     except ValueError as problem:
         return pictures.message(str(problem))
-    ((said, weights),) = models[score].translate_and_look([tokens])
+    ((translation, weights),) = models[score].translate_with_weights([tokens])
     return pictures.alignment(
-        [*tokens, "<eos>"], [*said, "<eos>"][: len(weights)], weights, title=f"{score} score"
+        [*tokens, "<eos>"], [*translation, "<eos>"][: len(weights)], weights, title=f"{score} score"
     )
 
 
@@ -865,7 +874,7 @@ explore(
 # - A recurrent state carries everything forward, step by step. Untrained, far words fade fast; training mends much of it, but the steps
 #   cannot run in parallel.
 # - Through a bridge of fixed size short sentences pass and long ones do not.
-# - With attention the decoder looks at all encoder states anew for every word. The memory grows with the sentence.
+# - With attention the decoder attends to all encoder states again for every token. The memory grows with the sentence.
 # - A score compares state and memory: dot, multiplicative, additive. `attend` does the rest.
 # - The weights align words without having been told how, and a corpus with gold links can say how well.
 #

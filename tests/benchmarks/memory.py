@@ -14,13 +14,13 @@ from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork
 from utils.training.babi import PUBLISHED
 from utils.training.memory import (
-    BATCH,
+    BATCH_SIZE,
     EPOCHS,
-    LARGEST_GRADIENT,
+    MAX_NORM,
     NOISE,
-    blank_between,
-    numbered,
-    rates,
+    distinct_sentences,
+    random_noise,
+    schedule,
     task_questions,
     train,
     train_task,
@@ -32,8 +32,8 @@ SOLVED = {1: 0.01, 2: 0.12, 3: 0.45, 15: 0.01, 16: 0.02}  # the error that count
 # name of the row, task, what differs from the recipe of the task
 ROWS: tuple[tuple[str, int, dict], ...] = (
     *(("3 hops", task, {}) for task in (1, 2, 3, 15, 16)),
-    *((f"{hops} hop{'s' * (hops > 1)}", task, {"hops": hops}) for task in (2, 15, 16) for hops in (1, 2)),
-    ("bag of words", 15, {"positions": False}),
+    *((f"{hops} hop{'s' * (hops > 1)}", task, {"num_hops": hops}) for task in (2, 15, 16) for hops in (1, 2)),
+    ("bag of words", 15, {"position_encoding": False}),
     *(("no temporal encoding", task, {"temporal": False}) for task in (1, 2, 3, 15, 16)),
     ("no linear start", 16, {"linear_start": False}),
     ("no linear start", 2, {"linear_start": False}),
@@ -46,23 +46,23 @@ ROWS: tuple[tuple[str, int, dict], ...] = (
 
 
 def summary(result: dict, solved: float) -> dict:
-    """What a table says of a result of `train_task`: per cent, one number per seed and the few that sum them up."""
+    """A result of `train_task` as a row of the table, in per cent: one value per seed, and their summary."""
     error, agreement = (100 * result[name] for name in ("error", "agreement"))
     return {
-        "errors": [round(one, 1) for one in error.tolist()],
+        "errors": [round(value, 1) for value in error.tolist()],
         "median": round(error.quantile(0.5).item(), 1),
         "mean": round(error.mean().item(), 1),
         "best_by_training_loss": round(error[result["best"]].item(), 1),
-        "solved": sum(one <= solved for one in result["error"].tolist()),
-        "training_errors": [round(100 * one, 1) for one in result["training_error"].tolist()],
-        "agreement": [round(one, 1) for one in agreement.tolist()],
+        "solved": int((result["error"] <= solved).sum()),
+        "training_errors": [round(100 * value, 1) for value in result["training_error"].tolist()],
+        "agreement": [round(value, 1) for value in agreement.tolist()],
         "agreement_median": round(agreement.quantile(0.5).item(), 1),
-        "facts_cut": round(100 * result["cut"][1], 2),
+        "facts_cut": round(100 * result["facts_cut"], 2),
         "seconds": round(result["seconds"], 1),
     }
 
 
-def memory_table(seeds: int = SEEDS, rows=ROWS, epochs: int | None = None) -> list[dict]:
+def memory_table(seeds: int = SEEDS, rows=ROWS, epochs: int = EPOCHS) -> list[dict]:
     """Test error in per cent of every row, generated stories, 1,000 training and 1,000 test questions."""
     table = []
     for name, task, changes in rows:
@@ -74,75 +74,77 @@ def memory_table(seeds: int = SEEDS, rows=ROWS, epochs: int | None = None) -> li
 # Ten seeds together against one in the fastest plain loop
 
 
-def plain_loop(stories: Stories, words: int, memory: int, seed: int, linear_start: bool, epochs: int):
+def plain_loop(stories: Stories, vocab_size: int, memory_size: int, seed: int, linear_start: bool, epochs: int):
     """One network of three hops without a seed axis: the fastest loop that was found for one seed.
 
-    Each distinct sentence is read once per step here too; what is looked up is a whole vector, which for one seed is less
-    work than looking up scores. Returns the tables (words, d) of each hop side by side, and the losses of the epochs.
+    Here too each distinct sentence is embedded once per step, but whole embeddings are gathered, which for one seed is
+    cheaper than gathering scores. Returns the embedding matrices, concatenated, and the losses of the epochs.
     """
-    model = MemoryNetwork(words, memory_size=memory, seeds=[seed])
-    by_number = numbered(stories, model)
+    model = MemoryNetwork(vocab_size, memory_size=memory_size, seeds=[seed])
+    distinct = distinct_sentences(stories, model)
     hops, dim = model.num_hops, model.dim
-    drawn = (model.embeddings, model.temporal_embeddings)
-    tables, ages = (tensor[0].transpose(0, 1).flatten(1).detach().clone() for tensor in drawn)
-    parameters = [tables.requires_grad_(), ages.requires_grad_()]
-    slope = model.component_weights.repeat(hops + 1)
+    embeddings, temporal = (
+        tensor[0].transpose(0, 1).flatten(1).detach().clone()
+        for tensor in (model.embeddings, model.temporal_embeddings)
+    )
+    parameters = [embeddings.requires_grad_(), temporal.requires_grad_()]
+    component_weights = model.component_weights.repeat(hops + 1)
     generator = torch.Generator().manual_seed(10_000 + seed)
-    closed = None if stories.mask.all() else torch.zeros(stories.mask.shape).masked_fill(~stories.mask, -math.inf)
-    steps, losses = len(stories) // BATCH, []
-    for linear, rate in rates(linear_start, epochs):
-        order = torch.randperm(len(stories), generator=generator)[: steps * BATCH]
-        age = blank_between(stories.age, stories.mask, generator)
-        story, age, asked, answer = (
-            part[order].split(BATCH) for part in (by_number.story, age, by_number.question, stories.answer)
+    mask = None if stories.mask.all() else torch.zeros(stories.mask.shape).masked_fill(~stories.mask, -math.inf)
+    steps, losses = len(stories) // BATCH_SIZE, []
+    for linear, learning_rate in schedule(linear_start, epochs):
+        order = torch.randperm(len(stories), generator=generator)[: steps * BATCH_SIZE]
+        age = random_noise(stories.age, stories.mask, generator)
+        story, age, question, answer = (
+            part[order].split(BATCH_SIZE) for part in (distinct.story, age, distinct.question, stories.answer)
         )
-        shut = [None] * steps if closed is None else closed[order].split(BATCH)
+        step_mask = [None] * steps if mask is None else mask[order].split(BATCH_SIZE)
         total = 0.0
         for step in range(steps):
-            read = by_number.counts @ torch.cat([tables, tables * slope])
-            memories = F.embedding(story[step], read) + F.embedding(age[step], ages)
+            sentences = distinct.counts @ torch.cat([embeddings, embeddings * component_weights])
+            memories = F.embedding(story[step], sentences) + F.embedding(age[step], temporal)
             memories = memories.unflatten(2, (hops + 1, dim)).unbind(2)
-            state = F.embedding(asked[step], read[:, :dim])
+            state = F.embedding(question[step], sentences[:, :dim])
             for hop in range(hops):
                 weights = (memories[hop] @ state.unsqueeze(-1)).squeeze(-1)
                 if not linear:
-                    weights = (weights if shut[step] is None else weights + shut[step]).softmax(-1)
-                elif shut[step] is not None:
-                    weights = weights * shut[step].exp()
+                    weights = (weights if step_mask[step] is None else weights + step_mask[step]).softmax(-1)
+                elif step_mask[step] is not None:
+                    weights = weights * step_mask[step].exp()
                 state = state + (weights.unsqueeze(1) @ memories[hop + 1]).squeeze(1)
-            loss = F.cross_entropy(state @ tables[:, -dim:].T, answer[step], reduction="sum")
-            _descend(parameters, torch.autograd.grad(loss, parameters), rate)
+            loss = F.cross_entropy(state @ embeddings[:, -dim:].T, answer[step], reduction="sum")
+            _sgd_step(parameters, torch.autograd.grad(loss, parameters), learning_rate)
             total += loss.item()
-        losses.append(total / (steps * BATCH))
-    return tables.detach(), losses
+        losses.append(total / (steps * BATCH_SIZE))
+    return embeddings.detach(), losses
 
 
 @torch.no_grad()
-def _descend(parameters: list[Tensor], gradients: tuple[Tensor, ...], rate: float) -> None:
-    length = math.hypot(*(gradient.norm().item() for gradient in gradients))
+def _sgd_step(parameters: list[Tensor], gradients: tuple[Tensor, ...], learning_rate: float) -> None:
+    norm = math.hypot(*(gradient.norm().item() for gradient in gradients))
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.sub_(gradient, alpha=rate * min(1.0, LARGEST_GRADIENT / max(length, 1e-12)))
+        parameter.sub_(gradient, alpha=learning_rate * min(1.0, MAX_NORM / max(norm, 1e-12)))
 
 
 def memory_seeds_at_once(
     seeds: int = SEEDS, task: int = 16, epochs: int = EPOCHS, linear_start: bool = True, rounds: int = 3
 ) -> dict:
-    """Seconds of training `seeds` seeds together and of one alone in the plain loop, in turns: medians over the rounds."""
+    """Seconds of training `seeds` seeds together and of one alone in the plain loop, alternating: medians over the rounds."""
     questions, _ = task_questions(task)
     vocabulary = StoryVocabulary.build(questions)
     stories = as_tensors(questions, vocabulary)
-    memory = math.ceil((1 + NOISE) * stories.story.size(1))
+    memory_size = math.ceil((1 + NOISE) * stories.story.size(1))
     alone, together = [], []
     for _ in range(rounds):
         start = time.perf_counter()
-        tables, _ = plain_loop(stories, len(vocabulary), memory, 0, linear_start, epochs)
+        embeddings, _ = plain_loop(stories, len(vocabulary), memory_size, 0, linear_start, epochs)
         alone.append(time.perf_counter() - start)
-        model = MemoryNetwork(len(vocabulary), memory_size=memory, seeds=seeds)
+        model = MemoryNetwork(len(vocabulary), memory_size=memory_size, seeds=seeds)
         start = time.perf_counter()
         train(model, stories, range(seeds), linear_start, True, epochs)
         together.append(time.perf_counter() - start)
-    gap = (model.embeddings[0].transpose(0, 1).flatten(1) - tables).abs().max().item()
-    ratios = [both / one for both, one in zip(together, alone, strict=True)]
+    difference = (model.embeddings[0].transpose(0, 1).flatten(1) - embeddings).abs().max().item()
+    ratios = [first / second for first, second in zip(together, alone, strict=True)]
     return {
         "task": task,
         "seeds": seeds,
@@ -150,7 +152,7 @@ def memory_seeds_at_once(
         "one_alone_seconds": round(statistics.median(alone), 1),
         "together_seconds": round(statistics.median(together), 1),
         "ratio": round(statistics.median(ratios), 2),
-        "largest_difference": gap,
+        "largest_difference": difference,
     }
 
 
@@ -174,14 +176,14 @@ NAMES = {"no blank memories": "no random noise memories"}
 
 def show_table(rows: list[dict]) -> Shown:
     tasks = sorted({row["task"] for row in rows})
-    found = {(NAMES.get(row["row"], row["row"]), row["task"]): row for row in rows}
-    full = [found["3 hops", task] for task in tasks]
+    row_of = {(NAMES.get(row["row"], row["row"]), row["task"]): row for row in rows}
+    full = [row_of["3 hops", task] for task in tasks]
 
     def cell(row: dict | None) -> str:
         return "" if row is None else f"{row['median']:.1f} ({min(row['errors']):.1f} to {max(row['errors']):.1f})"
 
-    networks = dict.fromkeys(name for name, _ in found)
-    table = [(name, *(cell(found.get((name, task))) for task in tasks)) for name in networks]
+    networks = dict.fromkeys(name for name, _ in row_of)
+    table = [(name, *(cell(row_of.get((name, task))) for task in tasks)) for name in networks]
     table.insert(1, ("3 hops, seeds that succeed", *(f"{row['solved']} of {row['seeds']}" for row in full)))
     table.insert(2, ("3 hops, supporting facts found", *(f"{row['agreement_median']:.0f} %" for row in full)))
     table += [

@@ -14,7 +14,7 @@ from tests.benchmarks.timing import seconds
 from utils.data.bpe import SPECIAL_TOKENS
 from utils.models.transformer import Transformer
 from utils.training import pretraining, transformer
-from utils.training.translation import LARGEST_GRADIENT, pairs_and_words, word_loss
+from utils.training.translation import MAX_NORM, pairs_and_words, token_loss
 
 SIZES = (512, 1024, 2048)  # sides of the square matrices; one of them suits the caches of the machine best
 THREADS = (1, 2)
@@ -88,7 +88,7 @@ def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
     source = torch.randint(3, len(english), (batch, length))
     target_in, target_out = torch.randint(3, len(french), (2, batch, length))
     mask = torch.ones(batch, length, dtype=torch.bool)
-    return _training_step(model, lambda: word_loss(model(source, mask, target_in)[0], target_out), LARGEST_GRADIENT)
+    return _training_step(model, lambda: token_loss(model(source, mask, target_in)[0], target_out), MAX_NORM)
 
 
 def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[], None]:

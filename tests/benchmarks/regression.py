@@ -12,8 +12,8 @@ def regression_table(seeds: int = SEEDS) -> list[dict]:
         "always the mean": mean_error(seeds),
         "bandwidth 1, by hand": fixed_bandwidth_error(seeds, 1.0),
         "nearest point": fixed_bandwidth_error(seeds, 0.001),
-        "learned, each point may see itself": learn_bandwidth.__wrapped__(seeds, hide_self=False)["test_error"],
-        "learned, each point hidden from itself": learn_bandwidth.__wrapped__(seeds, hide_self=True)["test_error"],
+        "learned, each point may see itself": learn_bandwidth.__wrapped__(seeds, leave_one_out=False)["test_error"],
+        "learned, each point hidden from itself": learn_bandwidth.__wrapped__(seeds, leave_one_out=True)["test_error"],
     }
     rows = [
         {"model": name, "error": round(e.mean().item(), 3), "spread": round(e.std().item(), 3)}

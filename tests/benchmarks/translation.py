@@ -12,15 +12,17 @@ from utils.training.attention_roles import (
     held_out_agreements,
     negation_weights,
 )
+from utils.training.metrics import over_seeds
 from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
-from utils.training.translation import MEASURES, pairs_and_words, spread, train_translation
+from utils.training.translation import pairs_and_words, train_translation
 
 SEEDS = 3
+MEASURES = ("exact", "bleu", "alignment_error", "parameters", "seconds")
 
-# name of the row, kind of model, what differs from the recipe
-ROWS: tuple[tuple[str, str, dict], ...] = (
-    ("no attention, encoder in one direction", "none", {"bidirectional": False}),
-    ("no attention", "none", {}),
+# name of the row, attention score, what differs from the recipe
+ROWS: tuple[tuple[str, str | None, dict], ...] = (
+    ("no attention, encoder in one direction", None, {"bidirectional": False}),
+    ("no attention", None, {}),
     ("dot attention", "dot", {}),
     ("multiplicative attention", "multiplicative", {}),
     ("additive attention", "additive", {}),
@@ -40,9 +42,7 @@ RECIPES: tuple[tuple[str, dict], ...] = (
 
 
 def entry(name: str, results: Sequence[dict]) -> dict:
-    """One model over its seeds: the measures of the ladder, and how they depend on length. Shares in per cent."""
-    measured = spread([{"name": name} | {measure: result[measure] for measure in MEASURES} for result in results])
-    longer = spread([{"name": name} | result["longer"] | {"parameters": 0, "seconds": 0.0} for result in results])
+    """One model over its seeds: the measures, and how they depend on length. Exact match and alignment error in per cent."""
     quarters = [
         {
             "words": f"{parts[0]['shortest']} to {parts[0]['longest']}",
@@ -55,33 +55,36 @@ def entry(name: str, results: Sequence[dict]) -> dict:
         {"length": parts[0]["length"], "exact": round(100 * statistics.mean(part["exact"] for part in parts), 1)}
         for parts in zip(*(result["by_length"] for result in results), strict=True)
     ]
-    shares = ("exact", "alignment_error")
     return {
         "name": name,
         "seeds": len(results),
-        **{measure: _rounded(measured[measure], 100 if measure in shares else 1) for measure in MEASURES},
+        **{measure: _summary(results, measure) for measure in MEASURES},
         "alignment_floor": round(100 * results[0]["alignment_floor"], 1),
-        "longer": {measure: _rounded(longer[measure], 100 if measure in shares else 1) for measure in MEASURES[:3]},
+        "longer": {measure: _summary([result["longer"] for result in results], measure) for measure in MEASURES[:3]},
         "quarters": quarters,
         "by_length": by_length,
         "steps": len(results[0]["loss"]),
     }
 
 
-def _rounded(values: dict | None, factor: float) -> dict | None:
-    return None if values is None else {name: round(factor * value, 1) for name, value in values.items()}
+def _summary(results: Sequence[dict], measure: str) -> dict | None:
+    """Median, minimum and maximum over the seeds; None without attention."""
+    if results[0][measure] is None:
+        return None
+    factor = 100 if measure in ("exact", "alignment_error") else 1
+    return over_seeds([factor * result[measure] for result in results], 1)
 
 
-def ladder_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
-    """Held-out scores of every model; `settings` as in `train_translation`, for a smaller run."""
+def recurrent_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
+    """Scores of every model on held-out pairs; `settings` as in `train_translation`, for a smaller run."""
     return [
-        entry(name, [train_translation.__wrapped__(kind, seed, **settings | changes) for seed in range(seeds)])
-        for name, kind, changes in rows
+        entry(name, [train_translation.__wrapped__(score, seed, **settings | changes) for seed in range(seeds)])
+        for name, score, changes in rows
     ]
 
 
 def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
-    """The Transformer's row of the ladder, in the same form; `settings` as in `train_transformer`, for a smaller run.
+    """The Transformer's row, in the same form; `settings` as in `train_transformer`, for a smaller run.
 
     Further: alignment_heads, the layer and head (None for the mean of the layer) that the validation pairs of each seed
     selected; roles, the result of `attention_uses` with `count` sentences, for each seed.
@@ -104,7 +107,7 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
         words = [_words(result) for result in results]
         table.append(
             {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES)}
-            | {"words": {name: statistics.median(row[name] for row in words) for name in words[0]}}
+            | {"words": {column: statistics.median(row[column] for row in words) for column in words[0]}}
         )
     return table
 
@@ -157,7 +160,7 @@ def _scores(rows: Sequence[dict]) -> tuple[tuple[str, ...], list[tuple]]:
 
 
 def show_recurrent(rows: list[dict]) -> Shown:
-    first, found = rows[0], by(rows, "name")
+    first = rows[0]
     attending = [row for row in rows if "no attention" not in row["name"]]
     best = max(attending, key=lambda row: row["exact"]["median"])
     targets = [
@@ -170,7 +173,7 @@ def show_recurrent(rows: list[dict]) -> Shown:
         ),
         at_most("training, slowest model", max(row["seconds"]["median"] for row in rows), 60, "s"),
     ]
-    if without := found.get("no attention"):
+    if without := by(rows, "name").get("no attention"):
         gain = best["quarters"][-1]["exact"] - without["quarters"][-1]["exact"]
         targets += [
             at_least("exact match without attention, shortest quarter", without["quarters"][0]["exact"], 90, "%"),
@@ -230,7 +233,13 @@ def show_recipe(rows: list[dict]) -> Shown:
 
 SMALL = {"seeds": 1, "num_steps": 200, "num_test": 200}
 BENCHMARKS = (
-    Benchmark("ladder", "03", ladder_table, show_recurrent, {"seeds": 1, "rows": ROWS[2:3], "steps": 300, "test": 200}),
+    Benchmark(
+        "ladder",
+        "03",
+        recurrent_table,
+        show_recurrent,
+        {"seeds": 1, "rows": ROWS[2:3], "num_steps": 300, "num_test": 200},
+    ),
     Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
     Benchmark("transformer_recipe", "06", recipe_table, show_recipe, {"rows": RECIPES[:1], **SMALL}),
 )

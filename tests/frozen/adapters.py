@@ -140,15 +140,15 @@ def numbered_memory_networks(settings: dict, weights: dict[str, Tensor], linear:
     def loss(batch: Batch) -> Tensor:
         mask, age = batch["mask"], lesson02.temporal_index(batch["mask"])
         stories = Stories(batch["story"], batch["question"], batch["answer"], mask, age, mask, 0.0)
-        by_number = memory_training.numbered(stories, model)
+        sentences = memory_training.distinct_sentences(stories, model)
 
         def for_all(tensor: Tensor) -> Tensor:
             return tensor.expand(len(model.embeddings), *tensor.shape)
 
-        place = memory_training.places(by_number.story, age, model, len(by_number.counts))
-        mask = memory_training.as_mask(mask, linear).double()
+        index = memory_training.memory_index(sentences.story, age, model, len(sentences.counts))
+        mask = memory_training.score_mask(mask, linear).double()
         logits, _ = memory_training.logits_and_weights(
-            model, by_number.counts, for_all(place), for_all(by_number.question), for_all(mask), linear
+            model, sentences.counts, for_all(index), for_all(sentences.question), for_all(mask), linear
         )
         return _loss_of_each_seed(logits, batch["answer"])
 

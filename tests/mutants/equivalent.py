@@ -14,7 +14,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "1.2": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},
     "1.3": {"`-1` became `1`": "the keys have two axes, so the last is axis 1"},
     "1.5": {
-        "`mask | nowhere` became `mask`": "a row that may look nowhere becomes NaN in between, and is then filled with "
+        "`mask | fully_masked` became `mask`": "a fully masked row becomes NaN in between, and is then filled with "
         "zeros; both fills also stop its gradient",
     },
     "1.7": {

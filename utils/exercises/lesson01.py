@@ -33,7 +33,7 @@ def softmax_cases(generator):
     ]
 
 
-LARGEST, TOTAL = "scaled.amax(-1, keepdim=True)", "powers.sum(-1, keepdim=True)"
+LARGEST, TOTAL = "scaled.amax(-1, keepdim=True)", "exponentials.sum(-1, keepdim=True)"
 register(
     Exercise(
         id="1.1",
@@ -64,12 +64,12 @@ register(
                 [("amax(-1", "amax(0"), ("sum(-1", "sum(0")], "Softmax ran over the first axis. Use the last one, -1."
             ),
             mistake(
-                [(LARGEST, "scaled.amax(-1)"), (TOTAL, "powers.sum(-1)")],
+                [(LARGEST, "scaled.amax(-1)"), (TOTAL, "exponentials.sum(-1)")],
                 "The maxima and sums of the rows lost their axis and broadcast along the wrong one. Add `keepdim=True` to both.",
             ),
             mistake("amax", "max", "`max` with a dim returns values and indices. Use `amax(-1, keepdim=True)`."),
             mistake(
-                [(LARGEST, "scaled.max()"), (TOTAL, "powers.sum()")],
+                [(LARGEST, "scaled.max()"), (TOTAL, "exponentials.sum()")],
                 "The whole tensor sums to 1, not each row. Sum over the last axis only: `sum(-1, keepdim=True)`.",
             ),
             mistake(" / temperature", "", "The temperature has no effect. Divide the logits by it."),
@@ -90,12 +90,16 @@ register(
                 "return (logits / temperature) / (logits / temperature).sum(-1, keepdim=True)",
                 "The exponential is missing, so negative logits give negative probabilities. Apply `exp()` before normalizing.",
             ),
-            mistake(f"powers / {TOTAL}", f"(powers / {TOTAL}).squeeze()", "`squeeze()` removed an axis. Leave it out."),
+            mistake(
+                f"exponentials / {TOTAL}",
+                f"(exponentials / {TOTAL}).squeeze()",
+                "`squeeze()` removed an axis. Leave it out.",
+            ),
         ],
         hints=[
             "Three steps: divide by the temperature, take the exponential, divide each row by its sum.",
             "Each row has its own maximum: `scaled.amax(-1, keepdim=True)`. With keepdim it broadcasts along the row.",
-            "`powers = (scaled - scaled.amax(-1, keepdim=True)).exp()`; then normalize each row.",
+            "`exponentials = (scaled - scaled.amax(-1, keepdim=True)).exp()`; then normalize each row.",
         ],
     )
 )
@@ -319,10 +323,10 @@ def attend_cases(generator):
     ]
 
 
-WEIGHTS = "softmax(masked).masked_fill(nowhere, 0.0)"
-FILLED = 'scores.masked_fill(~(mask | nowhere), float("-inf"))'
-WITH_ROWS = ("~(mask | nowhere)", "~mask")  # fully masked rows are filled as well
-UNGUARDED = [WITH_ROWS, (".masked_fill(nowhere, 0.0)", "")]
+WEIGHTS = "softmax(masked).masked_fill(fully_masked, 0.0)"
+FILLED = 'scores.masked_fill(~(mask | fully_masked), float("-inf"))'
+WITH_ROWS = ("~(mask | fully_masked)", "~mask")  # fully masked rows are filled as well
+UNGUARDED = [WITH_ROWS, (".masked_fill(fully_masked, 0.0)", "")]
 NAIVE = "({0}.exp() / {0}.exp().sum(-1, keepdim=True))"
 
 
@@ -387,11 +391,11 @@ register(
             mistake(
                 [
                     ("~mask.any(-1, keepdim=True)", "mask.all(-1, keepdim=True)"),
-                    ("~(mask | nowhere)", "mask & ~nowhere"),
+                    ("~(mask | fully_masked)", "mask & ~fully_masked"),
                 ],
                 INVERTED,
             ),
-            mistake([("~(mask | nowhere)", "mask"), UNGUARDED[1]], INVERTED),
+            mistake([("~(mask | fully_masked)", "mask"), UNGUARDED[1]], INVERTED),
             mistake(
                 WEIGHTS,
                 "softmax(scores) * mask",
@@ -420,7 +424,7 @@ register(
         hints=[
             "Without a mask there are two steps: softmax over the last axis, then `weights @ value`.",
             "`scores.masked_fill(~mask, float('-inf'))` before the softmax gives masked keys the weight exp(-inf) = 0.",
-            "A fully masked row must not be filled: `nowhere = ~mask.any(-1, keepdim=True)`. Fill where neither `mask` nor `nowhere` is True, and set the weights of `nowhere` to 0 after the softmax.",
+            "A fully masked row must not be filled: `fully_masked = ~mask.any(-1, keepdim=True)`. Fill where neither `mask` nor `fully_masked` is True, and set the weights of `fully_masked` to 0 after the softmax.",
         ],
     )
 )
@@ -542,7 +546,7 @@ def regression_cases(generator):
     ]
 
 
-EXPONENT, GAP = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
+EXPONENT, RATIO = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
 
 
 def a_fully_masked_query_gets_zeros(answer, generator):
@@ -560,13 +564,13 @@ register(
         properties=[a_fully_masked_query_gets_zeros],
         mistakes=[
             mistake("-((", "((", "Distant points get the largest weight. The score needs a minus sign."),
-            mistake(f"({GAP}) ** 2", "distance**2 / bandwidth", "The bandwidth is not squared. Divide by h squared."),
+            mistake(f"({RATIO}) ** 2", "distance**2 / bandwidth", "The bandwidth is not squared. Divide by h squared."),
             mistake(
                 ") / 2,", "),", "The factor 1/2 of the Gaussian is missing. Divide the squared distance by 2 h**2."
             ),
-            mistake(EXPONENT, f"-({GAP}).abs()", "The distance is not squared. A Gaussian kernel needs its square."),
-            mistake(GAP, "distance * bandwidth", "The distance was multiplied by the bandwidth. Divide by it."),
-            mistake(GAP, "distance", "The bandwidth has no effect. Divide the distances by it."),
+            mistake(EXPONENT, f"-({RATIO}).abs()", "The distance is not squared. A Gaussian kernel needs its square."),
+            mistake(RATIO, "distance * bandwidth", "The distance was multiplied by the bandwidth. Divide by it."),
+            mistake(RATIO, "distance", "The bandwidth has no effect. Divide the distances by it."),
             mistake(EXPONENT, f"({EXPONENT}).exp()", "`attend` takes the exponential again. Pass it the exponent."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
             mistake("output[:, 0]", "output", "The prediction has shape (m, 1). Drop the last axis: `output[:, 0]`."),

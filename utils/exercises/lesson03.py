@@ -26,8 +26,8 @@ def pad_cases(generator):
 
     return [
         Case((draw(3, 5, 1),), note="three sentences"),
-        Case((draw(2, 2, 6, 4), 99), note="padding=99"),
-        Case(([[0, 7, 0], *draw(5)], -1), note="padding=-1, and 0 is a token"),
+        Case((draw(2, 2, 6, 4), 99), note="pad_id=99"),
+        Case(([[0, 7, 0], *draw(5)], -1), note="pad_id=-1, and 0 is a token"),
         Case(([[5, 0, 7], *draw(5, 2)],), note="0 is a token and the padding"),
         Case((draw(4),), note="one sentence"),
         Case((draw(3, 3),), note="two sentences of equal length"),
@@ -35,50 +35,50 @@ def pad_cases(generator):
     ]
 
 
-ROW = "sentence + [padding] * (longest - len(sentence))"
-MASK = "torch.arange(longest) < lengths.unsqueeze(1)"
-PADDING_IGNORED = "The argument `padding` has no effect. Pad with that id, not always with 0."
+ROW = "sentence + [pad_id] * (max_len - len(sentence))"
+MASK = "torch.arange(max_len) < lengths.unsqueeze(1)"
+PADDING_IGNORED = "The argument `pad_id` has no effect. Pad with that id, not always with 0."
 SORTED = "The sentences were sorted by length. Keep their order: row i is sentence i."
 
 register(
     Exercise(
         id="3.1",
         cases=pad_cases,
-        output_names=("numbers", "mask"),
+        output_names=("token_ids", "attention_mask"),
         mistakes=[
             mistake(
                 [
-                    (ROW, "[padding] * (longest - len(sentence)) + sentence"),
-                    (MASK, "torch.arange(longest) >= longest - lengths.unsqueeze(1)"),
+                    (ROW, "[pad_id] * (max_len - len(sentence)) + sentence"),
+                    (MASK, "torch.arange(max_len) >= max_len - lengths.unsqueeze(1)"),
                 ],
                 "The sentences were padded on the left. Append the padding on the right, after the tokens.",
             ),
             mistake("<", ">=", "The mask is inverted. True marks a token, False marks padding."),
-            mistake("[padding]", "[0]", PADDING_IGNORED),
-            mistake([("[padding]", "[0]"), (MASK, "numbers != 0")], PADDING_IGNORED),
+            mistake("[pad_id]", "[0]", PADDING_IGNORED),
+            mistake([("[pad_id]", "[0]"), (MASK, "token_ids != 0")], PADDING_IGNORED),
             mistake(
-                [("max(", "min("), (ROW, "sentence[:longest]")],
+                [("max(", "min("), (ROW, "sentence[:max_len]")],
                 "The sentences were truncated to the shortest length. Pad them to the longest length instead.",
             ),
             mistake(
-                [("return numbers", "return numbers.T"), (MASK, f"({MASK}).T")],
+                [("return token_ids", "return token_ids.T"), (MASK, f"({MASK}).T")],
                 "The result is transposed. Return (b, n), one row per sentence; `pad_sequence` needs `batch_first=True`.",
             ),
-            mistake(MASK, "numbers != 0", "The mask treats every 0 as padding. Compare positions with the lengths."),
+            mistake(MASK, "token_ids != 0", "The mask treats every 0 as padding. Compare positions with the lengths."),
             mistake(
                 MASK,
-                "numbers != padding",
+                "token_ids != pad_id",
                 "A token with the id of the padding is masked. Compare positions with the lengths of the sentences.",
             ),
-            mistake(MASK, "numbers == numbers", "The mask is True everywhere. It must be False at the padding."),
-            mistake(")\nnumbers", ") + 1\nnumbers", "Every sentence was padded. The longest one needs no padding."),
-            mistake("longest = max", "sentences = sorted(sentences, key=len)\nlongest = max", SORTED),
-            mistake("longest = max", "sentences = sorted(sentences, key=len)[::-1]\nlongest = max", SORTED),
-            mistake(f"numbers, {MASK}", f"{MASK}, numbers", "The results are swapped. Return the ids first."),
+            mistake(MASK, "token_ids == token_ids", "The mask is True everywhere. It must be False at the padding."),
+            mistake(")\ntoken_ids", ") + 1\ntoken_ids", "Every sentence was padded. The longest one needs no padding."),
+            mistake("max_len = max", "sentences = sorted(sentences, key=len)\nmax_len = max", SORTED),
+            mistake("max_len = max", "sentences = sorted(sentences, key=len)[::-1]\nmax_len = max", SORTED),
+            mistake(f"token_ids, {MASK}", f"{MASK}, token_ids", "The results are swapped. Return the ids first."),
         ],
         hints=[
             "`max(len(sentence) for sentence in sentences)` is the length of every row.",
-            "`sentence + [padding] * k` appends k padding ids; `torch.tensor` of a list of such rows is (b, n).",
+            "`sentence + [pad_id] * k` appends k padding ids; `torch.tensor` of a list of such rows is (b, n).",
             "The mask compares each position with the length of its row: `torch.arange(n) < lengths.unsqueeze(1)`.",
         ],
     )
@@ -134,7 +134,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 3.3 reading
+# ---------------------------------------------------------------------------------------------- 3.3 unrolling
 class RecurrentStep:
     """A recurrent step with parameters of its own, which insists on one token of every sentence."""
 
@@ -206,12 +206,12 @@ register(
             mistake("1), state", "1), state[:, None]", "The last state has an extra axis. Return (b, w)."),
             mistake([("return", "return state,"), ("1), state", "1)")], "The results are swapped. States come first."),
             mistake("x.unbind(1)", "x", "The loop ran over sentences. Token t of every sentence is `x[:, t]`."),
-            mistake("word, state)", "state, word)", "The arguments of `step` are swapped. Use `step(word, state)`."),
+            mistake("x_t, state)", "state, x_t)", "The arguments of `step` are swapped. Use `step(x_t, state)`."),
         ],
         hints=[
             "Start with an empty list, and keep the latest state in a variable.",
-            "`for word in x.unbind(1)` gives token 0 of every sentence, then token 1, and so on: each is (b, d).",
-            "Call `state = step(word, state)` and append it; at the end `torch.stack(states, 1)`.",
+            "`for x_t in x.unbind(1)` gives token 0 of every sentence, then token 1, and so on: each is (b, d).",
+            "Call `state = step(x_t, state)` and append it; at the end `torch.stack(states, 1)`.",
         ],
     )
 )
@@ -595,14 +595,14 @@ class PlannedStep:
     """
 
     def __init__(self, generator, lengths, vocab_size, eos_id, max_len, zero=None):
-        b, longest = len(lengths), max(*lengths, max_len) + 1
+        b, num_steps = len(lengths), max(*lengths, max_len) + 1
         others = torch.tensor([token for token in range(1, vocab_size) if token != eos_id])
-        self.next = others[torch.randint(len(others), (b, longest, vocab_size), generator=generator)]
+        self.next = others[torch.randint(len(others), (b, num_steps, vocab_size), generator=generator)]
         self.next[torch.arange(b), torch.tensor(lengths) - 1] = eos_id
         if zero is not None:
             self.next[zero, 0] = 0
-        self.noise = normal(generator, b, longest, vocab_size)
-        self.lengths, self.max_len, self.calls, self.most = lengths, max_len, 0, 2 * b * longest + 10
+        self.noise = normal(generator, b, num_steps, vocab_size)
+        self.lengths, self.max_len, self.calls, self.most = lengths, max_len, 0, 2 * b * num_steps + 10
 
     def __repr__(self):
         return f"a decoder that ends after {', '.join(map(str, self.lengths))} tokens"
@@ -775,13 +775,13 @@ def links_stay_unchanged(answer, generator):
     answer(weights, links)
     if links != before:
         raise Wrong(
-            "The input `links` was changed. `links & found` is a new set; `links &= found` and `.remove` are in place."
+            "The input `links` was changed. `links & predicted` is a new set; `links &= predicted` and `.remove` are in place."
         )
 
 
 LINK = "(source, target) for"
 LARGEST = "enumerate(weights.argmax(1).tolist())"
-SHARE = "2 * len(found & links) / (len(found) + len(links))"
+SHARE = "2 * len(predicted & links) / (len(predicted) + len(links))"
 DIVIDE = "Divide 2 |A ∩ S| by |A| + |S|."
 NO_END_TOKENS = "These weights contain no end tokens."
 
@@ -798,10 +798,10 @@ register(
             mistake(LINK, "(target, source) for", "The links are reversed. Store (source, target) positions."),
             mistake("2 * ", "", f"The factor 2 is missing: a perfect alignment would not reach 0. {DIVIDE}"),
             mistake("1 - ", "", "That is the agreement. The error is 1 minus it."),
-            mistake(SHARE, "len(found & links) / len(found)", f"The denominator is |A|. {DIVIDE}"),
-            mistake(SHARE, "len(found & links) / len(links)", f"The denominator is |S|. {DIVIDE}"),
-            mistake(SHARE, "len(found & links) / len(found | links)", f"That uses |A ∪ S|. {DIVIDE}"),
-            mistake("(len(found) + len(links))", "len(found | links)", f"The denominator is |A ∪ S|. {DIVIDE}"),
+            mistake(SHARE, "len(predicted & links) / len(predicted)", f"The denominator is |A|. {DIVIDE}"),
+            mistake(SHARE, "len(predicted & links) / len(links)", f"The denominator is |S|. {DIVIDE}"),
+            mistake(SHARE, "len(predicted & links) / len(predicted | links)", f"That uses |A ∪ S|. {DIVIDE}"),
+            mistake("(len(predicted) + len(links))", "len(predicted | links)", f"The denominator is |A ∪ S|. {DIVIDE}"),
             mistake(
                 LARGEST,
                 "(weights > 0.5).nonzero().tolist()",
@@ -814,15 +814,15 @@ register(
             mistake("argmax", "argmin", "The links go to the smallest weights. Take the argmax."),
             mistake(".tolist()", "", "Tensors in a set equal no int. Convert them to ints with `.tolist()` first."),
             mistake(
-                "found =",
-                "links = {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()}\nfound =",
+                "predicted =",
+                "links = {(source, target) for target, source in {t: s for s, t in sorted(links)}.items()}\npredicted =",
                 "Only one of several gold links of a target word was counted in |S|. Keep `links` as the given set.",
             ),
         ],
         hints=[
             "`weights.argmax(1)` is the source position of each target word; `.tolist()` converts it to Python ints.",
             "`{(source, target) for target, source in enumerate(positions)}` is the set A.",
-            "`len(found & links)` counts the links in both sets.",
+            "`len(predicted & links)` counts the links in both sets.",
         ],
     )
 )

@@ -292,10 +292,14 @@ class Seq2Seq(nn.Module):
         logits, _, attention_weights = self.decoder(target, state, memory, source_mask)
         return logits, attention_weights
 
-    def new_cache(self, source: Tensor, source_mask: Tensor | None, max_len: int) -> RecurrentCache:
-        """The cache before the first step. A recurrent state does not grow, so `max_len` has no effect here."""
+    def new_cache(self, source: Tensor, source_mask: Tensor | None, max_len: int, num_beams: int = 1) -> RecurrentCache:
+        """The cache before the first step, `num_beams` rows for each sentence. `max_len` has no effect: a recurrent
+        state does not grow."""
         memory, state = self.encode(source, source_mask)
-        return RecurrentCache(state, memory, source_mask)
+        cache = RecurrentCache(state, memory, source_mask)
+        if num_beams > 1:
+            cache.reorder(torch.arange(len(source), device=source.device).repeat_interleave(num_beams))
+        return cache
 
     def step(self, token_ids: Tensor, cache: RecurrentCache) -> tuple[Tensor, list[Tensor]]:
         """One decoding step: token_ids (b,) to the logits (b, vocab_size) of the next token. Updates the cache's state.
@@ -306,24 +310,3 @@ class Seq2Seq(nn.Module):
             token_ids.unsqueeze(1), cache.state, cache.memory, cache.source_mask
         )
         return logits.squeeze(1), [] if attention_weights is None else [attention_weights]
-
-    @torch.no_grad()
-    def greedy(
-        self, source: Tensor, source_mask: Tensor | None, bos_id: int, eos_id: int, max_len: int, pad_id: int = 0
-    ) -> tuple[Tensor, Tensor | None]:
-        """Greedy decoding until every sentence has ended or has `max_len` tokens.
-
-        Returns token ids (b, m) and attention weights (b, m, n) or None. EOS is part of the token ids; after it come
-        padding and weights of zero, so a sentence does not depend on the rest of its batch.
-        """
-        cache = self.new_cache(source, source_mask, max_len)
-        token_ids = source.new_full((len(source),), bos_id)
-        active = torch.ones(len(source), dtype=torch.bool, device=source.device)
-        generated, attention_weights = [], []
-        while active.any() and len(generated) < max_len:
-            logits, weights = self.step(token_ids, cache)
-            token_ids = logits.argmax(-1).masked_fill(~active, pad_id)
-            generated.append(token_ids)
-            attention_weights += [tensor.masked_fill(~active[:, None, None], 0.0) for tensor in weights]
-            active = active & (token_ids != eos_id)
-        return torch.stack(generated, 1), torch.cat(attention_weights, 1) if attention_weights else None

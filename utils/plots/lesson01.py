@@ -16,44 +16,44 @@ def headline(figure, title):
 
 
 def bar_panels(panels, labels, title):
-    """{panel title: shares} as bars side by side on one scale."""
+    """Bar charts of {panel title: probabilities} on one scale."""
     figure, axes = canvas(10, 3.9, columns=len(panels), margins=(0.8, 0.2, 0.6, 1.05), gaps=(0.25, 0), sharey=True)
-    for axis, (name, shares) in zip(axes, panels.items(), strict=True):
-        shares = as_array(shares)
-        drawn = axis.bar(labels, shares, color=colour("weights"))
-        axis.bar_label(drawn, [f"{share:.2f}" for share in shares], padding=2, fontsize=SMALL + 1)
+    for axis, (name, probabilities) in zip(axes, panels.items(), strict=True):
+        probabilities = as_array(probabilities)
+        drawn = axis.bar(labels, probabilities, color=colour("weights"))
+        axis.bar_label(drawn, [f"{probability:.2f}" for probability in probabilities], padding=2, fontsize=SMALL + 1)
         axis.set_title(name, fontsize=15)
         axis.tick_params(axis="x", labelsize=SMALL)
-    axes[0].set(ylim=(0, 1.12), ylabel="share")
+    axes[0].set(ylim=(0, 1.12), ylabel="probability")
     headline(figure, title)
     return figure
 
 
-def value_and_slope(z, soft, hard, soft_slope, hard_slope):
-    """The share of a moving logit and its slope, by softmax and by argmax; `hard_slope` lies between the points."""
-    z, soft, hard, soft_slope, hard_slope = map(as_array, (z, soft, hard, soft_slope, hard_slope))
+def value_and_derivative(z, soft, hard, soft_derivative, hard_derivative):
+    """The probability of a moving logit and its derivative, by softmax and by argmax; `hard_derivative` is between the points."""
+    z, soft, hard, soft_derivative, hard_derivative = map(as_array, (z, soft, hard, soft_derivative, hard_derivative))
     between = (z[1:] + z[:-1]) / 2
-    jump = between[hard_slope != 0].mean()
+    jump = between[hard_derivative != 0].mean()
     figure, axes = canvas(10, 4.0, columns=2, margins=(0.8, 0.2, 0.7, 0.7), gaps=(0.9, 0))
-    for axis, smooth, places, step, name in (
-        (axes[0], soft, z, hard, "share of the moving logit"),
-        (axes[1], soft_slope, between, np.where(hard_slope == 0, 0, np.nan), "its slope"),
+    for axis, smooth, positions, step, name in (
+        (axes[0], soft, z, hard, "probability of the moving logit"),
+        (axes[1], soft_derivative, between, np.where(hard_derivative == 0, 0, np.nan), "its derivative"),
     ):
         axis.plot(z, smooth, color=SOFT, label="softmax")
-        for side, label in ((places < jump, "argmax"), (places > jump, None)):
-            axis.plot(places[side], step[side], color=HARD, linestyle="--", label=label)
+        for side, label in ((positions < jump, "argmax"), (positions > jump, None)):
+            axis.plot(positions[side], step[side], color=HARD, linestyle="--", label=label)
         axis.set(xlabel="moving logit (the others: 0 and 1)", ylabel=name)
     look = {"markerfacecolor": "white", "markeredgecolor": HARD, "markeredgewidth": 2, "linestyle": "none"}
-    axes[1].plot([jump], [0], "o", label="no slope", **look)
+    axes[1].plot([jump], [0], "o", label="no derivative", **look)
     axes[0].legend(loc="upper left")
     axes[1].set_ylim(top=0.36)
     axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
-    headline(figure, "softmax says which way is up, argmax does not")
+    headline(figure, "softmax has a gradient, argmax has none")
     return figure
 
 
 def glimpses(picture, weights, chosen, soft, hard, size=8):
-    """A picture in patches with their weights, the one patch of a hard glimpse, and the soft blend of all."""
+    """A picture in patches with their attention weights, the sampled patch of hard attention, and the soft weighted mean."""
     figure, axes = canvas(10, 4.4, columns=3, margins=(0.25, 0.25, 0.25, 1.1), gaps=(0.45, 0))
     picture, weights = as_array(picture), as_array(weights)
     across = picture.shape[1] // size
@@ -70,17 +70,17 @@ def glimpses(picture, weights, chosen, soft, hard, size=8):
     axes[1].imshow(as_array(hard), cmap="Greys", vmin=0, vmax=1.6)
     axes[2].imshow(as_array(soft), cmap="Greys", vmin=0, vmax=1.0)
     for axis, name in zip(
-        axes, ("weights of nine patches", "hard: one patch, drawn", "soft: all, blended"), strict=True
+        axes, ("weights of nine patches", "hard: one patch, sampled", "soft: weighted mean"), strict=True
     ):
         axis.set_title(name, fontsize=14)
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
-    headline(figure, "a hard glimpse is sharp and lucky, a soft one is blurred and sure")
+    headline(figure, "hard attention samples one patch, soft attention averages all")
     return figure
 
 
 def cosine_histograms(cosines):
-    """{dimension: cosines of random pairs} as one histogram each, on one scale."""
+    """Histograms of {dimension: cosines of random pairs} on one scale."""
     figure, axes = canvas(
         10, 3.9, columns=len(cosines), margins=(0.75, 0.2, 0.7, 1.05), gaps=(0.3, 0), sharex=True, sharey=True
     )
@@ -88,14 +88,14 @@ def cosine_histograms(cosines):
         values = as_array(values)
         sns.histplot(x=values, bins=np.linspace(-1, 1, 41), stat="proportion", color=SOFT, linewidth=0, ax=axis)
         axis.set_title(f"d = {dimension}", fontsize=15)
-        axis.set(xlabel="cosine", ylabel="share of pairs", xticks=[-1, 0, 1])
-        axis.text(0.03, 0.97, f"spread\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
+        axis.set(xlabel="cosine", ylabel="fraction of pairs", xticks=[-1, 0, 1])
+        axis.text(0.03, 0.97, f"std\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
     headline(figure, "in many dimensions random directions are nearly at right angles")
     return figure
 
 
-def regression_fit(x, y, grid, truth, prediction, look_from, weights):
-    """The known points, the true curve and the prediction; below, the weight of each point as seen from one place."""
+def regression_fit(x, y, grid, truth, prediction, query, weights):
+    """The known points, the true curve and the prediction; below, the attention weights of one query."""
     figure, (above, below) = canvas(
         9, 5.4, rows=2, margins=(0.8, 0.2, 0.7, 0.95), gaps=(0, 0.2), sharex=True, height_ratios=(3, 1)
     )
@@ -107,19 +107,19 @@ def regression_fit(x, y, grid, truth, prediction, look_from, weights):
     below.vlines(x, 0, weights, color=COLORS["weights"], linewidth=2.5)
     below.set(xlabel="x", ylabel="weight", ylim=(0, max(0.1, 1.1 * weights.max())))
     for axis in (above, below):
-        axis.axvline(look_from, color=COLORS["query"], linewidth=1.5, alpha=0.6)
+        axis.axvline(query, color=COLORS["query"], linewidth=1.5, alpha=0.6)
     above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
     most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
     points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
-    headline(figure, f"from the blue line, {points} nine tenths of the weight")
+    headline(figure, f"for the query at the blue line, {points} 90 % of the weight")
     return figure
 
 
-def two_trainings(free, hidden, noise):
-    """Bandwidth and training error over the steps, every seed a line: may see itself, or hidden from itself."""
+def bandwidth_training(leaky, left_out, noise):
+    """Bandwidth and training error over the steps, every seed a line: with and without leave-one-out."""
     figure, axes = canvas(10, 4.2, columns=2, margins=(0.85, 0.2, 0.7, 0.7), gaps=(1.0, 0))
     for axis, entry, name in ((axes[0], "bandwidth", "bandwidth h"), (axes[1], "training_error", "training error")):
-        for result, shade, label in ((free, RED, "may see itself"), (hidden, GREEN, "hidden from itself")):
+        for result, shade, label in ((leaky, RED, "without leave-one-out"), (left_out, GREEN, "leave-one-out")):
             lines = as_array(result[entry])
             axis.plot(lines, color=shade, alpha=0.25, linewidth=1.2)
             axis.plot(lines.mean(-1), color=shade, label=label, linestyle="-" if shade == GREEN else "--")
@@ -129,21 +129,21 @@ def two_trainings(free, hidden, noise):
     axes[1].axhline(noise, color=BLACK, linewidth=1.5, linestyle=":")
     axes[1].text(axes[1].get_xlim()[1], noise - 0.015, "noise", va="top", ha="right", fontsize=SMALL + 1)
     axes[1].set_ylim(bottom=0)
-    headline(figure, "who may see the answer learns to copy it")
+    headline(figure, "a model that sees the answer learns to copy it")
     return figure
 
 
-def weight_band(questions, x, weights, title):
-    """Weights as colours: a row per question, a column per known point, both named by where they lie."""
+def weight_band(queries, x, weights, title):
+    """Attention weights as a heat map: a row per query, a column per known point, labeled by their x."""
     figure, axis = canvas(9, 5.0, margins=(0.8, 0.2, 0.7, 0.6))
-    weights, questions, x = as_array(weights), as_array(questions), as_array(x)
-    # One question beyond the last point looks at it alone; the colors are for the rest.
+    weights, queries, x = as_array(weights), as_array(queries), as_array(x)
+    # A query beyond the last point attends to it alone; the color scale is for the rest.
     drawn = axis.imshow(weights, aspect="auto", vmin=0, vmax=np.quantile(weights.max(-1), 0.9))
-    rows = np.linspace(0, len(questions) - 1, 7).round().astype(int)
+    rows = np.linspace(0, len(queries) - 1, 7).round().astype(int)
     columns = np.linspace(0, len(x) - 1, 7).round().astype(int)
-    axis.set_yticks(rows, [f"{questions[row]:.0f}" for row in rows])
+    axis.set_yticks(rows, [f"{queries[row]:.0f}" for row in rows])
     axis.set_xticks(columns, [f"{x[column]:.1f}" for column in columns])
-    axis.set(xlabel="known points, by their x", ylabel="question, x")
+    axis.set(xlabel="known points, by their x", ylabel="query, x")
     axis.grid(False)
     axis.set_title(title)
     bar = figure.colorbar(drawn, ax=axis, pad=0.02, extend="max")
@@ -152,7 +152,7 @@ def weight_band(questions, x, weights, title):
 
 
 def shapes(m, n, d, e):
-    """Attention as rectangles: what is multiplied with what, and which sides must agree."""
+    """The matrix products of attention as rectangles, with their shapes."""
     figure, axis = canvas(10, 3.0, margins=(0.1, 0.1, 0.1, 0.5))
     unit, gap, left, middle = 0.32, 0.55, 0.3, 1.3
     parts = (

@@ -44,13 +44,13 @@ WRITTEN_FROM = 0.05  # smaller weights carry no number: they would only hide the
 
 # Kinds of sequence task
 
-PITCH, BOX = 1.16, (0.96, 0.4)  # inches
+PITCH, CELL = 1.16, (0.96, 0.4)  # inches
 LEVELS = {"input": 0.25, "state": 0.95, "output": 1.65}
 FACES = {"input": (PALE_BLUE, BLUE), "state": ("#EEEEEE", GREY), "output": (PALE_RED, RED)}
 TASKS = (  # name, example, row and left edge, inputs and outputs as {column: word}
     ("one to one", "image to label", 1, 0.2, {0: "image"}, {0: "cat"}),
     ("one to many", "image to caption", 1, 2.75, {0: "image"}, {0: "a", 1: "black", 2: "cat"}),
-    ("many to one", "review to mood", 1, 7.55, {0: "not", 1: "bad", 2: "at all"}, {2: "happy"}),
+    ("many to one", "review to sentiment", 1, 7.55, {0: "not", 1: "bad", 2: "at all"}, {2: "positive"}),
     (
         "many to many",
         "sentence to translation",
@@ -71,32 +71,32 @@ TASKS = (  # name, example, row and left edge, inputs and outputs as {column: wo
 
 
 def sequence_tasks():
-    """The five kinds of sequence task, as boxes in a row of time: what goes in, what is carried on, what comes out."""
+    """The five kinds of sequence task: inputs, hidden states and outputs over time."""
     figure, axes = sheet(11.0, 6.2)
-    for name, example, row, left, read, said in TASKS:
-        _task(axes, left, 0.15 + 2.75 * row, name, example, read, said)
-    for place, kind in enumerate(FACES):
-        draw_box(axes, 7.55 + BOX[0] / 2 + place * PITCH, 5.95, *BOX, kind, *FACES[kind], size=LABEL)
-    write_title(figure, "a task is known by what goes in and what comes out")
+    for name, example, row, left, inputs, outputs in TASKS:
+        _task(axes, left, 0.15 + 2.75 * row, name, example, inputs, outputs)
+    for index, kind in enumerate(FACES):
+        draw_box(axes, 7.55 + CELL[0] / 2 + index * PITCH, 5.95, *CELL, kind, *FACES[kind], size=LABEL)
+    write_title(figure, "sequence tasks differ in the number of inputs and outputs")
     return figure
 
 
-def _task(axes, left, bottom, name, example, read, said):
-    count = 1 + max(*read, *said)
-    centre = [left + BOX[0] / 2 + PITCH * column for column in range(count)]
+def _task(axes, left, bottom, name, example, inputs, outputs):
+    count = 1 + max(*inputs, *outputs)
+    centers = [left + CELL[0] / 2 + PITCH * column for column in range(count)]
     height = {kind: bottom + level for kind, level in LEVELS.items()}
-    half = BOX[1] / 2
+    half = CELL[1] / 2
     write(axes, left, bottom + 2.42, name, FONT + 1, ha="left", fontweight="bold")
     write(axes, left, bottom + 2.12, example, LABEL, ha="left", color=GREY)
-    for column, x in enumerate(centre):
-        draw_box(axes, x, height["state"], *BOX, "", *FACES["state"])
+    for column, x in enumerate(centers):
+        draw_box(axes, x, height["state"], *CELL, "", *FACES["state"])
         if column:
-            draw_arrow(axes, (centre[column - 1] + BOX[0] / 2, height["state"]), (x - BOX[0] / 2, height["state"]))
-        if column in read:
-            draw_box(axes, x, height["input"], *BOX, read[column], *FACES["input"], size=LABEL)
+            draw_arrow(axes, (centers[column - 1] + CELL[0] / 2, height["state"]), (x - CELL[0] / 2, height["state"]))
+        if column in inputs:
+            draw_box(axes, x, height["input"], *CELL, inputs[column], *FACES["input"], size=LABEL)
             draw_arrow(axes, (x, height["input"] + half), (x, height["state"] - half))
-        if column in said:
-            draw_box(axes, x, height["output"], *BOX, said[column], *FACES["output"], size=LABEL)
+        if column in outputs:
+            draw_box(axes, x, height["output"], *CELL, outputs[column], *FACES["output"], size=LABEL)
             draw_arrow(axes, (x, height["state"] + half), (x, height["output"] - half))
 
 
@@ -104,11 +104,11 @@ def _task(axes, left, bottom, name, example, read, said):
 
 
 def by_length(curves, title):
-    """{name: (lengths, exact in %)} as one line a model over the source length."""
+    """{name: (lengths, exact match in %)}: a line for each model over the source length."""
     figure, axes = chart(title)
     for (name, (lengths, exact)), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
         axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label=name)
-    axes.set(xlabel="words in the source sentence", ylabel="exactly right in %", ylim=(0, 104))
+    axes.set(xlabel="tokens in the source sentence", ylabel="exact match in %", ylim=(0, 104))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
     if len(curves) > 1:
         name_lines(axes)
@@ -116,13 +116,13 @@ def by_length(curves, title):
 
 
 def influence(curves, title):
-    """{name: gradient norms (distances,)} over the distance, entry k for a word k places back, on a logarithmic scale."""
+    """{name: gradient norms (distances,)} over the distance, entry k for a token k positions back, on a logarithmic scale."""
     figure, axes = chart(title)
     axes.set_yscale("log")
-    every = max(1, max(map(len, curves.values())) // 12)  # marks at every place of a long line would be one thick line
+    every = max(1, max(map(len, curves.values())) // 12)  # markers at every position would hide the line
     for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
         axes.plot(as_array(values), linestyle=line, color=shade, marker=marker, markevery=every, label=name)
-    axes.set(xlabel="distance in words", ylabel="influence (last word = 1)")
+    axes.set(xlabel="distance in tokens", ylabel="influence (last token = 1)")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12))
     axes.yaxis.set_minor_locator(NullLocator())
     name_lines(axes)
@@ -130,10 +130,10 @@ def influence(curves, title):
 
 
 def times(lengths, curves, title, fit_from=None):
-    """{name: seconds (lengths,)} over the length, both on logarithmic scales, with the slope of the best straight line.
+    """{name: seconds (lengths,)} over the length, both on logarithmic scales, with the exponent of the fitted power law.
 
-    A slope of 1 is time in step with the length, 2 is four times the time for twice the length, 0 is no cost at all.
-    `fit_from` is the first length that the fit counts: short inputs show only what a call costs in any case.
+    An exponent of 1 is linear time, 2 quadratic, 0 constant. `fit_from` is the first length of the fit: short inputs show
+    only the overhead of a call.
     """
     lengths = as_array(lengths)
     milliseconds = {name: 1000 * as_array(seconds) for name, seconds in curves.items()}
@@ -141,12 +141,13 @@ def times(lengths, curves, title, fit_from=None):
     figure, axes = chart(title)
     axes.set(xscale="log", yscale="log", ylabel="time in ms")
     labels = {
-        name: f"{name}\nslope {signed(slope(lengths[counted], row[counted]), 1)}" for name, row in milliseconds.items()
+        name: f"{name}\nslope {signed(exponent(lengths[counted], row[counted]), 1)}"
+        for name, row in milliseconds.items()
     }
     draw_lines(axes, lengths, {labels[name]: row for name, row in milliseconds.items()})
-    axes.set_xlabel("length in words" + (f" (slopes from {fit_from:g} words on)" if fit_from else ""))
+    axes.set_xlabel("length in tokens" + (f" (slopes from {fit_from:g} tokens on)" if fit_from else ""))
     every = np.concatenate(list(milliseconds.values()))
-    steps = (1.0, 2.0, 5.0) if every.max() < 30 * every.min() else (1.0,)  # two powers of ten may not be in sight
+    steps = (1.0, 2.0, 5.0) if every.max() < 30 * every.min() else (1.0,)  # less than two powers of ten are visible
     axes.yaxis.set_major_locator(LogLocator(subs=steps))
     plain_ticks(axes.yaxis)
     plain_ticks(axes.xaxis, lengths)
@@ -154,8 +155,8 @@ def times(lengths, curves, title, fit_from=None):
     return figure
 
 
-def slope(lengths, seconds):
-    """The exponent p of the power of the length that fits the seconds best, in the sense of least squares of logarithms."""
+def exponent(lengths, seconds):
+    """The exponent p of the power law seconds ~ length^p, by least squares of the logarithms."""
     return float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
 
 
@@ -163,11 +164,11 @@ def slope(lengths, seconds):
 
 
 def receptive_field(layers, kernel):
-    """The cone of inputs that one output of a stack of convolutions sees: layers * (kernel - 1) + 1 of them."""
+    """Receptive field of one output of a stack of convolutions: layers * (kernel - 1) + 1 inputs."""
     half = kernel // 2
     reach = half * layers
-    field, edge = 2 * reach + 1, reach + 2  # two more places on each side that the output does not see
-    title = f"{layers} layers of width {kernel}: one output sees {field} words"
+    field, edge = 2 * reach + 1, reach + 2  # two more positions on each side, outside the field
+    title = f"{layers} layers of width {kernel}: a receptive field of {field} tokens"
     width, step, rise, bottom = 9.5, 0.62, 0.85, 0.95  # inches
     figure, axes = sheet(width, bottom + rise * layers + 0.35 + top_of(title, width))
     middle = 1.55 + (width - 1.75) / 2
@@ -177,12 +178,12 @@ def receptive_field(layers, kernel):
         write(axes, 0.15, y, name, LABEL, ha="left")
         shade = BLUE if layer == 0 else RED if layer == layers else GREY
         for near, far, tint in ((0, seen, shade), (seen + 1, edge, PALE)):
-            xs = [middle + step * place for place in range(-edge, edge + 1) if near <= abs(place) <= far]
+            xs = [middle + step * offset for offset in range(-edge, edge + 1) if near <= abs(offset) <= far]
             axes.plot(xs, [y] * len(xs), "o", color=tint, markersize=13, zorder=3)
         if layer:
             lines = [
-                [(middle + step * place, y), (middle + step * (place + offset), y - rise)]
-                for place in range(-seen, seen + 1)
+                [(middle + step * position, y), (middle + step * (position + offset), y - rise)]
+                for position in range(-seen, seen + 1)
                 for offset in range(-half, half + 1)
             ]
             axes.add_collection(LineCollection(lines, colors=GREY, linewidths=1.1, alpha=0.7, zorder=2))
@@ -198,9 +199,9 @@ def receptive_field(layers, kernel):
 
 
 def alignment(source, target, weights, links=(), title=""):
-    """The weights as colors, a row for each target word and a column for each source word.
+    """Attention weights as a heat map, a row for each target token and a column for each source token.
 
-    weights (targets, sources), rows sum to 1. links: gold pairs (source place, target place) from 0, drawn as outlines.
+    weights (targets, sources), rows sum to 1. links: gold links (source position, target position), drawn as outlines.
     """
     source, target = [short(word) for word in source], [short(word) for word in target]
     weights = as_array(weights)
@@ -227,11 +228,11 @@ def alignment(source, target, weights, links=(), title=""):
     bar.outline.set_visible(False)
     bar.set_label("weight", fontsize=LABEL)
     for across, down in links:
-        for shade, line in (("white", 4.5), (RED, 2.6)):  # a white rim parts the outline from every color below
-            box = Rectangle((across - 0.42, down - 0.38), 0.84, 0.76, fill=False, edgecolor=shade, linewidth=line)
-            axes.add_patch(box)
+        for shade, line in (("white", 4.5), (RED, 2.6)):  # a white rim keeps the outline visible on every color
+            outline = Rectangle((across - 0.42, down - 0.38), 0.84, 0.76, fill=False, edgecolor=shade, linewidth=line)
+            axes.add_patch(outline)
     if len(links):
-        box.set_label("gold alignment")
+        outline.set_label("gold alignment")
         axes.legend(loc="upper left", bbox_to_anchor=(0, 0), handlelength=1.4)
     return figure
 
@@ -248,29 +249,29 @@ def _write_weights(axes, weights):
 STEP_WIDTH, MARGIN = 11.0, 1.25  # inches; the margin holds the names of the rows
 ROOM = STEP_WIDTH - MARGIN - 0.15
 WORD_ROW = 0.46
-START = "<bos>"  # stands in for the translation before its first word
+START = "<bos>"  # shown before the first token is generated
 
 
-def decoding_step(source, weights, said, choices, title=""):
-    """One step of a decoder: where it looks in the source, what it has said, and what it might say next.
+def decoding_step(source, weights, generated, candidates, title=""):
+    """One decoding step: attention weights over the source, the tokens generated so far, the most probable next tokens.
 
-    weights (sources,) sum to 1; None for a decoder that has the last state of the encoder only. The last of the words
-    `said` is the one that the decoder has just read. choices: up to five (word, probability), likeliest first.
+    weights (source tokens,); None without attention. The last token in `generated` is the decoder's input. candidates: up
+    to five (token, probability), the most probable first.
     """
-    source, said = [short(word) for word in source], [short(word) for word in said]
+    source, generated = [short(word) for word in source], [short(word) for word in generated]
     weights = None if weights is None else as_array(weights)
-    choices = [(short(word), float(chance)) for word, chance in choices]
-    rows, said_rows = even_rows(source), in_rows(said or [START])
+    candidates = [(short(word), float(probability)) for word, probability in candidates]
+    rows, generated_rows = even_rows(source), in_rows(generated or [START])
     bar = 0.0 if weights is None else 1.0 if len(rows) == 1 else 0.7
     source_height = len(rows) * (bar + (0.28 if bar else 0) + WORD_ROW) + (0.75 if weights is None else 0)
-    said_height = WORD_ROW * max(_rows_to_keep(source), len(said_rows))
+    generated_height = WORD_ROW * max(_rows_to_keep(source), len(generated_rows))
     top = top_of(title, STEP_WIDTH)
-    height = top + source_height + said_height + 0.4 * len(choices) + 0.6
+    height = top + source_height + generated_height + 0.4 * len(candidates) + 0.6
     figure, axes = sheet(STEP_WIDTH, height)
     _draw_source(axes, rows, source, weights, height - top, bar)
     y = height - top - source_height - 0.2
-    _draw_said(axes, said_rows, said, y)
-    _draw_choices(axes, choices, y - said_height - 0.2)
+    _draw_generated(axes, generated_rows, generated, y)
+    _draw_candidates(axes, candidates, y - generated_height - 0.2)
     write_title(figure, title)
     return figure
 
@@ -280,14 +281,14 @@ def word_width(word):
 
 
 def in_rows(words, room=ROOM):
-    """Rows of (place, center, width) in inches that hold all the words in order, each row at most `room` wide."""
+    """Rows of (index, center, width) in inches that hold all the words in order, each row at most `room` wide."""
     rows, left = [[]], 0.0
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         width = word_width(word)
         if rows[-1] and left + width > room:
             rows.append([])
             left = 0.0
-        rows[-1].append((place, MARGIN + left + width / 2, width))
+        rows[-1].append((index, MARGIN + left + width / 2, width))
         left += width
     return rows
 
@@ -305,20 +306,20 @@ def _rows_to_keep(source):
 
 
 def _draw_source(axes, rows, source, weights, y, bar):
-    """The source from y downwards: over each word a bar as high as its weight, or below all of them the last state."""
+    """The source from y downwards: over each token a bar as high as its weight; without attention, the final state below."""
     y += WORD_ROW / 2
     for number, row in enumerate(rows):
         y -= bar + (0.28 if bar else 0) + WORD_ROW
         if number == 0:
             write(axes, 0.15, y, "source", LABEL, ha="left", color=GREY)
-        for place, x, width in row:
-            most = weights is not None and weights[place] == weights.max()
-            write(axes, x, y, source[place], FONT, fontweight="bold" if most else "normal")
+        for index, x, width in row:
+            largest = weights is not None and weights[index] == weights.max()
+            write(axes, x, y, source[index], FONT, fontweight="bold" if largest else "normal")
             if weights is not None:
-                _draw_weight(axes, x, y + 0.2, min(width - 0.14, 0.5), bar, weights[place])
+                _draw_weight(axes, x, y + 0.2, min(width - 0.14, 0.5), bar, weights[index])
     if weights is None:
         _, x, _ = rows[-1][-1]
-        text = "only the last state"
+        text = "only the final state"
         width = inches(text, FONT) + 0.4
         middle = min(max(x, MARGIN + width / 2), STEP_WIDTH - 0.15 - width / 2)
         draw_arrow(axes, (x, y - 0.16), (x, y - 0.5), RED)
@@ -333,39 +334,39 @@ def _draw_weight(axes, x, base, width, bar, weight):
         write(axes, x, base + bar + 0.03, f"{weight:.2f}", SMALL, va="bottom")
 
 
-def _draw_said(axes, rows, said, y):
-    """The translation so far; the word that the decoder has just read is in a box, at first the start token."""
-    write(axes, 0.15, y - WORD_ROW / 2, "said so far", LABEL, ha="left", color=GREY)
-    words = said or [START]
+def _draw_generated(axes, rows, generated, y):
+    """The translation so far, with the decoder's input framed: its last token, at first BOS."""
+    write(axes, 0.15, y - WORD_ROW / 2, "generated", LABEL, ha="left", color=GREY)
+    words = generated or [START]
     for number, row in enumerate(rows):
-        for place, x, width in row:
+        for index, x, width in row:
             height = y - WORD_ROW * (number + 0.5)
-            if place == len(words) - 1:
-                draw_box(axes, x, height, width - 0.04, 0.36, words[place], PALE_BLUE, BLUE)
+            if index == len(words) - 1:
+                draw_box(axes, x, height, width - 0.04, 0.36, words[index], PALE_BLUE, BLUE)
             else:
-                write(axes, x, height, words[place], FONT)
+                write(axes, x, height, words[index], FONT)
 
 
-def _draw_choices(axes, choices, y):
-    """A lying bar for each word that may come next; the first, which greedy decoding takes, in the color of outputs."""
-    write(axes, 0.15, y - 0.2, "next word", LABEL, ha="left", color=GREY)
-    left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in choices) + 0.15)
+def _draw_candidates(axes, candidates, y):
+    """A horizontal bar for each candidate; the first, which greedy decoding takes, in the color of outputs."""
+    write(axes, 0.15, y - 0.2, "next token", LABEL, ha="left", color=GREY)
+    left = MARGIN + max(1.6, max(inches(word, FONT, "bold") for word, _ in candidates) + 0.15)
     full = STEP_WIDTH - left - 0.9
-    for number, (word, chance) in enumerate(choices):
+    for number, (word, probability) in enumerate(candidates):
         height, first = y - 0.4 * number - 0.2, number == 0
         write(axes, left - 0.12, height, word, FONT, ha="right", fontweight="bold" if first else "normal")
         shade = COLORS["output"] if first else "#B5B5B5"
-        axes.add_patch(Rectangle((left, height - 0.14), full * chance, 0.28, facecolor=shade))
-        write(axes, left + full * chance + 0.08, height, percent(chance), LABEL, ha="left")
+        axes.add_patch(Rectangle((left, height - 0.14), full * probability, 0.28, facecolor=shade))
+        write(axes, left + full * probability + 0.08, height, percent(probability), LABEL, ha="left")
 
 
-# Word vectors
+# Word embeddings
 
 
-def neighbours(words, points, groups, title):
-    """Word vectors as points in the plane, with the words beside them; color and marker tell the groups.
+def embeddings(words, points, groups, title):
+    """Word embeddings as labeled points in the plane; color and marker show the groups.
 
-    words (n,), points (n, 2), groups (n,) names. One scale for both directions: a distance is the same whichever way.
+    words (n,), points (n, 2), groups (n,) names. Both axes have the same scale.
     """
     points, groups = as_array(points), np.array(groups)
     figure, axes = chart(title, 10.5, 6.6)
@@ -378,25 +379,25 @@ def neighbours(words, points, groups, title):
     figure.draw_without_rendering()  # the layout decides how far apart the points are on the page
     figure.set_layout_engine("none")
     spots = axes.transData.transform(points)
-    for word, spot, place in zip(words, spots, free_places(words, spots), strict=True):
-        near = np.linalg.norm(place - spot) < 60
+    for word, spot, label in zip(words, spots, label_positions(words, spots), strict=True):
+        near = np.linalg.norm(label - spot) < 60
         lead = None if near else {"arrowstyle": "-", "color": GREY, "linewidth": 0.8}
         axes.annotate(
-            word, spot, place, "figure pixels", "figure pixels", lead, ha="center", va="center", fontsize=LABEL
+            word, spot, label, "figure pixels", "figure pixels", lead, ha="center", va="center", fontsize=LABEL
         )
     return figure
 
 
-def free_places(words, spots):
-    """The nearest place around each spot (pixels) where a word covers neither another word nor another point."""
+def label_positions(words, spots):
+    """The nearest position around each spot (pixels) where a label covers neither another label nor another point."""
     half = np.array([(50 * inches(word, LABEL) + 3, 10) for word in words])
     angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     around = [np.array([np.cos(angle), np.sin(angle)]) for angle in angles]
     taken = [(spot, np.array([7, 7])) for spot in spots]
-    places = []
+    positions = []
     for spot, size in zip(spots, half, strict=True):
-        tries = (spot + way * (size + gap) for gap in range(9, 130, 10) for way in around)
-        free = (at for at in tries if not any((abs(at - other) < size + room).all() for other, room in taken))
-        places.append(next(free, spot + [size[0] + 9, 0]))
-        taken.append((places[-1], size))
-    return places
+        tries = (spot + way * (size + distance) for distance in range(9, 130, 10) for way in around)
+        free = (at for at in tries if not any((abs(at - center) < size + room).all() for center, room in taken))
+        positions.append(next(free, spot + [size[0] + 9, 0]))
+        taken.append((positions[-1], size))
+    return positions

@@ -1,9 +1,9 @@
-"""Training memory networks on stories: many seeds at once, each exactly as if it were alone.
+"""Training end-to-end memory networks (Sukhbaatar et al., 2015) on bAbI stories: many seeds at once, each as if alone.
 
-The model reads every word of every statement. In training the same few hundred sentences come back all the time, so here
-each distinct sentence is read once per step, and a statement is a number: its score is looked up among the scores of all
-distinct sentences, and its weight is added to theirs. `logits_and_weights` gives what the model gives (a test holds them
-together) at a fraction of the cost.
+The recipe is the authors': plain stochastic gradient descent with gradient clipping, which here is per seed. The few
+hundred distinct sentences of a task occur again and again, so each is embedded once per step: a statement is the index
+of its sentence, its score is gathered from the scores of all distinct sentences, and its weight is added to theirs.
+`logits_and_weights` equals the forward pass of the model at a fraction of the cost.
 """
 
 import math
@@ -21,37 +21,27 @@ from utils.data.stories import TASKS, story_text
 from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors
 from utils.models.memory import MemoryNetwork, bag_of_words
 from utils.training.cache import cached
+from utils.training.seeds import seed_list
 
-QUESTIONS, TRAINING_STORIES, TEST_STORIES = 1000, 0, 1  # the last two are seeds of the story generator
-BATCH, LARGEST_GRADIENT = 32, 40.0
-EPOCHS, HALVED_EVERY, RATE = 100, 25, 0.01
-LINEAR_EPOCHS, LINEAR_RATE = 20, 0.005
-NOISE = 0.1  # blank memories, as a share of a story's statements
-SHOWN = 50  # test questions whose weights are returned
+NUM_QUESTIONS, TRAINING_SEED, TEST_SEED = 1000, 0, 1  # the seeds are those of the story generator
+BATCH_SIZE, MAX_NORM = 32, 40.0
+EPOCHS, LEARNING_RATE, HALVING_EPOCHS = 100, 0.01, 25
+LINEAR_EPOCHS, LINEAR_LEARNING_RATE = 20, 0.005
+NOISE = 0.1  # empty memories, as a fraction of a story's statements
 
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a task is trained with if nothing else is said: the recipe of the original, unless a task fares better."""
-
-    linear_start: bool = True
-    noise: bool = True
-    epochs: int = EPOCHS
+# With a linear start four networks in ten never learn task 15; without it all but one in ten do.
+NO_LINEAR_START = (15,)
 
 
-# With a linear start four networks of ten never learn task 15, without it all but one in ten do.
-RECIPES: dict[int, Recipe] = {15: Recipe(linear_start=False)}
-
-
-# Stories by number
+# Distinct sentences
 
 
 @dataclass
-class Numbered:
-    """Stories in which each distinct sentence is a number. u sentences, b questions, n memories.
+class DistinctSentences:
+    """The u distinct sentences of b questions with n memories each.
 
-    counts (u, words) or, with positions, (u, 2 * words): what `bag_of_words` gives, concatenated; story (b, n) and
-    question (b,) hold numbers of sentences.
+    counts (u, vocab_size) or, with position encoding, (u, 2 * vocab_size): `bag_of_words` of each sentence, flattened;
+    story (b, n) and question (b,): indices of sentences.
     """
 
     counts: Tensor
@@ -59,63 +49,64 @@ class Numbered:
     question: Tensor
 
 
-def numbered(stories: Stories, model: MemoryNetwork) -> Numbered:
+def distinct_sentences(stories: Stories, model: MemoryNetwork) -> DistinctSentences:
     sentences = torch.cat([stories.story.flatten(0, 1), stories.question])
-    number = torch.zeros(len(sentences), dtype=torch.long)
-    # The same beginning and the same next word give the same number; `unique(dim=0)` would do it too, but slowly.
-    for word in sentences.unbind(1):
-        number = (number * (model.vocab_size + 1) + word + 1).unique(return_inverse=True)[1]
-    distinct = sentences.new_empty(number.max() + 1, sentences.size(1))
-    distinct[number] = sentences
+    index = torch.zeros(len(sentences), dtype=torch.long)
+    # The same prefix and the same next token give the same index: faster than `unique(dim=0)`.
+    for token_ids in sentences.unbind(1):
+        index = (index * (model.vocab_size + 1) + token_ids + 1).unique(return_inverse=True)[1]
+    distinct = sentences.new_empty(index.max() + 1, sentences.size(1))
+    distinct[index] = sentences
     counts = bag_of_words(distinct, model.vocab_size).to(model.embeddings.dtype)
     counts = counts.flatten(1) if model.position_encoding else counts[:, 0]
-    told = stories.mask.numel()
-    return Numbered(counts, number[:told].view_as(stories.mask), number[told:])
+    num_statements = stories.mask.numel()
+    return DistinctSentences(counts, index[:num_statements].view_as(stories.mask), index[num_statements:])
 
 
-def places(story: Tensor, age: Tensor, model: MemoryNetwork, sentences: int) -> Tensor:
-    """Where each statement's two vectors lie, its sentence (..., n) and behind all sentences its age: (..., 2 * n)."""
+def memory_index(story: Tensor, age: Tensor, model: MemoryNetwork, num_sentences: int) -> Tensor:
+    """Indices (..., 2 * n) of each statement's two embeddings: its sentence (..., n), and its age, after the sentences."""
     if not model.temporal:
         return story
-    return torch.cat([story, sentences + age.clamp_max(model.memory_size - 1)], -1)
+    return torch.cat([story, num_sentences + age.clamp_max(model.memory_size - 1)], -1)
 
 
 def logits_and_weights(
-    model: MemoryNetwork, counts: Tensor, place: Tensor, question: Tensor, mask: Tensor | None, linear: bool = False
+    model: MemoryNetwork, counts: Tensor, index: Tensor, question: Tensor, mask: Tensor | None, linear: bool = False
 ) -> tuple[Tensor, list[Tensor]]:
-    """Logits (s, b, words) and the weights (s, b, n) of each hop, as `model.forward` computes them.
+    """Logits (s, b, vocab_size) and the attention weights (s, b, n) of each hop, as `model.forward` computes them.
 
-    place (s, b, 2 * n) from `places`, question (s, b); mask (s, b, n) from `as_mask`, None if every memory is filled.
+    index (s, b, 2 * n) from `memory_index`, question (s, b); mask (s, b, n) from `score_mask`.
     """
-    adjacent, tables = model.tying == "adjacent", model.embeddings
+    adjacent, embeddings = model.tying == "adjacent", model.embeddings
     if model.position_encoding:
-        tables = torch.cat([tables, tables * model.component_weights], -2)
-    read = counts @ tables  # (s, tables, u, d)
-    vectors = torch.cat([read[:, : model.num_memories], model.temporal_embeddings], 2) if model.temporal else read
-    vectors = vectors.unbind(1)
-    state = read[:, model.question_index].gather(1, question.unsqueeze(-1).expand(-1, -1, model.dim))
-    weights = []
+        embeddings = torch.cat([embeddings, embeddings * model.component_weights], -2)
+    sentences = counts @ embeddings  # (s, embedding matrices, u, d)
+    memories = sentences
+    if model.temporal:
+        memories = torch.cat([sentences[:, : model.num_memories], model.temporal_embeddings], 2)
+    memories = memories.unbind(1)
+    state = sentences[:, model.question_index].gather(1, question.unsqueeze(-1).expand(-1, -1, model.dim))
+    attention_weights = []
     for hop in range(model.num_hops):
-        key, value = vectors[hop : hop + 2] if adjacent else vectors[:2]
-        scores = (state @ key.transpose(1, 2)).gather(2, place)
+        key, value = memories[hop : hop + 2] if adjacent else memories[:2]
+        scores = (state @ key.transpose(1, 2)).gather(2, index)
         if model.temporal:
-            of_sentence, of_age = scores.chunk(2, -1)
-            scores = of_sentence + of_age
+            scores = torch.add(*scores.chunk(2, -1))
         if linear:
-            looked = scores if mask is None else scores * mask
+            weights = scores if mask is None else scores * mask
         else:
-            looked = (scores if mask is None else scores + mask).softmax(-1)
-        twice = torch.cat([looked, looked], -1) if model.temporal else looked
-        by_sentence = twice.new_zeros(*place.shape[:2], key.size(1)).scatter_add(2, place, twice)
+            weights = (scores if mask is None else scores + mask).softmax(-1)
+        both = torch.cat([weights, weights], -1) if model.temporal else weights
+        per_sentence = both.new_zeros(*index.shape[:2], key.size(1)).scatter_add(2, index, both)
         if model.hop_proj is not None:
             state = state @ model.hop_proj
-        state = torch.baddbmm(state, by_sentence, value)
-        weights.append(looked)
-    return state @ model.embeddings[:, model.output_index].transpose(1, 2), weights
+        state = torch.baddbmm(state, per_sentence, value)
+        attention_weights.append(weights)
+    return state @ model.embeddings[:, model.output_index].transpose(1, 2), attention_weights
 
 
-def as_mask(mask: Tensor, linear: bool) -> Tensor | None:
-    """A bool mask as `logits_and_weights` wants it: scores are multiplied with it (linear) or it is added to them."""
+def score_mask(mask: Tensor, linear: bool) -> Tensor | None:
+    """A bool mask as factors of linear scores, or as terms added to the scores before a softmax; None if all True."""
     if mask.all():
         return None
     return mask.float() if linear else torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
@@ -124,17 +115,17 @@ def as_mask(mask: Tensor, linear: bool) -> Tensor | None:
 # Training
 
 
-def blank_between(age: Tensor, mask: Tensor, generator: torch.Generator, share: float = NOISE) -> Tensor:
-    """The ages (b, n) as they would be if up to a tenth of blank memories stood at random places between the others.
+def random_noise(age: Tensor, mask: Tensor, generator: torch.Generator) -> Tensor:
+    """Random noise (RN; Sukhbaatar et al., 2015): the ages (b, n) with up to 10 % empty memories inserted at random.
 
-    A blank memory has no words, so only its place in the count of time is kept: all older statements seem older.
+    An empty memory has no words; its only effect is that all earlier statements become older.
     """
-    most = math.ceil(share * age.size(1))
     count = mask.sum(1, keepdim=True)
-    drawn = (torch.rand(len(age), 1, generator=generator) * ((share * count).ceil() + 1)).floor()
-    gap = (torch.rand(len(age), most, generator=generator) * (count + 1)).floor()
-    gap = gap.masked_fill(torch.arange(most) >= drawn, math.inf)
-    return age + (gap.unsqueeze(1) <= age.unsqueeze(2)).sum(2)
+    max_empty = math.ceil(NOISE * age.size(1))
+    num_empty = (torch.rand(len(age), 1, generator=generator) * ((NOISE * count).ceil() + 1)).floor()
+    position = (torch.rand(len(age), max_empty, generator=generator) * (count + 1)).floor()
+    position = position.masked_fill(torch.arange(max_empty) >= num_empty, math.inf)
+    return age + (position.unsqueeze(1) <= age.unsqueeze(2)).sum(2)
 
 
 def train(
@@ -144,153 +135,146 @@ def train(
     linear_start: bool = True,
     noise: bool = True,
     epochs: int = EPOCHS,
-    batch: int = BATCH,
+    batch_size: int = BATCH_SIZE,
 ) -> Tensor:
-    """Plain gradient descent on all seeds at once, in place. Returns the mean training loss (epochs, s).
+    """Stochastic gradient descent on all seeds at once, in place. Returns the mean training loss (epochs, s).
 
-    Each seed has a random generator of its own, for its order of questions and its blanks. What is left of an epoch after
-    whole batches waits for another epoch's order.
+    Each seed has a random generator of its own, for the order of its questions and its noise. The last questions of an
+    epoch that fill no batch are dropped.
     """
-    by_number = numbered(stories, model)
+    sentences = distinct_sentences(stories, model)
     generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
-    plan = rates(linear_start, epochs)
-    losses = [_epoch(model, stories, by_number, generators, linear, rate, noise, batch) for linear, rate in plan]
-    return torch.stack(losses)
+    return torch.stack(
+        [
+            _epoch(model, stories, sentences, generators, linear, learning_rate, noise, batch_size)
+            for linear, learning_rate in schedule(linear_start, epochs)
+        ]
+    )
 
 
-def rates(linear_start: bool, epochs: int) -> list[tuple[bool, float]]:
-    """For every epoch, whether the hops are linear, and the learning rate. The linear ones come before the others."""
-    soft = [(False, RATE * 0.5 ** (epoch // HALVED_EVERY)) for epoch in range(epochs)]
-    return [(True, LINEAR_RATE)] * (LINEAR_EPOCHS if linear_start else 0) + soft
+def schedule(linear_start: bool, epochs: int) -> list[tuple[bool, float]]:
+    """For each epoch, whether the hops are linear, and the learning rate. The linear epochs come first."""
+    softmax = [(False, LEARNING_RATE * 0.5 ** (epoch // HALVING_EPOCHS)) for epoch in range(epochs)]
+    return [(True, LINEAR_LEARNING_RATE)] * (LINEAR_EPOCHS if linear_start else 0) + softmax
 
 
-def _epoch(model, stories, by_number, generators, linear, rate, noise, batch) -> Tensor:
+def _epoch(model, stories, sentences, generators, linear, learning_rate, noise, batch_size) -> Tensor:
     parameters = [parameter for parameter in model.parameters() if parameter.numel()]
-    steps = len(stories) // batch
-    orders = [torch.randperm(len(stories), generator=one)[: steps * batch] for one in generators]
-    ages = [blank_between(stories.age, stories.mask, one) if noise else stories.age for one in generators]
-    # Everything a step needs, gathered once: (steps, s, batch, ...)
-    order = torch.stack(orders).view(-1, steps, batch).transpose(0, 1)
-    age = torch.stack([one[chosen] for one, chosen in zip(ages, orders, strict=True)])
-    age = age.view(len(generators), steps, batch, -1).transpose(0, 1)
-    place = places(by_number.story[order], age, model, len(by_number.counts))
-    question, answer = by_number.question[order], stories.answer[order].flatten(1)
-    mask = as_mask(stories.mask, linear)
+    steps = len(stories) // batch_size
+    orders = [torch.randperm(len(stories), generator=generator)[: steps * batch_size] for generator in generators]
+    ages = [random_noise(stories.age, stories.mask, generator) if noise else stories.age for generator in generators]
+    # Gathered once for all steps: (steps, s, batch_size, ...)
+    order = torch.stack(orders).view(-1, steps, batch_size).transpose(0, 1)
+    age = torch.stack([own_age[own_order] for own_age, own_order in zip(ages, orders, strict=True)])
+    age = age.view(len(generators), steps, batch_size, -1).transpose(0, 1)
+    index = memory_index(sentences.story[order], age, model, len(sentences.counts))
+    question, answer = sentences.question[order], stories.answer[order].flatten(1)
+    mask = score_mask(stories.mask, linear)
     mask = [None] * steps if mask is None else mask[order]
     total = torch.zeros(len(generators))
     for step in range(steps):
-        logits, _ = logits_and_weights(model, by_number.counts, place[step], question[step], mask[step], linear)
-        losses = F.cross_entropy(logits.flatten(0, 1), answer[step], reduction="none").view(-1, batch).sum(1)
-        # Summed over seeds: the gradient of each seed is then its own.
-        descend(parameters, torch.autograd.grad(losses.sum(), parameters), rate)
+        logits, _ = logits_and_weights(model, sentences.counts, index[step], question[step], mask[step], linear)
+        losses = F.cross_entropy(logits.flatten(0, 1), answer[step], reduction="none").view(-1, batch_size).sum(1)
+        # The sum over seeds leaves each seed its own gradient.
+        sgd_step(parameters, torch.autograd.grad(losses.sum(), parameters), learning_rate)
         total += losses.detach()
-    return total / (steps * batch)
+    return total / (steps * batch_size)
 
 
 @torch.no_grad()
-def descend(parameters: list[Tensor], gradients: Sequence[Tensor], rate: float) -> None:
-    """One step; the gradient of each seed is shortened to at most `LARGEST_GRADIENT`, whatever the others do."""
-    lengths = [torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients]
-    length = torch.linalg.vector_norm(torch.stack(lengths), dim=0)
-    step = -rate * (LARGEST_GRADIENT / length.clamp_min(LARGEST_GRADIENT))
+def sgd_step(parameters: list[Tensor], gradients: Sequence[Tensor], learning_rate: float) -> None:
+    """Gradient descent with the gradient norm of each seed clipped to `MAX_NORM` on its own."""
+    norms = [torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in gradients]
+    norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+    step = -learning_rate * (MAX_NORM / norm.clamp_min(MAX_NORM))
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.addcmul_(gradient, step.view(-1, *[1] * (gradient.dim() - 1)))
 
 
 @torch.no_grad()
-def answers(model: MemoryNetwork, stories: Stories) -> tuple[Tensor, Tensor]:
-    """The answers (s, b) of every seed and the weights of its hops (s, b, hops, n)."""
-    seeds, by_number = len(model.embeddings), numbered(stories, model)
-
-    def for_all(tensor):
-        return None if tensor is None else tensor.expand(seeds, *tensor.shape)
-
-    place = places(by_number.story, stories.age, model, len(by_number.counts))
-    mask = as_mask(stories.mask, linear=False)
-    logits, weights = logits_and_weights(
-        model, by_number.counts, for_all(place), for_all(by_number.question), for_all(mask)
-    )
+def predict(model: MemoryNetwork, stories: Stories) -> tuple[Tensor, Tensor]:
+    """The predicted answers (s, b) of every seed and the attention weights (s, b, num_hops, n)."""
+    sentences = distinct_sentences(stories, model)
+    index = memory_index(sentences.story, stories.age, model, len(sentences.counts))
+    inputs = index, sentences.question, score_mask(stories.mask, linear=False)
+    shared = [None if tensor is None else tensor.expand(len(model.embeddings), *tensor.shape) for tensor in inputs]
+    logits, weights = logits_and_weights(model, sentences.counts, *shared)
     return logits.argmax(-1), torch.stack(weights, 2)
 
 
-def fact_agreement(weights: Tensor, stories: Stories, facts: Tensor) -> Tensor:
-    """Per seed (s,), the share of questions whose supporting facts are each the top statement of some hop.
+def fact_agreement(weights: Tensor, stories: Stories, num_facts: Tensor) -> Tensor:
+    """Per seed (s,), the fraction of questions whose supporting facts each get the largest weight of some hop.
 
-    weights (s, b, hops, n); facts (b,): how many facts a question has, those that no longer fit the memory included.
+    weights (s, b, num_hops, n); num_facts (b,): all facts of a question, also those that no longer fit the memory.
     """
     top = torch.zeros(weights.shape[:2] + weights.shape[3:], dtype=torch.bool).scatter(2, weights.argmax(-1), True)
-    return ((top & stories.fact).sum(-1) == facts).float().mean(1)
+    return ((top & stories.fact).sum(-1) == num_facts).float().mean(1)
 
 
-# One task, from stories to a table row
+# Tasks
 
 
-def real_files(folder: Path | str, task: int) -> tuple[Path, Path]:
-    """The published training and test file of a task; tells what is missing."""
+def published_files(folder: Path | str, task: int) -> tuple[Path, Path]:
+    """The published training and test file of a task; raises BabiError if one is missing."""
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise BabiError(f"{folder}: there is no such folder; unpack the published files there, or leave the folder out")
-    found = [published_file(folder, task, part) for part in ("train", "test")]
-    for path, part in zip(found, ("train", "test"), strict=True):
+    paths = {part: published_file(folder, task, part) for part in ("train", "test")}
+    for part, path in paths.items():
         if path is None:
             raise BabiError(f"{folder}: expected a file qa{task}_..._{part}.txt; there is none")
-    return tuple(found)
+    return paths["train"], paths["test"]
 
 
 def task_questions(task: int, folder: Path | str | None = None) -> tuple[list[Question], list[Question]]:
     """Training and test questions of a task, generated, or from the published files in `folder`.
 
-    No generated test question has a story that training has, not even the short one before a first question.
+    No generated test question has a story of a training question.
     """
     if folder is not None:
-        training, test = real_files(folder, task)
+        training, test = published_files(folder, task)
         return read_babi(training), read_babi(test)
     if task not in TASKS:
         raise ValueError(
             f"expected one of the tasks {', '.join(map(str, TASKS))}, got {task!r}; the others need the published files"
         )
-    training = parse(story_text(task, QUESTIONS, TRAINING_STORIES))[:QUESTIONS]
-    seen = {one.story for one in training}
-    test = [one for one in parse(story_text(task, 2 * QUESTIONS, TEST_STORIES)) if one.story not in seen]
-    return training, test[:QUESTIONS]
+    training = parse(story_text(task, NUM_QUESTIONS, TRAINING_SEED))[:NUM_QUESTIONS]
+    training_stories = {item.story for item in training}
+    candidates = parse(story_text(task, 2 * NUM_QUESTIONS, TEST_SEED))
+    return training, [item for item in candidates if item.story not in training_stories][:NUM_QUESTIONS]
 
 
-@cached(data_files=lambda task, *_, folder, **__: () if folder is None else real_files(folder, task))
+@cached(data_files=lambda task, *_, folder, **__: () if folder is None else published_files(folder, task))
 def train_task(
     task: int,
     seeds: int | Sequence[int] = 1,
     *,
-    hops: int = 3,
-    positions: bool = True,
+    num_hops: int = 3,
+    position_encoding: bool = True,
     temporal: bool = True,
     tying: str = "adjacent",
     linear_start: bool | None = None,
-    noise: bool | None = None,
-    epochs: int | None = None,
+    noise: bool = True,
+    epochs: int = EPOCHS,
     folder: Path | str | None = None,
 ) -> dict:
-    """Train networks on one task and score them on held-out questions. `None` means what `RECIPES` says.
+    """Train a network for each of s seeds on one task and evaluate them on held-out questions.
 
-    Returns for each seed: error on the test questions (s,), training_error (s,), agreement with the supporting facts (s,),
-    loss (epochs, s); `best`, the place in `seeds` of the smallest training loss; weights (questions, hops, n) of the first seed
-    for the first test questions; `cut`, the share of facts older than the memory, in training and test; seconds of
-    training; and what `restore` needs: settings, words, longest, parameters.
+    linear_start: None is the better one for the task. Returns error, training_error and agreement with the supporting
+    facts (s,), loss (epochs, s); `best`, the index of the seed with the smallest training loss; `facts_cut`,
+    the fraction of test facts older than the memory; seconds of training; and what `restore` needs.
     """
-    recipe = RECIPES.get(task, Recipe())
-    linear_start = recipe.linear_start if linear_start is None else linear_start
-    noise = recipe.noise if noise is None else noise
-    epochs = recipe.epochs if epochs is None else epochs
-    seeds = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    seeds = seed_list(seeds)
+    linear_start = task not in NO_LINEAR_START if linear_start is None else linear_start
     questions = task_questions(task, folder)
     vocabulary = StoryVocabulary.build(questions[0] + questions[1])
-    longest = max(len(words(text)) for part in questions for one in part for text in (*one.story, one.question))
-    training, test = (as_tensors(part, vocabulary, max_len=longest) for part in questions)
-    size = max(training.story.size(1), test.story.size(1))
+    max_len = max(len(words(text)) for part in questions for item in part for text in (*item.story, item.question))
+    training, test = (as_tensors(part, vocabulary, max_len=max_len) for part in questions)
     settings = {
         "vocab_size": len(vocabulary),
-        "num_hops": hops,
-        "memory_size": math.ceil((1 + NOISE) * size),
-        "position_encoding": positions,
+        "num_hops": num_hops,
+        "memory_size": math.ceil((1 + NOISE) * max(training.story.size(1), test.story.size(1))),
+        "position_encoding": position_encoding,
         "temporal": temporal,
         "tying": tying,
     }
@@ -298,51 +282,48 @@ def train_task(
     start = time.perf_counter()
     loss = train(model, training, seeds, linear_start, noise, epochs)
     seconds = time.perf_counter() - start
-    given, weights = answers(model, test)
-    facts = torch.tensor([len(set(one.facts)) for one in questions[1]])
+    predictions, weights = predict(model, test)
+    num_facts = torch.tensor([len(set(item.facts)) for item in questions[1]])
     return {
         "task": task,
         "seeds": seeds,
-        "error": (given != test.answer).float().mean(1),
-        "training_error": (answers(model, training)[0] != training.answer).float().mean(1),
-        "agreement": fact_agreement(weights, test, facts),
+        "error": (predictions != test.answer).float().mean(1),
+        "training_error": (predict(model, training)[0] != training.answer).float().mean(1),
+        "agreement": fact_agreement(weights, test, num_facts),
         "loss": loss,
         "best": int(loss[-1].argmin()),
-        "weights": weights[0, :SHOWN],
-        "cut": (training.cut, test.cut),
+        "facts_cut": test.cut,
         "seconds": seconds,
         "settings": settings,
         "words": vocabulary.words,
-        "longest": longest,
-        "parameters": {name: value.detach() for name, value in model.named_parameters()},
+        "max_len": max_len,
+        "state": {name: value.detach() for name, value in model.state_dict().items()},
     }
 
 
 @dataclass
 class Trained:
-    """Networks that `train_task` trained, ready for new stories."""
+    """The networks of `train_task` with their vocabulary, for new stories."""
 
     model: MemoryNetwork
     vocabulary: StoryVocabulary
-    longest: int
+    max_len: int
 
     def tensors(self, questions: list[Question]) -> Stories:
-        """New questions as the networks read them; an unknown word or too long a sentence raises ValueError."""
-        for text in {text for one in questions for text in (*one.story, one.question)}:
-            if len(words(text)) > self.longest:
-                raise ValueError(f"expected sentences of at most {self.longest} words, got {text!r}")
-        return as_tensors(questions, self.vocabulary, MAX_MEMORIES, self.longest)
+        """New questions as tensors; an out-of-vocabulary word or too long a sentence raises ValueError."""
+        for text in {text for item in questions for text in (*item.story, item.question)}:
+            if len(words(text)) > self.max_len:
+                raise ValueError(f"expected sentences of at most {self.max_len} words, got {text!r}")
+        return as_tensors(questions, self.vocabulary, MAX_MEMORIES, self.max_len)
 
     def answer(self, questions: list[Question]) -> tuple[list[list[str]], Tensor]:
-        """The answers of each seed, in words, and the weights (s, b, hops, n)."""
-        given, weights = answers(self.model, self.tensors(questions))
-        return [self.vocabulary.decode(row) for row in given.tolist()], weights
+        """The answers of each seed as words, and the attention weights (s, b, num_hops, n)."""
+        predictions, weights = predict(self.model, self.tensors(questions))
+        return [self.vocabulary.decode(row) for row in predictions.tolist()], weights
 
 
 def restore(result: dict) -> Trained:
     """The networks of a result of `train_task`, all seeds."""
     model = MemoryNetwork(**result["settings"], seeds=result["seeds"])
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(result["parameters"][name])
-    return Trained(model, StoryVocabulary(result["words"]), result["longest"])
+    model.load_state_dict(result["state"])
+    return Trained(model, StoryVocabulary(result["words"]), result["max_len"])

@@ -1,7 +1,7 @@
-"""How good a translation is, and whether the model looked at the right words.
+"""Metrics of machine translation: exact match, BLEU, accuracy by length, alignment error rate.
 
-A sentence is a sequence of tokens, without start and end token. Shares and error rates lie between 0 and 1; BLEU between
-0 and 100, as everybody prints it.
+A sentence is a sequence of tokens without BOS and EOS. Accuracies and error rates lie between 0 and 1; BLEU between 0
+and 100, as it is always reported.
 """
 
 import statistics
@@ -14,114 +14,96 @@ from torch import Tensor
 from utils.data.phrases import Pair
 
 Sentence = Sequence[str]
-Links = set[tuple[int, int]]  # (place in the source, place in the target), both from 0
+Links = set[tuple[int, int]]  # (source position, target position), both from 0
 
 
-NO_SENTENCE = "expected at least one sentence, got none"
+# Sentences
 
 
-# Words
+def correct(translations: Sequence[Sentence], references: Sequence[Sentence]) -> list[bool]:
+    """For each sentence, whether every token is correct."""
+    return [tuple(words) == tuple(reference) for words, reference in zip(translations, references, strict=True)]
 
 
-def right(guesses: Sequence[Sentence], references: Sequence[Sentence]) -> list[bool]:
-    """For each sentence, whether every word is right."""
-    if len(guesses) != len(references):
-        raise ValueError(f"expected one guess for each of {len(references)} references, got {len(guesses)}")
-    return [tuple(guess) == tuple(reference) for guess, reference in zip(guesses, references, strict=True)]
+def exact_match(translations: Sequence[Sentence], references: Sequence[Sentence]) -> float:
+    """The fraction of sentences with every token correct."""
+    return statistics.fmean(correct(translations, references))
 
 
-def exact_match(guesses: Sequence[Sentence], references: Sequence[Sentence]) -> float:
-    """The share of sentences that are right to the last word."""
-    return _share(right(guesses, references))
-
-
-def bleu(guesses: Sequence[Sentence], references: Sequence[Sentence]) -> float:
-    """BLEU of the whole corpus by sacrebleu, one reference a sentence, on tokens as they are (`tokenize="none"`)."""
-    if not right(guesses, references):
-        raise ValueError(NO_SENTENCE)
-    joined = [[" ".join(sentence) for sentence in side] for side in (guesses, references)]
-    # `force`: a full stop that stands alone is no sign of careless work here, the text is meant to be in tokens.
-    return sacrebleu.corpus_bleu(joined[0], [joined[1]], tokenize="none", force=True).score
+def bleu(translations: Sequence[Sentence], references: Sequence[Sentence]) -> float:
+    """Corpus BLEU (Papineni et al., 2002) by sacrebleu, one reference per sentence, tokens unchanged."""
+    hypotheses, targets = ([" ".join(sentence) for sentence in side] for side in (translations, references))
+    # `force`: sacrebleu warns about a full stop that stands alone, but here the text is tokenized on purpose.
+    return sacrebleu.corpus_bleu(hypotheses, [targets], tokenize="none", force=True).score
 
 
 # Length
 
 
 def accuracy_by_length(marks: Sequence[bool], lengths: Sequence[int]) -> list[dict]:
-    """One row per length that occurs: length, count, exact (the share that is right)."""
+    """A row for each length that occurs: length, count, exact (the exact match)."""
     of_length = defaultdict(list)
     for mark, length in zip(marks, lengths, strict=True):
         of_length[length].append(mark)
     return [
-        {"length": length, "count": len(found), "exact": _share(found)} for length, found in sorted(of_length.items())
+        {"length": length, "count": len(marks), "exact": statistics.fmean(marks)}
+        for length, marks in sorted(of_length.items())
     ]
 
 
 def accuracy_by_quarter(marks: Sequence[bool], lengths: Sequence[int]) -> list[dict]:
     """Four rows, from the shortest quarter of the sentences to the longest: shortest, longest, count, exact.
 
-    The quarters have the same size (or one sentence more); sentences of one length at a border are divided by their order.
+    The quarters have the same size (or one sentence more); equal lengths at a border are divided by their order.
     """
-    order = sorted(range(len(marks)), key=lambda place: lengths[place])
+    order = sorted(range(len(marks)), key=lambda index: lengths[index])
     borders = [len(order) * quarter // 4 for quarter in range(5)]
-    rows = []
-    for start, stop in zip(borders, borders[1:], strict=False):
-        part = order[start:stop]
-        rows.append(
-            {
-                "shortest": lengths[part[0]],
-                "longest": lengths[part[-1]],
-                "count": len(part),
-                "exact": _share([marks[place] for place in part]),
-            }
-        )
-    return rows
-
-
-def _share(marks: Sequence[bool]) -> float:
-    return sum(marks) / len(marks)
+    quarters = [order[start:stop] for start, stop in zip(borders, borders[1:], strict=False)]
+    return [
+        {
+            "shortest": lengths[quarter[0]],
+            "longest": lengths[quarter[-1]],
+            "count": len(quarter),
+            "exact": statistics.fmean(marks[index] for index in quarter),
+        }
+        for quarter in quarters
+    ]
 
 
 # Alignment
 
 
 def strongest_links(weights: Tensor, pair: Pair) -> Links:
-    """For each target word the source word that had the highest weight when that word was named.
+    """For each target token a link to the source token with the largest attention weight (m, n).
 
-    weights (m, n), with m at least the French words and n at least the English ones: rows and columns beyond, the end tokens
-    and padding, are left out. So exactly one link per target word, whether it deserves one or not.
+    Rows and columns beyond the tokens of the pair, EOS and padding, are ignored.
     """
-    words, places = len(pair.french), len(pair.english)
-    best = weights[:words, :places].argmax(1).tolist()
-    return {(place, word) for word, place in enumerate(best)}
+    sources = weights[: len(pair.french), : len(pair.english)].argmax(1).tolist()
+    return {(source, target) for target, source in enumerate(sources)}
 
 
 def alignment_error(weights: Sequence[Tensor], pairs: Sequence[Pair]) -> float:
-    """Alignment error rate of the strongest links over all pairs, every gold link a sure one.
+    """Alignment error rate (Och and Ney, 2003) of the strongest links over all pairs; every gold link is sure.
 
-    The weights must be those of the gold translation (teacher forcing): then every model names the same words, and where it
-    looked is not mixed up with what it got wrong.
+    The weights are those of teacher forcing, so that all models predict the same tokens.
     """
-    return error_rate([strongest_links(one, pair) for one, pair in zip(weights, pairs, strict=True)], pairs)
+    return error_rate([strongest_links(matrix, pair) for matrix, pair in zip(weights, pairs, strict=True)], pairs)
 
 
-def error_rate(found: Sequence[Links], pairs: Sequence[Pair]) -> float:
-    """1 - 2 |A ∩ S| / (|A| + |S|), A the links found and S the gold links, counted over all pairs."""
-    both = [(links, set(pair.links)) for links, pair in zip(found, pairs, strict=True)]
-    shared = sum(len(links & gold) for links, gold in both)
-    size = sum(len(links) + len(gold) for links, gold in both)
-    return 1 - 2 * shared / size
+def error_rate(links: Sequence[Links], pairs: Sequence[Pair]) -> float:
+    """1 - 2 |A ∩ S| / (|A| + |S|), A the links and S the gold links, counted over all pairs."""
+    gold = [set(pair.links) for pair in pairs]
+    shared = sum(len(a & s) for a, s in zip(links, gold, strict=True))
+    return 1 - 2 * shared / (sum(map(len, links)) + sum(map(len, gold)))
 
 
 def alignment_floor(pairs: Sequence[Pair]) -> float:
-    """The smallest error that one link per target word allows.
-
-    A target word with several gold links can win only one of them, and a word with none gets a link all the same.
-    """
+    """The smallest error with one link per target token: of several gold links only one can be correct, and a token
+    without a gold link gets one all the same."""
     best = []
     for pair in pairs:
-        linked = {word: (place, word) for place, word in pair.links}
-        best.append({linked.get(word, (-1, word)) for word in range(len(pair.french))})
+        linked = {target: (source, target) for source, target in pair.links}
+        best.append({linked.get(target, (-1, target)) for target in range(len(pair.french))})
     return error_rate(best, pairs)
 
 
@@ -129,6 +111,6 @@ def alignment_floor(pairs: Sequence[Pair]) -> float:
 
 
 def over_seeds(values: Sequence[float], digits: int | None = None) -> dict[str, float]:
-    """One number per seed as {"median", "least", "most"}, rounded if `digits` says so."""
-    found = {"median": statistics.median(values), "least": min(values), "most": max(values)}
-    return found if digits is None else {name: round(value, digits) for name, value in found.items()}
+    """One value per seed as {"median", "least", "most"}, rounded if `digits` is given."""
+    summary = {"median": statistics.median(values), "least": min(values), "most": max(values)}
+    return summary if digits is None else {name: round(value, digits) for name, value in summary.items()}

@@ -1,4 +1,4 @@
-"""Learning one number, the bandwidth of a kernel regression, by gradient descent; many seeds at once."""
+"""Kernel regression with a learned bandwidth, many seeds at once."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from utils.models import KernelRegression, kernel_regression
 from utils.training.cache import cached
 from utils.training.trainer import train
 
-TRAINING_POINTS, TEST_POINTS, TEST_SEEDS_START = 60, 200, 10_000
+TRAINING_POINTS, TEST_POINTS, FIRST_TEST_SEED = 60, 200, 10_000
 
 
 def held_out(seeds: int) -> tuple[Tensor, Tensor]:
-    """Fresh points for each seed, drawn from seeds that training never uses."""
-    return noisy_curves(seeds, TEST_POINTS, TEST_SEEDS_START)
+    """Test points of each seed."""
+    return noisy_curves(seeds, TEST_POINTS, FIRST_TEST_SEED)
 
 
 def root_mean_square(errors: Tensor) -> Tensor:
@@ -21,43 +21,38 @@ def root_mean_square(errors: Tensor) -> Tensor:
 
 
 @cached
-def learn_bandwidth(seeds: int, hide_self: bool, steps: int = 600, first_bandwidth: float = 1.0) -> dict:
-    """Train one bandwidth per seed to predict each training point from the others, or, with `hide_self=False`,
-    from all points and itself among them.
+def learn_bandwidth(seeds: int, leave_one_out: bool, num_steps: int = 600) -> dict:
+    """Learn a bandwidth per seed by predicting each training point, with leave-one-out from the other points only.
 
-    Returns bandwidth and training error over the steps (steps, seeds) and the held-out error (seeds,).
+    Returns bandwidth and training_error (num_steps, seeds) and test_error (seeds,).
     """
     x, y = noisy_curves(seeds, TRAINING_POINTS)
-    mask = ~torch.eye(TRAINING_POINTS, dtype=torch.bool) if hide_self else None
-    model = KernelRegression(seeds, first_bandwidth)
+    mask = ~torch.eye(TRAINING_POINTS, dtype=torch.bool) if leave_one_out else None
+    model = KernelRegression(seeds)
     bandwidths, errors = [], []
 
-    def loss_of_step(step: int) -> Tensor:  # (seeds,): each seed's gradient is its own, as if it were trained alone
+    def loss_of_step(step: int) -> Tensor:  # (seeds,): each seed's gradient is its own
         prediction, _ = model(x, x, y, mask)
         bandwidths.append(model.log_bandwidth.detach().exp().flatten().clone())
         errors.append(root_mean_square(prediction.detach() - y))
         return (prediction - y).square().mean(-1)
 
-    train(model, loss_of_step, steps, learning_rate=0.05, fused=False)
+    train(model, loss_of_step, num_steps, learning_rate=0.05, fused=False)
     with torch.no_grad():
         x_test, y_test = held_out(seeds)
         test_error = root_mean_square(model(x_test, x, y)[0] - y_test)
-    return {
-        "bandwidth": torch.stack(bandwidths),
-        "training_error": torch.stack(errors),
-        "test_error": test_error,
-    }
+    return {"bandwidth": torch.stack(bandwidths), "training_error": torch.stack(errors), "test_error": test_error}
 
 
 def fixed_bandwidth_error(seeds: int, bandwidth: float) -> Tensor:
-    """Held-out error (seeds,) of kernel regression with a bandwidth set by hand."""
+    """Test error (seeds,) of kernel regression with a fixed bandwidth."""
     x, y = noisy_curves(seeds, TRAINING_POINTS)
     x_test, y_test = held_out(seeds)
     return root_mean_square(kernel_regression(x_test, x, y, bandwidth)[0] - y_test)
 
 
 def mean_error(seeds: int) -> Tensor:
-    """Held-out error (seeds,) of always answering with the mean of the training points."""
+    """Test error (seeds,) of the baseline that always predicts the mean of the training points."""
     _, y = noisy_curves(seeds, TRAINING_POINTS)
     _, y_test = held_out(seeds)
     return root_mean_square(y.mean(-1, keepdim=True) - y_test)

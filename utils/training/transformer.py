@@ -20,7 +20,6 @@ from utils.training.cache import cached
 from utils.training.metrics import alignment_error
 from utils.training.trainer import linear_warmup_cosine
 from utils.training.translation import (
-    TOGETHER,
     TRAINING_PAIRS,
     Trained,
     limit_for,
@@ -115,7 +114,7 @@ def train_transformer(
     settings = {**sizes, "norm_first": norm_first, "dropout": dropout, "tied": tied}
     budget = (num_pairs, batch_tokens, num_steps, LEARNING_RATE, warmup_ratio)
     start = time.perf_counter()
-    model, losses = _fit(seed, *budget, settings, smoothing=label_smoothing, decay=weight_decay)
+    model, losses = _fit(seed, *budget, settings, label_smoothing=label_smoothing, weight_decay=weight_decay)
     seconds = time.perf_counter() - start
     errors = alignment_errors(TrainedTransformer(model, english, french), data.validation[:SELECTION_PAIRS])
     head = best_alignment_head(errors)
@@ -171,12 +170,12 @@ class TrainedTransformer(Trained):
     def __post_init__(self):
         self.model.eval()
 
-    def _write(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor]:
+    def _decode(self, batch: Batch, limit: int) -> tuple[Tensor, Tensor]:
         options = {"max_len": limit, "need_weights": True, **SPECIAL_IDS}
         decoded = greedy_decode(self.model, batch.source, batch.source_mask, **options)
         return decoded.token_ids, self.alignment_head.select(decoded.cross)
 
-    def _look(self, batch: Batch) -> Tensor:
+    def _teacher_forced(self, batch: Batch) -> Tensor:
         return self.alignment_head.select(self.attention_weights(batch).cross)
 
     def stepper(self, batch: Batch, limit: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -209,7 +208,7 @@ class PairAttention(NamedTuple):
 
 def pair_attention(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[PairAttention]:
     results: dict[int, PairAttention] = {}
-    for indices, batch in _length_batches(trained, pairs):
+    for indices, batch in trained.length_batches(pairs):
         weights = trained.attention_weights(batch)
         for row, index in enumerate(indices):
             english, french = pairs[index].english, pairs[index].french
@@ -225,14 +224,6 @@ def pair_attention(trained: TrainedTransformer, pairs: Sequence[Pair]) -> list[P
                 ),
             )
     return [results[index] for index in range(len(pairs))]
-
-
-def _length_batches(trained: TrainedTransformer, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Batch]]:
-    """Batches of similar source length, each with the indices of its pairs."""
-    order = sorted(range(len(pairs)), key=lambda index: len(pairs[index].english))
-    for start in range(0, len(order), TOGETHER):
-        indices = order[start : start + TOGETHER]
-        yield indices, collate([pairs[index] for index in indices], trained.english, trained.french)
 
 
 def alignment_errors(trained: TrainedTransformer, pairs: Sequence[Pair]) -> Tensor:
@@ -259,7 +250,7 @@ def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
     """Accuracy, confidence (mean probability of the prediction) and mean probability of the target, over all target tokens
     under teacher forcing. A calibrated model has the first two equal."""
     correct, confidences, target_probs = [], [], []
-    for _, batch in _length_batches(trained, pairs):
+    for _, batch in trained.length_batches(pairs):
         probs = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
         targets = batch.target_out[batch.target_mask]
         best = probs.max(-1)
@@ -298,7 +289,7 @@ class GreedyAndBeam(NamedTuple):
 
 def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4) -> list[GreedyAndBeam]:
     results: dict[int, GreedyAndBeam] = {}
-    for indices, batch in _length_batches(trained, pairs):
+    for indices, batch in trained.length_batches(pairs):
         inputs = trained.model, batch.source, batch.source_mask
         options = {"max_len": limit_for(len(pairs[indices[-1]].english)), **SPECIAL_IDS}
         greedy = greedy_decode(*inputs, **options)

@@ -5,11 +5,11 @@ import torch
 
 # Exercise 1.1 · a stable softmax · easy · 5 min
 def softmax(logits, temperature=1.0):
-    """(..., n) numbers to (..., n) shares; each row along the last axis sums to 1."""
+    """Logits (..., n) to probabilities (..., n); each row along the last axis sums to 1."""
     ### BEGIN SOLUTION
     scaled = logits / temperature
-    powers = (scaled - scaled.amax(-1, keepdim=True)).exp()
-    return powers / powers.sum(-1, keepdim=True)
+    exponentials = (scaled - scaled.amax(-1, keepdim=True)).exp()
+    return exponentials / exponentials.sum(-1, keepdim=True)
     ### END SOLUTION
 
 
@@ -40,19 +40,19 @@ def soft_lookup(query, keys, values):
 
 # Exercise 1.5 · from scores to a summary · medium · 12 min
 def attend(scores, value, mask=None):
-    """Scores to weights to a weighted sum of values.
+    """Masked softmax of the scores, then the weighted sum of the values.
 
-    scores (..., m, n), value (..., n, e), mask (..., m, n) bool
+    scores (..., m, n), value (..., n, e), mask (..., m, n) bool, True = may attend,
     to output (..., m, e) and weights (..., m, n). The mask may have fewer
-    leading axes than the scores (it broadcasts). The inputs stay as they are.
+    leading axes than the scores (it broadcasts). The inputs stay unchanged.
     """
     ### BEGIN SOLUTION
     if mask is None:
         weights = softmax(scores)
     else:
-        nowhere = ~mask.any(-1, keepdim=True)
-        masked = scores.masked_fill(~(mask | nowhere), float("-inf"))
-        weights = softmax(masked).masked_fill(nowhere, 0.0)
+        fully_masked = ~mask.any(-1, keepdim=True)
+        masked = scores.masked_fill(~(mask | fully_masked), float("-inf"))
+        weights = softmax(masked).masked_fill(fully_masked, 0.0)
     return weights @ value, weights
     ### END SOLUTION
 

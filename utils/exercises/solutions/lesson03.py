@@ -6,39 +6,39 @@ import torch
 
 
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
-def pad(sentences, padding=0):
-    """Lists of word numbers to numbers (b, n), `padding` behind the shorter ones, and a mask (b, n), True at the words.
+def pad(sentences, pad_id=0):
+    """Lists of token ids to token_ids (b, n), padded on the right with `pad_id`, and attention_mask (b, n), True at tokens.
 
-    A word may have the same number as `padding`: the mask tells them apart.
+    A token may have the id `pad_id` too: the mask tells them apart.
     """
     ### BEGIN SOLUTION
-    longest = max(len(sentence) for sentence in sentences)
-    numbers = torch.tensor(
-        [sentence + [padding] * (longest - len(sentence)) for sentence in sentences]
+    max_len = max(len(sentence) for sentence in sentences)
+    token_ids = torch.tensor(
+        [sentence + [pad_id] * (max_len - len(sentence)) for sentence in sentences]
     )
     lengths = torch.tensor([len(sentence) for sentence in sentences])
-    return numbers, torch.arange(longest) < lengths.unsqueeze(1)
+    return token_ids, torch.arange(max_len) < lengths.unsqueeze(1)
     ### END SOLUTION
 
 
 # Exercise 3.2 · one recurrent step · easy · 5 min
 def recurrent_step(x, state, A, B, c):
-    """x (b, d), state (b, w), A (d, w), B (w, w), c (w,) to the next state (b, w)."""
+    """x (b, d), hidden state (b, w), A (d, w), B (w, w), c (w,) to the next hidden state (b, w)."""
     ### BEGIN SOLUTION
     return torch.tanh(x @ A + state @ B + c)
     ### END SOLUTION
 
 
 # Exercise 3.3 · read a sentence · easy · 6 min
-def read_words(x, state, step):
-    """x (b, n, d), first state (b, w), step(x_t (b, d), state (b, w)) -> state (b, w).
+def unroll(x, state, step):
+    """x (b, n, d), initial state (b, w), step(x_t (b, d), state (b, w)) -> state (b, w).
 
-    Returns the states after each word (b, n, w), and the last of them (b, w).
+    Returns all hidden states (b, n, w), one after each token, and the final state (b, w).
     """
     ### BEGIN SOLUTION
     states = []
-    for word in x.unbind(1):
-        state = step(word, state)
+    for x_t in x.unbind(1):
+        state = step(x_t, state)
         states.append(state)
     return torch.stack(states, 1), state
     ### END SOLUTION
@@ -99,7 +99,7 @@ class AttentionDecoder(nn.Module):
 
 # Exercise 3.8 · greedy decoding · medium · 12 min
 def greedy_decode(step, state, bos_id, eos_id, max_len):
-    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most likely tokens (b, m).
+    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state. Returns the most probable tokens (b, m).
 
     `bos_id`, `eos_id` and `max_len` are ints. Only `eos_id` ends a sentence; a 0 before it is an ordinary token.
     Stops when every sentence has generated `eos_id`, or at `max_len` tokens. After `eos_id` comes 0.
@@ -119,11 +119,11 @@ def greedy_decode(step, state, bos_id, eos_id, max_len):
 
 # Exercise 3.9 · the alignment error · medium · 10 min
 def alignment_error(weights, links):
-    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), a row for each target word, without end tokens.
+    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), a row for each target token, without end tokens.
 
-    S is `links`, a set of (source place, target place); A links each target word to its largest weight.
+    S is `links`, a set of (source position, target position); A links each target token to its largest weight.
     """
     ### BEGIN SOLUTION
-    found = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
-    return 1 - 2 * len(found & links) / (len(found) + len(links))
+    predicted = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
+    return 1 - 2 * len(predicted & links) / (len(predicted) + len(links))
     ### END SOLUTION

@@ -1,11 +1,14 @@
-"""Facts about the stored ladder: it says what the seeds gave, in the units it promises, and the bars of the course hold."""
+"""Facts about the comparison of translation models: what the seeds gave, in the units of the table, with every row."""
 
 import pytest
 
-from tests.benchmarks.translation import RECIPES, ROWS, entry, ladder_table, recipe_table, transformer_rows
+from tests.benchmarks.translation import RECIPES, ROWS, entry, recipe_table, recurrent_table, transformer_rows
 
-SIZES = {"dim": 12, "num_heads": 3, "hidden_dim": 16}
-SMALL = {"num_steps": 2, "batch_tokens": 60, "num_pairs": 200, "num_test": 8, **SIZES}
+SMALL = {"num_steps": 2, "hidden_size": 8, "batch_size": 4, "num_pairs": 60, "num_test": 8}
+SMALL_TRANSFORMER = {
+    **{"num_steps": 2, "batch_tokens": 60, "num_pairs": 200, "num_test": 8},
+    **{"dim": 12, "num_heads": 3, "hidden_dim": 16, "num_layers": 2},
+}
 
 
 def result(exact, aer=0.1):
@@ -24,7 +27,7 @@ def result(exact, aer=0.1):
     }
 
 
-def test_an_entry_sums_up_its_seeds_in_per_cent():
+def test_an_entry_summarizes_its_seeds_in_per_cent():
     row = entry("some model", [result(0.9), result(0.5), result(0.8)])
     assert row["exact"] == {"median": 80.0, "least": 50.0, "most": 90.0}
     assert row["alignment_error"]["median"] == 10.0 and row["alignment_floor"] == 2.0
@@ -34,16 +37,15 @@ def test_an_entry_sums_up_its_seeds_in_per_cent():
     assert (row["seeds"], row["steps"], row["parameters"]["median"]) == (3, 7, 1000)
 
 
-def test_a_small_ladder_can_be_measured_with_every_row():
-    rows = ladder_table(1, steps=2, width=8, size=4, pairs=60, test=8)
+def test_a_small_run_has_every_row():
+    rows = recurrent_table(1, **SMALL)
     assert [row["name"] for row in rows] == [name for name, *_ in ROWS]
     assert all(row["steps"] == 2 and len(row["quarters"]) == 4 for row in rows)
 
 
 def test_the_transformer_has_a_row_of_the_same_form():
-    settings = {**SMALL, "num_layers": 2}
-    (row,) = transformer_rows(2, count=12, **settings)
-    (recurrent,) = ladder_table(1, ROWS[-1:], steps=2, width=8, size=4, pairs=60, test=8)
+    (row,) = transformer_rows(2, count=12, **SMALL_TRANSFORMER)
+    (recurrent,) = recurrent_table(1, ROWS[-1:], **SMALL)
     assert recurrent.keys() <= row.keys() and (row["name"], row["seeds"], row["steps"]) == ("Transformer", 2, 2)
     assert len(row["alignment_heads"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
     for roles in row["roles"]:
@@ -54,7 +56,7 @@ def test_the_transformer_has_a_row_of_the_same_form():
 
 
 def test_a_small_table_of_recipes_has_every_row():
-    rows = recipe_table(1, **SMALL)
+    rows = recipe_table(1, **SMALL_TRANSFORMER)
     assert [row["name"] for row in rows] == [name for name, _ in RECIPES]
     assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "tying saves a matrix"
     assert all(row["steps"] == 2 and 0 < row["words"]["confidence"] < 100 for row in rows)
