@@ -12,11 +12,22 @@ import torch.distributed as dist
 from utils.data.bpe import train_bpe
 from utils.training import distributed, pretraining, workers
 from utils.training.distributed import CHECKPOINT, TEXT, Job, RunError, main, prepare_text, read, run, trained
-from utils.training.pretraining import NOT_ASKED, Asked, Corpus, draw_fragments, held_out_losses
+from utils.training.pretraining import Corpus, Objective, held_out_losses, sample_windows
+from utils.training.trainer import IGNORE_INDEX
 from utils.training.workers import torchrun, try_one_and_two
 
 # All sizes differ, and two workers cannot share the batch evenly.
-JOB = Job(steps=10, dim=24, heads=3, hidden=40, layers=1, length=12, batch=7, pieces=150, rate=1e-2)
+JOB = Job(
+    num_steps=10,
+    dim=24,
+    num_heads=3,
+    hidden_dim=40,
+    num_layers=1,
+    length=12,
+    batch_size=7,
+    vocab_size=150,
+    learning_rate=1e-2,
+)
 QUIET = {"every": 4, "say": str}
 
 
@@ -25,9 +36,9 @@ def text():
     """A short text in place of the docstrings."""
     said = [f"{who} {does} the {what} number {n}" for n in range(40) for who in ("it", "he") for does in ("reads", "has")
             for what in ("file", "list", "book")]  # fmt: skip
-    subwords = train_bpe(said, JOB.pieces)
-    train, held_out = (pretraining._stream(subwords, part) for part in (said[:300], said[300:340]))
-    return Corpus(subwords, train, held_out[:130].unfold(0, JOB.length + 1, JOB.length))
+    tokenizer = train_bpe(said, JOB.vocab_size)
+    train, held_out = (pretraining._token_stream(tokenizer, part) for part in (said[:300], said[300:340]))
+    return Corpus(tokenizer, train, held_out[:130].unfold(0, JOB.length + 1, JOB.length))
 
 
 @pytest.fixture
@@ -65,7 +76,7 @@ def crashed(job, folder):
 
 @pytest.mark.parametrize("objective", pretraining.OBJECTIVES)
 def test_one_process_learns_what_pretrain_learns(objective, place):
-    job = replace(JOB, objective=objective, steps=6)
+    job = replace(JOB, objective=objective, num_steps=6)
     expected, found = pretraining.pretrain.__wrapped__(**asdict(job)), run(job, place, **QUIET)
     assert found["held_out"] == pytest.approx(expected["held_out"], rel=1e-4)
     assert found["unigram"] == pytest.approx(expected["unigram"], rel=1e-4)
@@ -83,14 +94,17 @@ def test_two_workers_of_which_one_is_killed_learn_what_one_process_learns(place,
 
 
 def test_three_workers_learn_the_same_also_if_one_has_nothing_to_predict(place, tmp_path, text):
-    job = replace(JOB, length=3, batch=3, steps=6, seed=1)
+    job = replace(JOB, length=3, batch_size=3, num_steps=6, seed=1)
     alone = run(job, place, **QUIET)["loss"]
     folder = with_text(job, tmp_path / "three")
     torchrun(job, folder, workers=3)
     torch.testing.assert_close(read(folder / CHECKPOINT)["losses"], alone, atol=1e-5, rtol=0)
-    generator, asked = torch.Generator().manual_seed(10_000 + job.seed), Asked(job.objective, len(text.subwords))
-    drawn = [asked.draw(draw_fragments(text.train, 4, 3, generator), generator)[1] for _ in range(job.steps)]
-    predicted = [(targets != NOT_ASKED).sum(1).tolist() for targets in drawn]
+    generator, objective = (
+        torch.Generator().manual_seed(10_000 + job.seed),
+        Objective(job.objective, len(text.tokenizer)),
+    )
+    drawn = [objective.corrupt(sample_windows(text.train, 4, 3, generator), generator)[1] for _ in range(job.num_steps)]
+    predicted = [(targets != IGNORE_INDEX).sum(1).tolist() for targets in drawn]
     assert any(0 in row and len(set(row)) == 3 for row in predicted)  # so a mean of means would have been noticed
 
 
@@ -118,9 +132,9 @@ def test_a_run_that_crashed_resumes_to_the_same_model_to_the_last_bit(objective,
 
 def test_the_checkpoint_holds_the_trained_model_and_a_finished_run_trains_no_more(place, text, monkeypatch):
     found = run(JOB, place, **QUIET)
-    loaded, counts = trained(place), text.train.bincount(minlength=len(text.subwords)).float()
-    assert held_out_losses(loaded.model, text, Asked("masked", len(text.subwords)), counts)[0] == found["held_out"]
-    monkeypatch.setattr(distributed, "draw_fragments", lambda *_: pytest.fail("it trains"))
+    loaded = trained(place)
+    assert held_out_losses(loaded.model, text, Objective("masked", len(text.tokenizer)))[0] == found["held_out"]
+    monkeypatch.setattr(distributed, "sample_windows", lambda *_: pytest.fail("it trains"))
     assert run(JOB, place, **QUIET)["held_out"] == found["held_out"]
 
 
@@ -154,8 +168,8 @@ def test_a_process_killed_while_it_writes_leaves_the_checkpoint_that_was_there(p
 
 def test_other_settings_than_those_of_the_checkpoint_are_refused(place, capsys):
     crashed(JOB, place)
-    with pytest.raises(RunError, match="belongs to a run with steps 10, batch 7; use those settings"):
-        run(replace(JOB, steps=20, batch=8), place, **QUIET)
+    with pytest.raises(RunError, match="belongs to a run with num_steps 10, batch_size 7; use those settings"):
+        run(replace(JOB, num_steps=20, batch_size=8), place, **QUIET)
     assert main([f"--folder={place}", "--seed=5"]) == 1
     assert "error: " in capsys.readouterr().err
     with pytest.raises(SystemExit):
@@ -164,7 +178,7 @@ def test_other_settings_than_those_of_the_checkpoint_are_refused(place, capsys):
 
 def test_workers_that_cannot_start_say_why_and_the_lesson_continues(place, monkeypatch, capsys):
     with pytest.raises(RunError, match="error: expected a batch of at least 2, a sequence for each worker, got 1"):
-        torchrun(replace(JOB, batch=1), place, restarts=0)
+        torchrun(replace(JOB, batch_size=1), place, restarts=0)
     monkeypatch.setattr(workers, "one_and_two", lambda job: torchrun(job, place, restarts=0, seconds=0.01))
     assert try_one_and_two() is None
     assert "the lesson continues without them: the workers did not finish within 0.01 s" in capsys.readouterr().out
@@ -172,7 +186,7 @@ def test_workers_that_cannot_start_say_why_and_the_lesson_continues(place, monke
 
 def test_workers_that_hang_are_ended(place):
     with pytest.raises(RunError, match="did not finish"):
-        torchrun(replace(JOB, steps=10**6), with_text(replace(JOB, steps=10**6), place), seconds=10)
+        torchrun(replace(JOB, num_steps=10**6), with_text(replace(JOB, num_steps=10**6), place), seconds=10)
     end, running = time.monotonic() + 20, True
     while running and time.monotonic() < end:  # a process that was ended may take a moment
         running = any(str(place) in " ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"]))

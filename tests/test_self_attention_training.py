@@ -10,7 +10,6 @@ from utils.data import offensive
 from utils.models.self_attention import LanguageModel, SequenceClassifier
 from utils.training import layer_costs as costs
 from utils.training.language_model import (
-    count_losses,
     loss_together,
     losses_of,
     losses_one_at_a_time,
@@ -20,6 +19,7 @@ from utils.training.language_model import (
     sample_text,
     train_language_model,
 )
+from utils.training.ngrams import ngram_losses
 from utils.training.seeds import call_models, draw_batches, stack_models, train_models
 from utils.training.self_attention import (
     FIRST,
@@ -149,7 +149,7 @@ def test_attention_alone_gets_three_pairs_of_four_at_most_and_a_feed_forward_lay
 def test_counted_losses_are_what_a_dictionary_gives():
     training = torch.randint(0, 3, (60,), generator=generator())
     held_out = torch.randint(0, 4, (5, 7), generator=generator(1))  # 3 is never seen in training
-    found = count_losses(training, held_out, size=4, prior=1.5)
+    found = ngram_losses(training, held_out, vocab_size=4, prior=1.5)
     text = training.tolist()
     counts = Counter(tuple(text[i : i + k]) for k in (1, 2, 3) for i in range(len(text) - k + 1))
 

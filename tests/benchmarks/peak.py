@@ -102,12 +102,12 @@ def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
 
 def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[], None]:
     """Lesson 07: the causal model, on as many fragments of text as there."""
-    sizes = {name: pretraining.LESSON["causal"][name] for name in ("layers", "dim", "hidden")}
-    model = pretraining.build("causal", {"pieces": pretraining.PIECES, "heads": 4, **sizes})
-    fragments = torch.randint(len(SPECIAL_TOKENS), pretraining.PIECES, (batch, length + 1))
-    asked = pretraining.Asked("causal", pretraining.PIECES)
+    sizes = {name: pretraining.LESSON["causal"][name] for name in ("num_layers", "dim", "hidden_dim")}
+    model = pretraining.build("causal", {"vocab_size": pretraining.VOCAB_SIZE, "num_heads": 4, **sizes})
+    fragments = torch.randint(len(SPECIAL_TOKENS), pretraining.VOCAB_SIZE, (batch, length + 1))
+    objective = pretraining.Objective("causal", pretraining.VOCAB_SIZE)
     return _training_step(
-        model, lambda: F.cross_entropy(*asked(model, fragments, torch.default_generator)), pretraining.LARGEST_GRADIENT
+        model, lambda: F.cross_entropy(*objective(model, fragments, torch.default_generator)), pretraining.MAX_NORM
     )
 
 

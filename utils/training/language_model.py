@@ -7,7 +7,6 @@ All positions of a piece of text are predicted in one pass: the causal mask make
 import math
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +17,7 @@ from utils.data.offensive import inoffensive
 from utils.data.real_text import CharTokenizer, split_documents, topics, topics_file, windows
 from utils.models.self_attention import LanguageModel
 from utils.training.cache import cached
+from utils.training.ngrams import ngram_losses
 from utils.training.trainer import linear_warmup_linear_decay, train
 
 CONTEXT = 64
@@ -43,42 +43,6 @@ def read_text(context: int = CONTEXT) -> Text:
         windows([characters.encode(document) for document in held_out], context),
         characters,
     )
-
-
-# Counting
-
-
-def count_losses(
-    training: Tensor, held_out: Tensor, size: int, orders: Sequence[int] = (1, 2, 3), prior: float = 2.0
-) -> dict[int, float]:
-    """Held-out loss in nats per token of models that count: order 1 knows how frequent a token is, order 2 the token before
-    as well (bigrams), and so on. training (n,), held_out (pieces, n + 1); `size` is the number of different tokens.
-
-    Where little was counted the shorter history helps: an order mixes in the next lower one, as if seen `prior` times. All
-    orders, and a model that reads the pieces, predict the same tokens; at the start of a piece the history is cut short.
-    """
-    probability = torch.full(held_out[:, 1:].shape, 1 / size, dtype=torch.float64)
-    losses = {}
-    for order in range(1, max(orders) + 1):
-        keys, followed = _history_numbers(training, size, order)
-        counts = torch.bincount(followed, minlength=size**order)
-        totals = torch.bincount(keys, minlength=size ** (order - 1))
-        # A piece's first token is there to be looked back at, and is predicted by nobody.
-        asked, answered = _history_numbers(held_out[:, 1:] if order == 1 else held_out, size, order)
-        skip = max(0, order - 2)  # the first tokens of a piece have no history of this length
-        fresh = (counts[answered] + prior * probability[:, skip:]) / (totals[asked] + prior)
-        probability = torch.cat([probability[:, :skip], fresh], 1)
-        if order in orders:
-            losses[order] = -probability.log().mean().item()
-    return losses
-
-
-def _history_numbers(tokens: Tensor, size: int, order: int) -> tuple[Tensor, Tensor]:
-    """For each token with order - 1 tokens before it: one number for these, and one for these and the token itself."""
-    runs = tokens.unfold(-1, order, 1)
-    places = size ** torch.arange(order - 1, -1, -1)
-    whole = (runs * places).sum(-1)
-    return whole // size, whole
 
 
 # Training
@@ -144,7 +108,7 @@ def train_language_model(
         "held_out": held_out,
         "perplexity": math.exp(held_out),
         "by_position": by_position,
-        "counts": count_losses(text.training, text.held_out, len(text.characters)),
+        "counts": ngram_losses(text.training, text.held_out, len(text.characters)),
         "sizes": (len(text.training), text.held_out[:, 1:].numel()),
         "parameters": sum(one.numel() for one in model.parameters()),
         "settings": settings,

@@ -12,7 +12,7 @@ from utils.data.real_text import topics_file
 from utils.training.cache import cached
 from utils.training.distributed import CHECKPOINT, MODULE, TEXT, Job, RunError, read, run
 
-SHORT = Job("causal", steps=120, dim=48, heads=4, hidden=96, layers=2, pieces=500, texts=400)
+SHORT = Job("causal", num_steps=120, dim=48, num_heads=4, hidden_dim=96, num_layers=2, vocab_size=500, num_texts=400)
 
 
 @cached(data_files=lambda *_, **__: [topics_file()])
