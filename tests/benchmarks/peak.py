@@ -91,7 +91,7 @@ def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
         transformer.HEADS,
         transformer.HIDDEN,
         transformer.LAYERS,
-        norm="pre",
+        norm_first=True,
         tied="none",
     )
     source = torch.randint(3, len(english), (batch, length))
