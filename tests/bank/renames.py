@@ -3,4 +3,10 @@
 RENAMES = {
     "utils.data.subwords": "utils.data.bpe",
     "utils.data.bpe.SPECIAL": "utils.data.bpe.SPECIAL_TOKENS",
+    "9.1: ahead": "offset",
+    "9.1: place": "position",
+    "9.2: ahead": "offset",
+    "9.2: place": "position",
+    "9.3: project": "projection",
+    "9.5: gain": "weight",
 }
