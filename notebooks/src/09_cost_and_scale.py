@@ -815,7 +815,7 @@ if folder := fetch_or_say(SMOLLM2):
     config = smol.model.config
     count = sum(parameter.numel() for parameter in smol.model.parameters())
     print(
-        f"{count:,} parameters, {config.num_layers} layers, dim {config.dim}, {config.vocab_size:,} tokens"
+        f"{count:,} parameters, {config.num_layers} layers, dim {config.dim}, vocabulary of {config.vocab_size:,}"
     )
 print("in `EncoderLayer`              the published name, after 'blk.0.'")
 for name, published in LLAMA.layer.items():

@@ -165,7 +165,7 @@ def show_scaling(result: dict) -> Shown:
         f"{value:.3f} ({low:.3f} to {high:.3f}) {kind} ({100 * (value / larger['measured']['median'] - 1):+.1f} %)"
         for kind, (value, low, high) in larger["predicted"].items()
     ]
-    off = abs(larger["predicted"]["with irreducible loss"][0] / larger["reached"]["median"] - 1)
+    off = abs(larger["predicted"]["with irreducible loss"][0] / larger["measured"]["median"] - 1)
     return Shown(
         "Scaling laws",
         f"Power laws fitted to the test loss of causal language models with {min(result['parameters']['x']):,} to {max(result['parameters']['x']):,} parameters, "

@@ -266,7 +266,7 @@ def scaling_panels(panels, title):
         panel.set_title(f"{name}\n{_exponent_text(sweep['law'])}", fontsize=LABEL)
     axes[0].set_ylabel("held-out loss in nats")
     handles, labels = axes[-1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=1.6)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, columnspacing=1.6)
     return figure
 
 
@@ -321,7 +321,7 @@ def _draw_sweep(axes, sweep, numbers=False):
     """Points, law and prediction on log-log axes; numbers: results in the labels of the legend."""
     axes.set(xscale="log", yscale="log")
     if "other_runs" in sweep:
-        axes.plot(*sweep["other_runs"], zorder=2, label="not on the frontier", **OTHER_RUNS)
+        axes.plot(*sweep["other_runs"], zorder=2, label="other runs", **OTHER_RUNS)
     law, held_out, losses = sweep["law"], sweep.get("held_out"), as_array(sweep["loss"])
     seeds = losses.shape[1]
     axes.plot(
@@ -339,12 +339,14 @@ def _draw_sweep(axes, sweep, numbers=False):
     if held_out:
         x, value, low, high, measured = (held_out[key] for key in ("x", "value", "low", "high", "measured"))
         mean = np.mean(measured)
-        predicted_text = f" {value:.3f}\n[{low:.3f}, {high:.3f}]" if numbers else ""
-        measured_text = f" {mean:.3f},\n{'inside' if low <= mean <= high else 'outside'}" if numbers else ""
+        inside = "inside" if low <= mean <= high else "outside"
+        prediction, larger = "prediction", "held-out model"
+        if numbers:
+            prediction = f"held-out model,\npredicted {value:.3f}\n[{low:.3f}, {high:.3f}]"
+            larger = f"held-out model,\nmeasured {mean:.3f},\n{inside}"
         errors = [[value - low], [high - value]]
-        axes.errorbar(x, value, errors, zorder=5, label=f"held-out model,\npredicted{predicted_text}", **PREDICTED)
-        label = f"held-out model,\nmeasured{measured_text}"
-        axes.plot([x] * len(measured), measured, zorder=6, label=label, **MEASURED)
+        axes.errorbar(x, value, errors, zorder=5, label=prediction, **PREDICTED)
+        axes.plot([x] * len(measured), measured, zorder=6, label=larger, **MEASURED)
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 3) if max(sweep["x"]) < 1e9 else (1,)))
     axes.xaxis.set_major_formatter(thousands if max(sweep["x"]) < 1e9 else LogFormatterMathtext())
     # Losses lie within one power of ten: round numbers at equal steps in place of powers.

@@ -474,7 +474,7 @@ def fitted_sweeps(result: dict) -> dict[str, dict]:
         "compute": {
             "x": [point["x"] for point in compute["frontier"]],
             "loss": [[point["loss"]] for point in compute["frontier"]],
-            "xlabel": "floating-point operations",
+            "xlabel": "compute in FLOP",
             "other_runs": ([point["x"] for point in above], [point["loss"] for point in above]),
         },
     }
