@@ -20,8 +20,8 @@ PATHS = {
     "8.3": "training.fine_tuning.interpolate",
     "9.1": "models.sparse_attention.local_attention_mask",
     "9.2": "models.sparse_attention.local_attention",
-    "9.5": "models.llama.rms_norm",
-    "9.8": "training.digits.patches",
+    "9.3": "models.sparse_attention.linformer_attention",
+    "9.8": "training.digits.patchify",
 }
 
 

@@ -1,11 +1,11 @@
 """Pretraining as a distributed job: data parallelism with `torchrun` and `DistributedDataParallel` (gloo, CPU).
 
-    python -m utils.training.distributed --steps 200                                       one process
-    torchrun --standalone --nproc_per_node=2 -m utils.training.distributed --steps 200     two workers
+    python -m utils.training.distributed --num_steps 200                                       one process
+    torchrun --standalone --nproc_per_node=2 -m utils.training.distributed --num_steps 200     two workers
 
 Both learn the same parameters up to rounding, those of `pretrain` with the same settings:
 
-- `--batch` is the global batch. Every worker draws all of it with the same generator, which costs next to nothing, and
+- `--batch_size` is the global batch. Every worker draws all of it with the same generator, which costs next to nothing, and
   computes its own rows. So every worker knows how many tokens the whole batch predicts, and divides its summed loss by
   that number. The mean of the workers' means would be another loss, in which a worker with few masked tokens counts as
   much as one with many.
@@ -131,7 +131,7 @@ def _rank() -> int:
 
 
 def run(
-    job: Job, folder: Path, every: int = 100, kill_at: int | None = None, say: Callable[[str], None] = print
+    job: Job, folder: Path, every: int = 100, kill_at: int | None = None, log: Callable[[str], None] = print
 ) -> dict:
     """Train, resuming from the checkpoint in the folder if there is one. `trained(folder)` is the model.
 
@@ -167,7 +167,7 @@ def run(
         losses, start = saved["losses"], saved["step"]
     if rank == 0:
         how = f"resumes at step {start}" if start else "starts"
-        say(f"{job.objective}, {job.num_steps} steps, workers: {size}, {how}")
+        log(f"{job.objective}, {job.num_steps} steps, workers: {size}, {how}")
 
     summed_loss: nn.Module = SummedLoss(model.train(), objective)
     if dist.is_initialized():
@@ -180,15 +180,14 @@ def run(
         )
         predicted = (targets != IGNORE_INDEX).sum().clamp(min=1)
         loss = summed_loss(*(tensor.tensor_split(size)[rank] for tensor in (*inputs, targets))) / predicted
-        trainer.step(
-            step, loss * size
-        )  # DistributedDataParallel takes the mean over the workers, and the sum is needed
+        # DistributedDataParallel averages the gradients of the workers (all-reduce); the sum is needed.
+        trainer.step(step, loss * size)
         losses[step] = loss.detach()
         if dist.is_initialized():
             dist.all_reduce(losses[step])
         done = step + 1
         if rank == 0 and (done % every == 0 or done == job.num_steps):
-            say(f"step {done} of {job.num_steps}   loss {losses[max(0, done - every) : done].mean():.4f}")
+            log(f"step {done} of {job.num_steps}   loss {losses[max(0, done - every) : done].mean():.4f}")
             state = {"model": model.state_dict(), "optimizer": trainer.optimizer.state_dict()}
             state |= {"generator": generator.get_state(), "losses": losses, "step": done}
             write(folder / CHECKPOINT, {"job": asdict(job), **state})
