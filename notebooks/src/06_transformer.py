@@ -317,10 +317,10 @@ show(
     pictures.shifted_targets(
         ["the", "old", "king", "sleeps"],
         ["le", "vieux", "roi", "dort"],
-        "each place says what the next one reads, and sees nothing behind itself",
+        "each position predicts the next input and attends to no later one",
         padding=1,
     ),
-    alt="Source, the shifted target that the decoder reads, the target that it is to say, and the causal triangle.",
+    alt="Source, the decoder's input, its target shifted by one position, and the causal mask.",
 )
 
 
