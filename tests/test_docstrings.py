@@ -1,4 +1,4 @@
-"""Facts about the labelled and unlabelled text made of docstrings: what is read, how it is split, and what leaks nowhere."""
+"""Facts about the labeled and unlabeled text made of docstrings: what is in it, how it is split, and that nothing leaks."""
 
 import random
 from collections import Counter
@@ -60,8 +60,8 @@ def test_docstrings_are_read_and_never_run(tmp_path):
         'try:\n    pass\nexcept ImportError:\n    def d(): "Fallback."\n\ndef bare(): pass\n',
         encoding="utf-8",
     )
-    for place in ("package/test/two.py", "site-packages/other/three.py", "config-3.11/four.py", "not-a-name.py"):
-        (tmp_path / place).write_text('"""Left out."""', encoding="utf-8")
+    for path in ("package/test/two.py", "site-packages/other/three.py", "config-3.11/four.py", "not-a-name.py"):
+        (tmp_path / path).write_text('"""Left out."""', encoding="utf-8")
     (tmp_path / "broken.py").write_text("def (:\n", encoding="utf-8")
     assert documents(tmp_path) == (
         Document("The package.", "package", "", "module"),
@@ -79,28 +79,28 @@ def test_a_python_without_sources_says_so(tmp_path):
         documents(tmp_path)
     (tmp_path / "little").mkdir()
     (tmp_path / "little" / "json.py").write_text('"""Left alone."""', encoding="utf-8")
-    with pytest.raises(NoText, match="examples for the train of the task families, got none"):
+    with pytest.raises(NoText, match="too few docstrings for the task families"):
         families_task(tmp_path / "little")
 
 
 def test_the_library_is_there_without_its_tests(library):
-    assert len(library) > 5000 and sum(len(one.text) for one in library) > 1_000_000
-    assert {one.kind for one in library} == set(KINDS)
-    tops = {part for one in library for part in one.module.split(".")}
+    assert len(library) > 5000 and sum(len(document.text) for document in library) > 1_000_000
+    assert {document.kind for document in library} == set(KINDS)
+    tops = {part for document in library for part in document.module.split(".")}
     assert not tops & {"test", "tests", "idle_test", "pydoc_data", "pip", "torch"}
-    assert len({(one.module, one.name) for one in library}) == len(library)
+    assert len({(document.module, document.name) for document in library}) == len(library)
 
 
 # The split
 
 
 def test_each_family_has_modules_in_training_and_in_the_test_and_its_largest_is_trained_on(library, parts):
-    sizes = Counter(one.module for one in library)
+    sizes = Counter(document.module for document in library)
     for family in FAMILIES:
-        mine = {module: size for module, size in sizes.items() if family_of(module) == family}
-        total = sum(mine.values())
-        share = {part: sum(size for one, size in mine.items() if parts[one] == part) / total for part in PARTS}
-        assert parts[max(mine, key=mine.get)] == "train", family
+        own = {module: size for module, size in sizes.items() if family_of(module) == family}
+        total = sum(own.values())
+        share = {part: sum(size for module, size in own.items() if parts[module] == part) / total for part in PARTS}
+        assert parts[max(own, key=own.get)] == "train", family
         assert 0.05 < share["test"] < 0.3 and share["validation"] < 0.2, (family, share)
     outside = [module for module in sizes if family_of(module) is None]
     assert len(outside) > 100 and all(parts[module] == "train" for module in outside)
@@ -113,20 +113,20 @@ def test_no_module_and_no_text_is_in_two_parts(task, parts):
     modules, texts = [], []
     for part in PARTS:
         examples = getattr(task, part)
-        assert all(parts[one.module] == part for one in examples)
-        modules.append({one.module for one in examples})
-        texts.append({key(text) for one in examples for text in (one.text, one.second) if text})
+        assert all(parts[example.module] == part for example in examples)
+        modules.append({example.module for example in examples})
+        texts.append({key(text) for example in examples for text in (example.text, example.second) if text})
     for first in range(3):
         for second in range(first):
             assert not modules[first] & modules[second] and not texts[first] & texts[second]
 
 
-def test_every_label_is_known_and_stands_in_training_and_test(task):
-    assert {one.label for one in task.train} == {one.label for one in task.test} == set(task.labels)
-    assert {one.label for one in task.validation} <= set(task.labels)
-    assert min(Counter(one.label for one in task.train).values()) >= 32
-    numbers = task.label_ids(task.test)
-    assert [task.labels[number] for number in numbers] == [one.label for one in task.test]
+def test_every_label_occurs_in_training_and_test(task):
+    assert {example.label for example in task.train} == {example.label for example in task.test} == set(task.labels)
+    assert {example.label for example in task.validation} <= set(task.labels)
+    assert min(Counter(example.label for example in task.train).values()) >= 32
+    label_ids = task.label_ids(task.test)
+    assert [task.labels[label_id] for label_id in label_ids] == [example.label for example in task.test]
 
 
 def test_what_is_said_in_many_modules_is_kept_once_and_held_out(tmp_path):
@@ -138,52 +138,52 @@ def test_what_is_said_in_many_modules_is_kept_once_and_held_out(tmp_path):
             f'"""{own}"""\ndef f():\n    """{shared}"""', encoding="utf-8"
         )
     task = families_task(tmp_path)
-    assert [[one.text for one in getattr(task, part)].count(shared) for part in PARTS] == [0, 0, 1]
+    assert [[example.text for example in getattr(task, part)].count(shared) for part in PARTS] == [0, 0, 1]
 
 
 def test_dealt_at_random_modules_are_on_both_sides_and_the_parts_are_as_large():
     honest, dealt = families_task(), families_task(by_module=False)
     assert [len(getattr(dealt, part)) for part in PARTS] == [len(getattr(honest, part)) for part in PARTS]
     assert sorted(dealt.train + dealt.validation + dealt.test) == sorted(honest.train + honest.validation + honest.test)
-    seen = {one.module for one in dealt.train}
-    assert sum(one.module in seen for one in dealt.test) > 0.9 * len(dealt.test)
+    seen = {example.module for example in dealt.train}
+    assert sum(example.module in seen for example in dealt.test) > 0.9 * len(dealt.test)
 
 
 def test_kinds_are_balanced_between_classes_and_functions(library):
     task = kinds_task()
-    described = {(one.module, key(prose(one.text)))[:2]: one.kind for one in library}
+    described = {(document.module, key(prose(document.text)))[:2]: document.kind for document in library}
     for part in PARTS:
-        counts = Counter(one.label for one in getattr(task, part))
+        counts = Counter(example.label for example in getattr(task, part))
         assert counts["function"] == counts["class"] > counts["module"] > 0
-        for one in getattr(task, part)[:200]:
-            if len(one.text) < 900:  # longer ones are cut
-                assert described[one.module, key(one.text)] == one.label
+        for example in getattr(task, part)[:200]:
+            if len(example.text) < 900:  # longer ones are cut
+                assert described[example.module, key(example.text)] == example.label
     assert kinds_task(seed=1) != task
 
 
 def test_a_continuation_is_the_next_sentence_and_the_other_is_from_elsewhere(library):
     task = continuation_task()
     follows = set()
-    for one in library:
-        said = sentences(one.text)
-        follows |= {(one.module, *pair) for pair in zip(said, said[1:], strict=False)}
+    for document in library:
+        own = sentences(document.text)
+        follows |= {(document.module, *pair) for pair in zip(own, own[1:], strict=False)}
     for part in PARTS:
-        for one in getattr(task, part):
-            assert ((one.module, one.text, one.second) in follows) == (one.label == "yes")
-        labels = Counter(one.label for one in getattr(task, part))
+        for example in getattr(task, part):
+            assert ((example.module, example.text, example.second) in follows) == (example.label == "yes")
+        labels = Counter(example.label for example in getattr(task, part))
         assert abs(labels["yes"] - labels["no"]) < 0.05 * labels.total()
     # Neither sentence alone gives the answer away: what stands second under "no" follows something, too.
     seconds = {second for _, _, second in follows}
-    assert all(one.second in seconds for one in task.train)
+    assert all(example.second in seconds for example in task.train)
 
 
 def test_two_neighbours_are_swapped_and_nothing_else(library):
     task = word_order_task()
-    written = {sentence for one in library for sentence in sentences(one.text)}
-    for one in random.Random(0).sample(task.train, 400):
-        assert (one.text in written) == (one.label == "as written")
-        if one.label == "swapped":
-            words = one.text.split(" ")
+    written = {sentence for document in library for sentence in sentences(document.text)}
+    for example in random.Random(0).sample(task.train, 400):
+        assert (example.text in written) == (example.label == "as written")
+        if example.label == "swapped":
+            words = example.text.split(" ")
             back = [" ".join([*words[:at], words[at + 1], words[at], *words[at + 2 :]]) for at in range(len(words) - 1)]
             assert any(text in written for text in back)
 
@@ -192,10 +192,12 @@ def test_few_labels_are_as_many_of_each_and_a_larger_draw_holds_the_smaller():
     task = families_task()
     for seed in range(3):
         four = few(task, 4, seed)
-        assert Counter(one.label for one in four) == dict.fromkeys(task.labels, 4) and set(four) <= set(task.train)
+        assert Counter(example.label for example in four) == dict.fromkeys(task.labels, 4) and set(four) <= set(
+            task.train
+        )
         assert set(few(task, 1, seed)) < set(four) < set(few(task, 16, seed))
         assert few(task, 4, seed) == four != few(task, 4, seed + 10)
-    with pytest.raises(ValueError, match=r"expected 1 to \d+ examples per class, as many as 'code' has; got 9999"):
+    with pytest.raises(ValueError, match=r"expected 1 to \d+ examples of the class 'code', got 9999"):
         few(task, 9999)
 
 
@@ -207,7 +209,11 @@ def test_nothing_of_a_held_out_docstring_is_in_the_pretraining_text(library, par
     trained = [key(part) for text in texts.train for part in paragraphs(text)]
     validated = {key(part) for text in texts.validation for part in paragraphs(text)}
     tested = {
-        key(part) for one in library if parts[one.module] == "test" for part in paragraphs(prose(one.text)) if part
+        key(part)
+        for document in library
+        if parts[document.module] == "test"
+        for part in paragraphs(prose(document.text))
+        if part
     }
     assert not tested & set(trained) and not tested & validated and not validated & set(trained)
     assert len(trained) < 1.001 * len(set(trained))  # next to nothing is said twice
@@ -216,5 +222,5 @@ def test_nothing_of_a_held_out_docstring_is_in_the_pretraining_text(library, par
 
 def test_the_test_texts_of_every_task_are_unseen_in_pretraining(task):
     seen = {key(sentence) for text in pretraining_texts().train for sentence in sentences(text)}
-    asked = {key(sentence) for one in task.test for sentence in sentences(one.text) if len(sentence) >= 30}
-    assert len(asked) > 200 and len(asked & seen) <= 0.002 * len(asked)
+    tested = {key(sentence) for example in task.test for sentence in sentences(example.text) if len(sentence) >= 30}
+    assert len(tested) > 200 and len(tested & seen) <= 0.002 * len(tested)

@@ -1,4 +1,4 @@
-"""Facts about fine-tuning: six ways to use few labels, and what happens to the parameters on the way."""
+"""Facts about fine-tuning: six methods for few labels, linear interpolation and catastrophic forgetting."""
 
 import math
 
@@ -7,177 +7,196 @@ import torch
 
 from utils.data.bpe import CLS_ID, PAD_ID, SEP_ID, SPECIAL_TOKENS
 from utils.data.docstrings import few
-from utils.models.language import LowRank
+from utils.models.language_models import LoRALinear
 from utils.training.fine_tuning import (
-    WAYS,
+    METHODS,
+    RECIPES,
+    GRUEncoder,
     Recipe,
-    WordVectorsAndGRU,
-    along_the_line,
-    answer,
-    answers,
-    as_texts,
-    between,
-    classifier,
+    build_classifier,
+    disable_lora,
+    distances,
     features,
-    in_parts,
+    fine_tune,
+    interpolate,
+    interpolation_curve,
+    load_setting,
     masked_loss,
-    parameters_of,
-    setting,
-    switch_adapters_off,
-    tune,
-    word_vectors,
+    pmi_embeddings,
+    predict,
+    predict_logits,
+    snapshot,
 )
 
 SMALL = {
-    "steps": 8,
+    "num_steps": 8,
     "dim": 16,
-    "heads": 2,
-    "hidden": 32,
-    "layers": 2,
+    "num_heads": 2,
+    "hidden_dim": 32,
+    "num_layers": 2,
     "length": 24,
-    "batch": 4,
-    "pieces": 400,
-    "texts": 150,
+    "batch_size": 4,
+    "vocab_size": 400,
+    "num_texts": 150,
 }
 QUICK = Recipe(3e-3, 0.01, 1.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def own_cache(tmp_path_factory):
-    """One small encoder serves all tests here, and the reader's kept results stay out of it."""
+    """All tests here share one small encoder, and leave the user's cache alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_CACHE", str(tmp_path_factory.mktemp("kept")))
+        patch.setenv("COURSE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
 @pytest.fixture(scope="module")
-def given(own_cache):
-    return setting("families", SMALL, longest=20)
+def setting(own_cache):
+    return load_setting("families", SMALL, max_len=20)
 
 
 @pytest.fixture(scope="module")
-def some(given):
-    return given.texts(few(given.task, 1, 0))
+def texts(setting):
+    return setting.encode(few(setting.task, 1, 0))
 
 
-# Texts
+# Labeled texts as tensors
 
 
-def test_texts_are_framed_cut_and_padded_behind(given):
-    examples = given.task.train[:30]
-    texts = as_texts(given.task, examples, given.subwords, 20)
-    assert texts.numbers.size(1) <= 20 and (texts.numbers[:, 0] == CLS_ID).all()
-    assert torch.equal(texts.real, texts.numbers != PAD_ID)
-    for row, length in enumerate(texts.real.sum(1)):
-        assert texts.numbers[row, length - 1] == SEP_ID
-    assert torch.equal(texts.labels, given.task.label_ids(examples))
+def test_texts_are_framed_truncated_and_padded_at_the_end(setting):
+    examples = setting.task.train[:30]
+    texts = setting.encode(examples)
+    assert texts.token_ids.size(1) <= 20 and (texts.token_ids[:, 0] == CLS_ID).all()
+    assert torch.equal(texts.attention_mask, texts.token_ids != PAD_ID)
+    for row, length in enumerate(texts.attention_mask.sum(1)):
+        assert texts.token_ids[row, length - 1] == SEP_ID
+    assert torch.equal(texts.labels, setting.task.label_ids(examples))
 
 
-def test_parts_hold_every_text_once_and_no_column_of_padding(some):
+def test_batches_by_length_contain_every_text_once_and_no_column_of_padding(texts):
     seen = []
-    for places, part in in_parts(some, 4):
-        seen += places.tolist()
-        assert part.real.any(0).all()
-        n = part.numbers.size(1)
-        assert torch.equal(part.numbers, some.numbers[places, :n]) and not some.real[places, n:].any()
-    assert sorted(seen) == list(range(len(some)))
+    for indices, batch in texts.by_length(4):
+        seen += indices.tolist()
+        assert batch.attention_mask.any(0).all()
+        n = batch.token_ids.size(1)
+        assert torch.equal(batch.token_ids, texts.token_ids[indices, :n])
+        assert not texts.attention_mask[indices, n:].any()
+    assert sorted(seen) == list(range(len(texts)))
 
 
-def test_answers_come_in_the_order_of_the_texts(given, some):
-    model = classifier("full", given, 0).eval()
+@pytest.mark.parametrize("group_by_length", [False, True])
+def test_an_epoch_contains_every_text_once_in_a_new_order(texts, group_by_length):
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.cat(texts.shuffled_batches(group_by_length, generator)) for _ in range(2))
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(len(texts)))
+    assert not torch.equal(first, second)
+
+
+def test_logits_and_features_are_in_the_order_of_the_texts(setting, texts):
+    model = build_classifier("full fine-tuning", setting, 0).eval()
+    rows = [texts.select(torch.tensor([row])) for row in range(len(texts))]
     with torch.no_grad():
-        alone = torch.cat([model(*texts_of(some, row)) for row in range(len(some))])
-        means = torch.cat([model.head(features(model.body, some)[row : row + 1]) for row in range(len(some))])
-    assert torch.allclose(answers(model, some), alone, atol=1e-5)
-    assert torch.allclose(means, alone, atol=1e-5)
-
-
-def texts_of(texts, row):
-    one = texts.part(torch.tensor([row]))
-    return one.numbers, one.real
+        alone = torch.cat([model(row.token_ids, row.attention_mask) for row in rows])
+        from_features = model.head(features(model.body, texts))
+    assert torch.allclose(predict_logits(model, texts), alone, atol=1e-5)
+    assert torch.allclose(from_features, alone, atol=1e-5)
 
 
 # Training
 
 
-def test_training_learns_its_texts_and_the_same_seed_gives_the_same(given, some):
-    ends = []
+def test_training_fits_its_texts_and_repeats_with_its_seed(setting, texts):
+    weights = []
     for _ in range(2):
-        model = classifier("full", given, 0)
-        losses = tune(model, some, Recipe(2e-2, 0.0, 10.0), 0)
-        assert len(losses) == round(10 * math.sqrt(len(some))) and losses[-1] < 0.5 * losses[0]
+        model = build_classifier("full fine-tuning", setting, 0)
+        losses = fine_tune(model, texts, Recipe(2e-2, 0.0, 10.0), 0)
+        assert len(losses) == round(10 * math.sqrt(len(texts))) and losses[-1] < 0.5 * losses[0]
         assert not model.training
-        ends.append(model.head.weight.detach())
-    assert torch.equal(*ends)
+        weights.append(model.head.weight.detach())
+    assert torch.equal(*weights)
 
 
-# The older way
+# Word vectors and a GRU
 
 
-def test_pieces_in_the_same_company_get_vectors_that_point_the_same_way():
+def test_tokens_with_the_same_contexts_get_similar_embeddings():
     a, b, c, x, y, z = range(len(SPECIAL_TOKENS), len(SPECIAL_TOKENS) + 6)
     generator = torch.Generator().manual_seed(0)
-    # a and b each stand between x and y; c stands with z.
+    # a and b occur between x and y; c occurs with z.
     phrases = [[x, a, y], [x, b, y], [z, c, z]]
     order = torch.randint(0, 3, (600,), generator=generator).tolist()
-    text = torch.tensor([n for one in order for n in (CLS_ID, CLS_ID, *phrases[one], SEP_ID, SEP_ID)])
-    vectors = word_vectors(text, len(SPECIAL_TOKENS) + 6, 3, window=2)
-    unit = torch.nn.functional.normalize(vectors, dim=-1)
+    text = torch.tensor([t for index in order for t in (CLS_ID, CLS_ID, *phrases[index], SEP_ID, SEP_ID)])
+    embeddings = pmi_embeddings(text, len(SPECIAL_TOKENS) + 6, 3, window=2)
+    unit = torch.nn.functional.normalize(embeddings, dim=-1)
     assert unit[a] @ unit[b] > 0.95
     assert unit[a] @ unit[c] < 0.3
-    assert torch.equal(vectors, word_vectors(text, len(SPECIAL_TOKENS) + 6, 3, window=2))
+    assert torch.equal(embeddings, pmi_embeddings(text, len(SPECIAL_TOKENS) + 6, 3, window=2))
 
 
-def test_the_recurrent_reader_does_not_read_padding():
+def test_padding_never_influences_the_gru():
     torch.manual_seed(0)
-    body = WordVectorsAndGRU(torch.randn(30, 6), 8)
-    numbers = torch.randint(1, 30, (2, 7))
-    real = torch.arange(7) < torch.tensor([[7], [4]])
-    together = body.vectors(numbers, real)
-    alone = body.vectors(numbers[1:, :4], real[1:, :4])
+    body = GRUEncoder(torch.randn(30, 6), 8)
+    token_ids = torch.randint(1, 30, (2, 7))
+    attention_mask = torch.arange(7) < torch.tensor([[7], [4]])
+    together = body.encode(token_ids, attention_mask)
+    alone = body.encode(token_ids[1:, :4], attention_mask[1:, :4])
     assert together.shape == (2, 7, 8)
     assert torch.allclose(together[1, :4], alone[0], atol=1e-6)
     assert not together[1, 4:].any()
 
 
-# Six ways
+# Six methods
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_way_answers_with_classes_and_the_same_seed_gives_the_same(given, way):
-    examples, asked = few(given.task, 1, 0), given.task.test[:25]
-    first, again = (answer(way, given, examples, asked, 0, QUICK) for _ in range(2))
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_predicts_classes_and_repeats_with_its_seed(setting, method):
+    examples, test_examples = few(setting.task, 1, 0), setting.task.test[:25]
+    first, again = (predict(method, setting, examples, test_examples, 0, QUICK) for _ in range(2))
     assert first.shape == (25,) and torch.equal(first, again)
-    assert first.min() >= 0 and first.max() < given.classes
+    assert first.min() >= 0 and first.max() < setting.num_classes
 
 
-# Why it works
+# Distance, linear interpolation, catastrophic forgetting
 
 
-def test_the_line_begins_at_the_start_and_ends_at_the_end(given, some):
+def test_interpolation_goes_from_start_to_end(setting, texts):
     start, end = ({"a": torch.tensor([value])} for value in (1.0, 3.0))
-    assert [between(start, end, share)["a"].item() for share in (0.0, 0.25, 1.0)] == [1.0, 1.5, 3.0]
-    model = classifier("full", given, 0)
-    begin = parameters_of(model)
-    tune(model, some, Recipe(5e-3, 0.0, 10.0), 0)
-    finish = parameters_of(model)
-    last = torch.nn.functional.cross_entropy(answers(model, some), some.labels)
-    line = along_the_line(model, begin, finish, (0.0, 0.5, 1.0), some, some)
-    assert line["loss"][2] == pytest.approx(last.item(), abs=1e-5)
-    assert line["loss"][0] == pytest.approx(math.log(14), abs=0.1)  # a new head knows nothing
-    assert line["loss"][2] < line["loss"][1] < line["loss"][0]
-    assert line["accuracy"][2] > line["accuracy"][0]
+    assert [interpolate(start, end, fraction)["a"].item() for fraction in (0.0, 0.25, 1.0)] == [1.0, 1.5, 3.0]
+    model = build_classifier("full fine-tuning", setting, 0)
+    start = snapshot(model)
+    fine_tune(model, texts, Recipe(5e-3, 0.0, 10.0), 0)
+    end = snapshot(model)
+    last = torch.nn.functional.cross_entropy(predict_logits(model, texts), texts.labels)
+    curve = interpolation_curve(model, start, end, (0.0, 0.5, 1.0), texts, texts)
+    assert curve["loss"][2] == pytest.approx(last.item(), abs=1e-5)
+    assert curve["loss"][0] == pytest.approx(math.log(14), abs=0.1)  # an untrained head
+    assert curve["loss"][2] < curve["loss"][1] < curve["loss"][0]
+    assert curve["accuracy"][2] > curve["accuracy"][0]
 
 
-def test_adapters_that_are_taken_off_leave_the_model_as_it_was(given, some):
-    before = masked_loss(given.body(), given.text, 8)
-    model = classifier("adapters", given, 0)
-    tune(model, some, Recipe(1e-1, 0.0, 3.0), 0)
-    on = masked_loss(model.body, given.text, 8)
-    switch_adapters_off(model)
-    assert any(isinstance(one, LowRank) for one in model.modules())
-    assert abs(on - before) > 1e-4
-    assert masked_loss(model.body, given.text, 8) == pytest.approx(before, abs=1e-6)
+def test_distances_count_every_trained_parameter_once(setting, texts):
+    model = build_classifier("full fine-tuning", setting, 0)
+    start = snapshot(model)
+    fine_tune(model, texts, QUICK, 0)
+    groups = distances(start, snapshot(model))
+    assert list(groups) == ["embeddings", "layer 1", "layer 2", "final norm", "head"]
+    moved = [(p.detach() - start[name]).square().sum() for name, p in model.named_parameters() if "lm_head" not in name]
+    assert sum(group.distance**2 for group in groups.values()) == pytest.approx(sum(moved).item(), rel=1e-5)
 
 
-# Several tasks
+def test_disabled_lora_leaves_the_pretrained_model(setting, texts):
+    before = masked_loss(setting.pretrained_body(), setting.corpus, 8)
+    model = build_classifier("LoRA", setting, 0)
+    fine_tune(model, texts, Recipe(1e-1, 0.0, 3.0), 0)
+    with_lora = masked_loss(model.body, setting.corpus, 8)
+    disable_lora(model)
+    assert any(isinstance(module, LoRALinear) for module in model.modules())
+    assert abs(with_lora - before) > 1e-4
+    assert masked_loss(model.body, setting.corpus, 8) == pytest.approx(before, abs=1e-6)
+
+
+def test_from_scratch_and_full_fine_tuning_differ_in_the_initialization_only(setting):
+    assert RECIPES["from scratch"] == RECIPES["full fine-tuning"]
+    scratch, pretrained = (build_classifier(method, setting, 0) for method in ("from scratch", "full fine-tuning"))
+    assert torch.equal(scratch.head.weight, pretrained.head.weight)
+    assert not torch.equal(scratch.body.lm_head.weight, pretrained.body.lm_head.weight)

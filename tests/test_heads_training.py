@@ -1,4 +1,4 @@
-"""Facts about what several heads can do and how that is measured."""
+"""Facts about the experiments on multi-head attention: what several heads can do, how they differ, head ablation."""
 
 import math
 
@@ -6,175 +6,168 @@ import pytest
 import torch
 
 from utils.data.phrases import Pair
-from utils.models.encoder import Encoder
+from utils.models.layers import TransformerEncoder
 from utils.training.heads import (
-    accuracy_with,
-    all_heads,
-    answers_with,
+    LENGTH,
+    NUM_LETTERS,
     cka,
+    form_accuracy,
     form_data,
     forms_of,
     head_costs,
+    head_outputs,
     jensen_shannon,
-    kind_of,
-    looks_of,
-    restore_forms,
-    train_forms,
-    train_two_places,
-    two_places,
-    without_each,
+    load_form_tagger,
+    pos_tag,
+    predict_forms,
+    train_form_tagger,
+    train_two_positions,
+    two_positions,
 )
 
-SMALL = {"dim": 32, "steps": 200, "tokens": 200, "count": 1000, "tested": 100, "measured": 2}
+SMALL = {"dim": 32, "steps": 200, "batch_tokens": 200, "num_train": 1000, "num_test": 100, "num_evaluations": 2}
 
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-# Two places
+# Two marked positions
 
 
-def test_the_answer_is_the_letter_at_mark_1_and_then_the_letter_at_mark_2():
-    letters, marks, wanted = two_places(500, 7, 5, generator())
-    assert letters.shape == marks.shape == (500, 7) and set(letters.flatten().tolist()) == set(range(5))
+def test_the_target_is_the_letter_at_mark_1_and_then_the_letter_at_mark_2():
+    letters, marks, pairs = two_positions(500, generator())
+    assert letters.shape == marks.shape == (500, LENGTH) and letters.unique().tolist() == list(range(NUM_LETTERS))
     for row in range(500):
-        places = [(marks[row] == mark).nonzero().flatten().tolist() for mark in (1, 2)]
-        assert [len(one) for one in places] == [1, 1]
-        assert wanted[row].tolist() == [letters[row, one[0]].item() for one in places]
+        positions = [(marks[row] == mark).nonzero().flatten().tolist() for mark in (1, 2)]
+        assert [len(position) for position in positions] == [1, 1]
+        assert pairs[row].tolist() == [letters[row, position[0]].item() for position in positions]
     first, second = ((marks == mark).int().argmax(1) for mark in (1, 2))
     assert 0.4 < (first < second).float().mean() < 0.6
 
 
-@pytest.fixture(scope="module")
-def pairs():
-    return {heads: train_two_places(heads, 3) for heads in (1, 2, 8)}
-
-
-def test_one_head_fails_at_the_ordered_pair_and_two_solve_it(pairs):
-    one, two, eight = pairs[1], pairs[2], pairs[8]
-    assert one["chance"] == 1 / 64 and one["guess"] == 1 / 8
-    assert one["accuracy"].max() < 0.6 and two["accuracy"].min() >= 0.99 and eight["accuracy"].min() >= 0.99
-    # One letter of the two it always knows; which one, is up to the seed.
-    assert one["each"].amax(1).min() > 0.95
-    assert one["parameters"] == two["parameters"] == eight["parameters"]
+def test_one_head_fails_at_the_ordered_pair_and_two_heads_solve_it():
+    results = {num_heads: train_two_positions(num_heads, 3) for num_heads in (1, 2, 8)}
+    assert results[1]["chance"] == 1 / 64 and results[1]["accuracy"].max() < 0.6
+    assert results[2]["accuracy"].min() >= 0.99 and results[8]["accuracy"].min() >= 0.99
+    # One of the two letters is always predicted correctly; which one depends on the seed.
+    assert results[1]["letter_accuracy"].amax(1).min() > 0.95
+    assert len({result["parameters"] for result in results.values()}) == 1
 
 
 # How much heads differ
 
 
-def test_the_divergence_is_0_for_equal_maps_and_log_2_for_maps_that_share_no_place():
-    one, other = torch.rand(2, 3, 5, generator=generator()).softmax(-1)
-    assert jensen_shannon(one, one).abs().max() < 1e-6
-    assert torch.allclose(jensen_shannon(one, other), jensen_shannon(other, one))
-    apart = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]])
-    assert jensen_shannon(apart[0], apart[1]).item() == pytest.approx(math.log(2), abs=1e-6)
-    # By hand: half of the weight in common.
+def test_the_divergence_is_0_for_equal_distributions_and_log_2_for_disjoint_ones():
+    p, q = torch.rand(2, 3, 5, generator=generator()).softmax(-1)
+    assert jensen_shannon(p, p).abs().max() < 1e-6
+    assert torch.allclose(jensen_shannon(p, q), jensen_shannon(q, p))
+    disjoint = torch.tensor([[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.2, 0.8]])
+    assert jensen_shannon(disjoint[0], disjoint[1]).item() == pytest.approx(math.log(2), abs=1e-6)
+    # By hand: half of the probability in common.
     half = jensen_shannon(torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.0, 0.5, 0.5])).item()
     assert half == pytest.approx(math.log(2) / 2, abs=1e-6)
 
 
-def test_the_alignment_is_1_for_turned_moved_and_scaled_copies_and_small_for_strangers():
+def test_cka_is_1_for_rotated_translated_and_scaled_copies_and_small_for_independent_features():
     x, y = torch.randn(2, 2000, 6, generator=generator(), dtype=torch.float64)
-    turn = torch.linalg.qr(torch.randn(6, 6, generator=generator(1), dtype=torch.float64))[0]
-    assert cka(x, 3 * x @ turn + 5).item() == pytest.approx(1, abs=1e-9)
+    rotation = torch.linalg.qr(torch.randn(6, 6, generator=generator(1), dtype=torch.float64))[0]
+    assert cka(x, 3 * x @ rotation + 5).item() == pytest.approx(1, abs=1e-9)
     assert cka(x, y).item() < 0.02
     assert 0.3 < cka(x, x + y).item() < 0.8
 
 
-@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("norm_first", [True, False])
 @torch.no_grad()
-def test_what_the_heads_add_sums_up_to_what_the_layer_adds(norm):
+def test_the_contributions_of_the_heads_sum_to_the_output_of_the_layer(norm_first):
     torch.manual_seed(0)
-    encoder = Encoder(2, 12, 3, 20, norm=norm).double()
+    encoder = TransformerEncoder(2, 12, 3, 20, norm_first=norm_first).double()
     x = torch.randn(2, 5, 12, dtype=torch.float64)
-    looks, (_, weights) = looks_of(encoder, x), encoder(x, need_weights=True)
-    for look, layer, shown in zip(looks, encoder.layers, weights, strict=True):
-        assert torch.allclose(look.weights, shown)
-        assert torch.allclose(look.weights @ _values(layer, x, norm), look.found)
-        source = layer.attention_norm(x) if norm == "pre" else x
-        assert torch.allclose(look.added.sum(1) + layer.attention.mix.bias, layer.attention(source)[0])
+    _, weights = encoder(x, need_weights=True)
+    for outputs, layer, expected in zip(head_outputs(encoder, x), encoder.layers, weights, strict=True):
+        layer_input = layer.norm1(x) if norm_first else x
+        assert torch.allclose(outputs.weights, expected)
+        assert torch.allclose(outputs.weights @ layer.self_attn.project(layer_input)[2], outputs.context)
+        total = outputs.contribution.sum(1) + layer.self_attn.out_proj.bias
+        assert torch.allclose(total, layer.self_attn(layer_input)[0])
         x = layer(x)[0]
 
 
-def _values(layer, x, norm):
-    return layer.attention.queries_keys_values(layer.attention_norm(x) if norm == "pre" else x)[2]
+# French forms
 
 
-# The right form
-
-
-def test_the_form_of_a_word_is_what_it_is_linked_to():
+def test_the_form_of_a_word_is_what_it_is_aligned_with():
     pair = Pair(("the", "man", "does", "not", "sleep"), ("l'", "homme", "ne", "dort", "pas"),
                 ((0, 0), (1, 1), (2, 3), (3, 2), (3, 4), (4, 3)))  # fmt: skip
     assert forms_of(pair) == ["l'", "homme", "dort", "ne pas", "dort"]
-    assert [kind_of(word) for word in ("an", "old", "sees", "for", "does", "of", "queen")] == [
+    assert [pos_tag(word) for word in ("an", "old", "sees", "for", "does", "of", "queen")] == [
         "article", "adjective", "verb", "verb", "verb", "other", "other"]  # fmt: skip
 
 
-def test_test_sentences_are_new_and_have_only_known_words_and_forms():
+def test_test_sentences_are_not_in_training_and_have_only_known_words_and_forms():
     data = form_data(500, 80)
-    flat = {tuple(row) for tokens, _ in data.train.values() for row in tokens.tolist()}
-    held = [tuple(row) for tokens, _ in data.test.values() for row in tokens.tolist()]
-    assert len(flat) == 500 and len(held) == len(data.pairs) > 40 and not flat & set(held)
+    train = {tuple(row) for token_ids, _ in data.train.values() for row in token_ids.tolist()}
+    test = [tuple(row) for token_ids, _ in data.test.values() for row in token_ids.tolist()]
+    assert len(train) == 500 and len(test) == len(data.test_pairs) > 40 and not train & set(test)
     assert max(data.train) <= 12
-    for pair in data.pairs:
-        tokens, forms = data.test[len(pair.english)]
-        row = tokens.tolist().index(data.words.encode(pair.english))
-        assert [data.forms[number] for number in forms[row].tolist()] == forms_of(pair)
+    for pair in data.test_pairs:
+        token_ids, forms = data.test[len(pair.english)]
+        row = token_ids.tolist().index(data.vocabulary.encode(pair.english))
+        assert [data.forms[index] for index in forms[row].tolist()] == forms_of(pair)
 
 
 @pytest.fixture(scope="module")
-def tagged():
-    return train_forms(4, 2, **SMALL)
+def trained():
+    return train_form_tagger(4, 2, **SMALL)
 
 
-def test_the_tagger_learns_and_its_heads_are_looked_at_from_the_start(tagged):
-    assert tagged["at"] == [0, 100, 200]
-    assert all(tagged[name].shape == (3, 2, 2, 6) for name in ("divergence", "cka", "cosine"))
-    assert tagged["accuracy_at"][0].max() < 0.1 and torch.equal(tagged["accuracy_at"][-1], tagged["accuracy"])
-    assert tagged["accuracy"].min() > tagged["usual"] + 0.1
+def test_the_tagger_beats_the_most_frequent_form_and_heads_are_compared_from_initialization_on(trained):
+    assert trained["eval_steps"] == [0, 100, 200]
+    assert all(trained[name].shape == (3, 2, 2, 6) for name in ("divergence", "cka", "cosine"))
+    assert trained["accuracy_at"][0].max() < 0.1 and torch.equal(trained["accuracy_at"][-1], trained["accuracy"])
+    assert trained["accuracy"].min() > trained["baseline"] + 0.1
 
 
-def test_a_kept_tagger_is_restored_as_it_was(tagged):
-    for place in range(2):
-        model, data = restore_forms(tagged, place)
-        found = accuracy_with(model, None, data)
-        assert found["accuracy"] == pytest.approx(tagged["accuracy"][place].item())
-        assert list(found["by_kind"].values()) == pytest.approx(tagged["by_kind"][place].tolist())
-        assert accuracy_with(model, all_heads(model), data) == found
+def test_a_loaded_tagger_has_the_accuracy_of_its_seed(trained):
+    for index in range(2):
+        model, data = load_form_tagger(trained, index)
+        result = form_accuracy(model, data)
+        assert result["accuracy"] == pytest.approx(trained["accuracy"][index].item())
+        assert result["by_pos"] == pytest.approx(trained["by_pos"][index].tolist())
+        assert form_accuracy(model, data, torch.ones(2, 4)) == result
 
 
-def test_removing_a_head_is_what_a_model_without_its_output_does(tagged):
-    model, data = restore_forms(tagged, 1)
-    for layer, head, switches in list(without_each(model))[::3]:
-        assert switches.sum() == 7 and switches[layer, head] == 0
-        cut, _ = restore_forms(tagged, 1)
+def test_ablating_a_head_is_the_same_as_zeros_in_its_columns_of_the_output_projection(trained):
+    model, data = load_form_tagger(trained, 1)
+    for layer, head in ((0, 0), (0, 3), (1, 2)):
+        head_mask = torch.ones(2, 4)
+        head_mask[layer, head] = 0
+        pruned, _ = load_form_tagger(trained, 1)
         with torch.no_grad():
-            cut.encoder.layers[layer].attention.mix.weight[:, 8 * head : 8 * (head + 1)] = 0
-        expected = accuracy_with(cut, None, data)
-        assert accuracy_with(model, switches, data) == expected
-        assert tagged["removal"]["without"][1, layer, head].item() == pytest.approx(expected["accuracy"])
-        assert tagged["removal"]["by_kind"][1, layer, head].tolist() == pytest.approx(
-            list(expected["by_kind"].values())
-        )
+            pruned.encoder.layers[layer].self_attn.out_proj.weight[:, 8 * head : 8 * (head + 1)] = 0
+        expected = form_accuracy(pruned, data)
+        assert form_accuracy(model, data, head_mask) == expected
+        assert trained["ablation"]["without_head"][1, layer, head].item() == pytest.approx(expected["accuracy"])
 
 
-def test_one_sentence_gets_the_answers_that_the_accuracy_counts(tagged):
-    model, data = restore_forms(tagged)
-    off = [[1, 0, 1, 1], [1, 1, 1, 0]]
-    wrong = 0
-    for pair in data.pairs:
-        found = answers_with(model, pair.english, off, data)
-        wrong += sum(
-            several and said != form
-            for said, form, several in zip(found["forms"], forms_of(pair), found["several"], strict=True)
-        )
-    expected = accuracy_with(model, off, data)
-    assert wrong == round((1 - expected["accuracy"]) * expected["words"])
-    assert found["weights"].shape == (2, 4, len(pair.english), len(pair.english))
-    assert torch.allclose(found["weights"].sum(-1), torch.ones(2, 4, len(pair.english)))
-    assert all(0 < sure <= 1 for sure in found["sure"])
+def test_the_accuracy_counts_the_predictions_for_ambiguous_words(trained):
+    model, data = load_form_tagger(trained)
+    head_mask = [[1, 0, 1, 1], [1, 1, 1, 0]]
+    errors = 0
+    for pair in data.test_pairs:
+        prediction = predict_forms(model, data, pair.english, head_mask)
+        rows = zip(prediction["forms"], forms_of(pair), prediction["ambiguous"], strict=True)
+        errors += sum(ambiguous and predicted != form for predicted, form, ambiguous in rows)
+    result = form_accuracy(model, data, head_mask)
+    assert errors == round((1 - result["accuracy"]) * result["num_words"])
+    assert prediction["weights"].shape == (2, 4, len(pair.english), len(pair.english))
+    assert torch.allclose(prediction["weights"].sum(-1), torch.ones(2, 4, len(pair.english)))
+
+
+def test_a_word_that_is_not_in_the_corpus_is_refused(trained):
+    model, data = load_form_tagger(trained)
+    with pytest.raises(ValueError, match="zebra"):
+        predict_forms(model, data, ["the", "zebra"])
 
 
 # Costs

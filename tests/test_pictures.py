@@ -130,14 +130,14 @@ def known(count):
 def filled(count, blanks):
     places = list(range(0, count, max(1, count // blanks)))[:blanks]
     guesses = [("word", 0.6), (WORD, 0.2), ("$", 0.002)]
-    return {"pieces": typed(count), "blanks": places, "choices": [guesses] * len(places)}
+    return {"tokens": typed(count), "masked": places, "candidates": [guesses] * len(places)}
 
 
 def going_on(count):
-    chances = np.linspace(1, 0, 20) / np.linspace(1, 0, 20).sum()
-    pieces = [f"▁{word}" for word in typed(20)]
-    state = {"beginning": " ".join(typed(3)), "written": pieces[:1] * count, "drawn_with": 0.5, "ended": False}
-    return state | {"pieces": pieces, "before": chances, "after": chances}
+    probs = np.linspace(1, 0, 20) / np.linspace(1, 0, 20).sum()
+    tokens = [f"▁{word}" for word in typed(20)]
+    state = {"beginning": " ".join(typed(3)), "written": tokens[:1] * count, "drawn_with": 0.5, "ended": False}
+    return state | {"tokens": tokens, "before": probs, "after": probs}
 
 
 TYPED = {

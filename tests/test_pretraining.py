@@ -1,4 +1,4 @@
-"""Facts about what pretraining takes out of a text, and about models that learn to put it back."""
+"""Facts about the three pretraining objectives, their inputs and targets, and the models trained with them."""
 
 import math
 
@@ -6,36 +6,36 @@ import pytest
 import torch
 
 from utils.data.bpe import CLS_ID, MASK_ID, PAD_ID, SENTINEL_IDS, SEP_ID, SPECIAL_TOKENS
-from utils.models.language import CausalLM, MaskedLM
+from utils.models.language_models import CausalLM, EncoderConfig, MaskedLM
 from utils.models.transformer import Transformer
 from utils.training import pretraining
 from utils.training.pretraining import (
-    NOT_ASKED,
-    Asked,
+    Objective,
     continue_text,
     corpus,
     corrupt_spans,
-    draw_fragments,
-    fill_in,
+    fill_mask,
+    fill_spans,
     held_out_losses,
+    init_output_bias,
+    leakage_losses,
     mask_tokens,
-    next_piece_losses,
     pretrain,
     restore_pretrained,
-    start_from_counts,
-    write_gaps,
+    sample_windows,
 )
+from utils.training.trainer import IGNORE_INDEX
 
 SMALL = {
-    "steps": 40,
+    "num_steps": 40,
     "dim": 32,
-    "heads": 2,
-    "hidden": 64,
-    "layers": 1,
+    "num_heads": 2,
+    "hidden_dim": 64,
+    "num_layers": 1,
     "length": 24,
-    "batch": 6,
-    "pieces": 400,
-    "texts": 150,
+    "batch_size": 6,
+    "vocab_size": 400,
+    "num_texts": 150,
 }
 
 
@@ -43,69 +43,66 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-# Masked words
+# Masked tokens
 
 
-def masked(b=200, n=100, pieces=500, **options):
-    numbers = torch.randint(len(SPECIAL_TOKENS), pieces, (b, n), generator=generator())
-    numbers[:, 0], numbers[:, -10], numbers[:, -9:] = CLS_ID, SEP_ID, PAD_ID
-    real = numbers != PAD_ID
-    return numbers, real, *mask_tokens(numbers, real, MASK_ID, pieces, generator=generator(1), **options)
+def masked(b=200, n=100, vocab_size=500, **options):
+    token_ids = torch.randint(len(SPECIAL_TOKENS), vocab_size, (b, n), generator=generator())
+    token_ids[:, 0], token_ids[:, -10], token_ids[:, -9:] = CLS_ID, SEP_ID, PAD_ID
+    attention_mask = token_ids != PAD_ID
+    results = mask_tokens(token_ids, attention_mask, MASK_ID, vocab_size, generator=generator(1), **options)
+    return token_ids, attention_mask, *results
 
 
-def test_of_the_chosen_80_10_10_and_the_rest_stays():
-    numbers, real, inputs, targets, chosen = masked()
-    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
+def test_of_the_chosen_tokens_80_10_10_are_masked_replaced_and_kept():
+    token_ids, attention_mask, inputs, targets, chosen = masked()
+    ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
     assert chosen.sum() / ordinary.sum() == pytest.approx(0.15, abs=0.01)
-    hidden, same = inputs == MASK_ID, inputs == numbers
-    assert (hidden & chosen).sum() / chosen.sum() == pytest.approx(0.8, abs=0.03)
-    assert (same & chosen).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
-    assert (chosen & ~hidden & ~same).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
-    assert same[~chosen].all()
-    assert torch.equal(targets[chosen], numbers[chosen]) and (targets[~chosen] == NOT_ASKED).all()
+    is_mask, kept = inputs == MASK_ID, inputs == token_ids
+    assert (is_mask & chosen).sum() / chosen.sum() == pytest.approx(0.8, abs=0.03)
+    assert (kept & chosen).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
+    assert (chosen & ~is_mask & ~kept).sum() / chosen.sum() == pytest.approx(0.1, abs=0.02)
+    assert kept[~chosen].all()
+    assert torch.equal(targets[chosen], token_ids[chosen]) and (targets[~chosen] == IGNORE_INDEX).all()
 
 
-def test_neither_padding_nor_special_pieces_are_chosen_and_none_is_put_in_at_random():
-    numbers, real, inputs, _, chosen = masked(share=1.0)
-    assert torch.equal(chosen, real & (numbers >= len(SPECIAL_TOKENS)))
-    strange = chosen & (inputs != MASK_ID)
-    assert inputs[strange].min() >= len(SPECIAL_TOKENS) and inputs[strange].max() < 500
-    assert len(inputs[strange].unique()) > 400
+def test_padding_and_special_tokens_are_neither_chosen_nor_drawn():
+    token_ids, attention_mask, inputs, _, chosen = masked(mask_prob=1.0)
+    assert torch.equal(chosen, attention_mask & (token_ids >= len(SPECIAL_TOKENS)))
+    drawn = inputs[chosen & (inputs != MASK_ID)]
+    assert drawn.min() >= len(SPECIAL_TOKENS) and drawn.max() < 500 and len(drawn.unique()) > 400
 
 
-# Spans
+# Span corruption
 
 
-def put_back(source, target):
-    """The text that source and target were cut from."""
-    found, current = {}, None
-    for number in target.tolist():
-        if number in SENTINEL_IDS:
-            current = number
-            found[current] = []
+def restored_text(source, target):
+    """The text from which source and target were made, and the spans {sentinel id: token ids}."""
+    spans, current = {}, None
+    for token in target.tolist():
+        if token in SENTINEL_IDS:
+            current = token
+            spans[current] = []
         else:
-            found[current].append(number)
-    return [one for number in source.tolist() for one in found.get(number, [number])], found
+            spans[current].append(token)
+    return [token for source_token in source.tolist() for token in spans.get(source_token, [source_token])], spans
 
 
-@pytest.mark.parametrize("n, share", [(2, 0.15), (3, 0.5), (10, 0.1), (64, 0.5), (100, 0.15)])
-def test_source_and_target_together_are_the_text(n, share):
-    numbers = torch.arange(100, 100 + n)
+@pytest.mark.parametrize("n, mask_prob", [(2, 0.15), (3, 0.5), (10, 0.1), (64, 0.5), (100, 0.15)])
+def test_source_and_target_together_are_the_text(n, mask_prob):
+    token_ids = torch.arange(100, 100 + n)
     for seed in range(20):
-        source, target = corrupt_spans(numbers, SENTINEL_IDS, share, 3.0, generator(seed))
-        text, found = put_back(source, target)
-        assert text == numbers.tolist()
-        cut = min(max(round(share * n), 1), n - 1)
-        assert sum(map(len, found.values())) == cut
-        spans = len(found) - 1
-        assert (
-            list(found) == list(SENTINEL_IDS[: spans + 1]) and found[SENTINEL_IDS[spans]] == []
-        )  # the last gap ends the target
-        assert all(found[gap] for gap in SENTINEL_IDS[:spans])
-        assert len(source) == n - cut + spans and len(target) == cut + spans + 1
+        source, target = corrupt_spans(token_ids, SENTINEL_IDS, mask_prob, 3.0, generator(seed))
+        text, spans = restored_text(source, target)
+        assert text == token_ids.tolist()
+        num_removed, num_spans = min(max(round(mask_prob * n), 1), n - 1), len(spans) - 1
+        assert sum(map(len, spans.values())) == num_removed
+        assert list(spans) == list(SENTINEL_IDS[: num_spans + 1]) and all(list(spans.values())[:-1])
+        assert spans[SENTINEL_IDS[num_spans]] == []  # the final sentinel
+        assert len(source) == n - num_removed + num_spans and len(target) == num_removed + num_spans + 1
 
 
-# The text
+# Corpus
 
 
 @pytest.fixture(scope="module")
@@ -113,61 +110,62 @@ def text():
     return corpus(400, 24, 150)
 
 
-def test_the_text_is_framed_texts_in_a_row_and_the_held_out_fragments_go_through_theirs(text):
+def test_the_corpus_is_one_stream_and_held_out_windows_cover_theirs_once(text):
     assert text.train[0] == CLS_ID and text.train[-1] == SEP_ID
     assert (text.train == CLS_ID).sum() == (text.train == SEP_ID).sum() == 150
     assert not ((text.train == PAD_ID) | (text.train == MASK_ID)).any()
     assert text.held_out.size(1) == 25
     assert torch.equal(text.held_out[:-1, -1], text.held_out[1:, 0])
-    assert text.subwords.decode(text.held_out[0]) not in text.subwords.decode(text.train)
+    assert text.tokenizer.decode(text.held_out[0]) not in text.tokenizer.decode(text.train)
 
 
-def test_fragments_are_stretches_of_the_text_from_all_over_it():
-    text = torch.arange(50)
-    drawn = draw_fragments(text, 5, 400, generator())
-    assert drawn.shape == (400, 5) and (drawn.diff() == 1).all()
-    assert drawn.min() == 0 and drawn.max() == 49
+def test_windows_are_contiguous_and_reach_both_ends_of_the_text():
+    windows = sample_windows(torch.arange(50), 5, 400, generator())
+    assert windows.shape == (400, 5) and (windows.diff() == 1).all()
+    assert windows.min() == 0 and windows.max() == 49
 
 
 # Objectives
 
 
-def test_a_model_that_has_learnt_nothing_says_how_frequent_pieces_are(text):
-    model = MaskedLM(len(text.subwords), 8, 2, 8, 1)
-    counts = text.train.bincount(minlength=len(text.subwords)).float()
-    start_from_counts(model, counts)
+def small_config(text):
+    return EncoderConfig(len(text.tokenizer), dim=8, num_heads=2, hidden_dim=8, num_layers=1)
+
+
+def test_with_the_initial_bias_and_no_hidden_states_a_model_is_a_unigram_model(text):
+    model = MaskedLM(small_config(text))
+    init_output_bias(model, text.token_counts)
     with torch.no_grad():
-        model.words.table.weight.zero_()
-    asked = Asked("masked", len(text.subwords), 0.15)
-    loss, unigram = held_out_losses(model, text, asked, counts)
+        model.embedding.token_embedding.weight.zero_()
+    objective = Objective("masked", len(text.tokenizer), 0.15)
+    loss, unigram = held_out_losses(model, text, objective)
     assert loss == pytest.approx(unigram, abs=1e-4)
-    assert held_out_losses(model, text, asked, counts) == (loss, unigram)  # the same pieces each time
+    assert held_out_losses(model, text, objective) == (loss, unigram)  # the same tokens are masked each time
 
 
-def test_the_causal_objective_asks_about_every_piece_but_the_first(text):
-    model = CausalLM(len(text.subwords), 8, 2, 8, 1)
-    fragments = text.held_out[:3]
-    logits, targets = Asked("causal", len(text.subwords))(model, fragments, generator())
-    assert torch.equal(targets.view(3, 24), fragments[:, 1:])
-    assert torch.allclose(logits.view(3, 24, -1)[1], model(fragments[1:2, :-1])[0], atol=1e-5)
+def test_the_causal_objective_predicts_every_token_but_the_first(text):
+    model, windows = CausalLM(small_config(text)), text.held_out[:3]
+    logits, targets = Objective("causal", len(text.tokenizer))(model, windows, generator())
+    assert torch.equal(targets.view(3, 24), windows[:, 1:])
+    assert torch.allclose(logits.view(3, 24, -1)[1], model(windows[1:2, :-1])[0], atol=1e-5)
 
 
-def test_the_spans_are_written_from_the_start_token_on_each_after_those_before_it(text):
-    seen = {}
+def test_span_corruption_trains_the_decoder_with_teacher_forcing(text):
+    inputs = {}
 
-    class Watched(Transformer):
+    class Recorded(Transformer):
         def forward(self, source, source_mask, target, need_weights=False):
-            seen.update(source=source, target=target)
+            inputs.update(source=source, target=target)
             return super().forward(source, source_mask, target)
 
-    pieces = len(text.subwords)
-    model = Watched(pieces, pieces, 8, 2, 8, 1, norm="pre", tied="all")
-    logits, targets = Asked("spans", pieces, 0.3)(model, text.held_out[:3], generator())
+    vocab_size = len(text.tokenizer)
+    model = Recorded(vocab_size, vocab_size, 8, 2, 8, 1, norm_first=True, tied="all")
+    logits, targets = Objective("spans", vocab_size, 0.3)(model, text.held_out[:3], generator())
     targets = targets.view(3, -1)
-    assert (seen["target"][:, 0] == CLS_ID).all() and torch.equal(seen["target"][:, 1:], targets[:, :-1])
+    assert (inputs["target"][:, 0] == CLS_ID).all() and torch.equal(inputs["target"][:, 1:], targets[:, :-1])
     for row in range(3):
-        assert put_back(seen["source"][row], targets[row])[0] == text.held_out[row, :-1].tolist()
-    assert logits.shape == (targets.numel(), pieces)
+        assert restored_text(inputs["source"][row], targets[row])[0] == text.held_out[row, :-1].tolist()
+    assert logits.shape == (targets.numel(), vocab_size)
 
 
 # Trained, small
@@ -179,49 +177,49 @@ def trained():
 
 
 @pytest.mark.parametrize("objective", pretraining.OBJECTIVES)
-def test_even_a_short_training_learns_and_the_restored_model_is_the_trained_one(trained, objective, text):
+def test_a_short_training_lowers_the_loss_and_the_restored_model_is_the_trained_one(trained, objective, text):
     result = trained[objective]
     assert result["loss"].shape == (40,) and result["loss"][-8:].mean() < result["loss"][:8].mean()
     assert result["perplexity"] == pytest.approx(math.exp(result["held_out"]))
     restored = restore_pretrained(result)
-    asked = Asked(objective, len(text.subwords))
-    counts = text.train.bincount(minlength=len(text.subwords)).float()
-    loss, unigram = held_out_losses(restored.model, text, asked, counts)
+    loss, unigram = held_out_losses(restored.model, text, Objective(objective, len(text.tokenizer)))
     assert loss == pytest.approx(result["held_out"], abs=1e-6) and unigram == pytest.approx(result["unigram"])
-    assert restored.subwords.encode("return a list") == text.subwords.encode("return a list")
+    assert restored.tokenizer.encode("return a list") == text.tokenizer.encode("return a list")
 
 
-def test_a_blank_is_filled_with_pieces_of_text_likeliest_first(trained):
+def test_masked_tokens_are_predicted_best_first_without_special_tokens(trained):
     restored = restore_pretrained(trained["masked"])
-    blanks = fill_in(restored, "Return the [MASK] of a [MASK].", count=4)
-    assert len(blanks) == 2 and all(len(one) == 4 for one in blanks)
-    for blank in blanks:
-        chances = [chance for _, chance in blank]
-        assert chances == sorted(chances, reverse=True) and 0 < sum(chances) < 1
-        assert not any(piece in SPECIAL_TOKENS for piece, _ in blank)
+    predictions = fill_mask(restored, "Return the [MASK] of a [MASK].", count=4)
+    assert len(predictions) == 2
+    for candidates in predictions:
+        tokens, probs = zip(*candidates, strict=True)
+        assert len(probs) == 4 and list(probs) == sorted(probs, reverse=True) and 0 < sum(probs) < 1
+        assert not set(tokens) & set(SPECIAL_TOKENS)
     with pytest.raises(ValueError, match=r"with \[MASK\] in it"):
-        fill_in(restored, "Return the length.")
+        fill_mask(restored, "Return the length.")
     with pytest.raises(ValueError, match="pretrained by causal, got one by masked"):
         continue_text(restored, "Return")
 
 
 def test_a_prompt_is_continued_and_the_seed_decides_how(trained):
     restored = restore_pretrained(trained["causal"])
-    first, again, other = (continue_text(restored, "Return the", 30, temperature=1.0, seed=seed) for seed in (0, 0, 1))
-    assert first == again != other
+    first, again, different = (
+        continue_text(restored, "Return the", 30, temperature=1.0, seed=seed) for seed in (0, 0, 1)
+    )
+    assert first == again != different
     assert first.startswith("return the") and len(first) > len("return the")
     assert "[SENTINEL" not in first and "[MASK]" not in first
 
 
-def test_each_gap_gets_a_text(trained):
+def test_each_sentinel_gets_a_span(trained):
     restored = restore_pretrained(trained["spans"])
-    found = write_gaps(restored, "Return the [SENTINEL0] of a list and [SENTINEL1].", limit=12)
-    assert len(found) == 2 and all(isinstance(one, str) and "[SENTINEL" not in one for one in found)
-    with pytest.raises(ValueError, match="1 to 15 gaps"):
-        write_gaps(restored, "Return the length.")
+    spans = fill_spans(restored, "Return the [SENTINEL0] of a list and [SENTINEL1].", max_len=12)
+    assert len(spans) == 2 and all(isinstance(span, str) and "[SENTINEL" not in span for span in spans)
+    with pytest.raises(ValueError, match="1 to 15 sentinel tokens"):
+        fill_spans(restored, "Return the length.")
 
 
-def test_without_the_triangle_the_next_piece_is_copied():
-    found = next_piece_losses.__wrapped__()
-    assert found["floor"] == pytest.approx(math.log(10))
-    assert found["both ways"] < 0.1 and found["causal"] > found["floor"] - 0.05
+def test_without_the_causal_mask_the_next_token_leaks():
+    losses = leakage_losses.__wrapped__()
+    assert losses["entropy"] == pytest.approx(math.log(10))
+    assert losses["bidirectional"] < 0.1 and losses["causal"] > losses["entropy"] - 0.05

@@ -1,69 +1,75 @@
-"""Facts about power laws and their errors, and about the family of models that they are fitted to."""
+"""Power laws and their uncertainty, the family of models that they are fitted to, and the stored sweeps."""
+
+from statistics import fmean
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from utils.build.results import stored
 from utils.data.bpe import CLS_ID
-from utils.models.self_attention import causal_mask
+from utils.models.attention import causal_mask
+from utils.plots import lesson09 as pictures
 from utils.training.scaling import (
     FAMILY,
     LARGER,
+    LAWS,
+    LENGTH,
     Size,
+    fitted_sweeps,
     frontier,
+    learning_rates,
     power_law_fit,
-    rates_for,
     scaling_run,
-    the_text,
-    train_on,
+    scaling_text,
+    train_causal_lm,
 )
 
 X = torch.tensor([size.parameters for size in FAMILY], dtype=torch.float64)
-SMALL = {"pieces": 300, "texts": 150}
-TINY = (Size(1, 8), Size(1, 16))
+SMALL = {"vocab_size": 300, "num_texts": 150}
 
 
-def points(floor, amount, exponent, scatter=0.0, seed=0, x=X):
+def points(irreducible, coefficient, exponent, scatter=0.0, seed=0, x=X):
     noise = torch.randn(len(x), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return (floor + amount * x**-exponent) * (scatter * noise).exp()
+    return (irreducible + coefficient * x**-exponent) * (scatter * noise).exp()
 
 
 # Power laws
 
 
 @pytest.mark.parametrize("exponent", [-0.5, 0.08])
-def test_a_law_without_floor_is_found_exactly(exponent):
+def test_a_law_without_irreducible_loss_is_recovered_exactly(exponent):
     law = power_law_fit(X, points(0, 7.0, exponent))
-    assert law.floor == 0
-    assert (law.amount, law.exponent) == (pytest.approx(7, rel=1e-9), pytest.approx(exponent, rel=1e-9))
+    assert law.irreducible_loss == 0
+    assert (law.coefficient, law.exponent) == (pytest.approx(7, rel=1e-9), pytest.approx(exponent, rel=1e-9))
     assert law.scatter < 1e-12
 
 
-@pytest.mark.parametrize("floor, amount, exponent", [(3.0, 60, 0.4), (0.0, 9, 0.3)])
-def test_a_law_with_a_floor_is_found(floor, amount, exponent):
-    law = power_law_fit(X, points(floor, amount, exponent), floor=True)
+@pytest.mark.parametrize("irreducible, coefficient, exponent", [(3.0, 60, 0.4), (0.0, 9, 0.3)])
+def test_a_law_with_irreducible_loss_is_recovered(irreducible, coefficient, exponent):
+    law = power_law_fit(X, points(irreducible, coefficient, exponent), irreducible=True)
     assert law.exponent == pytest.approx(exponent, rel=0.01)
-    assert law.floor == pytest.approx(floor, abs=0.05)
-    assert law.at(X) == pytest.approx(points(floor, amount, exponent), rel=1e-3)
+    assert law.irreducible_loss == pytest.approx(irreducible, abs=0.05)
+    assert law.at(X) == pytest.approx(points(irreducible, coefficient, exponent), rel=1e-3)
 
 
-@pytest.mark.parametrize("floor, law", [(False, (0.0, 8.0, 0.08)), (True, (3.4, 60.0, 0.4))])
-def test_intervals_hold_what_they_promise(floor, law):
-    """Of 200 experiments with a known truth, about 95 % must have it inside, and about half at the level of one half."""
+@pytest.mark.parametrize("irreducible, law", [(False, (0.0, 8.0, 0.08)), (True, (3.4, 60.0, 0.4))])
+def test_intervals_have_their_nominal_coverage(irreducible, law):
+    """Of 200 experiments with a known truth, about 95 % must contain it, and about half at the level of one half."""
     tries, beyond = 200, 8e5
-    inside = dict.fromkeys(("exponent", "half", "curve", "new"), 0)
+    covered = dict.fromkeys(("exponent", "half", "curve", "new"), 0)
     for seed in range(tries):
         *y, new = points(*law, 0.01, seed, torch.cat([X, torch.tensor([beyond], dtype=torch.float64)])).tolist()
-        fit = power_law_fit(X, y, floor, draws=300, seed=seed)
+        fit = power_law_fit(X, y, irreducible, draws=300, seed=seed)
         for name, level in (("exponent", 0.95), ("half", 0.5)):
             low, high = fit.interval(level=level)
-            inside[name] += low <= law[2] <= high
+            covered[name] += low <= law[2] <= high
         low, high = fit.band(beyond)
-        inside["curve"] += bool(low <= law[0] + law[1] * beyond ** -law[2] <= high)
-        foretold = fit.predict(beyond)
-        inside["new"] += foretold.low <= new <= foretold.high
-    assert 0.4 < inside.pop("half") / tries < 0.6
-    for name, count in inside.items():
+        covered["curve"] += bool(low <= law[0] + law[1] * beyond ** -law[2] <= high)
+        prediction = fit.predict(beyond)
+        covered["new"] += prediction.low <= new <= prediction.high
+    assert 0.4 < covered.pop("half") / tries < 0.6
+    for name, count in covered.items():
         assert 0.91 <= count / tries <= 0.985, name
 
 
@@ -71,79 +77,116 @@ def test_intervals_hold_what_they_promise(floor, law):
 
 
 @pytest.mark.parametrize("size", [FAMILY[0], LARGER])
-def test_the_formula_counts_the_parameters_of_the_blocks(size):
-    model = size.build(300)
-    assert size.parameters == sum(one.numel() for one in model.encoder.parameters())
+def test_the_formula_counts_the_parameters_of_the_layers(size):
+    assert size.parameters == sum(parameter.numel() for parameter in size.build(300).encoder.parameters())
 
 
-def test_computing_is_counted_as_a_profiler_counts_it():
-    size, pieces, length = Size(2, 32), 300, 64
-    numbers = torch.randint(pieces, (3, length + 1))
-    model = size.build(pieces)
+def test_compute_is_counted_as_a_profiler_counts_it():
+    size, vocab_size = Size(2, 32), 300
+    token_ids = torch.randint(vocab_size, (3, LENGTH))
+    model = size.build(vocab_size)
     with FlopCounterMode(display=False) as counter:
-        # By hand: the profiler does not look into a fused kernel.
-        words, mask = model.words(numbers[:, :-1]), causal_mask(length)
-        model.scores(model.encoder(words, mask, need_weights=True)[0]).sum().backward()
-    assert size.computing(3 * length, pieces, length) == pytest.approx(counter.get_total_flops(), rel=0.05)
+        # With attention weights: the profiler does not count inside the fused kernel.
+        hidden_states, _ = model.encoder(model.embedding(token_ids), causal_mask(LENGTH), need_weights=True)
+        model.lm_head(hidden_states).sum().backward()
+    assert size.compute(3 * LENGTH, vocab_size) == pytest.approx(counter.get_total_flops(), rel=0.05)
 
 
-def test_matrices_have_the_rate_of_their_width_and_all_else_one_rate():
-    (narrow, table), (wide, same) = rates_for(16), rates_for(64)
-    assert narrow == pytest.approx(4 * wide) and table == same
+def test_matrices_have_the_learning_rate_of_their_width_and_all_else_one_learning_rate():
+    (at_16, embedding), (at_64, same) = learning_rates(16), learning_rates(64)
+    assert at_16 == pytest.approx(4 * at_64) and embedding == same
     moved = {}
     for rates in ((0.01, 0.0), (0.0, 0.01)):
         torch.manual_seed(0)
         model = Size(1, 8).build(300)
-        before = {name: value.clone() for name, value in model.state_dict().items()}
-        train_on(model, the_text(**SMALL).train, 2, rates, 0)
-        moved[rates] = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
+        before = {name: value.clone() for name, value in model.named_parameters()}
+        train_causal_lm(model, scaling_text(**SMALL).train, 2, rates, 0)
+        moved[rates] = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
     matrices, rest = moved.values()
     assert not matrices & rest and len(matrices | rest) == len(before)
-    assert matrices == {name for name, value in before.items() if value.dim() == 2 and "table" not in name}
+    assert matrices == {name for name, value in before.items() if value.dim() == 2 and "embedding" not in name}
 
 
 # Text
 
 
 def test_documents_are_shuffled_whole():
-    whole, other = the_text(**SMALL).train, the_text(seed=3, **SMALL).train
+    def documents(token_ids):
+        return [tuple(part.tolist()) for part in token_ids.tensor_split((token_ids == CLS_ID).nonzero().flatten())[1:]]
 
-    def documents(stream):
-        return [tuple(part.tolist()) for part in stream.tensor_split((stream == CLS_ID).nonzero().flatten())[1:]]
-
-    assert documents(whole) != documents(other)
-    assert sorted(documents(whole)) == sorted(documents(other))
+    original, shuffled = (documents(scaling_text(seed=seed, **SMALL).train) for seed in (None, 3))
+    assert original != shuffled
+    assert sorted(original) == sorted(shuffled)
 
 
-def test_what_is_used_for_choosing_is_not_what_is_told():
-    text = the_text(**SMALL)
-    choosing, told = ({tuple(row.tolist()) for row in part[:, 1:]} for part in (text.choosing, text.told))
-    assert choosing and told and not choosing & told
+def test_validation_and_test_set_are_disjoint():
+    text = scaling_text(**SMALL)
+    validation, test = ({tuple(row.tolist()) for row in part[:, 1:]} for part in (text.validation, text.test))
+    assert validation and test and not validation & test
 
 
 # Runs
 
 
-@pytest.fixture(scope="module")
-def run():
-    return scaling_run(TINY[1], 1, read=30_000, **SMALL)
-
-
-def test_a_run_learns_and_says_what_it_took(run):
-    text = the_text(300, 1, 150)
+def test_a_run_beats_the_unigram_model_and_reports_its_cost():
+    size = Size(1, 16)
+    run, text = scaling_run(size, 1, num_tokens=30_000, **SMALL), scaling_text(seed=1, **SMALL)
     counts = text.train.bincount(minlength=300).float() + 0.1
-    unigram = -(counts / counts.sum()).log()[text.told[:, 1:]].mean().item()
-    assert run["held_out"] < unigram - 0.05
-    assert run["parameters"] == TINY[1].parameters
-    assert run["read"] == pytest.approx(30_000, rel=0.02)
-    assert run["computing"] == TINY[1].computing(run["read"], 300)
-    assert run["text"] == len(text.train)
+    unigram = -(counts / counts.sum()).log()[text.test[:, 1:]].mean().item()
+    assert run["test"] < unigram - 0.05
+    assert run["parameters"] == size.parameters
+    assert run["num_tokens"] == pytest.approx(30_000, rel=0.02)
+    assert run["compute"] == size.compute(run["num_tokens"], 300)
+    assert run["text_size"] == len(text.train)
 
 
-# Sweeps
-
-
-def test_all_points_of_a_curved_law_are_touched_and_worse_ones_are_not():
+def test_the_frontier_contains_all_points_of_a_convex_law_and_no_worse_ones():
     law = [{"x": x, "loss": torch.tensor([3 + 60 * x**-0.4])} for x in (1e3, 1e4, 1e5, 1e6)]
-    worse = [{"x": one["x"] * 1.5, "loss": one["loss"]} for one in law] + [{"x": 1e4, "loss": torch.tensor([9.0])}]
-    assert frontier([*worse, *law]) == law
+    worse = [{"x": point["x"] * 1.5, "loss": point["loss"]} for point in law]
+    assert frontier([*worse, {"x": 1e4, "loss": torch.tensor([9.0])}, *law]) == law
+
+
+# Stored sweeps
+
+
+@pytest.fixture(scope="module")
+def result():
+    return stored("scaling").result
+
+
+@pytest.fixture(scope="module")
+def sweeps(result):
+    return fitted_sweeps(result)
+
+
+@pytest.mark.parametrize("name, stored_name", [("parameters",) * 2, ("text", "data"), ("compute",) * 2])
+@pytest.mark.parametrize("kind", LAWS)
+def test_the_drawn_laws_are_those_of_the_benchmark(sweeps, result, name, stored_name, kind):
+    expected, drawn = result[stored_name]["laws"][kind], sweeps[name][kind]["law"]
+    assert drawn["exponent"][0] == pytest.approx(expected["exponent"], rel=0.01)
+    if LAWS[kind]:
+        assert drawn["irreducible_loss"] == pytest.approx(expected["irreducible_loss"], rel=0.01)
+    else:
+        assert drawn["irreducible_loss"] is None
+    assert (drawn["low"] <= drawn["curve"] + 1e-6).all() and (drawn["curve"] <= drawn["high"] + 1e-6).all()
+
+
+def test_predictions_and_measurements_are_those_stored(sweeps, result):
+    for kind in LAWS:
+        held_out = sweeps["parameters"][kind]["held_out"]
+        assert held_out["x"] == result["larger"]["x"] and held_out["measured"] == result["larger"]["loss"]
+        predicted = [held_out["value"], held_out["low"], held_out["high"]]
+        assert predicted == pytest.approx(result["larger"]["predicted"][kind], rel=0.005)
+        assert "held_out" not in sweeps["text"][kind], "all the text there is was used"
+
+
+def test_of_two_runs_with_much_compute_the_better_one_is_compared(sweeps, result):
+    held_out = sweeps["compute"]["with irreducible loss"]["held_out"]
+    assert fmean(held_out["measured"]) == min(fmean(result["larger"]["loss"]), fmean(result["longer"]["loss"]))
+    assert held_out["x"] in result["longer"]["x"]
+
+
+def test_the_figures_take_the_sweeps(sweeps):
+    for name in sweeps:
+        for irreducible in (False, True):
+            assert f"{len(sweeps[name]['x'])} points" in pictures.scaling_words(sweeps, name, irreducible)

@@ -35,7 +35,7 @@ def test_every_file_in_data_is_listed_with_its_checksum():
     assert {name.partition("/")[0] for name in listed} == set(checksums.FOLDERS)
 
 
-@pytest.mark.parametrize("name", [stored_encoder.WEIGHTS, stored_encoder.ABOUT])
+@pytest.mark.parametrize("name", [stored_encoder.WEIGHTS, stored_encoder.CONFIG])
 def test_stored_weights_that_were_tampered_with_are_refused_in_a_sentence(data, name):
     file = data / "encoder" / name
     content = bytearray(file.read_bytes())
@@ -51,7 +51,7 @@ def test_stored_weights_that_were_tampered_with_are_refused_in_a_sentence(data, 
 def test_a_file_that_is_not_listed_is_refused(data):
     (data / checksums.NAME).write_text("", encoding="utf-8")
     with pytest.raises(checksums.ChecksumError, match="sha256 none... expected"):
-        checksums.verify(data / "encoder" / stored_encoder.ABOUT, data)
+        checksums.verify(data / "encoder" / stored_encoder.CONFIG, data)
 
 
 def test_windows_line_endings_do_not_count_in_a_text_and_do_in_weights(tmp_path):

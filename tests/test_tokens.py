@@ -137,8 +137,8 @@ def test_long_pairs_can_be_left_out():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("go\tva\nstop\n", r"text:2: expected `english<TAB>french`, got no tab in 'stop'; separate"),
-        ("go\tva\n\tva\n", r"text:2: expected `english<TAB>french`, got nothing for english in '\\tva'; fill it in"),
+        ("go\tva\nstop\n", r"text:2: expected `english<TAB>french`, got no tab in 'stop'"),
+        ("go\tva\n\tva\n", r"text:2: expected text on both sides of the tab, got '\\tva'"),
         ("", r"text: expected lines `english<TAB>french`, got an empty text"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_line_that_is_no_pair_is_named(text, message):
 
 
 def test_a_folder_is_read_in_the_order_of_its_files_and_what_cannot_be_read_is_explained(tmp_path):
-    with pytest.raises(TranslationError, match=r"none\.tsv: expected a file of pairs, but there is none"):
+    with pytest.raises(TranslationError, match=r"none\.tsv: there is no such file"):
         read_pairs(tmp_path / "none.tsv")
     with pytest.raises(TranslationError, match=r"expected files ending in \.tsv or \.txt, got none"):
         read_pairs(tmp_path)

@@ -47,16 +47,17 @@ def test_the_transformer_has_a_row_of_the_same_form():
     (row,) = transformer_rows(2, count=12, **SMALL_TRANSFORMER)
     (recurrent,) = recurrent_table(1, ROWS[-1:], **SMALL)
     assert recurrent.keys() <= row.keys() and (row["name"], row["seeds"], row["steps"]) == ("Transformer", 2, 2)
-    assert len(row["shown"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
+    assert len(row["alignment_heads"]) == len(row["roles"]) == 2 and row["alignment_error"]["least"] > 1
     for roles in row["roles"]:
-        assert 1 < roles["negation"]["chance"] < 20 and roles["negation"]["count"] > 20
+        assert 1 < roles["negation"]["uniform"] < 20 and roles["negation"]["count"] > 20
         assert [row["attention"] for row in roles["agreement"]] == ["encoder", "decoder", "cross"]
-        assert 0 <= roles["far_adjectives_right"] <= 100 and roles["words"]["confidence"] > roles["words"]["right_word"]
+        assert 0 <= roles["agreement_accuracy"] <= 100
+        assert roles["words"]["confidence"] > roles["words"]["target_probability"]
 
 
 def test_a_small_table_of_recipes_has_every_row():
     rows = recipe_table(1, **SMALL_TRANSFORMER)
     assert [row["name"] for row in rows] == [name for name, _ in RECIPES]
-    assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "a tied matrix is one matrix less"
+    assert rows[1]["parameters"]["median"] < rows[0]["parameters"]["median"], "tying saves a matrix"
     assert all(row["steps"] == 2 and 0 < row["words"]["confidence"] < 100 for row in rows)
     assert all(0 <= row["seconds"]["least"] <= row["seconds"]["most"] < 60 for row in rows)

@@ -304,8 +304,11 @@ REFUSED = [
     ("the " * 200, "The sentence has 800 letters, more than 400: write a shorter one."),
 ]
 REFUSED_BLANKS = [
-    ("return a list", "There is no blank in this sentence: write [MASK] or __ where the model shall guess."),
-    ("[MASK] " * 5, "The sentence has 5 blanks, and there is room for 4: fill some in yourself."),
+    (
+        "return a list",
+        "There is no masked token in this sentence: write [MASK] or __ where the model is to predict one.",
+    ),
+    ("[MASK] " * 5, "The sentence has 5 masked tokens, and there is room for 4: fill some in yourself."),
 ]
 
 
@@ -375,7 +378,7 @@ FAILING = {
     ),
     "next word": (
         lambda: widgets.next_word(
-            fails_second(test_widgets_next_word.respond), test_widgets_next_word.PIECES, "the cat"
+            fails_second(test_widgets_next_word.respond), test_widgets_next_word.TOKENS, "the cat"
         ),
         lambda widget, place: widget.begin("a " * place),
     ),
@@ -413,8 +416,8 @@ def test_a_page_computes_only_attention_and_gets_every_answer_that_it_cannot_com
     assert widgets.plane(gaussian, keys, **controls).page_view() is None
     assert widgets.plane(lambda x, y: {"weights": [0.5, 0.5]}, keys).page_view() is None
 
-    def accuracy(heads_on):
-        return {"accuracy": heads_on.float().mean()}
+    def accuracy(head_mask):
+        return {"accuracy": head_mask.float().mean()}
 
     small, large = (
         widgets.removal_board(accuracy, 2, heads, effect=torch.zeros(2, heads), chance=0) for heads in (3, 5)

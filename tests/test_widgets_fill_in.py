@@ -1,4 +1,4 @@
-"""Facts about the widget that fills in the blanks of a reader's own sentence, without a browser."""
+"""Facts about the widget that predicts masked tokens of a reader's own sentence, without a browser."""
 
 import sys
 
@@ -11,31 +11,31 @@ KNOWN = {"return", "a", "new", "of", "items", "[MASK]"}
 
 
 def respond(text):
-    """Blank i is a "list" with a probability that falls with i."""
-    pieces = ["[CLS]", *text.split(), "[SEP]"]
-    if unknown := [piece for piece in pieces[1:-1] if piece not in KNOWN]:
+    """Masked token i is a "list" with a probability that falls with i."""
+    tokens = ["[CLS]", *text.split(), "[SEP]"]
+    if unknown := [token for token in tokens[1:-1] if token not in KNOWN]:
         raise ValueError(f"The model never saw\n{', '.join(unknown)}.")
-    blanks = [place for place, piece in enumerate(pieces) if piece == "[MASK]"]
-    choices = [[(piece, chance / (number + 1)) for piece, chance in GUESSES] for number in range(len(blanks))]
-    return {"pieces": pieces, "blanks": blanks, "choices": choices}
+    masked = [position for position, token in enumerate(tokens) if token == "[MASK]"]
+    candidates = [[(token, prob / (number + 1)) for token, prob in GUESSES] for number in range(len(masked))]
+    return {"tokens": tokens, "masked": masked, "candidates": candidates}
 
 
 def widget(start="return a new [MASK]", **options):
     return widgets.fill_in(respond, start, **options)
 
 
-# Blanks
+# Masked tokens
 
 
-def test_blanks_are_read_in_either_case_and_as_lines():
-    assert module.with_blanks("return a [mask] of [Mask] [MASK]") == "return a [MASK] of [MASK] [MASK]"
-    assert module.with_blanks("a_b __ of ______") == "a_b [MASK] of [MASK]"
+def test_masked_tokens_may_be_typed_in_either_case_and_as_underscores():
+    assert module.with_masks("return a [mask] of [Mask] [MASK]") == "return a [MASK] of [MASK] [MASK]"
+    assert module.with_masks("a_b __ of ______") == "a_b [MASK] of [MASK]"
 
 
-def test_the_words_say_the_sentence_and_what_may_be_in_the_blank():
+def test_the_text_form_has_the_sentence_and_the_candidates():
     shown = widget(title="Fill it in")
     assert shown.alt_text() == (
-        "Fill it in. “return a new [MASK]” becomes “[CLS] return a new list [SEP]”. Likeliest in the blank: list 61 %, "
+        "Fill it in. “return a new [MASK]” becomes “[CLS] return a new list [SEP]”. Most probable at [MASK]: list 61 %, "
         "file 20 %, ##s 5 %, $ <1 %."
     )
     assert widget(title="What fits?").alt_text().startswith("What fits? “return")

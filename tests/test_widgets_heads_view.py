@@ -25,9 +25,9 @@ def view(layers=2, heads=3, **options):
     return widgets.heads_view(real_weights(layers, heads, 5, 5), TOKENS, **options)
 
 
-def test_the_look_of_a_row_is_its_largest_weight_unless_nothing_stands_out():
+def test_the_peak_of_a_row_is_its_largest_weight_unless_none_stands_out():
     rows = np.array([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0, 0, 0], [0, 1.0, 0], [0.5, 0.5, 0], [0.0, 0.2, 0.8]])
-    assert view_module.looks_of(rows).tolist() == [0, view_module.EVENLY, view_module.NOWHERE, 1, view_module.EVENLY, 2]
+    assert view_module.peaks_of(rows).tolist() == [0, view_module.EVENLY, view_module.NOWHERE, 1, view_module.EVENLY, 2]
 
 
 def test_every_head_is_counted_once_in_the_sentence_of_every_token():
@@ -35,29 +35,29 @@ def test_every_head_is_counted_once_in_the_sentence_of_every_token():
     for focus, sentence in enumerate(widget.sentences):
         counts = [int(word.strip(",.")) for word in sentence.split(" in ")[1:] for word in word.split()[:1]]
         assert sum(counts) == 12, sentence
-        assert sentence.startswith(f"“{view_module.spoken(TOKENS)[focus]}” looks most ")
+        assert sentence.startswith(f"“{view_module.spoken(TOKENS)[focus]}” attends most ")
         assert "of 12 heads" in sentence
 
 
-def test_the_sentence_says_itself_evenly_and_nowhere():
+def test_the_sentence_distinguishes_itself_evenly_and_nothing():
     weights = np.zeros((1, 4, 2, 2))
     weights[0, :, 1] = [[1, 0], [0, 1], [0.5, 0.5], [0, 0]]
     widget = widgets.heads_view(weights, ["a", "b"])
     assert (
         widget.sentences[1]
-        == "“b” looks most nowhere in 1 of 4 heads, evenly at all in 1, at “a” in 1, at itself in 1."
+        == "“b” attends most to nothing in 1 of 4 heads, evenly to all in 1, to “a” in 1, to itself in 1."
     )
     across = widgets.heads_view(weights, ["a", "b"], ["x", "b"])
-    assert "at “b” in 1" in across.sentences[1] and "itself" not in across.sentences[1]
+    assert "to “b” in 1" in across.sentences[1] and "itself" not in across.sentences[1]
 
 
-def test_what_the_page_gets_is_the_weights_and_the_looks():
+def test_what_the_page_gets_is_the_weights_and_the_peaks():
     weights = real_weights(2, 3, 5, 5)
     widget = widgets.heads_view(weights, TOKENS)
     sent = np.frombuffer(widget._weights, "<f4").reshape(widget.shape)
     assert np.array_equal(sent, weights.numpy()) and widget.shape == [2, 3, 5, 5]
-    assert widget._looks == view_module.looks_of(weights.double().numpy()).reshape(-1).tolist()
-    json.dumps([widget.labels, widget.said, widget.sentences, widget._looks])
+    assert widget._peaks == view_module.peaks_of(weights.double().numpy()).reshape(-1).tolist()
+    json.dumps([widget.labels, widget.said, widget.sentences, widget._peaks])
 
 
 def test_the_words_follow_the_reader():
@@ -65,7 +65,7 @@ def test_the_words_follow_the_reader():
     assert widget.alt_text().startswith(
         "All heads: attention among 5 tokens (the cat saw the dog), 2 layers of 3 heads. On average the largest weight"
     )
-    assert "looks most" not in widget.alt_text() and "Enlarged" not in widget.alt_text()
+    assert "attends most" not in widget.alt_text() and "Enlarged" not in widget.alt_text()
     before = widget.static()[0]["image/png"]
     widget.focus = 1
     widget.chosen = [1, 2]

@@ -36,27 +36,27 @@ def board(n=3, **options):
 # State to answer
 
 
-def test_every_mask_of_three_tokens_has_an_answer_and_only_rows_with_a_closed_look_change():
+def test_every_mask_of_three_tokens_has_an_answer_and_only_rows_with_a_masked_pair_change():
     respond = layer(3)
     for bits in itertools.product([False, True], repeat=9):  # every mask of three tokens
         mask = np.array(bits).reshape(3, 3)
         answer = board_module.answer_of(respond, mask.tolist())
         json.dumps(answer, allow_nan=False)
         assert answer["mask"] == mask.tolist() and answer["measured"]
-        assert [one > 0 for one in answer["changed"]] == (~mask.all(1)).tolist()
+        assert [amount > 0 for amount in answer["changed"]] == (~mask.all(1)).tolist()
         weights, expected = np.array(answer["weights"]), respond(torch.tensor(mask))
         assert (weights[~mask] == 0).all() and np.allclose(weights.sum(1), mask.any(1))
         assert answer["changed"] == pytest.approx(expected["changed"].tolist(), abs=1e-6)
         assert np.allclose(weights, expected["weights"])
 
 
-def test_a_row_that_may_look_nowhere_is_said():
+def test_a_fully_masked_row_is_reported():
     widget = board()
     widget.mask = [[True] * 3, [False] * 3, [True] * 3]  # as the page sends it
     assert widget.answer["count"] == 2 and widget.answer["mask"] == widget.mask
     assert widget.answer["weights"][1] == [0, 0, 0] and widget.answer["changed"][1] > 0
-    assert widget.alt_text().endswith("1 of 3 outputs change: cat. Looks nowhere, all weights 0: cat.")
-    assert "cat looks at nobody" in widget.alt_text()
+    assert widget.alt_text().endswith("1 of 3 outputs change: cat. Fully masked, all weights 0: cat.")
+    assert "cat attends to nothing" in widget.alt_text()
 
 
 def test_rounding_is_not_a_change_and_a_small_change_is_not_called_zero():
@@ -116,5 +116,5 @@ def test_a_wrong_answer_of_respond_is_refused(answer, error, message):
 
 
 def test_weights_that_ignore_the_mask_are_refused():
-    with pytest.raises(ValueError, match="token 0 may not look at token 1 but has the weight 0.333 there"):
+    with pytest.raises(ValueError, match="token 0 may not attend to token 1 but has the weight 0.333 there"):
         widgets.mask_board(TOKENS, lambda mask: GOOD, start="causal")

@@ -1,4 +1,4 @@
-"""Facts about the widget that goes on from a reader's own beginning, without a browser."""
+"""Facts about the widget that samples after a reader's own prompt, without a browser."""
 
 import sys
 
@@ -8,11 +8,11 @@ import torch
 
 from utils import widgets
 from utils.exercises.solutions import solution_of
-from utils.models import sampling
+from utils.models.decoding import next_token_probs
 
 # The package exports a function with the name of this module.
 module = sys.modules["utils.widgets.next_word"]
-PIECES = ["<pad>", "<end>", "▁the", "▁cat", "▁sat", "s", ".", "▁on", "▁a", "▁mat", "▁$", "▁dog"]
+TOKENS = ["<pad>", "<end>", "▁the", "▁cat", "▁sat", "s", ".", "▁on", "▁a", "▁mat", "▁$", "▁dog"]
 PAD, END = 0, 1
 
 
@@ -21,14 +21,14 @@ def respond(beginning, written):
     if "green" in beginning:
         raise ValueError("The model never saw\ngreen.")
     dice = np.random.default_rng([len(beginning), *written])
-    logits = 2 * dice.normal(size=len(PIECES))
+    logits = 2 * dice.normal(size=len(TOKENS))
     logits[END] -= 4
     logits[PAD] = -np.inf
     return logits
 
 
 def widget(start="the cat", **options):
-    return widgets.next_word(respond, PIECES, start, **options)
+    return widgets.next_word(respond, TOKENS, start, **options)
 
 
 def turn(shown, **dials):
@@ -40,34 +40,34 @@ def turn(shown, **dials):
 # The distribution
 
 
-def test_the_distribution_is_the_one_of_the_course():
+def test_the_probabilities_are_those_of_the_library():
     dice = np.random.default_rng(0)
     for _ in range(60):
         logits = np.round(3 * dice.normal(size=40), 1)  # rounded: some are equal
         logits[dice.integers(40)] = -np.inf
         temperature = dice.choice([0.0, 0.1, 0.7, 1.0, 2.0])
         top_k, top_p = dice.choice([None, 1, 5, 100]), dice.choice([None, 0.05, 0.5, 0.9, 1.0])
-        ours = module.next_distribution(logits, temperature, top_k, top_p)
-        theirs = sampling.next_distribution(torch.tensor(logits), temperature, top_k, top_p)
-        assert np.allclose(ours, theirs.numpy(), atol=1e-12)
+        probs = module.next_token_probs(logits, temperature, top_k, top_p)
+        reference = next_token_probs(torch.tensor(logits), temperature, top_k, top_p)
+        assert np.allclose(probs, reference.numpy(), atol=1e-12)
 
 
-def test_a_seed_draws_every_piece_as_often_as_its_probability_says():
-    chances = np.array([0.1, 0.0, 0.6, 0.3])
-    drawn = [module.drawn(chances, seed, place) for seed in range(40) for place in range(50)]
-    assert np.bincount(drawn, minlength=4) / 2000 == pytest.approx(chances, abs=0.04)
+def test_sampling_follows_the_probabilities():
+    probs = np.array([0.1, 0.0, 0.6, 0.3])
+    drawn = [module.drawn(probs, seed, position) for seed in range(40) for position in range(50)]
+    assert np.bincount(drawn, minlength=4) / 2000 == pytest.approx(probs, abs=0.04)
     assert drawn.count(1) == 0
 
 
 def test_the_distribution_that_lesson_07_teaches_serves_at_both_ends_of_every_slider():
-    """It divides by the temperature, so at 0 it is not asked: the likeliest piece alone is left."""
+    """It divides by the temperature, so at 0 it is not called: only the most probable token stays."""
     taught = solution_of("7.7").reference
     with pytest.raises(TypeError):  # what it would do there
-        module.checked_chances(taught(torch.tensor(respond("the cat", [])), 0.0), len(PIECES))
+        module.checked_probs(taught(torch.tensor(respond("the cat", [])), 0.0), len(TOKENS))
     shown = widgets.next_word(
-        lambda *given: torch.tensor(respond(*given)), PIECES, "the cat", distribution=taught, temperature=0.0, top_k=5
+        lambda *given: torch.tensor(respond(*given)), TOKENS, "the cat", distribution=taught, temperature=0.0, top_k=5
     )
-    assert shown._after().tolist() == np.eye(len(PIECES))[respond("the cat", []).argmax()].tolist()
+    assert shown._after().tolist() == np.eye(len(TOKENS))[respond("the cat", []).argmax()].tolist()
     for name, slider in shown._sliders.items():
         ends = [k for _, k in slider.options] if name == "top_k" else [slider.min, slider.max]
         for value in (ends[0], ends[-1]):
@@ -75,7 +75,7 @@ def test_the_distribution_that_lesson_07_teaches_serves_at_both_ends_of_every_sl
             shown.write(2)
             assert shown._stage.error == "" and shown._after().sum() == pytest.approx(1, abs=1e-6)
     turn(shown, temperature=0.1, top_k=0, top_p=1.0)
-    assert np.allclose(shown._after(), module.next_distribution(shown._logits[-1], 0.1), atol=1e-6)
+    assert np.allclose(shown._after(), module.next_token_probs(shown._logits[-1], 0.1), atol=1e-6)
 
 
 # Writing
@@ -90,7 +90,7 @@ def test_one_by_one_and_many_at_once_write_the_same_text():
     seeded.write(5)
     assert one.written == many.written != seeded.written and len(set(one.written)) > 1
     assert one.static() == many.static()
-    assert one.text == "the cat" + "".join(PIECES[number] for number in one.written).replace("▁", " ")
+    assert one.text == "the cat" + "".join(TOKENS[number] for number in one.written).replace("▁", " ")
 
 
 def test_padding_and_what_is_cut_are_never_written():
@@ -135,12 +135,12 @@ def test_buttons_and_keys_write_and_take_back():
 
 def test_nothing_is_written_after_the_end():
     def ends(beginning, written):
-        return np.where(np.arange(len(PIECES)) == (END if len(written) == 2 else 3), 9.0, -9.0)
+        return np.where(np.arange(len(TOKENS)) == (END if len(written) == 2 else 3), 9.0, -9.0)
 
-    shown = widgets.next_word(ends, PIECES, "the cat", stop=[END])
+    shown = widgets.next_word(ends, TOKENS, "the cat", eos_ids=[END])
     shown.write(20)
     assert shown.written == [3, 3, END] and shown.ended and shown._buttons[1].disabled
-    assert "The text is at its end." in shown.alt_text() and "Likeliest next" not in shown.alt_text()
+    assert "The text is at its end." in shown.alt_text() and "Most probable next" not in shown.alt_text()
     shown.write()
     assert len(shown.written) == 3
     shown.take_back()
@@ -149,7 +149,7 @@ def test_nothing_is_written_after_the_end():
 
 def test_moving_a_dial_asks_the_model_nothing_and_another_seed_starts_again():
     asked = []
-    shown = widgets.next_word(lambda *given: asked.append(given) or respond(*given), PIECES, "the cat")
+    shown = widgets.next_word(lambda *given: asked.append(given) or respond(*given), TOKENS, "the cat")
     shown.write(3)
     assert len(asked) == 4
     shown._sliders["temperature"].value = 0.5
@@ -163,15 +163,15 @@ def test_moving_a_dial_asks_the_model_nothing_and_another_seed_starts_again():
 # Pictures and words
 
 
-def test_the_words_say_the_text_the_dials_and_what_may_come_next():
+def test_the_text_form_has_the_text_the_sampling_parameters_and_the_next_tokens():
     shown = widget(title="Write on", top_k=1)
     shown.write()
     said = shown.alt_text()
-    piece = PIECES[shown.written[0]]
+    token = TOKENS[shown.written[0]]
     assert said.startswith(
-        f"Write on. “{shown.text}”, of which the model wrote 1 piece. Temperature 1.0, top-k 1, top-p"
+        f"Write on. “{shown.text}”, of which the model generated 1 token. Temperature 1.0, top-k 1, top-p"
     )
-    assert f"Last: {piece}, drawn with 100 %. 1 piece stays of 12" in said and "(cut)" in said
+    assert f"Last: {token}, drawn with 100 %. 1 token stays of 12" in said and "(cut)" in said
 
 
 # What is refused
@@ -180,13 +180,13 @@ def test_the_words_say_the_text_the_dials_and_what_may_come_next():
 def test_a_text_that_grows_too_long_for_the_model_keeps_what_was_written():
     def short(beginning, written):
         if len(written) > 3:
-            raise ValueError("The model reads 3 pieces at most.")
+            raise ValueError("The model takes 3 tokens at most.")
         return respond(beginning, written)
 
-    shown = widgets.next_word(short, PIECES, "the cat")
+    shown = widgets.next_word(short, TOKENS, "the cat")
     shown.write(20)
-    assert len(shown.written) == 3 and shown._stage.error == "The model reads 3 pieces at most."
-    assert "wrote 3 pieces" in shown.alt_text()
+    assert len(shown.written) == 3 and shown._stage.error == "The model takes 3 tokens at most."
+    assert "generated 3 tokens" in shown.alt_text()
     shown.take_back()
     assert shown._stage.error == ""
 
@@ -194,7 +194,7 @@ def test_a_text_that_grows_too_long_for_the_model_keeps_what_was_written():
 def test_logits_and_distributions_that_are_none_are_no_fault_of_the_reader():
     for logits in ([1.0, 2.0], np.zeros((1, 12)), *(np.full(12, value) for value in (np.nan, np.inf, -np.inf))):
         with pytest.raises(TypeError, match="logits"):
-            widgets.next_word(lambda *_, logits=logits: logits, PIECES, "the")
-    for chances in (np.ones(12), np.full(3, 1 / 3), np.full(12, np.nan)):
+            widgets.next_word(lambda *_, logits=logits: logits, TOKENS, "the")
+    for probs in (np.ones(12), np.full(3, 1 / 3), np.full(12, np.nan)):
         with pytest.raises(TypeError, match="distribution"):
-            widget(distribution=lambda *_, chances=chances: chances)
+            widget(distribution=lambda *_, probs=probs: probs)

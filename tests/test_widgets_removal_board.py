@@ -15,9 +15,9 @@ board_module = sys.modules["utils.widgets.removal_board"]
 WORTH = torch.tensor([[0.0, 0.3], [0.1, 0.2], [0.05, 0.25]])
 
 
-def respond(heads_on):
+def respond(head_mask):
     """Each head is worth a share of its own, on top of 0.1 that needs no head."""
-    accuracy = 0.1 + (WORTH * heads_on).sum()
+    accuracy = 0.1 + (WORTH * head_mask).sum()
     return {"accuracy": accuracy, "detail": [("first", 3.14159, True), ("second", "a, b", False), ("third", 7, None)]}
 
 
@@ -41,14 +41,14 @@ def test_the_answer_the_words_and_the_picture_follow_the_switches():
     assert len(pictures) == 3 and widget.answer["count"] == 4
 
 
-def test_the_words_say_what_is_removed_and_how_far_the_accuracy_falls():
+def test_the_words_say_what_is_ablated_and_how_far_the_accuracy_falls():
     said = {
         ((True, True),) * 3: "All 6 heads are on. 100.0 % right; chance: 6.2 %.",
         ((False, True), (True, True), (True, True)): (
-            "1 of 6 heads is removed: layer 1 head 1. 100.0 % right, as with all heads (100.0 %); chance: 6.2 %."
+            "1 of 6 heads is ablated: layer 1 head 1. 100.0 % right, as with all heads (100.0 %); chance: 6.2 %."
         ),
         ((True, False), (True, True), (False, True)): (
-            "2 of 6 heads are removed: layer 1 head 2, layer 3 head 1. 65.0 % right, 35.0 points below all heads "
+            "2 of 6 heads are ablated: layer 1 head 2, layer 3 head 1. 65.0 % right, 35.0 points below all heads "
             "(100.0 %); chance: 6.2 %."
         ),
         ((False, True), (False, False), (False, False)): (
@@ -60,7 +60,7 @@ def test_the_words_say_what_is_removed_and_how_far_the_accuracy_falls():
         widget.on = [list(row) for row in on]
         assert widget.answer["text"] == words
     better = board_module.what_is_left([[True, False]], 0.9, 0.8, 0.5, "right", "chance")
-    assert better.startswith("1 of 2 heads is removed: head 2. 90.0 % right, 10.0 points above all heads (80.0 %)")
+    assert better.startswith("1 of 2 heads is ablated: head 2. 90.0 % right, 10.0 points above all heads (80.0 %)")
 
 
 # Colors

@@ -11,17 +11,17 @@ LAYERS, HEADS = 2, 3
 
 
 def respond(text):
-    """Word for word; the word at place i looks most at place i, the more the later the layer and the head."""
+    """Word for word; target position i attends most to source position i, more in later layers and heads."""
     words = text.split()
     if unknown := [word for word in words if word not in FRENCH]:
-        raise ValueError(f"The model never saw\n{', '.join(unknown)}.")
+        raise ValueError(f"Out of vocabulary:\n{', '.join(unknown)}.")
     source, target = [*words, "<end>"], [*(FRENCH[word] for word in words), "<end>"]
     sharp = np.arange(1, LAYERS * HEADS + 1).reshape(LAYERS, HEADS, 1, 1)
     weights = np.exp(sharp * np.eye(len(source)))
     return {
         "source": source,
         "target": target,
-        "choices": [[(word, 0.6), ("la", 0.3), ("rival", 0.001)] for word in target],
+        "candidates": [[(word, 0.6), ("la", 0.3), ("rival", 0.001)] for word in target],
         "weights": weights / weights.sum(-1, keepdims=True),
     }
 
@@ -40,18 +40,18 @@ def test_every_step_layer_and_head_has_its_own_picture_and_words():
         widget._layer.value, widget._head.value = layer, head
         data, _ = widget.static()
         assert widget._stage.state == {"step": step, "layer": layer, "head": head, "sentence": "the cat"}
-        assert f"Word {step + 1} of 3" in data["text/plain"]
+        assert f"Token {step + 1} of 3" in data["text/plain"]
         pictures.add(data["image/png"])
         said.add(data["text/plain"])
     assert len(pictures) == len(said) == 3 * 3 * 4
 
 
-def test_the_words_say_what_is_written_how_sure_and_where_it_looks():
+def test_the_alt_text_has_prediction_probabilities_and_attention():
     widget = watch("the cat", title="Watch it.", layer=1, head=2)
     widget.index = 1
     assert widget.alt_text() == (
-        "Watch it. “the cat <end>” becomes “le chat <end>”. Word 2 of 3; said so far: le. Likeliest now: chat 60 %, "
-        "la 30 %, rival <1 %. It looks most at cat 1.00 (layer 2, head 3)."
+        "Watch it. “the cat <end>” becomes “le chat <end>”. Token 2 of 3; generated so far: le. Most probable now: chat 60 %, "
+        "la 30 %, rival <1 %. It attends most to cat 1.00 (layer 2, head 3)."
     )
 
 

@@ -1,98 +1,97 @@
-"""Facts about the published MiniLM in the course's encoder: senses part layer by layer, and what a pronoun does and does not show."""
+"""Facts about MiniLM's hidden states and attention: word senses, antecedents of pronouns, paraphrases."""
 
 import pytest
 import torch
 
 from utils.build.downloads import MINILM, fetch
-from utils.models.bert import load_minilm
+from utils.models.pretrained import load_minilm
 from utils.training.word_senses import (
-    BY_FORM,
-    BY_SENSE,
-    SAME_AND_OTHER,
+    BY_GENDER,
+    PARAPHRASES,
     SPRING,
     WATCH,
-    looks_from,
-    place_of,
-    pronoun_looks,
-    pronoun_report,
-    sense_layers,
-    similarity,
+    WINOGRAD,
+    cosine_similarity,
+    head_accuracy,
+    pronoun_attention,
+    select_heads,
+    sense_similarities,
+    token_position,
 )
 
 
 @pytest.fixture(scope="module")
-def real():
+def encoder():
     torch.set_num_threads(1)
     return load_minilm(fetch(MINILM))
 
 
-def test_the_senses_part_layer_by_layer(real):
-    watch, spring = sense_layers(real, *WATCH), sense_layers(real, *SPRING)
-    margins = [layer.margin for layer in watch]
+def test_senses_separate_layer_by_layer(encoder):
+    watch, spring = sense_similarities(encoder, *WATCH), sense_similarities(encoder, *SPRING)
+    margins = (watch["first"] - watch["across"])[:, 0].tolist()
     assert len(margins) == 7 and margins == sorted(margins)
-    # Before the first layer there is the word and its place, and no context yet.
-    assert watch[0].layer == 0 and abs(margins[0]) < 0.02 and watch[0].mixed.least > 0.95
-    assert margins[-1] >= 0.3 and watch[-1].first.least > watch[-1].mixed.most  # not only on average
-    assert 0.1 < spring[-1].margin < margins[-1] and spring[-1].apart and not spring[0].apart
+    # The embeddings have token and position, and no context yet.
+    assert abs(margins[0]) < 0.02 and watch["across"][0, 1] > 0.95
+    assert margins[-1] >= 0.3 and watch["first"][-1, 1] > watch["across"][-1, 2]  # not only on average
+    assert 0.1 < (spring["first"] - spring["across"])[-1, 0] < margins[-1]
+    separated = torch.minimum(spring["first"], spring["second"])[:, 1] > spring["across"][:, 2]
+    assert separated[-1] and not separated[0]
 
 
-# --- pronouns ---------------------------------------------------------------------------------------------------
+# --- pronouns and their antecedents ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("twins", [BY_FORM, BY_SENSE], ids=["form", "sense"])
+@pytest.mark.parametrize("twins", [BY_GENDER, WINOGRAD], ids=["gender", "winograd"])
 def test_twins_differ_in_one_word_and_swap_the_nouns(twins):
-    for one, two in twins:
-        words, others = one.sentence.split(), two.sentence.split()
-        assert len(words) == len(others) and sum(a != b for a, b in zip(words, others, strict=True)) == 1
-        assert (one.meant, one.other) == (two.other, two.meant)
+    for first, second in twins:
+        pairs = list(zip(first.sentence.split(), second.sentence.split(), strict=True))
+        assert sum(a != b for a, b in pairs) == 1
+        assert (first.antecedent, first.distractor) == (second.distractor, second.antecedent)
 
 
-def test_looks_are_the_rows_of_the_weights(real):
-    hidden = real.hidden_states(["The dog ate it.", "It was the largest dog of all."], need_weights=True)
-    rows = looks_from(hidden, ["it", "it"])
-    assert rows.shape == (2, 6, 12, hidden.numbers.size(1))
-    assert torch.allclose(rows.sum(-1), torch.ones(2, 6, 12), atol=1e-5)
-    assert torch.equal(rows[0, 4, 7], hidden.weights[4][0, 7, 4]) and torch.equal(
-        rows[1, 2, 3], hidden.weights[2][1, 3, 1]
-    )
-    riddle = BY_SENSE[0][0]
-    looks = pronoun_looks(real, [riddle])
-    alone = real.hidden_states([riddle.sentence], need_weights=True)
-    places = [place_of(alone.pieces[0], word) for word in ("it", riddle.meant, riddle.other)]
-    assert torch.allclose(looks.meant[0, 3], alone.weights[3][0, :, places[0], places[1]], atol=1e-6)
-    assert torch.allclose(looks.other[0, 3], alone.weights[3][0, :, places[0], places[2]], atol=1e-6)
-    assert looks.even == pytest.approx(2 / len(alone.pieces[0]))
+def test_pronoun_attention_is_in_the_rows_of_the_attention_weights(encoder):
+    examples = [WINOGRAD[0][0], BY_GENDER[0][1]]
+    attention = pronoun_attention(encoder, examples)
+    assert attention.shape == (2, 6, 12, 2)
+    for example, weights in zip(examples, attention, strict=True):
+        alone = encoder.hidden_states([example.sentence], need_weights=True)
+        words = (example.pronoun, example.antecedent, example.distractor)
+        query, *keys = (token_position(alone.tokens[0], word) for word in words)
+        assert torch.allclose(weights[3], alone.weights[3][0, :, query, keys], atol=1e-6)
 
 
-def test_heads_find_the_noun_that_fits_the_form_of_the_pronoun_also_where_they_were_not_chosen(real):
-    for report in pronoun_report(real, BY_FORM):
-        assert report.right_where_chosen == 1.0 and report.right_elsewhere >= 0.9 and report.both_elsewhere >= 0.75
-        assert 0.4 < report.mean_right < 0.6  # most heads do something else
+def test_a_selected_head_finds_antecedents_by_gender_also_on_held_out_sentences(encoder):
+    for fold in select_heads(encoder, BY_GENDER):
+        assert fold.selection_accuracy == 1.0 and fold.held_out_accuracy >= 0.9 and fold.held_out_both >= 0.75
+        assert 0.4 < fold.mean_accuracy < 0.6  # most heads do something else
 
 
-def test_no_head_finds_the_noun_that_only_the_sense_tells(real):
-    """So little above chance that 24 sentences cannot tell it from luck; a picture of one sentence proves nothing."""
-    for report in pronoun_report(real, BY_SENSE):
-        assert report.right_elsewhere <= 0.75 and report.both_elsewhere <= 0.5
-    looks = pronoun_looks(real, [riddle for pair in BY_SENSE for riddle in pair])
-    assert looks.right().max() <= 17 / 24
-    assert looks.nouns()[-1].mean() > 1.5 * looks.even  # the last layer does look at the nouns, at both
+def test_no_head_solves_the_winograd_schemas(encoder):
+    """So little above chance that 24 sentences cannot tell; a picture of one sentence proves nothing."""
+    for fold in select_heads(encoder, WINOGRAD):
+        assert fold.held_out_accuracy <= 0.75 and fold.held_out_both <= 0.5
+    examples = [example for pair in WINOGRAD for example in pair]
+    attention = pronoun_attention(encoder, examples)
+    assert head_accuracy(attention).max() <= 17 / 24
+    lengths = encoder.tokenizer.batch([example.sentence for example in examples]).attention_mask.sum(1)
+    uniform = (2 / lengths).mean()
+    assert attention[:, -1].sum(-1).mean() > 1.5 * uniform  # the last layer attends to both nouns
 
 
-# --- sentences --------------------------------------------------------------------------------------------------
+# --- paraphrases --------------------------------------------------------------------------------------------------
 
 
-def test_similarity_is_a_cosine_of_each_with_each(real):
+def test_cosine_similarity_is_symmetric_with_ones_on_the_diagonal(encoder):
     texts = ["A cat sleeps.", "A kitten naps.", "Taxes were raised."]
-    table = similarity(real, texts)
+    table = cosine_similarity(encoder, texts)
     assert torch.allclose(table, table.T, atol=1e-6) and torch.allclose(table.diagonal(), torch.ones(3), atol=1e-5)
     assert table[0, 1] > 0.5 > 0.2 > table[0, 2]
-    assert torch.allclose(similarity(real, texts[:1], texts[1:]), table[:1, 1:], atol=1e-5)
+    assert torch.allclose(cosine_similarity(encoder, texts[:1], texts[1:]), table[:1, 1:], atol=1e-5)
 
 
-def test_what_is_said_mostly_counts_more_than_the_words_it_is_said_with(real):
-    wins = [
-        (row[0] > row[1]).item()
-        for row in (similarity(real, [one], [same, other])[0] for one, same, other in SAME_AND_OTHER)
-    ]
-    assert sum(wins) == 4 and len(wins) == 6
+def test_paraphrases_are_mostly_more_similar_than_sentences_that_share_words(encoder):
+    wins = 0
+    for sentence, paraphrase, distractor in PARAPHRASES:
+        same, other = cosine_similarity(encoder, [sentence], [paraphrase, distractor])[0]
+        wins += int(same > other)
+    assert wins == 4 and len(PARAPHRASES) == 6

@@ -38,9 +38,9 @@ lesson("00")
 # %% slideshow={"slide_type": "-"}
 show(
     course_map(),
-    alt="The Transformer with its parts: softmax attention from lesson 01 stands inside every box; lesson 02 adds "
-    "several looks, 03 attention to the source, 04 self-attention, positions, masks and the feed-forward layer, "
-    "05 heads, residuals and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scale.",
+    alt="The Transformer with its parts: softmax attention from lesson 01 is in every layer; lesson 02 adds "
+    "several hops, 03 cross-attention, 04 self-attention, positions, masks and the feed-forward network, "
+    "05 heads, residual connections and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scaling laws.",
 )
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -69,25 +69,25 @@ print(report.verdict)
 # - Run cell by cell (Shift and Enter). Where a question stands above a cell, the cell holds the answer: guess first.
 #
 # Try it, and make a mistake on purpose first: return `numbers / len(numbers)`, run the cell, read the message. Then do it
-# right. Shares of a whole: Three people pay 2, 3 and 5 euros; their shares are 0.2, 0.3 and 0.5.
+# right. To *normalize* numbers is to divide them by their sum: of 2, 3 and 5 this makes 0.2, 0.3 and 0.5.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 0.1 · shares of a whole · easy · 2 min
-def shares(numbers):
-    """(n,) positive numbers to (n,) shares that sum to 1."""
+# Exercise 0.1 · normalize to a sum of 1 · easy · 2 min
+def normalize(numbers):
+    """(n,) positive numbers to (n,) fractions of their sum, which add up to 1."""
     ### BEGIN SOLUTION
     return numbers / numbers.sum()
     ### END SOLUTION
 
 
-shares = exercise("0.1").use(shares)
+normalize = exercise("0.1").use(normalize)
 
 # %% tags=["nbval-check-output"]
-print(shares(torch.tensor([2.0, 3.0, 5.0])))
+print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 
 # %% [markdown]
-# What if one of the numbers is negative? Then shares make no sense any more, and something better is needed. It is the
+# What if one of the numbers is negative? Then fractions of the sum make no sense, and something better is needed. It is the
 # first thing that lesson 01 builds.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

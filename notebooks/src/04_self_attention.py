@@ -24,7 +24,7 @@
 # **After this lesson you can**
 #
 # - write self-attention as loops, as matrices and for a batch, and say what each shape is;
-# - say why scores are divided by the root of $d_k$, and show what happens without it;
+# - say why scores are divided by the square root of $d_k$, and show what happens without it;
 # - show that self-attention alone knows no order, and repair it in three ways;
 # - say what the feed-forward layer adds;
 # - write causal and padding masks, and prove that nothing leaks from the future;
@@ -46,7 +46,7 @@ from utils.models.positions import LearnedPositions, periods
 from utils.plots import lesson04 as pictures
 from utils.plots import show
 from utils.training import language_model, layer_costs
-from utils.training import self_attention as trials
+from utils.training import self_attention as experiments
 from utils.widgets import explore, mask_board, menu
 
 torch.manual_seed(4)
@@ -62,7 +62,7 @@ lesson("04")
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.controllers(["the", "cat", "sees", "the", "dog"]),
-    alt="Left: one controller looks at five sentences. Right: each of five tokens looks at all five tokens, 25 scores.",
+    alt="Left: one controller attends to five sentences. Right: each of five tokens attends to all five tokens, 25 scores.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -83,8 +83,8 @@ def self_attention_loop(X, W_Q, W_K, W_V):
     ### BEGIN SOLUTION
     queries, keys, values = X @ W_Q, X @ W_K, X @ W_V
     output, weights = [], []
-    for query in queries:  # each token asks ...
-        scores = torch.stack([query @ key for key in keys])  # ... every token
+    for query in queries:
+        scores = torch.stack([query @ key for key in keys])  # one score per key
         weights.append(torch.softmax(scores / len(query) ** 0.5, 0))
         output.append(sum(w * value for w, value in zip(weights[-1], values, strict=True)))
     return torch.stack(output), torch.stack(weights)
@@ -99,7 +99,7 @@ self_attention_loop = exercise("4.1").use(self_attention_loop)
 def self_attention(X, W_Q, W_K, W_V, mask=None):
     """X (..., n, d), with or without a batch axis in front, to output (..., n, e), weights (..., n, n).
 
-    mask (..., n, n) bool, True = may look.
+    mask (..., n, n) bool, True = may attend.
     """
     ### BEGIN SOLUTION
     return attention(X @ W_Q, X @ W_K, X @ W_V, mask)
@@ -117,8 +117,8 @@ by_matrices, weights = self_attention(X, W_Q, W_K, W_V)
 in_a_batch, _ = self_attention(X.expand(3, n, d), W_Q, W_K, W_V)
 print("loops and matrices agree:", torch.allclose(by_loops, by_matrices, atol=1e-6))
 print("alone and in a batch:    ", torch.allclose(by_matrices, in_a_batch[1], atol=1e-6))
-named = {"X": X, "W_Q": W_Q, "weights": weights, "output": by_matrices}
-print("shapes:", *(f"{name} {tuple(one.shape)}" for name, one in named.items()), sep="  ")
+tensors = {"X": X, "W_Q": W_Q, "weights": weights, "output": by_matrices}
+print("shapes:", *(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items()), sep="  ")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### X W or W X?
@@ -139,24 +139,24 @@ print("columns, W X:", torch.allclose(linear(X).T, linear.weight @ X.T, atol=1e-
 # with water, with money, and with neither. All three maps are left out (the identity).
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-meaning = {"river": [3.0, 0, 0], "rob": [0, 3.0, 0], "bank": [1.0, 1, 0]}
+embeddings = {"river": [3.0, 0, 0], "rob": [0, 3.0, 0], "bank": [1.0, 1, 0]}
 sentences = [["they", "watch", "the", "river", "bank"], ["they", "rob", "the", "city", "bank"]]
 identity = torch.eye(3)
 before, after = [], []
 for words in sentences:
-    x = torch.tensor([meaning.get(word, [0, 0, 1.0]) for word in words])
+    x = torch.tensor([embeddings.get(word, [0, 0, 1.0]) for word in words])
     output, weights = self_attention(x, identity, identity, identity)
     before.append(x[-1])
     after.append(output[-1])
-    print("bank looks at", *(f"{word} {w:.2f}" for word, w in zip(words, weights[-1], strict=True)))
-    print("and becomes  ", [round(v, 1) for v in output[-1].tolist()])
-same_before, same_after = (F.cosine_similarity(*pair, dim=0).item() for pair in (before, after))
+    print(
+        "bank attends to", *(f"{word} {w:.2f}" for word, w in zip(words, weights[-1], strict=True))
+    )
+    print("and becomes    ", [round(v, 1) for v in output[-1].tolist()])
+similarities = [F.cosine_similarity(*pair, dim=0).item() for pair in (before, after)]
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.two_contexts(
-        *sentences, "bank", same_before, same_after, "one vector goes in, two come out"
-    ),
+    pictures.two_contexts(*sentences, "bank", *similarities, "one vector goes in, two come out"),
     alt="The word bank in two sentences: the same vector before self-attention, two different ones after it.",
 )
 
@@ -174,19 +174,20 @@ show(
 quiz("4.a")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-statistics = trials.score_statistics()
+statistics = experiments.score_statistics()
 show(
     pictures.scaling(statistics["dims"], statistics["raw"], statistics["scaled"]),
-    alt="Variance of the scores, entropy of the weights and slope of the softmax against d_k, with and without the root.",
+    alt="Variance of the scores, entropy of the weights and norm of the softmax's Jacobian against d_k, with and without "
+    "scaling.",
 )
-stuck = statistics["raw"]["stuck"][-1]
-print(f"rows with a slope below 0.01 at d_k = 1024, without the root: {100 * stuck:.0f} %")
+saturated = statistics["raw"]["saturated"][-1]
+print(f"saturated rows (Jacobian norm below 0.01) at d_k = 1024, unscaled: {100 * saturated:.0f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without the root the variance grows with $d_k$ and the weights fall on one key. The slope of the softmax, through which every gradient for $W_Q$
+# Without the root the variance grows with $d_k$ and the weights fall on one key. The derivative of the softmax, through which every gradient for $W_Q$
 # and $W_K$ must pass, is at first even larger (a choice between two keys is steep), and then dies. With the root nothing depends on $d_k$.
 #
-# The root is that of the width of *queries and keys*. It is often misquoted as the root of the model's width.
+# It is the square root of the width of *queries and keys*, often misquoted as that of the model's width.
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -200,7 +201,7 @@ def dk_figure(d_k, seed):
 
 explore(
     dk_figure,
-    alt="Weights of one query over 24 random keys, with and without the root of d_k.",
+    alt="Attention weights of one query over 24 random keys, with and without the division by the square root of d_k.",
     d_k=[256, 4, 16, 64, 1024],
     seed=(0, 20, 1, 0),
 )
@@ -241,7 +242,7 @@ names = {
     "learned": "learned",
     "rotary": "rotary",
 }
-by_kind = {kind: trials.train_order(kind, seeds=3) for kind in names}
+by_kind = {positions: experiments.train_order(positions, seeds=3) for positions in names}
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 rows = [(names[kind], 100 * result["accuracy"]) for kind, result in by_kind.items()]
@@ -274,9 +275,9 @@ def sinusoidal_positions(length, dim):
     ### BEGIN SOLUTION
     frequencies = 10_000.0 ** (-torch.arange(0, dim, 2) / dim)
     angles = torch.arange(length).unsqueeze(1) * frequencies  # (length, dim / 2)
-    table = torch.zeros(length, dim)
-    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
-    return table
+    positions = torch.zeros(length, dim)
+    positions[:, 0::2], positions[:, 1::2] = angles.sin(), angles.cos()
+    return positions
     ### END SOLUTION
 
 
@@ -284,14 +285,14 @@ sinusoidal_positions = exercise("4.3").use(sinusoidal_positions)
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def pattern(length, dim):
+def position_figure(length, dim):
     return pictures.position_pattern(
         sinusoidal_positions(length, dim), "fast waves at the left, slow ones at the right"
     )
 
 
 explore(
-    pattern,
+    position_figure,
     alt="Sinusoidal positions as a heat map, a row for each position and a column for each component.",
     length=(8, 128, 8, 64),
     dim=menu([16, 32, 64], start=64),
@@ -301,11 +302,9 @@ explore(
 quiz("4.c")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-for width in (32, 512, 4096):
-    print(
-        f"width {width:4d}: periods from {periods(width).min():.1f} to {periods(width).max():,.0f}"
-    )
-print(f"the limit, 2 pi times 10,000:   {2 * torch.pi * 10_000:,.0f}")
+for dim in (32, 512, 4096):
+    print(f"dim {dim:4d}: periods from {periods(dim).min():.1f} to {periods(dim).max():,.0f}")
+print(f"the limit, 2 pi times 10,000: {2 * torch.pi * 10_000:,.0f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A shift is a rotation
@@ -337,7 +336,7 @@ shift_rotation = exercise("4.4").use(shift_rotation)
 P = sinusoidal_positions(60, 32).float()
 R = shift_rotation(7, 32).float()
 print("one matrix moves every position by 7:", torch.allclose(P[:53] @ R, P[7:], atol=1e-4))
-print("it only turns: R Rᵀ is the identity:  ", torch.allclose(R @ R.T, torch.eye(32), atol=1e-5))
+print("a rotation: R Rᵀ is the identity:    ", torch.allclose(R @ R.T, torch.eye(32), atol=1e-5))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -359,33 +358,33 @@ show(
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 try:
     LearnedPositions(16, 8)(24)
-except ValueError as problem:
-    print(textwrap.fill(str(problem), 90))
+except ValueError as error:
+    print(textwrap.fill(str(error), 90))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Third way: rotary positions
 #
 # Or leave the tokens alone and put the offset into the scores, an idea of [Shaw et al. (2018)](../docs/references.md#shaw2018). Rotary
-# positions ([Su et al., 2021](../docs/references.md#su2021)) turn query $i$ and key $j$, each pair of components by an angle that grows with
-# the position. Only the difference of the two turns is left:
+# positions ([Su et al., 2021](../docs/references.md#su2021)) rotate query $i$ and key $j$, each pair of components by an angle that grows with
+# the position. Only the difference of the two angles is left:
 #
 # $$(q R_i)\,(k R_j)^\top = q\, R_{i-j}\, k^\top$$
 #
-# Values are not turned. (The pairs of 4.4 were (sine, cosine), which turn against the usual sense: there the minus stands elsewhere.)
+# Values are not rotated. (The pairs of 4.4 were (sine, cosine), which rotate the other way: there the minus stands elsewhere.)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 4.5 · rotary positions · hard · 15 min
 def rotate(x, positions):
-    """x (..., n, d), positions (n,): turn each pair of neighbours (a, b), components 2 i and 2 i + 1,
+    """RoPE: x (..., n, d), positions (n,). Rotate each pair (a, b) of components 2 i and 2 i + 1
     to (a cos - b sin, a sin + b cos); the angle is the position times 10,000 ** (-2 i / d).
     """
     ### BEGIN SOLUTION
     dim = x.size(-1)
     angles = positions.unsqueeze(-1) * 10_000.0 ** (-torch.arange(0, dim, 2) / dim)  # (n, d / 2)
     a, b = x[..., 0::2], x[..., 1::2]
-    turned = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
-    return torch.stack(turned, -1).flatten(-2)
+    rotated = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
+    return torch.stack(rotated, -1).flatten(-2)
     ### END SOLUTION
 
 
@@ -423,7 +422,7 @@ Table(
         (
             names[kind],
             *(
-                "refuses" if row.isnan().any() else f"{100 * row.median():.0f} %"
+                "impossible" if row.isnan().any() else f"{100 * row.median():.0f} %"
                 for row in by_kind[kind]["by_shift"]
             ),
         )
@@ -438,21 +437,21 @@ Table(
 # keeps most here, in this task and with this little training: no law.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Add or put beside?
+# ### Add or concatenate?
 #
-# With the position $p$ put beside the token's vector $t$, a map has rows of its own for both; added, both share one:
+# With the position $p$ concatenated to the token's embedding $t$, a projection has rows of its own for both; added, both share one:
 #
 # $$[t\,;\,p]\, W = t A + p B \qquad\text{against}\qquad (t + p)\, W = t W + p W$$
 #
-# Beside can say more, and costs width.
+# Concatenation is more expressive, and costs width.
 
 # %% slideshow={"slide_type": "-"}
-for row in trials.add_or_concatenate(seeds=3):
+for row in experiments.add_or_concatenate(seeds=3):
     worst = 100 * row["accuracy"].min()
-    print(f"{row['name']:24s} {row['parameters']:6,d} parameters, accuracy at worst {worst:.1f} %")
+    print(f"{row['name']:30s} {row['parameters']:6,d} parameters, lowest accuracy {worst:.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Here all of them solve the task: 32 added to 32, 16 beside 16, and 32 beside 32 components.
+# Here all of them solve the task: 32 added to 32, 16 concatenated with 16, and 32 with 32 components.
 
 # %% tags=["checks"]
 assert (by_kind["none"]["accuracy"] - 0.5).abs().max() < 0.01
@@ -467,14 +466,14 @@ assert min(by_kind[kind]["accuracy"].min() for kind in ("sinusoidal", "learned",
 quiz("4.d")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-found = trials.linearity()
-says = {
-    "values": "in the values, weights fixed",
-    "inputs": "in the input, from which the weights are made too",
+errors = experiments.linearity_errors()
+descriptions = {
+    "values": "in the values, for fixed attention weights",
+    "inputs": "in the input, on which the weights depend too",
     "feed-forward": "in the values, with a feed-forward layer behind",
 }
-for name, words in says.items():
-    print(f"{words:50s}", "linear" if found[name] < 1e-9 else "not linear")
+for name, description in descriptions.items():
+    print(f"{description:50s}", "linear" if errors[name] < 1e-9 else "not linear")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The *feed-forward layer* comes after attention: the same small network for every token, one at a time. Attention moves information
@@ -484,15 +483,15 @@ for name, words in says.items():
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 4.6 · the feed-forward layer · easy · 6 min
 class FeedForward(nn.Module):
-    def __init__(self, dim, hidden):
+    def __init__(self, dim, hidden_dim):
         super().__init__()
-        self.widen = nn.Linear(dim, hidden)
-        self.narrow = nn.Linear(hidden, dim)
+        self.linear1 = nn.Linear(dim, hidden_dim)
+        self.linear2 = nn.Linear(hidden_dim, dim)
 
     def forward(self, x):
         """x (..., dim) to (..., dim), each token alone, with a ReLU between the two layers."""
         ### BEGIN SOLUTION
-        return self.narrow(torch.relu(self.widen(x)))
+        return self.linear2(torch.relu(self.linear1(x)))
         ### END SOLUTION
 
 
@@ -506,10 +505,10 @@ FeedForward = exercise("4.6").use(FeedForward)
 
 # %% slideshow={"slide_type": "-"}
 for feed_forward in (False, True):
-    accuracy = 100 * trials.train_marks(feed_forward, seeds=3)["accuracy"]
+    accuracies = 100 * experiments.train_xor(feed_forward, seeds=3)["accuracy"]
     print(
         f"{'with' if feed_forward else 'without'} feed-forward layer:",
-        " ".join(f"{one:.0f} %" for one in accuracy),
+        " ".join(f"{accuracy:.0f} %" for accuracy in accuracies),
     )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -524,7 +523,7 @@ quiz("4.e")
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 4.7 · the causal mask · easy · 4 min
 def causal_mask(length):
-    """(length, length) bool; row i is True at the positions that token i may look at."""
+    """(length, length) bool; row i is True at the positions that token i may attend to."""
     ### BEGIN SOLUTION
     return torch.ones(length, length, dtype=torch.bool).tril()
     ### END SOLUTION
@@ -534,17 +533,17 @@ causal_mask = exercise("4.7").use(causal_mask)
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Sentences of a batch are filled up to one length. Nobody may look at the filling, the *padding*. The axis in the middle, of size 1, stands
-# for all who look.
+# Sentences of a batch are filled up to one length with *padding*, to which no token may attend. The axis in the middle, of size 1, stands
+# for all queries.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 4.8 · the padding mask · easy · 5 min
-def padding_mask(lengths, length):
-    """lengths (b,) to (b, 1, length) bool, True at the words, which stand in front of the padding."""
+def padding_mask(lengths, max_len):
+    """lengths (b,) to (b, 1, max_len) bool, True at the tokens, which come before the padding."""
     ### BEGIN SOLUTION
-    words = torch.arange(length) < lengths.unsqueeze(1)  # (b, length)
-    return words.unsqueeze(1)
+    attention_mask = torch.arange(max_len) < lengths.unsqueeze(1)  # (b, max_len)
+    return attention_mask.unsqueeze(1)
     ### END SOLUTION
 
 
@@ -554,23 +553,23 @@ padding_mask = exercise("4.8").use(padding_mask)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer
 #
-# Now the matrices become parameters. `inner` is $d_k$, and here the width of the values too.
+# Now the matrices become parameters. `head_dim` is $d_k$, and here the width of the values too.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 4.9 · a layer of self-attention · medium · 12 min
 class SelfAttention(nn.Module):
-    def __init__(self, dim, inner):
-        """Three linear layers without bias, dim to inner: `self.query`, `self.key`, `self.value`."""
+    def __init__(self, dim, head_dim):
+        """Three linear layers without bias, dim to head_dim: `self.query`, `self.key`, `self.value`."""
         ### BEGIN SOLUTION
         super().__init__()
-        self.query = nn.Linear(dim, inner, bias=False)
-        self.key = nn.Linear(dim, inner, bias=False)
-        self.value = nn.Linear(dim, inner, bias=False)
+        self.query = nn.Linear(dim, head_dim, bias=False)
+        self.key = nn.Linear(dim, head_dim, bias=False)
+        self.value = nn.Linear(dim, head_dim, bias=False)
         ### END SOLUTION
 
     def forward(self, x, mask=None):
-        """x (b, n, dim), mask (..., n, n) bool to output (b, n, inner) and weights (b, n, n)."""
+        """x (b, n, dim), mask (..., n, n) bool to output (b, n, head_dim) and weights (b, n, n)."""
         ### BEGIN SOLUTION
         return attention(self.query(x), self.key(x), self.value(x), mask)
         ### END SOLUTION
@@ -588,19 +587,19 @@ layer = SelfAttention(6, 4)
 x = torch.randn(1, 5, 6, requires_grad=True)
 output, weights = layer(x, causal_mask(5))
 (gradient,) = torch.autograd.grad(output[0, 2].sum(), x)  # what does the third output depend on?
-influence = ["none" if one == 0 else "some" for one in gradient[0].norm(dim=-1)]
+influence = ["none" if norm == 0 else "some" for norm in gradient[0].norm(dim=-1)]
 print("influence of each token on the third output:", *influence)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 batch = torch.randn(2, 5, 6)
-both = causal_mask(5) & padding_mask(torch.tensor([3, 5]), 5)  # (2, 5, 5)
-filled = batch.clone()
-filled[0, 3:] = 100.0  # other padding behind the three words of the first sentence
-same = torch.equal(layer(batch, both)[0][0, :3], layer(filled, both)[0][0, :3])
-print("other padding, the same words:", same)
+mask = causal_mask(5) & padding_mask(torch.tensor([3, 5]), 5)  # (2, 5, 5)
+changed = batch.clone()
+changed[0, 3:] = 100.0  # different padding behind the three tokens of the first sentence
+same = torch.equal(layer(batch, mask)[0][0, :3], layer(changed, mask)[0][0, :3])
+print("different padding, same outputs:", same)
 
-empty, _ = layer(batch, padding_mask(torch.tensor([0, 5]), 5))
-print("who may look nowhere gets zeros:", bool((empty[0] == 0).all()))
+output, _ = layer(batch, padding_mask(torch.tensor([0, 5]), 5))
+print("a fully masked row gives zeros: ", bool((output[0] == 0).all()))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Before or after the scaling?
@@ -610,41 +609,43 @@ print("who may look nowhere gets zeros:", bool((empty[0] == 0).all()))
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 scores = layer.query(x) @ layer.key(x).transpose(1, 2)
-hidden, root = ~causal_mask(5), 4**0.5  # the layer's queries have 4 components
-for much in (float("-inf"), -10.0):
-    before = (scores.masked_fill(hidden, much) / root).softmax(-1)
-    after = (scores / root).masked_fill(hidden, much).softmax(-1)
-    print(f"masked with {much}: the same weights? {torch.allclose(before, after, atol=1e-4)}")
+masked, scale = ~causal_mask(5), 4**-0.5  # head_dim is 4
+for value in (float("-inf"), -10.0):
+    before = (scores.masked_fill(masked, value) * scale).softmax(-1)
+    after = (scores * scale).masked_fill(masked, value).softmax(-1)
+    print(f"masked with {value}: the same weights? {torch.allclose(before, after, atol=1e-4)}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Draw a mask
 #
-# A mask is a graph: who may look at whom. Click cells, paint, or choose a preset. Beside it stands whose output changes when *cat* becomes another
+# A mask is a graph: which token may attend to which. Click cells, paint, or choose a preset. Beside it stands whose output changes when *cat* becomes another
 # word, after two layers: what a token cannot reach, directly or through another, cannot change it. Numbers are weights of the second layer.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 tokens = ["the", "cat", "sees", "the", "bird", "fly"]
-vectors = torch.randn(1, 6, 8)
-other = vectors.clone()
-other[0, 1] = torch.randn(8)  # another word at the place of "cat"
+x = torch.randn(1, 6, 8)
+replaced = x.clone()
+replaced[0, 1] = torch.randn(8)  # another word in place of "cat"
 layers = nn.ModuleList([SelfAttention(8, 8), SelfAttention(8, 8)]).requires_grad_(False)
-for one in layers.parameters():
-    one.mul_(3)  # untrained layers look everywhere alike; larger maps make choices that one can see
+for parameter in layers.parameters():
+    parameter.mul_(3)  # untrained attention is almost uniform; larger projections make it visible
 
 
-def respond(mask, vectors=vectors, other=other, layers=layers):
-    def read(x):
+def respond(mask, x=x, replaced=replaced, layers=layers):
+    def encode(x):
         for layer in layers:
             x, weights = layer(x, mask)
         return x, weights
 
     with torch.no_grad():
-        (first, weights), (second, _) = read(vectors), read(other)
-    return {"changed": (first - second)[0].norm(dim=-1), "weights": weights[0]}
+        (output, weights), (output_replaced, _) = encode(x), encode(replaced)
+    return {"changed": (output - output_replaced)[0].norm(dim=-1), "weights": weights[0]}
 
 
-changed = "when “cat” becomes another word"
-mask_board(tokens, respond, start="causal", title="who may look at whom", compared=changed)
+compared = "when “cat” becomes another word"
+mask_board(
+    tokens, respond, start="causal", title="which token may attend to which", compared=compared
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · All positions at once
@@ -653,64 +654,66 @@ mask_board(tokens, respond, start="causal", title="who may look at whom", compar
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.10 · the loss of every next word · medium · 10 min
-def next_word_loss(logits, tokens, mask):
-    """Mean cross-entropy: logits (b, n, words) at position t are about token t + 1 of tokens (b, n).
+# Exercise 4.10 · the next-token loss · medium · 10 min
+def next_token_loss(logits, token_ids, attention_mask):
+    """Mean cross-entropy: logits (b, n, vocab) at position t predict token t + 1 of token_ids (b, n).
 
-    mask (b, n) is True at tokens and False at padding, which nobody is asked for.
+    attention_mask (b, n) is True at tokens and False at padding, which is no target.
     """
     ### BEGIN SOLUTION
-    guesses, targets = logits[:, :-1].transpose(1, 2), tokens[:, 1:]
-    losses = F.cross_entropy(guesses, targets, reduction="none")  # (b, n - 1)
-    return losses[mask[:, 1:]].mean()
+    predictions, targets = logits[:, :-1].transpose(1, 2), token_ids[:, 1:]
+    losses = F.cross_entropy(predictions, targets, reduction="none")  # (b, n - 1)
+    return losses[attention_mask[:, 1:]].mean()
     ### END SOLUTION
 
 
-next_word_loss = exercise("4.10").use(next_word_loss)
+next_token_loss = exercise("4.10").use(next_token_loss)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # How much is that worth? The same guesses, one pass for each position, against all in one. By the count of tokens, 64 passes over prefixes of 32.5
 # tokens on average are 32.5 times the work.
 
 # %% slideshow={"slide_type": "-"}
-factor = language_model.one_position_at_a_time_factor()
-print(f"one position at a time takes about {factor['factor']:.0f} times as long")
+measured = language_model.parallel_training_speedup()
+print(f"all positions at once: speedup {measured['speedup']:.0f}x")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A small language model
 #
-# The three repairs together make a block: look around, then think. What was found is added to what was there, as lesson 02 added $u + o$.
+# The three repairs together make an encoder layer: self-attention, then a feed-forward network. The output of each is added to its input,
+# a *residual connection*, as lesson 02 added $u + o$.
 
 
 # %% slideshow={"slide_type": "-"}
-class Block(nn.Module):
+class EncoderLayer(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.attention = SelfAttention(dim, dim)
+        self.self_attn = SelfAttention(dim, dim)
         self.feed_forward = FeedForward(dim, 4 * dim)
 
     def forward(self, x, mask):
-        x = x + self.attention(x, mask)[0]
-        return x + self.feed_forward(x)
+        context, weights = self.self_attn(x, mask)
+        x = x + context
+        return x + self.feed_forward(x), weights
 
 
 # %% slideshow={"slide_type": "subslide"}
-class LanguageModel(nn.Module):
-    """Tokens (b, n) to logits (b, n, tokens) of the next token at every position."""
+class CausalLM(nn.Module):
+    """token_ids (b, n) to logits (b, n, vocab) of the next token at every position."""
 
-    def __init__(self, tokens, dim, blocks):
+    def __init__(self, vocab_size, dim, num_layers):
         super().__init__()
-        self.table = nn.Embedding(tokens, dim)
-        self.blocks = nn.ModuleList(Block(dim) for _ in range(blocks))
-        self.answer = nn.Linear(dim, tokens)
+        self.token_embedding = nn.Embedding(vocab_size, dim)
+        self.layers = nn.ModuleList(EncoderLayer(dim) for _ in range(num_layers))
+        self.lm_head = nn.Linear(dim, vocab_size)
 
-    def forward(self, tokens):
-        x = self.table(tokens)
+    def forward(self, token_ids):
+        x = self.token_embedding(token_ids)
         n, dim = x.shape[1:]
         x = x + sinusoidal_positions(n, dim).to(x)
-        for block in self.blocks:
-            x = block(x, causal_mask(n))
-        return self.answer(x)
+        for layer in self.layers:
+            x, _ = layer(x, causal_mask(n))
+        return self.lm_head(x)
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -721,21 +724,26 @@ class LanguageModel(nn.Module):
 
 # %% slideshow={"slide_type": "-"}
 result = language_model.train_language_model()
-print(f"{result['parameters']:,} parameters, {result['sizes'][0]:,} characters to learn from")
+print(f"{result['parameters']:,} parameters, {result['num_train']:,} training characters")
 print(f"held-out loss {result['held_out']:.2f} nats, perplexity {result['perplexity']:.1f}\n")
 sample = language_model.sample_text(result, "The for statement", 240, temperature=0.5, seed=2)
 print(textwrap.fill(sample, 90))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# These parameters fit the model above, made of your own parts. Scored with your own loss it must say the same.
+# These parameters fit the model above, built from your own layers. With your own loss it must reach the same value.
 
 # %% slideshow={"slide_type": "-"}
-text = language_model.read_text()
-model = LanguageModel(len(text.characters), dim=96, blocks=2)
-model.load_state_dict({name.removeprefix("vectors."): w for name, w in result["state"].items()})
+corpus = language_model.load_corpus()
+model = CausalLM(len(corpus.tokenizer), dim=96, num_layers=2)
+parameters = {
+    name.removeprefix("embedding.").removeprefix("encoder."): parameter
+    for name, parameter in result["state_dict"].items()
+}
+model.load_state_dict(parameters)
+token_ids = corpus.held_out
 with torch.no_grad():
-    loss = next_word_loss(model(text.held_out), text.held_out, text.held_out >= 0).item()
-print(f"held-out loss of your own parts: {loss:.2f} nats")
+    loss = next_token_loss(model(token_ids), token_ids, torch.ones_like(token_ids).bool()).item()
+print(f"held-out loss of your own model: {loss:.2f} nats")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it know?
@@ -744,36 +752,36 @@ print(f"held-out loss of your own parts: {loss:.2f} nats")
 # does the model fare with so many characters of context?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-counts = {name: result["counts"][order] for name, order in (("trigrams", 3), ("bigrams", 2))}
+ngrams = {"trigram model": 3, "bigram model": 2, "unigram model": 1}
 show(
     pictures.loss_by_context(
         result["by_position"],
-        counts | {"single characters": result["counts"][1]},
-        "with some context it beats counts of three characters",
+        {name: result["ngrams"][order] for name, order in ngrams.items()},
+        "with some context it beats the trigram model",
     ),
-    alt="Held-out loss against the number of characters of context: it falls below the lines of bigram and trigram counts.",
+    alt="Held-out loss against the number of characters of context: it falls below the losses of bigram and trigram models.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-kept_result = stored("language_model")
-seeds = kept_result.result
-kept_result.table(
+benchmark = stored("language_model")
+measured = benchmark.result
+benchmark.table(
     ("", "median", "smallest", "largest"),
     [
-        (name, *(f"{seeds[key][one]:.{digits}f}" for one in ("median", "least", "most")))
-        for name, key, digits in (
-            (f"held-out loss, {seeds['seeds']} seeds, nats", "held_out", 2),
-            ("all positions at once, times as fast", "factor", 0),
+        (name, *(f"{measured[key][column]:{style}}" for column in ("median", "least", "most")))
+        for name, key, style in (
+            (f"held-out loss, {measured['seeds']} seeds, nats", "held_out", ".2f"),
+            ("speedup of all positions at once", "speedup", ".0f"),
         )
     ],
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A model that fills in *hidden* words (lesson 07) needs no causal mask: what it must guess is not in its input, so it may look both ways.
+# A model that predicts *masked* words (lesson 07) needs no causal mask: its targets are not in its input, so it may attend in both directions.
 
 # %% tags=["checks"]
 assert abs(loss - result["held_out"]) < 1e-3
-assert result["held_out"] < counts["trigrams"]
+assert result["held_out"] < result["ngrams"][3]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Against recurrence, convolution and a dense layer
@@ -783,10 +791,10 @@ quiz("4.f")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 costs = layer_costs.layer_costs()
-n, width = costs[0]["path_lengths"][-1], layer_costs.COUNTED_WIDTH
-shortest, longest = layer_costs.LENGTHS[0], layer_costs.LENGTHS[-1]
+n, dim = costs[0]["path_lengths"][-1], layer_costs.COUNTED_DIM
+min_len, max_len = layer_costs.LENGTHS[0], layer_costs.LENGTHS[-1]
 Table(
-    ("layer", "multiplications", f"counted at n = {n}, d = {width}", "time grows as"),
+    ("layer", "multiplications", f"counted at n = {n}, d = {dim}", "time grows as"),
     [
         (
             row["kind"],
@@ -796,8 +804,8 @@ Table(
         )
         for row in costs
     ],
-    f"Computed here, kernel k = {layer_costs.KERNEL}. Time from {shortest:,} to {longest:,} tokens of width 64 (dense: shorter). A fixed "
-    "price per call lowers the exponent; a table of scores that outgrows the cache raises it.",
+    f"Computed here, kernel k = {layer_costs.KERNEL}. Time from {min_len:,} to {max_len:,} tokens of width 64 (dense: shorter). A fixed "
+    "cost per call lowers the exponent; a score matrix that outgrows the cache raises it.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -809,7 +817,7 @@ show(
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 Table(
-    ("layer", "steps in a row", "measured", "longest path", "measured"),
+    ("layer", "sequential steps", "measured", "maximum path", "measured"),
     [
         (
             row["kind"],
@@ -820,8 +828,8 @@ Table(
         )
         for row in costs
     ],
-    f"Computed here at n = {n}. Steps: matrix products that wait for each other; three for self-attention (maps, scores, mixture), whatever "
-    "n is. Path: layers or steps between the two ends of the sentence, found by gradient.",
+    f"Computed here at n = {n}. Steps: matrix products that wait for each other; three for self-attention (projections, scores, context), "
+    "whatever n is. Path: layers or steps between the two ends of the sentence, measured by gradient.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -840,7 +848,7 @@ for sentence in ("one", "another"):
     with torch.no_grad():
         _, weights = layer(torch.randn(1, 5, 6))
     print(
-        f"the last token mixes {sentence} sentence by",
+        f"attention weights of the last token in {sentence} sentence:",
         [round(w, 2) for w in weights[0, -1].tolist()],
     )
 

@@ -25,7 +25,7 @@
 # - show a task that one head cannot do, as long as its weights do not depend on what it reads, and two heads can;
 # - write multi-head attention as a list of heads and as one product and a reshape, and say what it costs;
 # - measure whether heads differ, and what is lost without each;
-# - say what residual sums and layer normalisation do to a deep stack, with figures;
+# - say what residual connections and layer normalization do to a deep stack, with figures;
 # - put the encoder block together in both norm orders, equal to torch's.
 #
 # **You need** lesson 04. Symbols and terms: [notation](../docs/notation.md).
@@ -36,14 +36,17 @@ from torch import nn
 
 from utils.build.results import ranged, stored
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models import attention, encoder, multi_head
-from utils.models.self_attention import FeedForward, causal_mask
+from utils.models import attention, layers
+from utils.models.attention import MultiHeadAttention as ReferenceAttention
+from utils.models.attention import causal_mask
+from utils.models.language_models import parameter_count
+from utils.models.layers import FeedForward
 from utils.models.torch_weights import from_torch
 from utils.plots import lesson05 as pictures
 from utils.plots import show
 from utils.plots.lesson04 import order_bars
 from utils.training import depth
-from utils.training import heads as trials
+from utils.training import heads as experiments
 from utils.widgets import heads_view, removal_board
 
 torch.manual_seed(5)
@@ -84,26 +87,25 @@ show(
 # With two heads each demand is a sum over the heads: let $D_1$ live in the one that looks at mark 1, $D_2$ in the other.
 
 # %% slideshow={"slide_type": "-"}
-counts = (1, 2, 4, 8)
-two_places = {heads: trials.train_two_places(heads, seeds=5) for heads in counts}
-free = trials.train_two_places(1, seeds=5, keys="both", steps=300)  # keys see letter and mark
-for heads in (1, 2):
-    found = two_places[heads]
-    first, second = (100 * found["each"]).mean(0)
-    looks = [[round(one, 2) for one in head] for head in found["on_marks"][0].tolist()]
+results = {num_heads: experiments.train_two_positions(num_heads) for num_heads in (1, 2, 4, 8)}
+both = experiments.train_two_positions(1, keys="both", steps=300)  # keys see letter and mark
+for num_heads in (1, 2):
+    first, second = (100 * results[num_heads]["letter_accuracy"]).mean(0)
+    weights = results[num_heads]["mark_weights"][0]  # of the first seed: (heads, marks)
+    print(f"{num_heads} head(s): first letter {first:.0f} %, second {second:.0f} %;", end=" ")
     print(
-        f"{heads} head(s): first letter {first:.0f} %, second {second:.0f} %; weights on the marks {looks}"
+        "weights on the marks", [[round(weight, 2) for weight in head] for head in weights.tolist()]
     )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-chance = round(100 * two_places[1]["chance"], 1)
+chance = round(100 * both["chance"], 1)
 rows = [
-    (f"{heads} head{'s' * (heads > 1)}", 100 * found["accuracy"])
-    for heads, found in two_places.items()
+    (f"{num_heads} head{'s' * (num_heads > 1)}", 100 * result["accuracy"])
+    for num_heads, result in results.items()
 ]
-rows.append(("1 head, keys see letters", 100 * free["accuracy"]))
+rows.append(("1 head, keys see letters", 100 * both["accuracy"]))
 show(
-    order_bars(rows, chance, "one head fails if its weights cannot depend on what it reads"),
+    order_bars(rows, chance, "one head fails if its weights cannot depend on the letters"),
     alt="Accuracy of five seeds on the ordered pair: low with one head, near 100 % with two, four and eight heads.",
 )
 
@@ -113,7 +115,7 @@ show(
 # what is easy: no trick is needed.
 
 # %% tags=["checks"]
-assert two_places[1]["accuracy"].max() < 0.5 and two_places[2]["accuracy"].min() >= 0.99
+assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Several heads
@@ -127,17 +129,17 @@ assert two_places[1]["accuracy"].max() < 0.5 and two_places[2]["accuracy"].min()
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 5.1 · a list of heads · medium · 12 min
-def list_of_heads(x, maps, W_O, mask=None):
-    """x (b, n, d); maps (heads, 3, d, d_k): W_Q, W_K, W_V of each head; W_O (heads * d_k, d).
+def list_of_heads(x, projections, W_O, mask=None):
+    """x (b, n, d); projections (heads, 3, d, d_k): a W_Q, W_K, W_V per head; W_O (heads * d_k, d).
 
-    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may look.
+    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may attend.
     """
     ### BEGIN SOLUTION
     outputs, weights = [], []
-    for W_Q, W_K, W_V in maps:
-        found, looked = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
-        outputs.append(found)
-        weights.append(looked)
+    for W_Q, W_K, W_V in projections:
+        context, head_weights = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
+        outputs.append(context)
+        weights.append(head_weights)
     return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
     ### END SOLUTION
 
@@ -152,29 +154,26 @@ quiz("5.b")
 quiz("5.c")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-query, keys = (
-    torch.randn(1000, 1, 64),
-    torch.randn(1000, 10, 64),
-)  # a head of width 64 looks at ten keys
-scores = query @ keys.transpose(1, 2)
+query, key = torch.randn(1000, 1, 64), torch.randn(1000, 10, 64)  # ten keys, head_dim 64
+scores = query @ key.transpose(1, 2)
 for width in (64, 768):
     largest = (scores / width**0.5).softmax(-1).amax(-1).mean()
-    print(f"divided by the root of {width}: the largest of ten weights is {largest:.2f} on average")
+    print(f"divided by √{width}: the largest of ten attention weights is {largest:.2f} on average")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One product and a reshape
 #
-# The narrow maps of all heads, side by side, are one map $d$ to $d$. So project once, then cut each token's vector in pieces: the first
+# The narrow maps of all heads, side by side, are one map $d$ to $d$. So project once, then split each token's vector: the first
 # $d_k$ components belong to head 1, the next to head 2, and so on.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 5.2 · split into heads · easy · 6 min
-def split_heads(x, heads):
-    """x (b, n, d) to (b, heads, n, d_k), d_k = d / heads: head 0 gets the first d_k components."""
+def split_heads(x, num_heads):
+    """x (b, n, d) to (b, num_heads, n, d_k): head 0 gets the first d_k = d / num_heads features."""
     ### BEGIN SOLUTION
     b, n, d = x.shape
-    return x.view(b, n, heads, d // heads).transpose(1, 2)
+    return x.view(b, n, num_heads, d // num_heads).transpose(1, 2)
     ### END SOLUTION
 
 
@@ -184,7 +183,7 @@ split_heads = exercise("5.2").use(split_heads)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 5.3 · merge the heads · easy · 5 min
 def merge_heads(x):
-    """The way back: x (b, heads, n, d_k) to (b, n, heads * d_k), a token's heads side by side."""
+    """Undo split_heads, x (b, heads, n, d_k) to (b, n, heads * d_k): concatenate the heads."""
     ### BEGIN SOLUTION
     return x.transpose(1, 2).flatten(2)
     ### END SOLUTION
@@ -203,31 +202,32 @@ print("there and back:", torch.equal(merge_heads(split_heads(x, 3)), x))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.split_shapes(2, 4, 12, 3, "the same numbers, cut by component, then turned"),
-    alt="A block of batch, length and width is cut along its width into three heads, each with its own colour.",
+    pictures.split_shapes(2, 4, 12, 3, "the same numbers, split by feature, then transposed"),
+    alt="A block of batch, length and width is split along its width into three heads, each with its own color.",
 )
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 5.4 · multi-head attention · hard · 15 min
 class MultiHeadAttention(nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, num_heads):
         super().__init__()
-        self.heads = heads
-        self.project = nn.Linear(dim, 3 * dim)  # queries, keys, values: three blocks of dim
-        self.mix = nn.Linear(dim, dim)
+        self.num_heads = num_heads
+        self.in_proj = nn.Linear(dim, 3 * dim)  # queries, keys, values: three blocks of dim
+        self.out_proj = nn.Linear(dim, dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to output (b, n, dim) and weights (b, heads, n, n).
+        """x (b, n, dim) to output (b, n, dim) and weights (b, num_heads, n, n).
 
-        mask bool, True = may look: (n, n) for all sentences, (b, 1, n) or (b, n, n) for each.
+        mask bool, True = may attend: (n, n) for all sequences, (b, 1, n) or (b, n, n) for each.
         """
         ### BEGIN SOLUTION
-        query, key, value = (split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))
+        projected = self.in_proj(x).chunk(3, -1)
+        query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if mask is not None and mask.dim() == 3:
-            mask = mask.unsqueeze(1)  # one mask for all heads of a sentence
-        found, weights = attention(query, key, value, mask)
-        return self.mix(merge_heads(found)), weights
+            mask = mask.unsqueeze(1)  # one mask for all heads of a sequence
+        context, weights = attention(query, key, value, mask)
+        return self.out_proj(merge_heads(context)), weights
         ### END SOLUTION
 
 
@@ -235,27 +235,29 @@ MultiHeadAttention = exercise("5.4").use(MultiHeadAttention)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-theirs = nn.MultiheadAttention(20, 4, batch_first=True)
-reference = from_torch(theirs, multi_head.MultiHeadAttention(20, 4))
-mine = MultiHeadAttention(20, 4)
-mine.load_state_dict(reference.state_dict())
+torch_layer = nn.MultiheadAttention(20, 4, batch_first=True)
+reference = from_torch(torch_layer, ReferenceAttention(20, 4))
+layer = MultiHeadAttention(20, 4)
+layer.load_state_dict(reference.state_dict())
 
 x, mask = torch.randn(2, 6, 20), causal_mask(6)
-output, weights = mine(x, mask)
-maps = theirs.in_proj_weight.view(3, 4, 5, 20).permute(1, 0, 3, 2)  # (heads, 3, d, d_k)
-in_a_list, _ = list_of_heads(x, maps, theirs.out_proj.weight.T, mask)  # torch's biases start at 0
-fused, _ = reference(x, mask=mask)  # without weights: one fused kernel
-torchs, _ = theirs(x, x, x, attn_mask=~mask)  # torch's masks mean the opposite
-for name, other in (("list of heads", in_a_list), ("fused", fused), ("torch", torchs)):
-    print(f"{name:13s} the same within 1e-6:", torch.allclose(output, other, rtol=0, atol=1e-6))
+output, weights = layer(x, mask)
+projections = torch_layer.in_proj_weight.view(3, 4, 5, 20).permute(1, 0, 3, 2)  # (heads, 3, d, d_k)
+outputs = {
+    "list of heads": list_of_heads(x, projections, torch_layer.out_proj.weight.T, mask)[0],
+    "fused kernel": reference(x, mask=mask)[0],  # without weights
+    "torch": torch_layer(x, x, x, attn_mask=~mask)[0],  # here True = may not attend
+}
+for name, expected in outputs.items():  # torch initializes all biases to 0
+    print(f"{name:13s} equal within 1e-6:", torch.allclose(output, expected, rtol=0, atol=1e-6))
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("5.d")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-costs = trials.head_costs()
-parts = ("projections", "products", "softmax", "fused")
-times = {name: [1000 * row[f"{name}_seconds"] for row in costs] for name in parts}
+costs = experiments.head_costs()
+operations = ("projections", "products", "softmax", "fused")
+times = {name: [1000 * row[f"{name}_seconds"] for row in costs] for name in operations}
 show(
     pictures.head_costs(
         [row["heads"] for row in costs],
@@ -285,11 +287,11 @@ assert len({row["parameters"] for row in costs}) == 1
 quiz("5.e")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-twins = multi_head.MultiHeadAttention(8, 2)  # two heads of width 4
+twins = ReferenceAttention(8, 2)  # two heads of width 4
 with torch.no_grad():
-    for block in twins.project.weight.split(8):
-        block[4:] = block[:4]  # head 2 gets the maps of head 1 ...
-    twins.mix.weight[:, 4:] = twins.mix.weight[:, :4]  # ... and the same columns of the mix
+    for block in twins.in_proj.weight.split(8):
+        block[4:] = block[:4]  # head 2 gets the projections of head 1 ...
+    twins.out_proj.weight[:, 4:] = twins.out_proj.weight[:, :4]  # ... and its columns of out_proj
 optimizer = torch.optim.Adam(twins.parameters(), lr=0.01)
 for _ in range(50):
     x = torch.randn(16, 5, 8)
@@ -298,8 +300,10 @@ for _ in range(50):
     loss.backward()
     optimizer.step()
 _, weights = twins(torch.randn(1, 5, 8), need_weights=True)
-gap = (weights[0, 0] - weights[0, 1]).abs().max().item()
-print(f"two heads that start alike, after 50 steps of training: largest difference {gap:.1f}")
+difference = (weights[0, 0] - weights[0, 1]).abs().max().item()
+print(
+    f"two heads with the same initialization, after 50 steps: largest difference {difference:.1f}"
+)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task with something to look for
@@ -309,28 +313,21 @@ print(f"two heads that start alike, after 50 steps of training: largest differen
 # count.
 
 # %% slideshow={"slide_type": "-"}
-four = trials.train_forms(4, seeds=3)  # two layers with four heads each
-accuracy = " ".join(f"{100 * one:.1f}" for one in four["accuracy"])
-usual = four["usual"]
-print(f"right with three seeds: {accuracy} %")
-print(f"who always says the most frequent form: {100 * usual:.1f} %")
+trained = experiments.train_form_tagger(4, seeds=3)  # two layers with four heads each
+print("accuracy, three seeds:", *(f"{100 * accuracy:.1f} %" for accuracy in trained["accuracy"]))
+print(f"baseline, always the most frequent form: {100 * trained['baseline']:.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What it says
+# ### What it predicts
 
 # %% slideshow={"slide_type": "-"}
-tagger, data = trials.restore_forms(four)
+tagger, data = experiments.load_form_tagger(trained)
 sentence = ["the", "old", "women", "do", "not", "see", "the", "red", "car"]
-answer = trials.answers_with(tagger, sentence, data=data)
-blind = trials.answers_with(tagger, sentence, [[0] * 4, [1] * 4], data)  # layer 1 finds nothing
-print(
-    "all heads:      ",
-    *(f"{word}→{form}" for word, form in zip(sentence, answer["forms"], strict=True)),
-)
-print(
-    "without layer 1:",
-    *(f"{word}→{form}" for word, form in zip(sentence, blind["forms"], strict=True)),
-)
+prediction = experiments.predict_forms(tagger, data, sentence)
+head_mask = [[0] * 4, [1] * 4]  # ablate all heads of layer 1
+ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
+for name, forms in (("all heads", prediction["forms"]), ("without layer 1", ablated["forms"])):
+    print(f"{name:16s}", *(f"{word}→{form}" for word, form in zip(sentence, forms, strict=True)))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far apart do two heads look?
@@ -345,9 +342,9 @@ print(
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 5.5 · how far apart two heads look · medium · 10 min
+# Exercise 5.5 · how much two heads differ · medium · 10 min
 def jensen_shannon(p, q):
-    """The divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
+    """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
     ### BEGIN SOLUTION
     middle = (p + q) / 2
     from_p = (torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)  # xlogy(0, 0) is 0
@@ -365,23 +362,23 @@ for q in ([0.5, 0.5, 0.0, 0.0], [0.25] * 4, [0.0, 0.5, 0.5, 0.0], [0.0, 0.0, 0.0
     print(p.tolist(), "and", q, f"are {jensen_shannon(p, torch.tensor(q)):.2f} apart")
 
 # %% slideshow={"slide_type": "subslide"}
-looks = answer["weights"][0]  # layer 1: (heads, n, n)
-apart = jensen_shannon(looks.unsqueeze(1), looks.unsqueeze(0)).mean(-1)  # (heads, heads)
-print("how far apart the heads of layer 1 look, mean over the words of the sentence:")
-for number, row in enumerate(apart.tolist(), start=1):
-    print(f"head {number}:", *(f"{one:.2f}" for one in row))
+weights = prediction["weights"][0]  # layer 1: (heads, n, n)
+divergence = jensen_shannon(weights.unsqueeze(1), weights.unsqueeze(0)).mean(-1)  # (heads, heads)
+print("divergence between the heads of layer 1, mean over the words of the sentence:")
+for number, row in enumerate(divergence.tolist(), start=1):
+    print(f"head {number}:", *(f"{value:.2f}" for value in row))
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def by_layer(name):
-    return {f"layer {one + 1}": four[name][:, :, one].mean(-1) for one in range(2)}
+    return {f"layer {layer + 1}": trained[name][:, :, layer].mean(-1) for layer in range(2)}
 
 
 show(
     pictures.divergence(
-        four["at"],
+        trained["eval_steps"],
         by_layer("divergence"),
-        "heads look apart from the start; training drives layer 1 further",
+        "heads differ at initialization; training drives layer 1 further apart",
         ylabel="divergence in nats (at most 0.69)",
     ),
     alt="Mean divergence between the heads of a layer through training, three seeds.",
@@ -396,26 +393,26 @@ show(
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.divergence(
-        four["at"],
+        trained["eval_steps"],
         by_layer("cka"),
-        "what two heads found is never the same",
+        "the outputs of two heads are never the same",
         ylabel="similarity (CKA, 1 = the same)",
     ),
-    alt="Similarity of what the heads of a layer found, through training, three seeds.",
+    alt="CKA between the outputs of the heads of a layer through training, three seeds.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Take one away
 #
-# Multiply what each head found by a *gate*, before the heads are mixed: 1 lets it through, 0 removes it.
+# Multiply the output of each head by an entry of a *head mask*, before the output projection: 1 keeps the head, 0 ablates it.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 5.6 · remove a head · easy · 7 min
-def mix_heads(found, W_O, gates):
-    """found (b, heads, n, d_k), W_O (heads * d_k, d), gates (heads,) to (b, n, d)."""
+# Exercise 5.6 · ablate a head · easy · 7 min
+def mix_heads(context, W_O, head_mask):
+    """context (b, heads, n, d_k), W_O (heads * d_k, d), head_mask (heads,) to (b, n, d)."""
     ### BEGIN SOLUTION
-    return merge_heads(found * gates.view(-1, 1, 1)) @ W_O
+    return merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O
     ### END SOLUTION
 
 
@@ -423,36 +420,36 @@ mix_heads = exercise("5.6").use(mix_heads)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-found, W_O = torch.randn(1, 3, 4, 2), torch.randn(6, 5)
-alone = [mix_heads(found, W_O, one) for one in torch.eye(3)]  # each head by itself
-together = mix_heads(found, W_O, torch.ones(3))
-same = torch.allclose(sum(alone), together, atol=1e-5)
-print("the output is the sum of what each head adds:", same)
+context, W_O = torch.randn(1, 3, 4, 2), torch.randn(6, 5)
+contributions = [mix_heads(context, W_O, head_mask) for head_mask in torch.eye(3)]  # one head each
+output = mix_heads(context, W_O, torch.ones(3))
+same = torch.allclose(sum(contributions), output, atol=1e-5)
+print("the output is the sum of the heads' contributions:", same)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-removal = four["removal"]
-effects = removal["without"] - four["accuracy"][:, None, None]
+ablation = trained["ablation"]
+effects = ablation["without_head"] - trained["accuracy"][:, None, None]
 show(
     pictures.removal_effects(effects, "one head less: points of accuracy"),
-    alt="For each seed, layer and head, how many points of accuracy are lost when this head alone is removed.",
+    alt="For each seed, layer and head, how many points of accuracy are lost when this head alone is ablated.",
 )
 
 
 # %% slideshow={"slide_type": "subslide"}
 def percent(values):
-    return " ".join(f"{100 * one:5.1f}" for one in values) + " %"
+    return " ".join(f"{100 * value:5.1f}" for value in values) + " %"
 
 
-print("all heads           ", percent(four["accuracy"]))
-print("the worst single one", percent(removal["without"].flatten(1).amin(1)), "left without it")
-for place in range(2):
-    print(f"all of layer {place + 1} gone ", percent(removal["without_layer"][:, place]))
+print("all heads           ", percent(trained["accuracy"]))
+print("without the worst   ", percent(ablation["without_head"].flatten(1).amin(1)), " single head")
+for layer in range(2):
+    print(f"without layer {layer + 1}     ", percent(ablation["without_layer"][:, layer]))
+print("without any head    ", percent(ablation["without_heads"]), " no access to other words")
+first, last = (trained["divergence"][index].mean((0, 2)) for index in (0, -1))
 print(
-    "no head at all      ", percent(removal["nothing"]), " the words around are then out of reach"
+    "divergence of layers 1 and 2 at initialization", *(f"{value:.2f}" for value in first), end="; "
 )
-start, end = (four["divergence"][place].mean((0, 2)) for place in (0, -1))
-print("divergence of layer 1 and 2 at the start", *(f"{one:.2f}" for one in start), end="; ")
-print("at the end", *(f"{one:.2f}" for one in end))
+print("after training", *(f"{value:.2f}" for value in last))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How many heads?
@@ -462,7 +459,7 @@ print("at the end", *(f"{one:.2f}" for one in end))
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 one_layer, two_layers = stored("heads_one_layer"), stored("heads")
 two_layers.table(
-    ("layers", "heads", "right, %", "points lost without the most missed head"),
+    ("layers", "heads", "accuracy, %", "points lost without the most important head"),
     [
         (layers, row["heads"], ranged(row["accuracy"]), ranged(row["worst_loss"]))
         for layers, rows in ((1, one_layer.result), (2, two_layers.result))
@@ -477,26 +474,27 @@ two_layers.table(
 # [Michel et al., 2019](../docs/references.md#michel2019)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Where every head looks
+# ### What every head attends to
 #
 # Point at a word to follow it through all layers and heads; a click makes one map large.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-heads_view(answer["weights"], sentence, title="two layers, four heads", focus=1)
+heads_view(prediction["weights"], sentence, title="two layers, four heads", focus=1)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Remove heads
+# ### Ablate heads
 #
 # Switch heads off and see which words go wrong.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 
 
-def respond(heads_on):
-    now = trials.answers_with(tagger, sentence, heads_on, data)
-    rows = zip(sentence, now["forms"], answer["forms"], now["several"], strict=True)
-    detail = [(word, form, form == right) for word, form, right, several in rows if several]
-    return {"accuracy": trials.accuracy_with(tagger, heads_on, data)["accuracy"], "detail": detail}
+def respond(head_mask):
+    ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
+    rows = zip(sentence, ablated["forms"], prediction["forms"], ablated["ambiguous"], strict=True)
+    detail = [(word, form, form == whole) for word, form, whole, ambiguous in rows if ambiguous]
+    accuracy = experiments.form_accuracy(tagger, data, head_mask)["accuracy"]
+    return {"accuracy": accuracy, "detail": detail}
 
 
 removal_board(
@@ -505,13 +503,13 @@ removal_board(
     4,
     title="which heads does it need?",
     effect=effects[0],
-    chance=usual,
+    chance=trained["baseline"],
     chance_name="most frequent form",
     what="of the words with several forms",
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4 · Residual sums
+# ## 4 · Residual connections
 #
 # Every layer so far added what it found to what was there. What if it did not?
 
@@ -525,20 +523,20 @@ quiz("5.f")
 # $\operatorname{relu}(x) - \operatorname{relu}(-x) = x$.
 
 # %% slideshow={"slide_type": "-"}
-plain, summed = (depth.train_identity(residual) for residual in (False, True))
+plain, residual_stack = (depth.train_identity(residual) for residual in (False, True))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.spread(
         plain["depths"],
-        {"plain": plain["error"], "residual": summed["error"]},
+        {"plain": plain["error"], "residual": residual_stack["error"]},
         "a deep plain stack does not even learn the identity",
         "layers",
-        "error (1 = says nothing)",
+        "error (1 = predicts zeros)",
         log_x=True,
         log_y=True,
     ),
-    alt="Error at learning the identity against the number of layers, with and without residual sums.",
+    alt="Error at learning the identity against the number of layers, with and without residual connections.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -553,7 +551,7 @@ by_depth = depth.gradient_by_depth()
 show(
     pictures.gradient_depth(
         list(depth.DEPTHS),
-        {kind: found["gradient"] for kind, found in by_depth.items()},
+        {stack: result["gradient_norm"] for stack, result in by_depth.items()},
         "plain: it dies; sums alone: it explodes; sums and norms: it stays",
         ylabel="gradient (1 = as at the output)",
     ),
@@ -568,65 +566,65 @@ show(
 # ### The loss around a solution
 #
 # Two nets of eight layers with norms learn to tell the arms of a spiral apart, one with sums and one without. Then walk away from where they ended, along two
-# random directions, each as long as the weights row by row, and write down the loss (after [Li et al., 2018](../docs/references.md#li2018)). A *valley* is a
-# point of the grid that is lower than its eight neighbours.
+# random directions, each as long as the weights row by row, and write down the loss (after [Li et al., 2018](../docs/references.md#li2018)). A *local minimum* is a
+# point of the grid that is lower than its eight neighbors.
 
 # %% slideshow={"slide_type": "-"}
 surfaces = {
     name: depth.loss_surface(residual) for name, residual in (("plain", False), ("residual", True))
 }
-for name, found in surfaces.items():
-    print(f"{name:9s} valleys, three seeds:", *found["valleys"], end="   ")
-    print("right on new points:", *(f"{100 * one:.0f} %" for one in found["accuracy"]))
+for name, result in surfaces.items():
+    print(f"{name:9s} local minima, three seeds:", *result["local_minima"], end="   ")
+    print("test accuracy:", *(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"]))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.loss_surfaces(
-        {name: found["grid"][0] for name, found in surfaces.items()},
+        {name: result["grid"][0] for name, result in surfaces.items()},
         1.0,
-        "without sums more valleys around the solution",
+        "without residual connections more local minima around the solution",
     ),
-    alt="Loss along two random directions around the trained net, seen from above, without and with residual sums.",
+    alt="Loss along two random directions around the trained net, seen from above, without and with residual connections.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The first seed is drawn. Both nets find a solution here; the picture shows how easily one would miss it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5 · Layer normalisation
+# ## 5 · Layer normalization
 
 # %% slideshow={"slide_type": "-"}
 quiz("5.g")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Layer normalisation
+# ### Layer normalization
 #
 # For each token $x$, over its $d$ features ([Ba et al., 2016](../docs/references.md#ba2016)):
 #
 # $$\mu = \frac1d \sum_i x_i, \qquad \sigma^2 = \frac1d \sum_i (x_i - \mu)^2, \qquad
-# y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot \text{gain} + \text{shift}$$
+# y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \cdot \gamma + \beta$$
 #
-# Gain and shift are learned, one number for each feature.
+# Scale $\gamma$ and bias $\beta$ are learned, one number for each feature: `weight` and `bias` in code.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 5.7 · layer normalisation · medium · 10 min
+# Exercise 5.7 · layer normalization · medium · 10 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
-        """Learned `self.gain` (dim,), at first ones, and `self.shift` (dim,), at first zeros."""
+        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros."""
         ### BEGIN SOLUTION
         super().__init__()
         self.eps = eps
-        self.gain = nn.Parameter(torch.ones(dim))
-        self.shift = nn.Parameter(torch.zeros(dim))
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
         ### END SOLUTION
 
     def forward(self, x):
         """x (..., dim) to (..., dim), each token on its own."""
         ### BEGIN SOLUTION
-        centred = x - x.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-        return centred / (variance + self.eps).sqrt() * self.gain + self.shift
+        centered = x - x.mean(-1, keepdim=True)
+        variance = centered.square().mean(-1, keepdim=True)
+        return centered / (variance + self.eps).sqrt() * self.weight + self.bias
         ### END SOLUTION
 
 
@@ -634,11 +632,11 @@ LayerNorm = exercise("5.7").use(LayerNorm)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-tokens = torch.tensor([[1.0, 2.0, 3.0, 6.0], [10.0, 20.0, 30.0, 60.0], [5.0, 5.0, 5.0, 5.0]])
-normed = LayerNorm(4)(tokens)
-for before, after in zip(tokens.tolist(), normed.tolist(), strict=True):
-    print(before, "becomes", [round(one, 2) + 0.0 for one in after])
-print("as nn.LayerNorm:", torch.allclose(normed, nn.LayerNorm(4)(tokens), atol=1e-6))
+x = torch.tensor([[1.0, 2.0, 3.0, 6.0], [10.0, 20.0, 30.0, 60.0], [5.0, 5.0, 5.0, 5.0]])
+normalized = LayerNorm(4)(x)
+for before, after in zip(x.tolist(), normalized.tolist(), strict=True):
+    print(before, "becomes", [round(feature, 2) + 0.0 for feature in after])
+print("as nn.LayerNorm:", torch.allclose(normalized, nn.LayerNorm(4)(x), atol=1e-6))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
@@ -659,21 +657,21 @@ quiz("5.h")
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.encoder_block(64, 4, 256, "the encoder block in both norm orders"),
-    alt="The encoder block: attention and feed-forward branches with residual sums, post-norm above and pre-norm below.",
+    alt="The encoder block: attention and feed-forward branches with residual connections, post-norm above and pre-norm below.",
 )
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 5.8 · a residual branch, in two orders · easy · 6 min
-def residual(x, layer, norm, order):
-    """x and what `layer` makes of it, added up. `layer` and `norm` are functions of x.
+# Exercise 5.8 · a residual connection, pre-norm and post-norm · easy · 6 min
+def residual(x, sublayer, norm, norm_first):
+    """Residual connection around `sublayer`; `sublayer` and `norm` are functions of x.
 
-    order "pre": the norm inside the branch, before the layer; "post": after the sum.
+    norm_first=True, pre-norm: normalize before the sublayer; False, post-norm: after the addition.
     """
     ### BEGIN SOLUTION
-    if order == "pre":
-        return x + layer(norm(x))
-    return norm(x + layer(x))
+    if norm_first:
+        return x + sublayer(norm(x))
+    return norm(x + sublayer(x))
     ### END SOLUTION
 
 
@@ -683,25 +681,26 @@ residual = exercise("5.8").use(residual)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 5.9 · the encoder layer · hard · 15 min
 class EncoderLayer(nn.Module):
-    def __init__(self, dim, heads, hidden, *, norm):
+    def __init__(self, dim, num_heads, hidden_dim, *, norm_first):
         super().__init__()
-        self.norm = norm  # "pre" or "post"
-        self.attention, self.feed_forward = MultiHeadAttention(dim, heads), FeedForward(dim, hidden)
-        self.attention_norm, self.feed_forward_norm = LayerNorm(dim), LayerNorm(dim)
+        self.norm_first = norm_first
+        self.self_attn = MultiHeadAttention(dim, num_heads)
+        self.feed_forward = FeedForward(dim, hidden_dim)
+        self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to x (b, n, dim) and weights (b, heads, n, n)."""
+        """x (b, n, dim) to x (b, n, dim) and weights (b, num_heads, n, n)."""
         ### BEGIN SOLUTION
-        looked = []
+        all_weights = []
 
-        def look(x):
-            found, weights = self.attention(x, mask)
-            looked.append(weights)
-            return found
+        def attend(x):
+            context, weights = self.self_attn(x, mask)
+            all_weights.append(weights)
+            return context
 
-        x = residual(x, look, self.attention_norm, self.norm)
-        x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)
-        return x, looked[0]
+        x = residual(x, attend, self.norm1, self.norm_first)
+        x = residual(x, self.feed_forward, self.norm2, self.norm_first)
+        return x, all_weights[0]
         ### END SOLUTION
 
 
@@ -709,15 +708,18 @@ EncoderLayer = exercise("5.9").use(EncoderLayer)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-x, real = torch.randn(2, 5, 12), torch.arange(5) < torch.tensor([[3], [5]])
-for norm in ("pre", "post"):
-    theirs = nn.TransformerEncoderLayer(12, 3, 20, 0.0, batch_first=True, norm_first=norm == "pre")
-    reference = from_torch(theirs, encoder.EncoderLayer(12, 3, 20, norm=norm))
-    mine = EncoderLayer(12, 3, 20, norm=norm)
-    mine.load_state_dict(reference.state_dict())
-    output, _ = mine(x, real.unsqueeze(1))
-    same = torch.allclose(output[real], theirs(x, src_key_padding_mask=~real)[real], atol=1e-5)
-    print(f"{norm}-norm: as nn.TransformerEncoderLayer at all real tokens:", same)
+x, attention_mask = torch.randn(2, 5, 12), torch.arange(5) < torch.tensor([[3], [5]])
+for norm_first in (True, False):
+    torch_layer = nn.TransformerEncoderLayer(
+        12, 3, 20, 0.0, batch_first=True, norm_first=norm_first
+    )
+    reference = from_torch(torch_layer, layers.EncoderLayer(12, 3, 20, norm_first=norm_first))
+    layer = EncoderLayer(12, 3, 20, norm_first=norm_first)
+    layer.load_state_dict(reference.state_dict())
+    output, _ = layer(x, attention_mask.unsqueeze(1))
+    expected = torch_layer(x, src_key_padding_mask=~attention_mask)
+    same = torch.allclose(output[attention_mask], expected[attention_mask], atol=1e-5)
+    print(f"norm_first={norm_first}: equal to nn.TransformerEncoderLayer except at padding:", same)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A stack
@@ -725,30 +727,34 @@ for norm in ("pre", "post"):
 # Layers on top of each other are an encoder. A pre-norm stack ends with one more norm: nothing else bounds the sum.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-for norm in ("pre", "post"):
-    final = nn.LayerNorm(12) if norm == "pre" else None
-    one = nn.TransformerEncoderLayer(12, 3, 20, 0.0, batch_first=True, norm_first=norm == "pre")
-    theirs = nn.TransformerEncoder(one, 3, norm=final, enable_nested_tensor=False)
-    ours = from_torch(theirs, encoder.Encoder(3, 12, 3, 20, norm=norm))
-    same = torch.allclose(ours(x)[0], theirs(x), atol=1e-5)
-    print(f"{norm}-norm, three layers: as nn.TransformerEncoder:", same)
-big = encoder.EncoderLayer(512, 8, 2048, norm="pre")  # the sizes of Vaswani et al. (2017)
-for name, part in (("attention", big.attention), ("feed-forward", big.feed_forward)):
-    print(f"{name}: {sum(one.numel() for one in part.parameters()):,} parameters")
+for norm_first in (True, False):
+    final_norm = nn.LayerNorm(12) if norm_first else None
+    torch_layer = nn.TransformerEncoderLayer(
+        12, 3, 20, 0.0, batch_first=True, norm_first=norm_first
+    )
+    torch_encoder = nn.TransformerEncoder(torch_layer, 3, final_norm, enable_nested_tensor=False)
+    encoder = layers.TransformerEncoder(3, 12, 3, 20, norm_first=norm_first)
+    encoder = from_torch(torch_encoder, encoder)
+    same = torch.allclose(encoder(x)[0], torch_encoder(x), atol=1e-5)
+    print(f"norm_first={norm_first}, three layers: equal to nn.TransformerEncoder:", same)
+base = layers.EncoderLayer(512, 8, 2048, norm_first=False)  # the sizes of Vaswani et al. (2017)
+for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_forward)):
+    print(f"{name}: {parameter_count(module):,} parameters")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which order trains?
 #
-# The tagger of section 3 again, now with six layers: its first 120 steps at a fixed rate.
+# The tagger of section 3 again, now with six layers: its first 120 steps at a constant learning rate.
 
 # %% slideshow={"slide_type": "-"}
 orders = {
-    f"{norm}-norm": depth.train_norms(norm, 6, rate=3e-3, steps=120) for norm in ("pre", "post")
+    name: depth.train_norm_order(norm_first, 6, learning_rate=3e-3, steps=120)
+    for name, norm_first in (("pre-norm", True), ("post-norm", False))
 }
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 steps = list(range(10, 121, 10))
-curves = {name: found["loss"].unflatten(0, (12, 10)).mean(1) for name, found in orders.items()}
+curves = {name: result["loss"].unflatten(0, (12, 10)).mean(1) for name, result in orders.items()}
 show(
     pictures.training_curves(
         steps, curves, "deep post-norm stacks are slow to start", ylabel="training loss in nats"
@@ -757,12 +763,10 @@ show(
 )
 
 # %% slideshow={"slide_type": "subslide"}
-for kind in ("residual, post-norm", "residual, pre-norm"):
-    alike = by_depth[kind]["alike"][list(depth.DEPTHS).index(8)]
-    print(
-        f"{kind}: cosine between the tokens of a sentence after 8 fresh layers",
-        *(f"{one:.2f}" for one in alike),
-    )
+for stack in ("residual, post-norm", "residual, pre-norm"):
+    similarity = by_depth[stack]["token_similarity"][list(depth.DEPTHS).index(8)]
+    print(f"{stack}: cosine between tokens after 8 untrained layers", end=" ")
+    print(*(f"{cosine:.2f}" for cosine in similarity))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At this rate the first steps of a deep post-norm stack are too long for it ([Xiong et al., 2020](../docs/references.md#xiong2020)). Its tokens also grow
@@ -771,13 +775,13 @@ for kind in ("residual, post-norm", "residual, pre-norm"):
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 norms = stored("norms")
 norms.table(
-    ("six layers, 400 steps", "rate", "warm-up", "loss at the end, three seeds"),
+    ("six layers, 400 steps", "learning rate", "warmup steps", "final loss, three seeds"),
     [
         (
             f"{row['norm']}-norm",
             row["rate"],
             row["warmup"],
-            "  ".join(f"{one:.2f}" for one in row["losses"]),
+            "  ".join(f"{loss:.2f}" for loss in row["losses"]),
         )
         for row in norms.result
         if row["layers"] == 6
@@ -796,24 +800,25 @@ norms.table(
 # the removals showed. Where two facts must be joined it is needed: lesson 02's stories with two supporting facts.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-mean = answer["weights"].mean(1)  # (layers, n, n), mean over heads
-with_sums = (
-    mean + torch.eye(len(sentence))
-) / 2  # half from the sum, as Abnar and Zuidema (2020) count
+weights = prediction["weights"].mean(1)  # (layers, n, n), mean over heads
+# Half through the residual connection: attention rollout (Abnar and Zuidema, 2020).
+rollout = (weights + torch.eye(len(sentence))) / 2
 show(
-    pictures.relation_paths(with_sums, sentence, 1, "where “old” hears from in two layers"),
-    alt="Ways from one word down through two layers of attention and residual sums to the words it hears from.",
+    pictures.relation_paths(
+        rollout, sentence, 1, "where “old” gets information from in two layers"
+    ),
+    alt="Paths from one word down through two layers of attention and residual connections to the words it attends to.",
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What to remember
 #
 # - One softmax gives one mixture; several heads keep apart what they found, without tricks.
-# - Multi-head attention is one product, a cut into heads, attention in each, and a linear mix. Parameters and multiplications stay; softmax and score
+# - Multi-head attention is one input projection, split into heads, attention in each head, and an output projection. Parameters and multiplications stay; softmax and score
 #   memory grow with the heads.
 # - Nothing makes heads differ but their start and the task. Measure it.
-# - Residual sums give the identity, and the gradient, a free way through the stack.
-# - Layer normalisation: each token on its own, over its features, mean 0 and deviation 1.
+# - Residual connections give the identity, and the gradient, a free way through the stack.
+# - Layer normalization: each token on its own, over its features, mean 0 and deviation 1.
 # - The block: two branches with their sums; post-norm after the sum, pre-norm inside the branch.
 #
 # **What is left open.** This stack reads. To translate, another must write, looking at what was read. Lesson 06 builds it: the whole Transformer.

@@ -40,13 +40,11 @@ from torch.nn.utils.rnn import pad_sequence
 from utils.build.results import Table, ranged, stored
 from utils.data.tokens import BOS_ID, EOS_ID, collate, join
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models import attention, decoding, transformer
-from utils.models.encoder import Encoder, FeedForward, LayerNorm
-from utils.models.multi_head import MultiHeadAttention
+from utils.models import decoding, layers, transformer
+from utils.models.attention import MultiHeadAttention, attention, causal_mask
+from utils.models.layers import Embedding, FeedForward, TransformerEncoder
 from utils.models.positions import sinusoidal_positions
-from utils.models.self_attention import causal_mask
 from utils.models.torch_weights import from_torch
-from utils.models.transformer import WordVectors
 from utils.plots import lesson06 as pictures
 from utils.plots import show
 from utils.training import attention_roles, own_sentence, translation
@@ -69,7 +67,7 @@ for pair in [pair for pair in pairs.train if len(pair.english) <= 8][:3]:
 print(
     f"{len(pairs.train):,} pairs to learn from, {len(english)} English and {len(french)} French words; the first four are special:"
 )
-print(*(f"{number} {word}" for number, word in enumerate(french.words[:4])), sep=", ")
+print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])), sep=", ")
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("6.a")
@@ -78,12 +76,7 @@ quiz("6.a")
 quiz("6.b")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-sizes = {
-    "dim": training.WIDTH,
-    "heads": training.HEADS,
-    "hidden": training.HIDDEN,
-    "layers": training.LAYERS,
-}
+sizes = training.SIZES
 show(
     pictures.transformer_diagram(
         *sizes.values(),
@@ -107,32 +100,32 @@ show(
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 6.1 · word vectors with positions · easy · 6 min
-def word_vectors(words, table, positions, start=0):
-    """words (b, n), table (V, d), positions (longest, d) to (b, n, d).
+# Exercise 6.1 · embeddings with positions · easy · 6 min
+def embed(token_ids, embedding, positions, start=0):
+    """token_ids (b, n), embedding (V, d), positions (max_len, d) to (b, n, d).
 
-    A row of the table times the root of d, plus the position; the first word is at `start`.
+    Token embeddings times the square root of d, plus positions; the first token is at `start`.
     """
     ### BEGIN SOLUTION
-    n, d = words.size(1), table.size(1)
-    return table[words] * d**0.5 + positions[start : start + n]
+    n, d = token_ids.size(1), embedding.size(1)
+    return embedding[token_ids] * d**0.5 + positions[start : start + n]
     ### END SOLUTION
 
 
-word_vectors = exercise("6.1").use(word_vectors)
+embed = exercise("6.1").use(embed)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 d = 64
-table, positions = torch.randn(50, d) * d**-0.5, sinusoidal_positions(20, d)
-words = torch.tensor([[7, 3, 7]])
-x = word_vectors(words, table, positions)
-print("words (b, n)", tuple(words.shape), "to vectors (b, n, d)", tuple(x.shape))
-sizes_of = [one.norm(dim=-1).mean().item() for one in (table * d**0.5, positions)]
-print(f"mean length of a scaled row {sizes_of[0]:.0f}, of a position {sizes_of[1]:.0f}")
-print("the same word at places 0 and 2 has the same vector:", torch.equal(x[0, 0], x[0, 2]))
-last = word_vectors(words[:, 2:], table, positions, start=2)
-print("word 2 alone, from place 2 on:", torch.allclose(x[:, 2:], last))
+embedding, positions = torch.randn(50, d) * d**-0.5, sinusoidal_positions(20, d)
+token_ids = torch.tensor([[7, 3, 7]])
+x = embed(token_ids, embedding, positions)
+print("token ids (b, n)", tuple(token_ids.shape), "to embeddings (b, n, d)", tuple(x.shape))
+norms = [rows.norm(dim=-1).mean().item() for rows in (embedding * d**0.5, positions)]
+print(f"mean norm of a scaled embedding {norms[0]:.0f}, of a position {norms[1]:.0f}")
+print("the same token at positions 0 and 2 has the same vector:", torch.equal(x[0, 0], x[0, 2]))
+last = embed(token_ids[:, 2:], embedding, positions, start=2)
+print("token 2 alone, at position 2:", torch.allclose(x[:, 2:], last))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A search in a database
@@ -144,13 +137,13 @@ print("word 2 alone, from place 2 on:", torch.allclose(x[:, 2:], last))
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.2 · cross-attention · easy · 6 min
 def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
-    """Words x (b, m, d) look at memory (b, n, d); maps (d, d_k); mask (b, n), True at source words.
+    """Target x (b, m, d) attends to memory (b, n, d); W (d, d_k); mask (b, n), True at tokens.
 
     Returns output (b, m, d_k) and weights (b, m, n).
     """
     ### BEGIN SOLUTION
     if mask is not None:
-        mask = mask.unsqueeze(1)  # (b, 1, n): the same for all m words
+        mask = mask.unsqueeze(1)  # (b, 1, n): the same for all m queries
     return attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)
     ### END SOLUTION
 
@@ -165,33 +158,32 @@ quiz("6.c")
 # ### The decoder layer
 #
 # Three branches, each $x + \operatorname{part}(\operatorname{norm}(x))$: the words look at the words before them, then at the source,
-# then the feed-forward layer works on each word alone. `MultiHeadAttention` from lesson 05 takes `(query_from, key_from=None, mask=None, need_weights=False)`
-# and returns output and weights; without `key_from` the words look at each other.
+# then the feed-forward network works on each token alone. `MultiHeadAttention` from lesson 05 takes `(x, memory=None, mask=None, need_weights=False)`
+# and returns output and weights; without `memory` it is self-attention.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.3 · the decoder layer · hard · 15 min
 class DecoderLayer(nn.Module):
-    def __init__(self, dim, heads, hidden):
+    def __init__(self, dim, num_heads, hidden_dim):
         super().__init__()
-        self.self_attention = MultiHeadAttention(dim, heads)
-        self.cross_attention = MultiHeadAttention(dim, heads)
-        self.feed_forward = FeedForward(dim, hidden)
-        self.self_norm, self.cross_norm = LayerNorm(dim), LayerNorm(dim)
-        self.feed_forward_norm = LayerNorm(dim)
+        self.self_attn = MultiHeadAttention(dim, num_heads)
+        self.cross_attn = MultiHeadAttention(dim, num_heads)
+        self.feed_forward = FeedForward(dim, hidden_dim)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        """x (b, m, dim) and memory (b, n, dim) to x, weights (b, heads, m, m), (b, heads, m, n).
+        """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
         mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
-        found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
-        x = x + found
-        asks = self.cross_norm(x)
-        found, cross = self.cross_attention(asks, memory, memory_mask, need_weights=True)
-        x = x + found
-        return x + self.feed_forward(self.feed_forward_norm(x)), own, cross
+        context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)
+        x = x + context
+        normed = self.norm2(x)
+        context, cross_weights = self.cross_attn(normed, memory, memory_mask, need_weights=True)
+        x = x + context
+        return x + self.feed_forward(self.norm3(x)), self_weights, cross_weights
         ### END SOLUTION
 
 
@@ -199,17 +191,19 @@ DecoderLayer = exercise("6.3").use(DecoderLayer)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-theirs = nn.TransformerDecoderLayer(12, 3, 20, 0.0, batch_first=True, norm_first=True)
-mine = DecoderLayer(12, 3, 20)
-reference = from_torch(theirs, transformer.DecoderLayer(12, 3, 20, norm="pre"))
-mine.load_state_dict(reference.state_dict())
+torch_layer = nn.TransformerDecoderLayer(12, 3, 20, 0.0, batch_first=True, norm_first=True)
+layer = DecoderLayer(12, 3, 20)
+reference = from_torch(torch_layer, layers.DecoderLayer(12, 3, 20, norm_first=True))
+layer.load_state_dict(reference.state_dict())
 
 x, memory = torch.randn(2, 4, 12), torch.randn(2, 5, 12)
-mask, real = causal_mask(4), torch.arange(5) < torch.tensor([[3], [5]])
-output, own, cross = mine(x, memory, mask, real.unsqueeze(1))
-torchs = theirs(x, memory, tgt_mask=~mask, memory_key_padding_mask=~real)  # True hides there
-print("as nn.TransformerDecoderLayer:", torch.allclose(output, torchs, atol=1e-5))
-print("weights among the words", tuple(own.shape), "and over the source", tuple(cross.shape))
+mask, memory_mask = causal_mask(4), torch.arange(5) < torch.tensor([[3], [5]])
+output, self_weights, cross_weights = layer(x, memory, mask, memory_mask.unsqueeze(1))
+masked = {"tgt_mask": ~mask, "memory_key_padding_mask": ~memory_mask}  # in torch True = masked
+expected = torch_layer(x, memory, **masked)
+print("as nn.TransformerDecoderLayer:", torch.allclose(output, expected, atol=1e-5))
+print("self-attention weights", tuple(self_weights.shape), end=", ")
+print("cross-attention weights", tuple(cross_weights.shape))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The whole model
@@ -217,45 +211,52 @@ print("weights among the words", tuple(own.shape), "and over the source", tuple(
 # A stack of your layers with one norm behind it, as pre-norm needs it; then both stacks, both tables and the output layer.
 #
 # Here the output layer *is* the table of target words (*tying*; [Press and Wolf, 2017](../docs/references.md#press2017)): a word is likely if its vector points where the
-# decoder's output does. `WordVectors` holds a table and does what you wrote in 6.1; `Encoder` and `Decoder` want masks (b, 1, n).
+# decoder's output does. `Embedding` holds an embedding matrix and does what you wrote in 6.1; `TransformerEncoder` and `TransformerDecoder` take masks (b, 1, n).
 
 
 # %% slideshow={"slide_type": "-"}
-class Decoder(nn.Module):
-    def __init__(self, layers, dim, heads, hidden):
+class TransformerDecoder(nn.Module):
+    def __init__(self, num_layers, dim, num_heads, hidden_dim):
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden) for _ in range(layers))
-        self.final_norm = LayerNorm(dim)
+        self.layers = nn.ModuleList(
+            DecoderLayer(dim, num_heads, hidden_dim) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(dim)
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         for layer in self.layers:
             x, _, _ = layer(x, memory, mask, memory_mask)
-        return self.final_norm(x)
+        return self.norm(x)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.4 · encode and decode · medium · 12 min
 class Transformer(nn.Module):
-    def __init__(self, source_words, target_words, dim, heads, hidden, layers):
+    def __init__(
+        self, source_vocab_size, target_vocab_size, dim, num_heads, hidden_dim, num_layers
+    ):
         super().__init__()
-        self.source_vectors = WordVectors(source_words, dim)
-        self.target_vectors = WordVectors(target_words, dim)
-        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre")  # gives vectors and weights
-        self.decoder = Decoder(layers, dim, heads, hidden)
-        self.output = nn.Linear(dim, target_words, bias=False)
-        self.output.weight = self.target_vectors.table.weight  # one table, two uses
+        self.source_embedding = Embedding(source_vocab_size, dim)
+        self.target_embedding = Embedding(target_vocab_size, dim)
+        self.encoder = TransformerEncoder(num_layers, dim, num_heads, hidden_dim, norm_first=True)
+        self.decoder = TransformerDecoder(num_layers, dim, num_heads, hidden_dim)
+        self.lm_head = nn.Linear(dim, target_vocab_size, bias=False)
+        self.lm_head.weight = self.target_embedding.token_embedding.weight  # weight tying
 
     def encode(self, source, source_mask):
-        """source and mask (b, n), mask True at words; to memory (b, n, dim)."""
+        """source, source_mask (b, n), True at tokens, to memory (b, n, dim).
+
+        `self.encoder` returns output and weights.
+        """
         ### BEGIN SOLUTION
-        return self.encoder(self.source_vectors(source), source_mask.unsqueeze(1))[0]
+        return self.encoder(self.source_embedding(source), source_mask.unsqueeze(1))[0]
         ### END SOLUTION
 
     def decode(self, target, memory, source_mask):
-        """target (b, m) to logits (b, m, words) for the word after each; no word sees the next."""
+        """target (b, m) to logits (b, m, V) of the token after each; no token sees later ones."""
         ### BEGIN SOLUTION
-        x, mask = self.target_vectors(target), causal_mask(target.size(1))
-        return self.output(self.decoder(x, memory, mask, source_mask.unsqueeze(1)))
+        x, mask = self.target_embedding(target), causal_mask(target.size(1))
+        return self.lm_head(self.decoder(x, memory, mask, source_mask.unsqueeze(1)))
         ### END SOLUTION
 
 
@@ -263,7 +264,7 @@ Transformer = exercise("6.4").use(Transformer)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-model = Transformer(source_words=20, target_words=30, dim=12, heads=3, hidden=24, layers=2)
+model = Transformer(20, 30, dim=12, num_heads=3, hidden_dim=24, num_layers=2)
 source, target = torch.randint(4, 20, (2, 5)), torch.randint(4, 30, (2, 4))
 source_mask = torch.arange(5) < torch.tensor([[3], [5]])
 memory = model.encode(source, source_mask)
@@ -271,7 +272,7 @@ logits = model.decode(target, memory, source_mask)
 print("source", tuple(source.shape), "to memory", tuple(memory.shape))
 print("target", tuple(target.shape), "and memory to logits", tuple(logits.shape))
 
-reference = transformer.Transformer(20, 30, 12, 3, 24, 2, norm="pre", dropout=0.0)
+reference = transformer.Transformer(20, 30, 12, 3, 24, 2, norm_first=True, dropout=0.0)
 reference.load_state_dict(model.state_dict())
 same = torch.allclose(logits, reference(source, source_mask, target)[0], atol=1e-5)
 print("as the course's own Transformer:", same)
@@ -284,18 +285,18 @@ print("as the course's own Transformer:", same)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x, y, mask = torch.randn(2, 5, 12), torch.randn(2, 4, 12), causal_mask(4)
-real, padding = source_mask.unsqueeze(1), ~source_mask  # True hides there
-hide = {"tgt_mask": ~mask, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
-warnings.filterwarnings("ignore", "enable_nested_tensor")  # a short cut that torch leaves out here
-for norm in ("post", "pre"):
-    given = {"dropout": 0.0, "batch_first": True, "norm_first": norm == "pre"}
-    theirs = nn.Transformer(12, 3, 2, 2, 24, **given)
-    ours = transformer.Transformer(20, 30, 12, 3, 24, 2, norm=norm, final_norm=True, dropout=0.0)
-    from_torch(theirs, ours)
-    memory, _ = ours.encoder(x, real)
-    output, _, _ = ours.decoder(y, memory, mask, real)
-    same = torch.allclose(output, theirs(x, y, **hide), atol=1e-5)
-    print(f"as nn.Transformer, {norm}-norm:", same)
+memory_mask, padding = source_mask.unsqueeze(1), ~source_mask  # in torch True = masked
+masks = {"tgt_mask": ~mask, "src_key_padding_mask": padding, "memory_key_padding_mask": padding}
+warnings.filterwarnings("ignore", "enable_nested_tensor")  # a fast path that torch skips here
+for norm_first in (False, True):
+    options = {"dropout": 0.0, "norm_first": norm_first}
+    torch_model = nn.Transformer(12, 3, 2, 2, 24, batch_first=True, **options)
+    reference_model = transformer.Transformer(20, 30, 12, 3, 24, 2, final_norm=True, **options)
+    from_torch(torch_model, reference_model)
+    memory, _ = reference_model.encoder(x, memory_mask)
+    output, _, _ = reference_model.decoder(y, memory, mask, memory_mask)
+    same = torch.allclose(output, torch_model(x, y, **masks), atol=1e-5)
+    print(f"as nn.Transformer, {'pre' if norm_first else 'post'}-norm:", same)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Training
@@ -325,16 +326,16 @@ show(
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.5 · shifted targets · easy · 6 min
-def shifted_targets(sentences, start, end, padding=0):
-    """Lists of word numbers to target_in and target_out, both (b, m): what is read, what is said.
+def shifted_targets(sequences, bos_id, eos_id, pad_id=0):
+    """Lists of token ids to target_in and target_out, both (b, m): input and target of the decoder.
 
-    `start` stands in front of what is read, `end` behind what is said, padding behind both.
+    `bos_id` comes before the input, `eos_id` after the target, padding behind both.
     """
     ### BEGIN SOLUTION
-    read = [torch.tensor([start, *words]) for words in sentences]
-    said = [torch.tensor([*words, end]) for words in sentences]
-    target_in = pad_sequence(read, batch_first=True, padding_value=padding)
-    return target_in, pad_sequence(said, batch_first=True, padding_value=padding)
+    inputs = [torch.tensor([bos_id, *token_ids]) for token_ids in sequences]
+    outputs = [torch.tensor([*token_ids, eos_id]) for token_ids in sequences]
+    target_in = pad_sequence(inputs, batch_first=True, padding_value=pad_id)
+    return target_in, pad_sequence(outputs, batch_first=True, padding_value=pad_id)
     ### END SOLUTION
 
 
@@ -342,33 +343,34 @@ shifted_targets = exercise("6.5").use(shifted_targets)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-target_in, target_out = shifted_targets([[11, 12, 13], [21]], start=1, end=2)
-print("read:", target_in.tolist())
-print("said:", target_out.tolist())
+target_in, target_out = shifted_targets([[11, 12, 13], [21]], bos_id=1, eos_id=2)
+print("input: ", target_in.tolist())
+print("target:", target_out.tolist())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Nothing leaks, everything learns
 #
 # What is said at a place must not depend on later words: that gradient is exactly zero. What stands at padding must not matter. And every parameter tensor must get a
-# gradient, or it never learns. A third of each attention's `project.bias`, the part for the keys, gets none: it moves all scores of a query alike, and softmax does not notice.
+# gradient, or it never learns. A third of each attention's `in_proj.bias`, the part for the keys, gets none: it moves all scores of a query alike, and softmax does not notice.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-x = torch.randn(1, 6, 12, requires_grad=True)  # six vectors that the decoder reads
+x = torch.randn(1, 6, 12, requires_grad=True)  # the decoder's input, six tokens
 output = model.decoder(x, torch.randn(1, 5, 12), causal_mask(6))
 (gradient,) = torch.autograd.grad(output[0, 2].square().sum(), x)
-seen = ["some" if one > 0 else "none" for one in gradient[0].norm(dim=-1)]
-print("influence of each word on the third place:", *seen)
+influence = ["some" if norm > 0 else "none" for norm in gradient[0].norm(dim=-1)]
+print("influence of each token on the third output:", *influence)
 
-changed = torch.where(source_mask, source, 9)  # other words where padding stands
-after = model.decode(target, model.encode(changed, source_mask), source_mask)
-print("padding changes a logit:", not torch.allclose(logits, after, atol=1e-6))
+changed = torch.where(source_mask, source, 9)  # other tokens in place of padding
+changed_logits = model.decode(target, model.encode(changed, source_mask), source_mask)
+print("padding changes a logit:", not torch.allclose(logits, changed_logits, atol=1e-6))
 
 F.cross_entropy(logits.flatten(0, 1), torch.randint(4, 30, (8,))).backward()
-idle = [name for name, one in model.named_parameters() if one.grad is None or not one.grad.any()]
+parameters = dict(model.named_parameters())
+idle = [name for name, p in parameters.items() if p.grad is None or not p.grad.any()]
 print("parameter tensors without a gradient:", idle or "none")
-biases = [one.grad for name, one in model.named_parameters() if name.endswith("project.bias")]
-parts = torch.stack(biases).view(-1, 3, 12).abs().amax((0, 2)) > 1e-6  # queries, keys, values
-print("and in the attentions' biases, a gradient for queries, keys, values:", *parts.tolist())
+biases = [p.grad for name, p in parameters.items() if name.endswith("in_proj.bias")]
+nonzero = torch.stack(biases).view(-1, 3, 12).abs().amax((0, 2)) > 1e-6  # queries, keys, values
+print("in the attention biases, a gradient for queries, keys, values:", *nonzero.tolist())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Label smoothing
@@ -381,29 +383,29 @@ print("and in the attentions' biases, a gradient for queries, keys, values:", *p
 # So the model is not asked to be infinitely sure. Padding is not a target: it is left out of the mean.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-some_words, s = ["roi", "reine", "rois", "dort", "vieux"], 0.1
+tokens, s = ["roi", "reine", "rois", "dort", "vieux"], 0.1
 V = len(french)
 show(
     pictures.label_smoothing(
-        some_words,
+        tokens,
         [1.0, 0.0, 0.0, 0.0, 0.0],
         [1 - s + s / V] + 4 * [s / V],
-        f"smoothed with s = {s}, the target leaves each of {V} words a little",
-        others=V - len(some_words),
+        f"with s = {s} every one of {V} tokens keeps some probability",
+        others=V - len(tokens),
     ),
-    alt="The hard target gives one word everything; the smoothed one leaves a little for each of all words.",
+    alt="The one-hot target gives one token probability 1; the smoothed one leaves a little for every token.",
 )
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.6 · the loss with label smoothing · medium · 12 min
-def smoothed_loss(logits, targets, smoothing, padding=0):
-    """logits (b, m, V), targets (b, m) to one number: the mean over all targets but padding."""
+def smoothed_loss(logits, targets, smoothing, pad_id=0):
+    """logits (b, m, V), targets (b, m) to a scalar: the mean over all targets but padding."""
     ### BEGIN SOLUTION
-    log_p = logits.log_softmax(-1)
-    of_target = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (b, m)
-    losses = -(1 - smoothing) * of_target - smoothing * log_p.mean(-1)
-    return losses[targets != padding].mean()
+    log_probs = logits.log_softmax(-1)
+    target_log_probs = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (b, m)
+    losses = -(1 - smoothing) * target_log_probs - smoothing * log_probs.mean(-1)
+    return losses[targets != pad_id].mean()
     ### END SOLUTION
 
 
@@ -412,8 +414,8 @@ smoothed_loss = exercise("6.6").use(smoothed_loss)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 logits, targets = torch.randn(2, 4, 30), torch.tensor([[5, 9, 2, 0], [7, 8, 6, 2]])
-torchs = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=0, label_smoothing=0.1)
-print("as F.cross_entropy:", torch.allclose(smoothed_loss(logits, targets, 0.1), torchs))
+expected = F.cross_entropy(logits.transpose(1, 2), targets, ignore_index=0, label_smoothing=0.1)
+print("as F.cross_entropy:", torch.allclose(smoothed_loss(logits, targets, 0.1), expected))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Too sure costs
@@ -424,14 +426,14 @@ print("as F.cross_entropy:", torch.allclose(smoothed_loss(logits, targets, 0.1),
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 p = torch.linspace(0.02, 0.9999, 400)
 wanted = torch.tensor([[5]])
-rest = (1 - p) / (V - 1)  # what each other word gets
-chances = torch.where(torch.arange(V) == wanted, p[:, None], rest[:, None])
+rest = (1 - p) / (V - 1)  # of every other token
+probs = torch.where(torch.arange(V) == wanted, p[:, None], rest[:, None])
 curves = {
-    name: [smoothed_loss(one.log()[None, None], wanted, share).item() for one in chances]
-    for name, share in (("no smoothing", 0.0), ("s = 0.1", 0.1))
+    name: [smoothed_loss(row.log()[None, None], wanted, smoothing).item() for row in probs]
+    for name, smoothing in (("no smoothing", 0.0), ("s = 0.1", 0.1))
 }
 show(
-    pictures.loss_and_confidence(p, curves, "with smoothing, too sure is dear"),
+    pictures.loss_and_confidence(p, curves, "with label smoothing, overconfidence raises the loss"),
     alt="Without smoothing the loss falls to zero as p goes to 1; with s = 0.1 it is lowest near 0.9 and rises steeply beyond.",
 )
 
@@ -441,19 +443,19 @@ show(
 # Adam's first steps rest on few gradients ([Kingma and Ba, 2015](../docs/references.md#kingma2015); [Liu et al., 2020](../docs/references.md#liu2020)), so the rate begins
 # small. The schedule of [Vaswani et al. (2017)](../docs/references.md#vaswani2017), with steps counted from 1:
 #
-# $$\text{rate} = d^{-0.5} \cdot \min(\text{step}^{-0.5}, \; \text{step} \cdot \text{warmup}^{-1.5})$$
+# $$\text{rate} = d^{-0.5} \cdot \min(\text{step}^{-0.5}, \; \text{step} \cdot \text{warmup\_steps}^{-1.5})$$
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 6.7 · the warm-up schedule · easy · 5 min
-def warmup_rate(step, dim, warmup):
+# Exercise 6.7 · the warmup schedule · easy · 5 min
+def noam_rate(step, dim, warmup_steps):
     """The learning rate at `step`, counted from 1."""
     ### BEGIN SOLUTION
-    return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    return dim**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
     ### END SOLUTION
 
 
-warmup_rate = exercise("6.7").use(warmup_rate)
+noam_rate = exercise("6.7").use(noam_rate)
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -462,12 +464,14 @@ show(
     pictures.schedules(
         steps,
         {
-            f"warm-up of {warmup}": [warmup_rate(step, sizes["dim"], warmup) for step in steps]
-            for warmup in (100, 400, 1000)
+            f"{warmup_steps} warmup steps": [
+                noam_rate(step, sizes["dim"], warmup_steps) for step in steps
+            ]
+            for warmup_steps in (100, 400, 1000)
         },
-        "up in a straight line, then down with the root of the step",
+        "linear warmup, then the inverse square root of the step",
     ),
-    alt="Three rates rise in straight lines, the shorter the warm-up the higher the peak; then they share one falling curve.",
+    alt="Three learning rates rise in straight lines, the shorter the warmup the higher the peak; then they share one falling curve.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -477,23 +481,24 @@ show(
 # half a cosine. One seed each; the next table has three, and longer runs.
 
 # %% slideshow={"slide_type": "-"}
-peak, steps, share = 0.003, 250, 0.2
-warmed, cold = (training.first_losses(one, rate=peak, steps=steps) for one in (share, 0.0))
-print(
-    f"up to a rate of {peak} over the first {share * steps:.0f} of {steps} steps, or from the first"
+peak, num_steps, ratio = 0.003, 250, 0.2
+warm, cold = (
+    training.first_losses(warmup_ratio, learning_rate=peak, num_steps=num_steps)
+    for warmup_ratio in (ratio, 0.0)
 )
-ends = [losses[-25:].mean().item() for losses in (warmed, cold)]
-print(f"loss of the last 25: {ends[0]:.2f} with warm-up, {ends[1]:.2f} without")
+print(f"learning rate {peak}, with {ratio * num_steps:.0f} warmup steps of {num_steps}, or without")
+ends = [losses[-25:].mean().item() for losses in (warm, cold)]
+print(f"mean loss of the last 25 steps: {ends[0]:.2f} with warmup, {ends[1]:.2f} without")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-ten = [losses.view(-1, 10).mean(1) for losses in (warmed, cold)]  # means of ten steps
+means = [losses.view(-1, 10).mean(1) for losses in (warm, cold)]  # of ten steps
 show(
     pictures.training_panels(
-        [10 * (one + 1) for one in range(len(ten[0]))],
-        {"loss in nats": {"with warm-up": ten[0], "without": ten[1]}},
-        "one run: post-norm without warm-up leads at first and falls behind",
+        [10 * (block + 1) for block in range(len(means[0]))],
+        {"loss in nats": {"with warmup": means[0], "without": means[1]}},
+        "one run: post-norm without warmup leads at first and falls behind",
     ),
-    alt=f"Loss over {steps} steps: without warm-up it is lower in the first fifth and higher in the second half.",
+    alt=f"Loss over {num_steps} steps: without warmup it is lower in the first fifth and higher in the second half.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -520,7 +525,14 @@ show(
 recipes = stored("transformer_recipe")
 by_name = {row["name"]: row for row in recipes.result}
 recipes.table(
-    ("what differs", "exact match, %", "BLEU", "alignment error, %", "sure, %", "right, %"),
+    (
+        "what differs",
+        "exact match, %",
+        "BLEU",
+        "alignment error, %",
+        "confidence, %",
+        "accuracy, %",
+    ),
     [
         (
             row["name"],
@@ -543,19 +555,21 @@ recipes.table(
 # All that you built, in its order: targets one place apart, your model, the smoothed loss, its gradient, clipped, and a step at the rate of the schedule.
 
 # %% slideshow={"slide_type": "-"}
-small = Transformer(len(english), len(french), dim=48, heads=4, hidden=96, layers=1)
-adam, losses = torch.optim.AdamW(small.parameters(), betas=training.BETAS), []
+small = Transformer(len(english), len(french), dim=48, num_heads=4, hidden_dim=96, num_layers=1)
+optimizer, losses = torch.optim.AdamW(small.parameters(), betas=training.BETAS), []
 for step in range(1, 101):
-    some = [pairs.train[one] for one in torch.randint(len(pairs.train), (32,))]
-    batch = collate(some, english, french)
-    read, said = shifted_targets([french.encode(pair.french) for pair in some], BOS_ID, EOS_ID)
+    batch_pairs = [pairs.train[index] for index in torch.randint(len(pairs.train), (32,))]
+    batch = collate(batch_pairs, english, french)
+    target_ids = [french.encode(pair.french) for pair in batch_pairs]
+    target_in, target_out = shifted_targets(target_ids, BOS_ID, EOS_ID)
     memory = small.encode(batch.source, batch.source_mask)
-    loss = smoothed_loss(small.decode(read, memory, batch.source_mask), said, smoothing=0.1)
-    adam.zero_grad()
+    logits = small.decode(target_in, memory, batch.source_mask)
+    loss = smoothed_loss(logits, target_out, smoothing=0.1)
+    optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(small.parameters(), max_norm=1.0)
-    adam.param_groups[0]["lr"] = warmup_rate(step, dim=48, warmup=50)
-    adam.step()
+    optimizer.param_groups[0]["lr"] = noam_rate(step, dim=48, warmup_steps=50)
+    optimizer.step()
     losses.append(loss.item())
 print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 
@@ -567,23 +581,22 @@ print(f"loss: {losses[0]:.2f} at first, {losses[-1]:.2f} at step {len(losses)}")
 
 # %% slideshow={"slide_type": "-"}
 result = training.train_transformer(**training.LESSON)
-steps = len(result["loss"])
-print(
-    f"{result['parameters']:,} parameters; {steps:,} steps of {training.WORDS} target words",
-    end="; ",
-)
-print(f"rate up to {training.RATE} over the first {training.WARMUP * steps:.0f}")
-print(f"AdamW: betas {training.BETAS}, weight decay {training.DECAY}")
-print(f"held-out sentences: {100 * result['exact']:.1f} % exactly right, BLEU {result['bleu']:.1f}")
+num_steps = len(result["loss"])
+print(f"{result['parameters']:,} parameters", end="; ")
+print(f"{num_steps:,} steps of {training.BATCH_TOKENS} target tokens")
+print(f"learning rate {training.LEARNING_RATE}", end=", ")
+print(f"{training.WARMUP_RATIO * num_steps:.0f} warmup steps")
+print(f"AdamW: betas {training.BETAS}, weight decay {training.WEIGHT_DECAY}")
+print(f"held-out sentences: exact match {100 * result['exact']:.1f} %, BLEU {result['bleu']:.1f}")
 
 # %% tags=["checks"]
 assert ends[0] < ends[1]
-leads = (ten[1] < ten[0]).tolist()
+leads = (means[1] < means[0]).tolist()
 assert all(leads[: len(leads) // 5]) and not any(leads[len(leads) // 2 :])
 plain, smoothed = by_name["as in the lesson"], by_name["label smoothing 0.1"]
 for row in recipes.result:
-    less = row["words"]["accuracy"] - row["words"]["confidence"]  # how much less sure than right
-    assert less > 5 if row is smoothed else abs(less) < 1
+    difference = row["words"]["accuracy"] - row["words"]["confidence"]
+    assert difference > 5 if row is smoothed else abs(difference) < 1
     assert (
         row["exact"]["least"] < plain["exact"]["most"]
         and plain["exact"]["least"] < row["exact"]["most"]
@@ -610,21 +623,21 @@ quiz("6.e")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.8 · greedy decoding · medium · 10 min
-def greedy_decode(model, source, source_mask, start, end, limit):
-    """The likeliest words (b, m): the end token is part of them, 0 behind it, no start token.
+def greedy_decode(model, source, source_mask, bos_id, eos_id, max_len):
+    """The most probable token ids (b, m): EOS is part of them, 0 behind it, no BOS.
 
-    `model` has `encode` and `decode`. Stops when all have said `end`, or at `limit` words.
+    `model` has `encode` and `decode`. Stops when all sequences have ended, or at `max_len` tokens.
     """
     ### BEGIN SOLUTION
     memory = model.encode(source, source_mask)
-    words = torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        logits = model.decode(words, memory, source_mask)[:, -1]
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-        going = going & (word != end)
-    return words[:, 1:]
+    token_ids = torch.full((len(source), 1), bos_id)
+    active = torch.ones(len(source), dtype=torch.bool)
+    while active.any() and token_ids.size(1) <= max_len:
+        logits = model.decode(token_ids, memory, source_mask)[:, -1]
+        token = logits.argmax(-1).masked_fill(~active, 0)
+        token_ids = torch.cat([token_ids, token.unsqueeze(1)], 1)
+        active = active & (token != eos_id)
+    return token_ids[:, 1:]
     ### END SOLUTION
 
 
@@ -637,16 +650,18 @@ greedy_decode = exercise("6.8").use(greedy_decode)
 # The parameters that were just trained go into the model that you assembled. They were trained without tying, so the output layer gets a matrix of its own.
 
 # %% slideshow={"slide_type": "-"}
-mine = Transformer(len(english), len(french), **sizes)
-mine.output = nn.Linear(sizes["dim"], len(french), bias=False)
-mine.load_state_dict(result["state"])
+translator = Transformer(len(english), len(french), **sizes)
+translator.lm_head = nn.Linear(sizes["dim"], len(french), bias=False)
+translator.load_state_dict(result["state"])
 batch = collate(pairs.test[:4], english, french)
 with torch.no_grad():
-    written = greedy_decode(mine, batch.source, batch.source_mask, BOS_ID, EOS_ID, limit=40)
-for pair, row in zip(pairs.test, written.tolist(), strict=False):
-    said = french.decode(row)
+    greedy_ids = greedy_decode(
+        translator, batch.source, batch.source_mask, BOS_ID, EOS_ID, max_len=40
+    )
+for pair, row in zip(pairs.test, greedy_ids.tolist(), strict=False):
+    words = french.decode(row)
     print(join(pair.english, "english"))
-    print("   ", join(said, "french"), "(right)" if tuple(said) == pair.french else "(wrong)")
+    print("   ", join(words, "french"), "(correct)" if tuple(words) == pair.french else "(wrong)")
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("6.f")
@@ -655,15 +670,15 @@ quiz("6.f")
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.9 · a step with the key-value cache · medium · 8 min
 def cached_step(x, keys, values, W_Q, W_K, W_V):
-    """The newest word x (b, 1, d) looks at itself and at all words before it.
+    """The newest token x (b, 1, d) attends to itself and to all tokens before it.
 
-    Their keys and values (b, t, d_k) are kept. Returns output (b, 1, d_k), and keys and values
-    (b, t + 1, d_k) with the new word's behind.
+    Their keys and values (b, t, d_k) are cached. Returns output (b, 1, d_k), and keys and values
+    (b, t + 1, d_k) with those of the new token appended.
     """
     ### BEGIN SOLUTION
     keys = torch.cat([keys, x @ W_K], 1)
     values = torch.cat([values, x @ W_V], 1)
-    output, _ = attention(x @ W_Q, keys, values)  # nothing lies behind the newest word: no mask
+    output, _ = attention(x @ W_Q, keys, values)  # no later tokens: no mask
     return output, keys, values
     ### END SOLUTION
 
@@ -672,14 +687,15 @@ cached_step = exercise("6.9").use(cached_step)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-x, maps = torch.randn(1, 6, 8), torch.randn(3, 8, 4)
+x, projections = torch.randn(1, 6, 8), torch.randn(3, 8, 4)
 keys = values = torch.zeros(1, 0, 4)
-steps = []
-for place in range(6):
-    output, keys, values = cached_step(x[:, place : place + 1], keys, values, *maps)
-    steps.append(output)
-at_once, _ = attention(*(x @ W for W in maps), causal_mask(6))
-print("word by word as all at once:", torch.allclose(torch.cat(steps, 1), at_once, atol=1e-5))
+outputs = []
+for position in range(6):
+    output, keys, values = cached_step(x[:, position : position + 1], keys, values, *projections)
+    outputs.append(output)
+expected, _ = attention(*(x @ W for W in projections), causal_mask(6))
+same = torch.allclose(torch.cat(outputs, 1), expected, atol=1e-5)
+print("token by token as all at once:", same)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the cache buys
@@ -689,16 +705,16 @@ print("word by word as all at once:", torch.allclose(torch.cat(steps, 1), at_onc
 
 # %% slideshow={"slide_type": "-"}
 trained = training.restore_transformer(result)
-kept = decoding.greedy_decode(
-    trained.model, batch.source, batch.source_mask, start=BOS_ID, end=EOS_ID, limit=40
+cached = decoding.greedy_decode(
+    trained.model, batch.source, batch.source_mask, bos_id=BOS_ID, eos_id=EOS_ID, max_len=40
 )
-same = torch.equal(kept.words, written)
-print("with the cache, the same words as yours without:", same)
+same = torch.equal(cached.token_ids, greedy_ids)
+print("with the cache, the same tokens as yours without:", same)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 speed = stored("transformer_speed")
 speed.table(
-    ("words written", "sentences side by side", "times as fast with the cache"),
+    ("tokens", "batch size", "speedup with the cache"),
     [(row["length"], row["batch"], row["speed"]) for row in speed.result["cache"]],
 )
 
@@ -709,33 +725,33 @@ speed.table(
 quiz("6.g")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Several beginnings at once
+# ### Several hypotheses at once
 #
-# Keep the `width` best beginnings. Each step goes on from all of them with every word, adds up the log-probabilities, and keeps the
-# `width` best of *all* these: several may come from one beginning, none from another. A sentence that has ended keeps its place in the
-# beam: its only way on is 0, and that costs nothing.
+# Keep the `num_beams` best **hypotheses**. Each step continues all of them with every token, adds up the log-probabilities, and keeps the
+# `num_beams` best of *all* continuations: several may come from one hypothesis, none from another. A hypothesis that has ended stays in the
+# beam: its only continuation is 0, and that costs nothing.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 6.10 · beam search · hard · 20 min
-def beam_search(next_words, start, end, limit, width):
-    """next_words(words (k, m)) -> log-probabilities (k, V) of the next; rows begin with `start`.
+def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
+    """next_log_probs(token_ids (k, m)) -> log-probabilities (k, V) of the next token; BOS first.
 
-    Returns words (width, m) and totals (width,), best first; 0 behind `end`, no start token.
-    Before `end`, 0 is an ordinary token.
-    Stops when all in the beam have ended, or at `limit` words.
+    Returns token_ids (num_beams, m) and log_probs (num_beams,), best first; 0 behind EOS, no BOS.
+    Before EOS, 0 is an ordinary token.
+    Stops when all hypotheses have ended, or at `max_len` tokens.
     """
     ### BEGIN SOLUTION
-    words, total = torch.full((1, 1), start), torch.zeros(1)
+    token_ids, log_probs = torch.full((1, 1), bos_id), torch.zeros(1)
     ended = torch.zeros(1, dtype=torch.bool)
-    while not ended.all() and words.size(1) <= limit:
-        step = next_words(words).masked_fill(ended.unsqueeze(1), float("-inf"))
+    while not ended.all() and token_ids.size(1) <= max_len:
+        step = next_log_probs(token_ids).masked_fill(ended.unsqueeze(1), float("-inf"))
         step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
-        total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-        parent, word = place // step.size(1), place % step.size(1)
-        words = torch.cat([words[parent], word.unsqueeze(1)], 1)
-        ended = ended[parent] | (word == end)
-    return words[:, 1:], total
+        log_probs, index = (log_probs.unsqueeze(1) + step).flatten().topk(num_beams)
+        parent, token = index // step.size(1), index % step.size(1)
+        token_ids = torch.cat([token_ids[parent], token.unsqueeze(1)], 1)
+        ended = ended[parent] | (token == eos_id)
+    return token_ids[:, 1:], log_probs
     ### END SOLUTION
 
 
@@ -743,23 +759,24 @@ beam_search = exercise("6.10").use(beam_search)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-one, one_mask = source[:1], source_mask[:1]
+first, first_mask = source[:1], source_mask[:1]
 with torch.no_grad():
-    memory = model.encode(one, one_mask)
+    memory = model.encode(first, first_mask)
 
 
 @torch.no_grad()
-def next_words(words):
-    """The beginnings of one sentence are a batch, with the same memory for all."""
-    k = len(words)
-    logits = model.decode(words, memory.expand(k, -1, -1), one_mask.expand(k, -1))
+def next_log_probs(token_ids):
+    """The hypotheses of one sentence are a batch, with the same memory for all."""
+    k = len(token_ids)
+    logits = model.decode(token_ids, memory.expand(k, -1, -1), first_mask.expand(k, -1))
     return logits[:, -1].log_softmax(-1)
 
 
-words, total = beam_search(next_words, start=1, end=2, limit=6, width=3)
-theirs = decoding.beam_search(reference, one, one_mask, start=1, end=2, limit=6, width=3)
-print("the same words as the course's own:", torch.equal(words, theirs.words[0]))
-print("the same totals:", torch.allclose(total, theirs.log_probability[0], atol=1e-4))
+options = {"bos_id": 1, "eos_id": 2, "max_len": 6, "num_beams": 3}
+token_ids, log_probs = beam_search(next_log_probs, **options)
+expected = decoding.beam_search(reference, first, first_mask, **options)
+print("the same tokens as the library:", torch.equal(token_ids, expected.token_ids[0]))
+print("their log-probabilities:", torch.allclose(log_probs, expected.log_probs[0], atol=1e-4))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does a beam help?
@@ -768,21 +785,22 @@ print("the same totals:", torch.allclose(total, theirs.log_probability[0], atol=
 # likelier. If not, no search would have found it.
 
 # %% slideshow={"slide_type": "-"}
-differing, gained = [], []  # shares, at trained lengths and longer
-for name, some in (("trained lengths", pairs.test[:200]), ("longer", pairs.longer[:100])):
-    rivals = training.greedy_and_beam(trained, some, width=4)
-    wrong = [one for one in rivals if one.beam != one.pair.french]
-    missed = sum(one.right_log_probability > one.beam_log_probability for one in wrong)
-    other = [one for one in rivals if one.beam != one.greedy]
-    likelier = sum(one.beam_log_probability > one.greedy_log_probability for one in other)
-    greedy_right = sum(one.greedy == one.pair.french for one in rivals)
+differing, gained = [], []  # fractions, at trained lengths and longer
+for name, subset in (("trained lengths", pairs.test[:200]), ("longer", pairs.longer[:100])):
+    decoded = training.greedy_and_beam(trained, subset, num_beams=4)
+    wrong = [row for row in decoded if row.beam != row.pair.french]
+    missed = sum(row.reference_log_prob > row.beam_log_prob for row in wrong)
+    different = [row for row in decoded if row.beam != row.greedy]
+    likelier = sum(row.beam_log_prob > row.greedy_log_prob for row in different)
+    greedy_correct = sum(row.greedy == row.pair.french for row in decoded)
+    beam_correct = len(subset) - len(wrong)
     print(
-        f"{name}, {len(some)} sentences: right {greedy_right} greedily, {len(some) - len(wrong)} by beam"
+        f"{name}, {len(subset)} sentences: correct {greedy_correct} greedily, {beam_correct} by beam"
     )
-    print(f"    the beam's differs in {len(other)}, likelier in {likelier} of them")
-    print(f"    wrong in {len(wrong)}, the right one likelier in {missed} of them")
-    differing.append(len(other) / len(some))
-    gained.append((len(some) - len(wrong) - greedy_right) / len(some))
+    print(f"    beam search differs in {len(different)}, more probable in {likelier} of them")
+    print(f"    wrong in {len(wrong)}, the reference more probable in {missed} of them")
+    differing.append(len(different) / len(subset))
+    gained.append((beam_correct - greedy_correct) / len(subset))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # At the lengths it knows, the model is sure of itself and a beam changes next to nothing. On longer sentences the beam finds likelier ones, and hardly one of them is right: it
@@ -795,26 +813,26 @@ for name, some in (("trained lengths", pairs.test[:200]), ("longer", pairs.longe
 # Which beginnings were kept, which were dropped, and when did the best one take the lead? The first sentence is one of the longer ones, where greedy and beam part.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-parting = min(other, key=lambda one: (len(one.greedy) + len(one.beam), one.pair.english))
-phrases = [
-    join(parting.pair.english, "english"),
+example = min(different, key=lambda row: (len(row.greedy) + len(row.beam), row.pair.english))
+sentences = [
+    join(example.pair.english, "english"),
     "the old king does not sleep",
     "the european economic area",
     "the red cars of the women are expensive",
 ]
-grown = beam_tree(
-    lambda *asked: own_sentence.beginnings(trained, *asked),
-    phrases,
-    width=2,
-    title="kept, dropped and best",
+tree = beam_tree(
+    lambda sentence, num_beams: own_sentence.search_tree(trained, sentence, num_beams),
+    sentences,
+    num_beams=2,
+    title="kept, dropped and best hypotheses",
 )
-grown
+tree
 
 # %% tags=["checks"]
 assert same
-assert differing[0] < 0.05 < differing[1] and likelier >= 0.9 * len(other)
-assert gained[1] < 0.1 and len(wrong) > 0.5 * len(some) and missed < 0.1 * len(wrong)
-assert not all(step[0]["best"] for step in grown.tree())  # it did not always lead
+assert differing[0] < 0.05 < differing[1] and likelier >= 0.9 * len(different)
+assert gained[1] < 0.1 and len(wrong) > 0.5 * len(subset) and missed < 0.1 * len(wrong)
+assert not all(step[0]["best"] for step in tree.tree())  # it did not always lead
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · What it learned
@@ -823,8 +841,8 @@ assert not all(step[0]["best"] for step in grown.tree())  # it did not always le
 # found comes below.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-shown = trained.shown  # the best on validation pairs
-aligning = {"layer": shown.layer, "head": pictures.MEAN if shown.head is None else shown.head}
+head = trained.alignment_head  # the best on validation pairs
+aligning = {"layer": head.layer, "head": pictures.MEAN if head.head is None else head.head}
 translate_watch(
     lambda text: own_sentence.watched(trained, text),
     "the old king who sees the black dogs does not sleep",
@@ -839,24 +857,29 @@ translate_watch(
 # The corpus knows which words belong together, and no model was told. Choose a layer and a head: does it look where the gold links are?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-chosen = {join(pair.english, "english"): pair for pair in pairs.test if 7 <= len(pair.english) <= 9}
-chosen = dict(list(chosen.items())[:6])
-read = dict(zip(chosen, training.readings(trained, list(chosen.values())), strict=True))
+examples = {
+    join(pair.english, "english"): pair for pair in pairs.test if 7 <= len(pair.english) <= 9
+}
+examples = dict(list(examples.items())[:6])
+attended = dict(
+    zip(examples, training.pair_attention(trained, list(examples.values())), strict=True)
+)
 
 
 def against_gold(sentence, layer, head):
-    one, cross = read[sentence], torch.stack(read[sentence].looks.cross)
+    pair, links = attended[sentence], examples[sentence].links
+    cross = torch.stack(pair.weights.cross)
     return pictures.gold_alignment(
-        one.source, one.said, cross, chosen[sentence].links, layer, head, "gold links outlined"
+        pair.source, pair.target_out, cross, links, layer, head, "gold links outlined"
     )
 
 
 explore(
     against_gold,
     alt="Cross-attention of the chosen layer and head with the gold links outlined.",
-    sentence=list(chosen),
-    layer=menu(pictures.layer_choices(sizes["layers"]), start=aligning["layer"]),
-    head=menu(pictures.head_choices(sizes["heads"]), start=aligning["head"]),
+    sentence=list(examples),
+    layer=menu(pictures.layer_choices(sizes["num_layers"]), start=aligning["layer"]),
+    head=menu(pictures.head_choices(sizes["num_heads"]), start=aligning["head"]),
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -866,13 +889,13 @@ explore(
 # $1 - 2 |A \cap S| / (|A| + |S|)$. Validation pairs choose the head that serves as the alignment; the test pairs, which had no say, judge it.
 
 # %% slideshow={"slide_type": "-"}
-errors = 100 * result["shown"]["errors"]
+errors = 100 * result["alignment_head"]["errors"]
 print("alignment error in %, validation pairs")
-print("         ", *(f"head {head}" for head in range(1, sizes["heads"] + 1)), "  mean")
+print("         ", *(f"head {head}" for head in range(1, sizes["num_heads"] + 1)), "  mean")
 for number, row in enumerate(errors.tolist(), start=1):
-    print(f"layer {number}:", *(f"{one:6.1f}" for one in row))
+    print(f"layer {number}:", *(f"{error:6.1f}" for error in row))
 print(f"the best of these on test pairs: {100 * result['alignment_error']:.1f} %", end="; ")
-print(f"no single link per word could do better than {100 * result['alignment_floor']:.1f} %")
+print(f"lowest possible with one link per token: {100 * result['alignment_floor']:.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Negation
@@ -882,42 +905,40 @@ print(f"no single link per word could do better than {100 * result['alignment_fl
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-def maps_and_names(one, *choices):
-    """choices: a layer and a head, or their mean, for the encoder, the decoder and across."""
+def maps_and_names(pair, *choices):
+    """choices: (layer, head), or MEAN for the head, of the encoder, the decoder and the cross-attention."""
     maps, names = [], []
-    for weights, choice in zip(one.looks, choices, strict=True):
+    for weights, choice in zip(pair.weights, choices, strict=True):
         maps.append(pictures.chosen_map(torch.stack(weights), *choice))
-        names.append(pictures.map_name(sizes["layers"], sizes["heads"], *choice))
+        names.append(pictures.map_name(sizes["num_layers"], sizes["num_heads"], *choice))
     return maps, names
 
 
-(negation,) = training.readings(trained, [attention_roles.shortest_negation(pairs.test)])
-last, across_at = (sizes["layers"] - 1, pictures.MEAN), (*aligning.values(),)
-negation_maps, names = maps_and_names(negation, last, last, across_at)
+(negation,) = training.pair_attention(trained, [attention_roles.shortest_negation(pairs.test)])
+last, cross_head = (sizes["num_layers"] - 1, pictures.MEAN), (*aligning.values(),)
+negation_maps, names = maps_and_names(negation, last, last, cross_head)
 show(
     pictures.three_attentions(
         negation.source,
-        negation.read,
+        negation.target_in,
         *negation_maps,
-        "ne and pas both look at not",
+        "ne and pas both attend to not",
         names,
-        negation.said,
+        negation.target_out,
     ),
-    alt="Three maps of weights. In the one across, the places that say ne and pas both give most weight to not.",
+    alt="Three attention maps. In cross-attention, the positions that predict ne and pas both attend most to not.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In this sentence the encoder spreads its look: no weight in its map reaches one half. In the decoder the place that says *pas* looks most at the one that said the verb.
 
 # %% slideshow={"slide_type": "subslide"}
-on_not = attention_roles.negation_shares(trained, pairs.test)
-print(
-    f"{on_not['count']} held-out sentences; share of the aligning head's weight on 'not' or 'never'"
-)
-print(f"  while 'ne' is named:             {100 * on_not['first']:5.1f} %")
-print(f"  while 'pas' or 'jamais' is:      {100 * on_not['second']:5.1f} %")
-print(f"  while any other word is:         {100 * on_not['elsewhere']:5.1f} %")
-print(f"  if it were spread evenly:        {100 * on_not['chance']:5.1f} %")
+on_not = attention_roles.negation_weights(trained, pairs.test)
+print(f"{on_not['count']} held-out sentences; weight of the alignment head on 'not' or 'never'")
+print(f"  predicting 'ne':                 {100 * on_not['first']:5.1f} %")
+print(f"  predicting 'pas' or 'jamais':    {100 * on_not['second']:5.1f} %")
+print(f"  predicting any other token:      {100 * on_not['elsewhere']:5.1f} %")
+print(f"  uniform attention:               {100 * on_not['uniform']:5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Agreement at a distance
@@ -927,29 +948,31 @@ print(f"  if it were spread evenly:        {100 * on_not['chance']:5.1f} %")
 
 # %% slideshow={"slide_type": "subslide"}
 roles = attention_roles.agreement_heads(trained, translation.TRAINING_PAIRS, count=150)
-print("for each attention the head that looks most at the adjective's own noun; weight in %")
-print("attention  layer  head  own noun   between    chance")
+print("for each attention the head that attends most to the adjective's noun; weights in %")
+print("attention  layer  head      noun attractors  uniform")
 for row in roles:
-    shares = [f"{100 * row[name]:9.1f}" for name in ("own", "between", "chance")]
-    print(f"{row['attention']:9s} {row['layer'] + 1:6d} {row['head'] + 1:5d}", *shares)
+    weights = [f"{100 * row[name]:9.1f}" for name in ("noun", "attractors", "uniform")]
+    print(f"{row['attention']:9s} {row['layer'] + 1:6d} {row['head'] + 1:5d}", *weights)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 cases = attention_roles.held_out_agreements(
-    300, attention_roles.JUDGING, translation.TRAINING_PAIRS
+    300, attention_roles.TEST_SEED, translation.TRAINING_PAIRS
 )
 case = attention_roles.shortest_agreement(cases)
-(one,) = training.readings(trained, [case.pair])
-adjective, noun = (case.pair.french[case.french(place)] for place in (case.adjective, case.noun))
-title = f"{adjective} looks back, most to where {noun} was said"
-found = [(row["layer"], row["head"]) for row in roles]
-maps, names = maps_and_names(one, *found[:2], across_at)
+(example,) = training.pair_attention(trained, [case.pair])
 row, nouns = (
     case.french(case.adjective),
-    [case.french(one) for one in (case.noun, *case.attractors)],
+    [case.french(position) for position in (case.noun, *case.attractors)],
 )
+adjective, noun = case.pair.french[row], case.pair.french[nouns[0]]
+title = f"{adjective} attends most to the position that predicted {noun}"
+heads = [(role["layer"], role["head"]) for role in roles]
+maps, names = maps_and_names(example, *heads[:2], cross_head)
 show(
-    pictures.three_attentions(one.source, one.read, *maps, title, names, one.said),
-    alt=f"Three maps of weights. Among the words written, the place that says {adjective} gives most weight to the place that said {noun}.",
+    pictures.three_attentions(
+        example.source, example.target_in, *maps, title, names, example.target_out
+    ),
+    alt=f"Three attention maps. In the decoder, the position that predicts {adjective} attends most to the one that predicted {noun}.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -965,20 +988,24 @@ show(
 closing = stored("transformer_ladder")
 (full,) = closing.result
 seeds = full["roles"]
-which = ["mean" if one["head"] is None else f"head {one['head'] + 1}" for one in full["shown"]]
-layers = [
-    f"layer {one['layer'] + 1}, {head}" for one, head in zip(full["shown"], which, strict=True)
+rows = [
+    (
+        "alignment head",
+        *(
+            f"layer {choice['layer'] + 1}, "
+            + ("mean" if choice["head"] is None else f"head {choice['head'] + 1}")
+            for choice in full["alignment_heads"]
+        ),
+        "",
+    )
 ]
-rows = [("best aligned across", *layers, "")]
-even = seeds[0]["negation"]["chance"]
-for words, name in (("ne", "first"), ("pas, jamais", "second"), ("other words", "elsewhere")):
-    rows.append((f"it on not, for {words}", *(one["negation"][name] for one in seeds), even))
-for place, name in enumerate(attention_roles.ATTENTIONS):
-    values = [one["agreement"][place]["own"] for one in seeds]
-    even = seeds[0]["agreement"][place]["chance"]
-    rows.append((f"{name}, on the noun", *values, even))
-numbered = (f"seed {number}" for number in range(len(seeds)))
-closing.table(("weight in %", *numbered, "evenly"), rows)
+uniform = seeds[0]["negation"]["uniform"]
+for tokens, name in (("ne", "first"), ("pas, jamais", "second"), ("other tokens", "elsewhere")):
+    rows.append((f"on not, for {tokens}", *(seed["negation"][name] for seed in seeds), uniform))
+for index, name in enumerate(attention_roles.ATTENTIONS):
+    weights = [seed["agreement"][index]["noun"] for seed in seeds]
+    rows.append((f"{name}, on the noun", *weights, seeds[0]["agreement"][index]["uniform"]))
+closing.table(("weight in %", *(f"seed {seed}" for seed in range(len(seeds))), "uniform"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Who looks where is the same with every seed. How strongly is not, and neither is the head that does it.
@@ -990,43 +1017,43 @@ closing.table(("weight in %", *numbered, "evenly"), rows)
 # other words.
 
 # %% slideshow={"slide_type": "-"}
-right = attention_roles.accuracy_without_links(trained, cases)
-hidden = {
-    "nothing": "nothing",
-    "said": "the place that said the noun",
-    "read": "the place that then read it",
-    "encoder": "the noun, from all other words in the encoder",
-    "cross": "the noun, across, from the adjective's place",
+accuracy = attention_roles.ablated_accuracy(trained, cases)
+masked = {
+    "none": "nothing",
+    "noun_output": "the position that predicted the noun",
+    "noun_input": "the position with the noun as its input",
+    "encoder": "the noun, for all other tokens in the encoder",
+    "cross": "the noun in cross-attention, for the adjective",
 }
-print(f"{len(cases)} far adjectives, right words before them given; right in % with this hidden:")
-for name, words in hidden.items():
-    print(f"  {words:46s} {100 * right[name]:5.1f}")
-guess = attention_roles.gender_guessed(cases)
-print(f"gender guessed (the commoner one), number from the verb: {100 * guess:.1f}")
+print(f"{len(cases)} distant adjectives, teacher forcing; accuracy in % with this masked:")
+for name, words in masked.items():
+    print(f"  {words:46s} {100 * accuracy[name]:5.1f}")
+baseline = attention_roles.majority_gender_accuracy(cases)
+print(f"baseline (majority gender, number from the verb): {100 * baseline:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Without the place that *said* the noun this model is no better than a guess at the gender; the other looks are not missed. That place read the word before the noun, but it
 # holds what it had looked up to say. In the encoder we found no role that a weight shows.
 
 # %% tags=["checks"]
-encoder, decoder, across = negation_maps
-ne, pas = negation.said.index("ne"), negation.said.index("pas")
-denial = negation.source.index("not")
-assert across[ne].argmax() == across[pas].argmax() == denial
-assert encoder.max() < 0.5 and decoder[pas].argmax() == pas - 1  # the verb is said between the two
-assert min(on_not["first"], on_not["second"]) > 2 * on_not["chance"] > 4 * on_not["elsewhere"]
-assert [row["own"] > 3 * row["chance"] for row in roles] == [False, True, False]
-encoder, decoder, across = maps
+encoder, decoder, cross = negation_maps
+ne, pas = negation.target_out.index("ne"), negation.target_out.index("pas")
+assert cross[ne].argmax() == cross[pas].argmax() == negation.source.index("not")
+assert encoder.max() < 0.5 and decoder[pas].argmax() == pas - 1  # the verb is between the two
+assert min(on_not["first"], on_not["second"]) > 2 * on_not["uniform"] > 4 * on_not["elsewhere"]
+assert [role["noun"] > 3 * role["uniform"] for role in roles] == [False, True, False]
+encoder, decoder, cross = maps
 assert decoder[row].argmax() == nouns[0] and decoder[row][nouns].sum() > 0.7
-assert across[row].argmax() == case.adjective and encoder[case.adjective].argmax() != case.noun
+assert cross[row].argmax() == case.adjective and encoder[case.adjective].argmax() != case.noun
 for index, name in enumerate(attention_roles.ATTENTIONS):
     heads = [seed["agreement"][index] for seed in seeds]
-    above_chance = [head["own"] > 3 * heads[0]["chance"] for head in heads]
-    assert above_chance == [name == "decoder"] * len(seeds)
-for one in (one["negation"] for one in seeds):
-    assert min(one["first"], one["second"]) > 3 * one["chance"] and one["elsewhere"] < one["chance"]
-assert right["said"] < guess + 0.08 < right["nothing"]
-assert min(right[one] for one in ("read", "encoder", "cross")) > right["nothing"] - 0.05
+    above_uniform = [head["noun"] > 3 * heads[0]["uniform"] for head in heads]
+    assert above_uniform == [name == "decoder"] * len(seeds)
+for weights in (seed["negation"] for seed in seeds):
+    assert min(weights["first"], weights["second"]) > 3 * weights["uniform"]
+    assert weights["elsewhere"] < weights["uniform"]
+assert accuracy["noun_output"] < baseline + 0.08 < accuracy["none"]
+assert min(accuracy[name] for name in ("noun_input", "encoder", "cross")) > accuracy["none"] - 0.05
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · The ladder
@@ -1064,12 +1091,12 @@ def low_and_high(values):
 
 def splits(row):
     longer = row["longer"]["exact"]
-    quarters = [low_and_high(row["quarters"][place]["exact_of_seeds"]) for place in (0, -1)]
+    quarters = [low_and_high(row["quarters"][index]["exact_of_seeds"]) for index in (0, -1)]
     return [*quarters, (longer["median"], longer["least"], longer["most"])]
 
 
 show(
-    pictures.ladder_splits(
+    pictures.exact_match_splits(
         [(row["name"], splits(row)) for row in rungs],
         ["shortest quarter", "longest quarter", "longer than in training"],
         "attention carries long sentences; of the models that have it, the Transformer has fewest of the longer ones exactly right",
@@ -1096,27 +1123,29 @@ Table(head, [scores(row, row["longer"]) for row in rungs], origin)
 # %% slideshow={"slide_type": "-"}
 short = [pair for pair in pairs.test if len(pair.english) <= 9][:200]
 moved = {
-    start: training.accuracy_from_place(trained, short, start) for start in (0, 3, 6, 9, 12, 15, 18)
+    start: training.accuracy_from_position(trained, short, start)
+    for start in (0, 3, 6, 9, 12, 15, 18)
 }
-known, own = (  # the last place read: of <eos> behind the source, of the last word behind <bos>
-    [max(len(getattr(pair, side)) for pair in some) for side in ("english", "french")]
-    for some in (pairs.train, short)
+known, own = (  # the last position: of <eos> in the source, of the last input in the target
+    [max(len(getattr(pair, side)) for pair in subset) for side in ("english", "french")]
+    for subset in (pairs.train, short)
 )
-farthest = min(place - length for place, length in zip(known, own, strict=True))
-print("first place:   ", *(f"{start:5d}" for start in moved))
-print("words right, %:", *(f"{100 * share:5.1f}" for share in moved.values()))
-print(f"places known from training: to {known[0]} in the source, to {known[1]} in the target")
-print(f"so all places of these sentences are known if they begin at {farthest} or before")
+farthest = min(position - length for position, length in zip(known, own, strict=True))
+print("first position:  ", *(f"{start:5d}" for start in moved))
+print("accuracy, %:     ", *(f"{100 * accuracy:5.1f}" for accuracy in moved.values()))
+print(f"positions in training: up to {known[0]} in the source, {known[1]} in the target")
+print(f"so all positions of these sentences are known if they begin at {farthest} or before")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # These places are known from training, but no sentence ever began at one of them, and `<bos>` was read at place 0 only. The model has tied words to absolute places. That is
 # one reason why longer sentences fail; this does not show that it is the only one.
 
 # %% tags=["checks"]
-others, last_rung = attending.values(), full["longer"]
-assert last_rung["exact"]["most"] < min(one["exact"]["least"] for one in others)
-assert last_rung["alignment_error"]["least"] > max(one["alignment_error"]["most"] for one in others)
-assert last_rung["bleu"]["least"] > attending["additive attention"]["bleu"]["most"]
+recurrent_rows, longer = attending.values(), full["longer"]
+assert longer["exact"]["most"] < min(row["exact"]["least"] for row in recurrent_rows)
+errors = [row["alignment_error"]["most"] for row in recurrent_rows]
+assert longer["alignment_error"]["least"] > max(errors)
+assert longer["bleu"]["least"] > attending["additive attention"]["bleu"]["most"]
 assert moved[0] > 0.99 and farthest >= 9 and moved[9] < moved[0] - 0.03
 
 # %% [markdown] slideshow={"slide_type": "slide"}

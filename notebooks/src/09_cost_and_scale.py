@@ -12,7 +12,7 @@
 # **What does it cost to look at everything, and does bigger stay better?**
 #
 # Every model so far was small and every text short. Here both grow. First what attention costs as a text gets longer, and what can be saved; then what a larger model, more text and
-# more computing give. At the end the blocks of this course carry a real language model, and read images.
+# more compute give. At the end the blocks of this course carry a real language model, and read images.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask how long a text their favourite assistant can read, and what that might cost. Plan: 30 minutes for cost, 25 for scale, 10 for the changes, 10 for several processes, 15 for the
@@ -23,7 +23,7 @@
 #
 # - say how time and memory of attention grow with the length, from measurements, and what a fused kernel changes about it;
 # - write attention whose cost is linear, and show what it can no longer see;
-# - fit a power law to losses, foretell a larger model, and say how far off you were;
+# - fit a power law to losses, predict a larger model, and say how far off you were;
 # - judge whether a change of the model matters, by several seeds at the same budget;
 # - train with several processes and get the loss of one;
 # - load a published language model into the blocks you built, and let it write.
@@ -32,6 +32,7 @@
 
 # %%
 import time
+from statistics import fmean
 from textwrap import fill
 
 import torch
@@ -40,12 +41,12 @@ from utils.build.downloads import SMOLLM2, fetch_or_say
 from utils.build.results import ranged, stored
 from utils.checks.live import show_live
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models import attention, llama, sparse_attention
-from utils.models.self_attention import causal_mask
+from utils.models import attention, sparse_attention
+from utils.models.attention import MultiHeadAttention, causal_mask
+from utils.models.pretrained import LLAMA, chat_prompt, load_smollm2
 from utils.plots import lesson09 as pictures
 from utils.plots import show
 from utils.training import costs, digits, modifications, scaling, workers
-from utils.training.scaling_view import drawn_sweeps, mean
 from utils.widgets import explore, log_range, next_word
 
 # %% tags=["nbval-check-output"]
@@ -64,14 +65,14 @@ quiz("9.a")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Counted
 #
-# Numbers multiplied, as torch's own counter sees them, for one text of width $d = 64$. *By hand* is the `attention` of lesson 01; *fused* is the same in one kernel of torch's, which the
-# course takes when nobody asks for the weights.
+# Multiplications, counted by torch's FLOP counter, for one sequence of dimension $d = 64$. *Explicit* is the `attention` of lesson 01; *fused* is the same in one kernel of torch, which
+# `attention` calls when the attention weights are not needed.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 print("                        formula      n = 512         1024         2048")
-for kind in (costs.RECURRENCE, costs.BY_HAND, costs.FUSED):
-    counted = [costs.multiplications(kind, n) for n in (512, 1024, 2048)]
-    print(f"{kind:18s} {costs.FORMULAS[kind]:>12s}", *(f"{one:12,}" for one in counted))
+for kind in (costs.RECURRENCE, costs.EXPLICIT, costs.FUSED):
+    counts = [costs.multiplications(kind, n) for n in (512, 1024, 2048)]
+    print(f"{kind:18s} {costs.FORMULAS[kind]:>12s}", *(f"{count:12,}" for count in counts))
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("9.b")
@@ -79,29 +80,29 @@ quiz("9.b")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured
 #
-# One text, four heads, forward only, on this machine. On logarithmic axes a power of the length is a straight line, and its slope is the exponent.
+# One sequence, four heads, forward pass only, on this machine. On log-log axes a power law is a straight line, and its slope is the exponent.
 
 # %% slideshow={"slide_type": "-"}
 curves = costs.cost_curves()
 slopes = {row["kind"]: row for row in costs.exponents(curves)}
-for kind in (costs.BY_HAND, costs.FUSED):
-    longest, mib = curves[kind]["memory_lengths"][-1], curves[kind]["bytes"][-1] / 2**20
-    print(f"{kind}: {mib:.0f} MiB for {longest} tokens")
+for kind in (costs.EXPLICIT, costs.FUSED):
+    n, mib = curves[kind]["memory_lengths"][-1], curves[kind]["bytes"][-1] / 2**20
+    print(f"{kind}: {mib:.0f} MiB for {n} tokens")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-basic = [costs.RECURRENCE, costs.BY_HAND, costs.FUSED]
+basic = [costs.RECURRENCE, costs.EXPLICIT, costs.FUSED]
 show(
     pictures.cost_curves(
         {kind: curves[kind] for kind in basic},
         "the fused kernel saves memory and time, but not the square",
         {kind: (slopes[kind]["long_time"], slopes[kind]["long_memory"]) for kind in basic},
     ),
-    alt="Time and peak memory against length for recurrence, attention by hand and fused attention, with exponents.",
+    alt="Time and peak memory against length for recurrence, explicit and fused attention, with exponents.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The kernel goes through the keys piece by piece and keeps running sums, so the matrix of weights never exists ([Rabe and Staats, 2021](../docs/references.md#rabe2021);
-# [Dao et al., 2022](../docs/references.md#dao2022)). Its memory grows no faster than the text. The pairs are all scored all the same: the time stays quadratic, several times as fast.
+# The kernel goes through the keys block by block and keeps running sums, so the matrix of weights never exists ([Rabe and Staats, 2021](../docs/references.md#rabe2021);
+# [Dao et al., 2022](../docs/references.md#dao2022)). Its memory grows no faster than the text. The pairs are all scored all the same: the time stays quadratic, with a speedup of several times.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Recurrence is linear, and at these lengths still slow: its steps must wait for each other. The same on a quiet machine, and with longer texts:
@@ -133,9 +134,9 @@ quiet.table(
 )
 
 # %% tags=["checks"]
-assert abs(slopes[costs.BY_HAND]["long_memory"].slope - 2) < 0.1
+assert abs(slopes[costs.EXPLICIT]["long_memory"].slope - 2) < 0.1
 assert slopes[costs.FUSED]["long_memory"].slope < 1.1
-for kind, exponent in ((costs.BY_HAND, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
+for kind, exponent in ((costs.EXPLICIT, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
     assert abs(forward[kind]["long_time"]["slope"] - exponent) <= 0.2
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -147,17 +148,17 @@ for kind, exponent in ((costs.BY_HAND, 2), (costs.FUSED, 2), (costs.LOCAL, 1)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Neighbours
 #
-# With a *window* of $w$ ([Beltagy et al., 2020](../docs/references.md#beltagy2020)), word $i$ looks at the words from $i - w$ to $i + w$; a causal one from $i - w$ to $i$.
+# With a *window* of $w$ ([Beltagy et al., 2020](../docs/references.md#beltagy2020)), token $i$ attends to the tokens from $i - w$ to $i + w$; a causal one from $i - w$ to $i$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.1 · the local mask · easy · 5 min
 def local_attention_mask(n, window, causal=False):
-    """(n, n) bool; row i is True at the places that word i may look at."""
+    """(n, n) bool; row i is True at the positions that token i may attend to."""
     ### BEGIN SOLUTION
-    place = torch.arange(n)
-    ahead = place - place[:, None]  # (n, n): how far key j stands behind query i
-    return (ahead.abs() <= window) & ((ahead <= 0) if causal else True)
+    position = torch.arange(n)
+    offset = position - position[:, None]  # (n, n): of key j from query i
+    return (offset.abs() <= window) & ((offset <= 0) if causal else True)
     ### END SOLUTION
 
 
@@ -168,15 +169,15 @@ local_attention_mask = exercise("9.1").use(local_attention_mask)
 show(
     pictures.attention_patterns(
         {
-            "all": torch.ones(48, 48, dtype=torch.bool),
-            "neighbours": local_attention_mask(48, 4),
-            "causal neighbours": local_attention_mask(48, 4, causal=True),
+            "full": torch.ones(48, 48, dtype=torch.bool),
+            "local": local_attention_mask(48, 4),
+            "local, causal": local_attention_mask(48, 4, causal=True),
             "BigBird-like": sparse_attention.bigbird_mask(48, 4, 2, 3),
         },
-        "who looks at whom, and how many pairs are left",
+        "which keys each query attends to, and how many scores are left",
         {"Linformer-like": sparse_attention.LinformerAttention(8, 2, 8, 48).projection.detach()},
     ),
-    alt="Five patterns of 48 queries and keys: all, a band, half a band, a band with full rows, columns and dots, and eight mixtures.",
+    alt="Five patterns of 48 queries and keys: full, a band, half a band, a band with full rows, columns and dots, and eight projected keys.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -200,17 +201,17 @@ def local_attention(query, key, value, window):
     ### BEGIN SOLUTION
     n, w = query.size(2), window
     blocks = -(-n // w)  # the last one may be incomplete
-    fill = blocks * w - n
-    query = torch.nn.functional.pad(query, (0, 0, 0, fill)).unflatten(2, (blocks, w))
-    # One block of zeros before and one behind; then every 3 w rows, w further each time.
+    padding = blocks * w - n
+    query = torch.nn.functional.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))
+    # A block of zeros at both ends; then windows of 3 w rows with stride w.
     key, value = (
-        torch.nn.functional.pad(x, (0, 0, w, w + fill)).unfold(2, 3 * w, w).transpose(-2, -1)
+        torch.nn.functional.pad(x, (0, 0, w, w + padding)).unfold(2, 3 * w, w).transpose(-2, -1)
         for x in (key, value)
     )
-    ahead = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
-    place = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
-    inside = (place >= 0) & (place < n)
-    output, _ = attention(query, key, value, (ahead.abs() <= w) & inside[:, None])
+    offset = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
+    position = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
+    inside = (position >= 0) & (position < n)
+    output, _ = attention(query, key, value, (offset.abs() <= w) & inside[:, None])
     return output.flatten(2, 3)[:, :, :n]
     ### END SOLUTION
 
@@ -220,21 +221,21 @@ local_attention = exercise("9.2").use(local_attention)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 query, key, value = torch.randn(3, 2, 4, 50, 16)
-masked, _ = attention(query, key, value, local_attention_mask(50, 6))
-found = local_attention(query, key, value, 6)
-print("the same as with the mask:", torch.allclose(found, masked, atol=1e-5))
+expected, _ = attention(query, key, value, local_attention_mask(50, 6))
+context = local_attention(query, key, value, 6)
+print("the same as with the mask:", torch.allclose(context, expected, atol=1e-5))
 
 # %% slideshow={"slide_type": "-"}
 print("peak memory in MiB     n = 512      1024      2048      4096")
 for name, run in (
-    ("mask, all pairs", lambda q, k, v, n: attention(q, k, v, local_attention_mask(n, 32))[0]),
+    ("mask, all scores", lambda q, k, v, n: attention(q, k, v, local_attention_mask(n, 32))[0]),
     ("your blocks", lambda q, k, v, n: local_attention(q, k, v, 32)),
 ):
     peaks = []
     for n in (512, 1024, 2048, 4096):
         q, k, v = torch.randn(3, 1, 4, n, 16)
         peaks.append(costs.peak_bytes(lambda: run(q, k, v, n)) / 2**20)  # noqa: B023
-    print(f"{name:18s}", *(f"{one:9.1f}" for one in peaks))
+    print(f"{name:18s}", *(f"{peak:9.1f}" for peak in peaks))
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("9.c")
@@ -246,21 +247,21 @@ quiz("9.c")
 # two layers. And each block looks at some *random* places, drawn once. The cost stays linear: $2w + 1 + 2g + r$ pairs for a word.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A few mixtures
+# ### A few projected keys
 #
-# Linformer ([Wang et al., 2020a](../docs/references.md#wang2020a)) mixes the $n$ keys and the $n$ values down to $k$ each, with a learned matrix $E$; every word looks at all the mixtures:
+# Linformer ([Wang et al., 2020a](../docs/references.md#wang2020a)) projects the $n$ keys and the $n$ values to $k$ each, with a learned matrix $E$; every query attends to all of them:
 #
 # $$\operatorname{attention}(Q,\; E K,\; E V), \qquad E: k \times n$$
 #
-# In code $E$ is `project`. Since $E$ has a column for every place, a text longer than in training is refused; and since a mixture holds words from all over, a causal mask has no meaning.
+# In code $E$ is `projection`. Since $E$ has a column for every position, a text longer than in training is refused; and since a projected key combines tokens from all positions, a causal mask has no meaning.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.3 · few keys · easy · 5 min
-def few_keys(query, key, value, project):
-    """query, key, value (..., n, d), project (k, n), to (..., n, d): n words look at k mixtures."""
+def few_keys(query, key, value, projection):
+    """query, key, value (..., n, d), projection (k, n), to (..., n, d): n queries, k projected keys."""
     ### BEGIN SOLUTION
-    output, _ = attention(query, project @ key, project @ value)
+    output, _ = attention(query, projection @ key, projection @ value)
     return output
     ### END SOLUTION
 
@@ -269,20 +270,20 @@ few_keys = exercise("9.3").use(few_keys)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-project = torch.randn(5, 50)
-print("texts (b, heads, n, d)", tuple(query.shape), "with 5 mixtures of 50 keys each")
-print("to", tuple(few_keys(query, key, value, project).shape))
-every = few_keys(query, key, value, torch.eye(50))
-same = torch.allclose(every, attention(query, key, value)[0], atol=1e-5)
-print("with one mixture for each key it is attention:", same)
+projection = torch.randn(5, 50)
+print("queries (b, heads, n, d)", tuple(query.shape), "and 5 projected keys in place of 50")
+print("to", tuple(few_keys(query, key, value, projection).shape))
+context = few_keys(query, key, value, torch.eye(50))
+same = torch.allclose(context, attention(query, key, value)[0], atol=1e-5)
+print("with the identity as projection it is attention:", same)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
+linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]
 show(
     pictures.cost_curves(
-        {kind: curves[kind] for kind in cheap},
-        "with few pairs for each word, time and memory grow like the text",
-        {kind: (slopes[kind]["long_time"], slopes[kind]["long_memory"]) for kind in cheap},
+        {kind: curves[kind] for kind in linear},
+        "with a fixed number of keys per query, time and memory are linear",
+        {kind: (slopes[kind]["long_time"], slopes[kind]["long_memory"]) for kind in linear},
     ),
     alt="Time and peak memory against length for fused, local, BigBird-like and Linformer-like attention, with exponents.",
 )
@@ -296,9 +297,9 @@ show(
 measured = {
     kind: {
         "lengths": row["lengths"],
-        "seconds": [one / 1000 for one in row["ms"]],
+        "seconds": [ms / 1000 for ms in row["ms"]],
         "memory_lengths": row["memory_lengths"],
-        "bytes": [one * 2**20 for one in row["mb"]],
+        "bytes": [mib * 2**20 for mib in row["mb"]],
     }
     for kind, row in forward.items()
 }
@@ -319,35 +320,34 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is lost?
 #
-# A task that needs to look far. Of 96 places, 8 are index cards with a key and a value; all others ask for the value of one key. The card may stand anywhere. Two layers, windows of 8, and the
-# same 150 steps for all.
+# **Associative recall**, a task with long-range dependencies. Of 96 positions, 8 hold a key and a value; all others are queries for the value of one key. The pair may be anywhere. Two
+# layers, windows of 8, and the same 150 steps for all.
 
 # %% slideshow={"slide_type": "-"}
-far = costs.long_range()
-print("right in %, of 8 values          in all   by distance to the card, up to")
-print(" " * 40, *(f"{band:6d}" for band in far[0]["bands"]))
-for row in far:
-    shares = (row["accuracy"].mean(), *row["by_distance"].mean(1))
-    print(f"{row['kind']:30s}", *(f"{100 * one:8.0f}" for one in shares[:1]), end="  ")
-    print(*(f"{100 * one:6.0f}" for one in shares[1:]))
-accuracies = {row["kind"]: row["accuracy"].mean().item() for row in far}
+recall = costs.compare_recall()
+print("accuracy in %, 8 values             all   by distance to the pair, up to")
+print(" " * 40, *(f"{band:6d}" for band in recall[0]["bands"]))
+for row in recall:
+    print(f"{row['kind']:30s} {100 * row['accuracy'].mean():8.0f}", end="  ")
+    print(*(f"{100 * accuracy:6.0f}" for accuracy in row["by_distance"].mean(1)))
+accuracies = {row["kind"]: row["accuracy"].mean().item() for row in recall}
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Four times as long, and three seeds:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 long_range = stored("long_range")
-rows = {row["row"]: row for row in long_range.result}
-drawn = ("full attention", "local windows", "BigBird-like", "Linformer-like", "recurrence")
+rows = {row["name"]: row for row in long_range.result}
+drawn = ("full attention", "local attention", "BigBird-like", "Linformer-like", "recurrence")
 show(
     pictures.accuracy_by_distance(
         rows["full attention"]["bands"],
-        {name: [one / 100 for one in rows[name]["by_distance"]] for name in drawn},
-        "windows are blind beyond their reach; global words are a bridge",
+        {name: [percent / 100 for percent in rows[name]["by_distance"]] for name in drawn},
+        "local attention fails beyond its receptive field; global tokens connect any two",
         chance=rows["full attention"]["chance"] / 100,
         reach={8: "one window", 16: "two windows"},
     ),
-    alt="Right answers against distance to the card for five kinds: windows fall to chance beyond 16 places.",
+    alt="Accuracy against distance to the pair for five kinds: local attention falls to chance beyond 16 positions.",
 )
 print(long_range.label)
 
@@ -356,15 +356,15 @@ long_range.table(
     (
         "kind",
         "parameters",
-        "right in %, each seed",
+        "accuracy in %, each seed",
         *(f"up to {band}" for band in rows["full attention"]["bands"]),
     ),
     [
         (
             name,
             f"{row['parameters']:,}",
-            ", ".join(f"{one:.0f}" for one in row["accuracies"]),
-            *(f"{one:.0f}" for one in row["by_distance"]),
+            ", ".join(f"{accuracy:.0f}" for accuracy in row["accuracies"]),
+            *(f"{accuracy:.0f}" for accuracy in row["by_distance"]),
         )
         for name, row in rows.items()
     ],
@@ -372,26 +372,26 @@ long_range.table(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Beyond two windows the answer cannot arrive, and the score is chance. Four layers could reach 32 places, and have hardly learned to. The global words carry answers over any distance,
-# a little less surely than a direct look. Mixtures lose cards that went into the same one: with 16 mixtures about half of the answers are found, with as many as places all, and then nothing
+# a little less surely than a direct look. Projected keys lose pairs that were summed into the same one: with 16 of them about half of the answers are correct, with as many as positions all, and then nothing
 # is saved. The recurrent net, in both directions, keeps a third.
 
 # %% tags=["checks"]
 assert peaks[-1] < 10 * peaks[0]
 assert accuracies[costs.FUSED] > 0.9 > accuracies[costs.LOCAL]
-share = {name: row["by_distance"] for name, row in rows.items()}
+by_distance = {name: row["by_distance"] for name, row in rows.items()}
 chance = rows["full attention"]["chance"]
-found = {name: sorted(row["accuracies"])[1] for name, row in rows.items()}
-assert min(share["full attention"]) > 95 and max(share["local windows"][2:]) < 2 * chance
-assert share["local windows, 4 layers"][2] > share["local windows"][2]
-assert share["local windows, 4 layers"][2] < 2 * chance < 85 < min(share["BigBird-like"])
-assert 40 < found["Linformer-like, rank 16"] < 60 < 99 < found["Linformer-like, rank 100"]
-assert 25 < found["recurrence"] < 40
+median = {name: sorted(row["accuracies"])[1] for name, row in rows.items()}
+assert min(by_distance["full attention"]) > 95
+assert max(by_distance["local attention"][2:]) < 2 * chance < 85 < min(by_distance["BigBird-like"])
+assert by_distance["local attention"][2] < by_distance["local attention, 4 layers"][2] < 2 * chance
+assert 40 < median["Linformer-like, rank 16"] < 60 < 99 < median["Linformer-like, rank 100"]
+assert 25 < median["recurrence"] < 40
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Does bigger stay better?
 #
-# A family of causal models, lesson 07's, from 3,800 parameters to 400,000, on Python's own English. Parameters are those of the blocks, $N$; the text read has $D$ pieces. Each parameter
-# of a matrix takes a multiplication and an addition for each piece, and the way back twice as much as the way there. So training takes about
+# A family of causal models, lesson 07's, from 3,800 parameters to 400,000, on Python's own English. Parameters are those of the blocks, $N$; the training text has $D$ tokens. Each parameter
+# of a matrix takes a multiplication and an addition for each token, and the backward pass twice as much as the forward pass. So training takes about
 #
 # $$C \approx 6 \, N \, D$$
 #
@@ -403,8 +403,8 @@ quiz("9.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A short sweep, now
 #
-# Five models of two layers each read the same 100,000 pieces. Matrices of wider models get smaller learning rates ([Yang et al., 2022](../docs/references.md#yang2022)), or the comparison
-# would be one of rates.
+# Five models of two layers each train on the same 100,000 tokens. Matrices of wider models get smaller learning rates ([Yang et al., 2022](../docs/references.md#yang2022)), or the comparison
+# would be one of learning rates.
 
 # %% slideshow={"slide_type": "-"}
 sweep = scaling.short_sweep()
@@ -425,7 +425,7 @@ for size, count, loss in zip(sweep["sizes"], sweep["x"], losses, strict=True):
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.4 · a power law · medium · 8 min
 def power_law_fit(x, y):
-    """x, y (points,), all above 0, to amount a and exponent b of y = a x ** -b."""
+    """x, y (points,), all above 0, to coefficient a and exponent b of y = a x ** -b."""
     ### BEGIN SOLUTION
     x, y = x.log(), y.log()
     slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
@@ -438,18 +438,18 @@ power_law_fit = exercise("9.4").use(power_law_fit)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 x = torch.tensor([1.0, 10.0, 100.0, 1000.0], dtype=torch.float64)
-amount, exponent = power_law_fit(x, 5 * x**-0.3)
-print(f"amount {amount:.3f}, exponent {exponent:.3f}")
+coefficient, exponent = power_law_fit(x, 5 * x**-0.3)
+print(f"coefficient {coefficient:.3f}, exponent {exponent:.3f}")
 print(f"ten times x leaves {10**-exponent:.0%} of y")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Foretell a model that the fit has not seen
+# ### Predict a held-out model
 #
 # Your line through the five, drawn on to a model more than twice as large as the largest of them, which was trained as well.
 
 # %% slideshow={"slide_type": "-"}
-amount, exponent = power_law_fit(sizes, losses)
-predicted = float(amount * sweep["larger_x"] ** -exponent)
+coefficient, exponent = power_law_fit(sizes, losses)
+predicted = float(coefficient * sweep["larger_x"] ** -exponent)
 measured = sweep["larger"].mean().item()
 print(f"exponent {exponent:.3f}: twice the parameters, {1 - 2**-exponent:.1%} less loss")
 print(f"{sweep['larger_x']:,} parameters: predicted {predicted:.3f}, measured {measured:.3f} nats")
@@ -458,108 +458,101 @@ print(f"off by {abs(predicted - measured) / measured:.1%}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How sure is that?
 #
-# One seed and five points say little about the error. The benchmark trained the whole family six times as long, with three seeds, and a larger model that no fit was told about. The
-# line may also level off: text cannot be foretold wholly, so
+# One seed and five points say little about the error. The benchmark trained the whole family six times as long, with three seeds, and a larger model that no fit includes. The
+# line may also level off: text cannot be predicted perfectly, so
 #
 # $$y = c + a \, x^{-b}$$
 #
-# with a *floor* $c$. The band comes from other luck: noise is put on the curve a thousand times, and the law fitted anew.
+# with an **irreducible loss** $c$. The band is a bootstrap: noise is added to the curve a thousand times, and the law fitted again.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 scale = stored("scaling")
-swept = drawn_sweeps(scale.result)
+sweeps = scaling.fitted_sweeps(scale.result)
 larger, longer = scale.result["larger"], scale.result["longer"]
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-best = swept["parameters"]["floor"]
+fit = sweeps["parameters"]["with irreducible loss"]
 show(
     pictures.scaling_curve(
-        swept["parameters"]["x"],
-        swept["parameters"]["loss"],
+        sweeps["parameters"]["x"],
+        sweeps["parameters"]["loss"],
         "each larger model gains less, and the largest nothing more",
-        best["law"],
-        best["held_out"],
+        fit["law"],
+        fit["held_out"],
     ),
-    alt="Held-out loss against parameters with a power law with floor, its band, and a larger model foretold and reached.",
+    alt="Held-out loss against parameters, a power law with irreducible loss, its band, and a larger model, predicted and measured.",
 )
 print(scale.label)
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.scaling_panels(
-        {
-            f"more {name}": {
-                **{key: one[key] for key in ("x", "loss", "xlabel") if key in one},
-                **one["floor"],
-            }
-            | ({"cloud": one["cloud"]} if "cloud" in one else {})
-            for name, one in swept.items()
-        },
-        f"parameters alone level off near {swept['parameters']['floor']['law']['floor']:.2f} nats; text and computing go on",
+        {f"more {name}": sweep | sweep["with irreducible loss"] for name, sweep in sweeps.items()},
+        f"parameters alone level off near {fit['law']['irreducible_loss']:.2f} nats; text and compute continue",
     ),
-    alt="Three panels: held-out loss against parameters, pieces of text and operations, each with a fitted law.",
+    alt="Three panels: held-out loss against parameters, training tokens and compute, each with a fitted law.",
 )
 print(scale.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Choose a law
 #
-# With a floor or without: the points hardly tell them apart, and drawn on they part. Which one foretold the larger model?
+# With an irreducible loss or without: the points hardly tell them apart, but the extrapolations differ. Which one predicted the larger model?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 
 
-def scaling_view(against, floor):
-    return pictures.scaling_choice(swept, against, floor)
+def scaling_view(against, irreducible):
+    return pictures.scaling_choice(sweeps, against, irreducible)
 
 
 explore(
     scaling_view,
-    alt=lambda against, floor: pictures.scaling_words(swept, against, floor),
-    labels={"against": "loss against", "floor": "law with a floor"},
-    against=list(swept),
-    floor=True,
+    alt=lambda against, irreducible: pictures.scaling_words(sweeps, against, irreducible),
+    labels={"against": "loss against", "irreducible": "with irreducible loss"},
+    against=list(sweeps),
+    irreducible=True,
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 rows = []
-for what in ("parameters", "computing"):
-    for kind, name in (("plain", "without a floor"), ("floor", "with a floor")):
-        told = swept[what][kind]["held_out"]
-        reached = mean(told["reached"])
+for name in ("parameters", "compute"):
+    for kind in scaling.LAWS:
+        held_out = sweeps[name][kind]["held_out"]
+        loss = fmean(held_out["measured"])
         rows.append(
             (
-                f"{what}, {name}",
-                f"{told['value']:.3f} ({told['low']:.3f} to {told['high']:.3f})",
-                f"{reached:.3f}",
-                f"{100 * (told['value'] - reached) / reached:+.1f} %",
+                f"{name}, {kind}",
+                f"{held_out['value']:.3f} ({held_out['low']:.3f} to {held_out['high']:.3f})",
+                f"{loss:.3f}",
+                f"{100 * (held_out['value'] - loss) / loss:+.1f} %",
             )
         )
-scale.table(("a law of", "foretold (95 %)", "reached", "off by"), rows)
+scale.table(("power law in", "predicted (95 %)", "measured", "error"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The law with a floor foretold the larger model to less than 1 %, and inside its band; the straight line was too hopeful by 4 %. The text that was read stayed the same while the models
-# grew, and parameters alone came near a floor. With more text or computing the loss went below it.
+# The law with an irreducible loss predicted the larger model to less than 1 %, and inside its interval; the straight line was too optimistic by 4 %. The text stayed the same while the
+# models grew, and parameters alone came near a limit. With more text or compute the loss went below it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And large ones?
 #
-# [Kaplan et al. (2020)](../docs/references.md#kaplan2020) found such lines over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for computing.
-# [Hoffmann et al. (2022)](../docs/references.md#hoffmann2022) trained with schedules that end when the run ends, and found that parameters and text should grow alike: about 20 pieces of text
+# [Kaplan et al. (2020)](../docs/references.md#kaplan2020) found such lines over seven orders of magnitude, with exponents of 0.076 for parameters, 0.095 for text and 0.050 for compute.
+# [Hoffmann et al. (2022)](../docs/references.md#hoffmann2022) trained with schedules that end when the run ends, and found that parameters and text should grow alike: about 20 tokens of text
 # for each parameter. Our exponents belong to this text and these sizes; a law tells nothing about what was not varied.
 
 # %% tags=["checks"]
 assert losses[-1] < losses[0] - 0.15
 assert abs(predicted - measured) / measured < 0.05
-told = {kind: swept["parameters"][kind]["held_out"] for kind in ("plain", "floor")}
-reached = mean(larger["loss"])
-means = [mean(losses) for losses in swept["parameters"]["loss"]]
-assert abs(told["floor"]["value"] / reached - 1) < 0.01
-assert told["floor"]["low"] < reached < told["floor"]["high"]
-assert 0.03 < 1 - told["plain"]["value"] / reached < 0.06
-assert means == sorted(means, reverse=True) and abs(reached - means[-1]) < 0.01
-beyond = mean(longer["loss"]), mean(swept["text"]["loss"][-1])
-assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
+curved, straight = (sweeps["parameters"][kind]["held_out"] for kind in scaling.LAWS)
+larger_loss = fmean(larger["loss"])
+means = [fmean(losses) for losses in sweeps["parameters"]["loss"]]
+assert abs(curved["value"] / larger_loss - 1) < 0.01
+assert curved["low"] < larger_loss < curved["high"]
+assert 0.03 < 1 - straight["value"] / larger_loss < 0.06
+assert means == sorted(means, reverse=True) and abs(larger_loss - means[-1]) < 0.01
+beyond = fmean(longer["loss"]), fmean(sweeps["text"]["loss"][-1])
+assert max(beyond) < fit["law"]["irreducible_loss"]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Which changes matter?
@@ -570,19 +563,19 @@ assert max(beyond) < swept["parameters"]["floor"]["law"]["floor"]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A norm without a mean
 #
-# RMS norm ([Zhang and Sennrich, 2019](../docs/references.md#zhang2019)) divides by the root of the mean square, and takes no mean off:
+# RMS norm ([Zhang and Sennrich, 2019](../docs/references.md#zhang2019)) divides by the root mean square, and does not subtract the mean:
 #
 # $$\operatorname{rms\_norm}(x) = \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}} \cdot g$$
 #
-# In code $g$ is `gain` and $\epsilon$ is `eps`.
+# In code $g$ is `weight` and $\epsilon$ is `eps`.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.5 · RMS norm · easy · 4 min
-def rms_norm(x, gain, eps=1e-5):
-    """x (..., dim), gain (dim,), to (..., dim)."""
+def rms_norm(x, weight, eps=1e-5):
+    """x (..., dim), weight (dim,), to (..., dim)."""
     ### BEGIN SOLUTION
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight
     ### END SOLUTION
 
 
@@ -592,10 +585,10 @@ rms_norm = exercise("9.5").use(rms_norm)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 x = torch.tensor([[3.0, 4.0], [30.0, 40.0]])
 normed = rms_norm(x, torch.ones(2))
-print("rows", x.tolist(), "become", [[round(one, 3) for one in row] for row in normed.tolist()])
+print("rows", x.tolist(), "become", [[round(value, 3) for value in row] for row in normed.tolist()])
 print("mean square of each:", [round(row.square().mean().item(), 3) for row in normed])
-theirs = torch.nn.functional.rms_norm(x, (2,), torch.ones(2), 1e-5)
-print("as torch's own:", torch.allclose(normed, theirs, atol=1e-6))
+reference = torch.nn.functional.rms_norm(x, (2,), torch.ones(2), 1e-5)
+print("the same as torch:", torch.allclose(normed, reference, atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A gate for each unit
@@ -610,13 +603,12 @@ print("as torch's own:", torch.allclose(normed, theirs, atol=1e-6))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One change at a time
 #
-# The same model with one thing changed, the same number of parameters up to 2 %, the same pieces in the same order. Here for two seeds and a third of the training:
+# The same model with one thing changed, the same number of parameters up to 2 %, the same tokens in the same order. Here for two seeds and a third of the training:
 
 # %% slideshow={"slide_type": "-"}
-tried = modifications.short_comparison()
-for row in tried:
-    each = ", ".join(f"{one:+.3f}" for one in row["better"].tolist())
-    print(f"{row['change']:18s} loss {row['loss'].mean():.3f}, better than the base by {each} nats")
+for row in modifications.short_comparison():
+    improvements = ", ".join(f"{value:+.3f}" for value in row["improvement"].tolist())
+    print(f"{row['change']:18s} loss {row['loss'].mean():.3f}, improvement {improvements} nats")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Two seeds differ from each other by about as much as the changes from the base. Is that a result? The whole table has three seeds, and for each change the learning rate that suits it best:
@@ -629,8 +621,8 @@ show(
         [
             (
                 row["change"],
-                [one - other for one, other in zip(base["seeds"], row["seeds"], strict=True)],
-                row["noise"],
+                [before - after for before, after in zip(base["seeds"], row["seeds"], strict=True)],
+                row["standard_error"],
             )
             for row in table.result["rows"]
             if row is not base
@@ -646,17 +638,17 @@ table.table(
     (
         "change",
         "held-out loss, nats",
-        "better by",
-        "twice the noise",
-        "times the usual rate",
+        "improvement",
+        "two standard errors",
+        "learning rate factor",
         "parameters",
     ),
     [
         (
             row["change"],
             ranged(row["loss"], 3),
-            f"{row['better']:+.3f}" if row is not base else "",
-            f"{2 * row['noise']:.3f}" if row is not base else "",
+            f"{row['improvement']:+.3f}" if row is not base else "",
+            f"{2 * row['standard_error']:.3f}" if row is not base else "",
             f"{row['factor']:g}",
             f"{row['parameters']:,}",
         )
@@ -665,8 +657,8 @@ table.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Rotary positions gain most here, then two tables in place of one, then gates. The other four differ from the base by less than 0.01 nats: nothing that would be worth a
-# change at this size. That two tables help is no general rule: with 500 pieces a table is small, and the second one costs little.
+# Rotary positions gain most here, then untied embeddings, then SwiGLU. The other four differ from the base by less than 0.01 nats: nothing that would be worth a
+# change at this size. That untied embeddings help is no general rule: with 500 tokens the embedding matrix is small, and a second one costs little.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What larger experiments found
@@ -676,10 +668,10 @@ for about, finding, source in modifications.LITERATURE:
     print(f"{about}: {finding}\n    {source}")
 
 # %% tags=["checks"]
-gains = {row["change"]: row["better"] for row in table.result["rows"]}
-assert gains["rotary positions"] > gains["untied"] > gains["gated (SwiGLU)"] > 0.02
+gains = {row["change"]: row["improvement"] for row in table.result["rows"]}
+assert gains["rotary positions"] > gains["untied embeddings"] > gains["SwiGLU"] > 0.02
 assert all(
-    abs(gains[name]) < 0.01 for name in ("ReLU", "RMS norm", "post-norm", "learned positions")
+    abs(gains[name]) < 0.01 for name in ("ReLU", "RMSNorm", "post-norm", "learned positions")
 )
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -689,7 +681,7 @@ assert all(
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.shared_batch(2, 8, "two workers read half a batch each and take the same step"),
+    pictures.shared_batch(2, 8, "two workers take half of each batch and make the same step"),
     alt="A batch of eight rows split between two workers with the same model; their gradients are joined to one step.",
 )
 
@@ -705,8 +697,8 @@ def join_gradients(gradients, counts):
     Returns the gradient (...) of the mean loss over all tokens.
     """
     ### BEGIN SOLUTION
-    shares = counts / counts.sum()
-    return (gradients.movedim(0, -1) * shares).sum(-1)  # workers last, beside their shares
+    weights = counts / counts.sum()
+    return (gradients.movedim(0, -1) * weights).sum(-1)  # workers last, as in weights
     ### END SOLUTION
 
 
@@ -738,24 +730,24 @@ print("and so is the plain mean of the two:", torch.allclose(plain, whole, atol=
 # both again, and they go on from the last checkpoint.
 
 # %% slideshow={"slide_type": "-"}
-shared = workers.try_one_and_two()
-if shared:
-    print(*shared["said"], sep="\n")
-    print(f"losses of all {len(shared['alone'])} steps, one process against two workers: ", end="")
-    print(f"apart by {workers.furthest_apart(shared):.0e} of the loss at most")
+compared = workers.try_compare_workers()
+if compared:
+    print(*compared["log"], sep="\n")
+    print(f"one process and two workers, {len(compared['one_process'])} losses: ", end="")
+    print(f"relative difference at most {workers.max_relative_difference(compared):.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The difference is rounding: sums in another order. Nothing was lost by the kill but the steps since the checkpoint, which were done again. On several machines the same command runs on
 # each, with the address of the first; the README says how.
 
 # %% tags=["checks"]
-if shared:
-    assert workers.furthest_apart(shared) < 1e-4
+if compared:
+    assert workers.max_relative_difference(compared) < 1e-4
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · A real language model
 #
-# SmolLM2-135M-Instruct ([Ben Allal et al., 2025](../docs/references.md#benallal2025)) is a causal model that others trained, on 2 trillion pieces of text, and published: 30 layers of
+# SmolLM2-135M-Instruct ([Ben Allal et al., 2025](../docs/references.md#benallal2025)) is a causal model that others trained, on 2 trillion tokens of text, and published: 30 layers of
 # width 576. Of the parts it is made of you have built all but one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -768,12 +760,15 @@ if shared:
 show(
     pictures.grouped_heads(
         9,
-        {"nine heads, each its own keys": 9, "nine heads, three sets of keys": 3},
+        {
+            "multi-head attention, 9 key-value heads": 9,
+            "grouped-query attention, 3 key-value heads": 3,
+        },
         "a third of the keys, a third of the cache",
-        width=64,
-        layers=30,
+        head_dim=64,
+        num_layers=30,
     ),
-    alt="Nine query heads with nine heads of keys and values, and with three that three neighbours share.",
+    alt="Nine query heads with nine key-value heads, and with three, each shared by three neighbors.",
 )
 
 # %% slideshow={"slide_type": "subslide"}
@@ -783,9 +778,9 @@ quiz("9.f")
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.7 · shared keys and values · medium · 10 min
 def grouped_attention(query, key, value, mask=None):
-    """query (b, heads, m, d), key and value (b, key_heads, n, d), mask (m, n), to (b, heads, m, d).
+    """query (b, num_heads, m, d), key, value (b, num_kv_heads, n, d), mask (m, n), to (b, num_heads, m, d).
 
-    Neighbouring query heads share a head of keys: with 6 and 2, heads 0 to 2 use the first.
+    Neighboring query heads share a key-value head: with 6 and 2, heads 0 to 2 use the first.
     """
     ### BEGIN SOLUTION
     group = query.size(1) // key.size(1)
@@ -798,66 +793,61 @@ grouped_attention = exercise("9.7").use(grouped_attention)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-layer = llama.GroupedAttention(dim=24, heads=6, key_heads=2)
+layer = MultiHeadAttention(dim=24, num_heads=6, num_kv_heads=2)
 x = torch.randn(2, 5, 24)
-parts = layer.project(x).unflatten(-1, (-1, 4)).transpose(1, 2)  # (b, 6 + 2 + 2, n, 4)
-query, key, value = parts.split([6, 2, 2], 1)
-found = grouped_attention(query, key, value, causal_mask(5))
-mine = layer.mix(found.transpose(1, 2).flatten(2))
-same = torch.allclose(mine, layer(x, mask=causal_mask(5))[0], atol=1e-5)
-print("as the course's own, which copies no keys:", same)
+heads = layer.in_proj(x).unflatten(-1, (-1, 4)).transpose(1, 2)  # (b, 6 + 2 + 2, n, 4)
+query, key, value = heads.split([6, 2, 2], 1)
+context = grouped_attention(query, key, value, causal_mask(5))
+output = layer.out_proj(context.transpose(1, 2).flatten(2))
+same = torch.allclose(output, layer(x, mask=causal_mask(5))[0], atol=1e-5)
+print("the same as the library's layer, which copies no keys:", same)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The published weights
 #
-# One file, 4 bits for most numbers. A map of names of eight lines puts them into the course's blocks: RMS norm, rotary positions, the gate, grouped heads, the causal mask, one table for
-# input and output.
+# One file, 4 bits for most numbers. A mapping of eight names puts them into the course's blocks: RMSNorm, rotary positions, SwiGLU, grouped-query attention, the causal mask, tied
+# embeddings.
 
 # %% slideshow={"slide_type": "-"}
 smol = None
 if folder := fetch_or_say(SMOLLM2):
-    smol = llama.load_smollm2(folder)
-    sizes = smol.model.sizes
-    count = sum(one.numel() for one in smol.model.parameters())
+    smol = load_smollm2(folder)
+    config = smol.model.config
+    count = sum(parameter.numel() for parameter in smol.model.parameters())
     print(
-        f"{count:,} parameters, {sizes.layers} layers, width {sizes.dim}, {len(smol.splitter):,} pieces"
+        f"{count:,} parameters, {config.num_layers} layers, dim {config.dim}, vocabulary of {config.vocab_size:,}"
     )
-print("ours                       the published name, after 'blk.0.'")
-for ours, published in llama.LAYER_NAMES.items():
-    print(f"{ours:26s}", ", ".join(published))
+print("in `EncoderLayer`              the published name, after 'blk.0.'")
+for name, published in LLAMA.layer.items():
+    print(f"{name:30s}", ", ".join(published))
 
 # %% slideshow={"slide_type": "subslide"}
 if smol:
-    for beginning in ("The capital of France is", "Two plus two is", "The opposite of hot is"):
-        likeliest = smol.next_pieces(beginning, 4)
-        print(
-            f"{beginning} ...", "  ".join(f"{piece!r} {chance:.0%}" for piece, chance in likeliest)
-        )
+    for prompt in ("The capital of France is", "Two plus two is", "The opposite of hot is"):
+        best = smol.next_tokens(prompt, 4)
+        print(f"{prompt} ...", "  ".join(f"{token!r} {prob:.0%}" for token, prob in best))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### It writes
 #
-# With the cache of lesson 06: each new piece is read once, and its keys and values are kept.
+# With the key-value cache of lesson 06: each new token is processed once, and its keys and values are kept.
 
 # %% slideshow={"slide_type": "-"}
 if smol:
-    question = llama.chat_text("What is attention in a neural network? Answer in one sentence.")
+    prompt = chat_prompt("What is attention in a neural network? Answer in one sentence.")
     started = time.perf_counter()
-    written = list(smol.stream(question, 40, temperature=0))
-    show_live(f"{len(written) / (time.perf_counter() - started):.0f} pieces a second")
-    print(fill("".join(written), 80))
+    generated = list(smol.stream(prompt, 40, temperature=0))
+    show_live(f"{len(generated) / (time.perf_counter() - started):.0f} tokens per second")
+    print(fill("".join(generated), 80))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 speed = stored("smollm2_speed")
 speed.table(
-    ("cached, greedy, on two threads", "here"),
+    ("greedy decoding with the cache, on two threads", ""),
     [
-        ("pieces a second", f"{speed.result['pieces_a_second']:.1f}"),
-        ("times as fast as `transformers`' `generate`", f"{speed.result['generate']:.2f}"),
-        (
-            "times as fast as the barest loop over `transformers`' model",
-            f"{speed.result['loop']:.2f}",
-        ),
+        ("tokens per second", f"{speed.result['tokens_per_second']:.1f}"),
+        ("speedup over `generate` of `transformers`", f"{speed.result['generate']:.2f}x"),
+        ("speedup over a bare loop over its model", f"{speed.result['loop']:.2f}x"),
     ],
 )
 
@@ -874,19 +864,19 @@ speed.table(
 if smol:
     view = next_word(
         smol.responder(),
-        smol.splitter.pieces(range(len(smol.splitter))),
+        smol.tokenizer.tokens(range(len(smol.tokenizer))),
         "The robot opened the door and",
         temperature=0.7,
         top_p=0.9,
-        stop=smol.stop,
-        text_of=lambda beginning, written: beginning + smol.splitter.decode(written),
+        eos_ids=smol.eos_ids,
+        text_of=lambda prompt, generated: prompt + smol.tokenizer.decode(generated),
         title="a real language model on the blocks of this course",
     )
 view if smol else None
 
 # %% tags=["checks"]
 if smol:
-    assert smol.next_pieces("The capital of France is", 1)[0][0] == " Paris"
+    assert smol.next_tokens("The capital of France is", 1)[0][0] == " Paris"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Not only text
@@ -896,7 +886,7 @@ if smol:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 9.8 · cut into patches · medium · 8 min
-def patches(images, size):
+def patchify(images, size):
     """images (b, side, side) to (b, number of patches, size * size).
 
     Patches row by row from the top left, and so the pixels in each patch.
@@ -908,13 +898,13 @@ def patches(images, size):
     ### END SOLUTION
 
 
-patches = exercise("9.8").use(patches)
+patchify = exercise("9.8").use(patchify)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 image = torch.arange(16.0).view(1, 4, 4)
 print(*image[0].int().tolist(), sep="\n")
-print("patches of 2 x 2:", *patches(image, 2)[0].int().tolist())
+print("patches of 2 x 2:", *patchify(image, 2)[0].int().tolist())
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("9.g")
@@ -926,39 +916,36 @@ quiz("9.g")
 
 # %% slideshow={"slide_type": "-"}
 data = digits.digit_images()
-read = digits.train_digits()
-print(f"{read['parameters']:,} parameters; right on held-out images: {read['accuracy'].mean():.1%}")
-print(f"the same, each image with its patches in another order: {read['other_order'].mean():.1%}")
+result = digits.train_digits()
+print(f"{result['parameters']:,} parameters, held-out accuracy {result['accuracy'].mean():.1%}")
+print(f"with the patches of each image in another order: {result['shuffled_accuracy'].mean():.1%}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-model = digits.restore_digits(read)
-place = next(
-    place
-    for place, image in enumerate(data.held_out_images)
-    if data.held_out_digits[place] == 4 and digits.decision_map(model, image)["digit"] == 4
-)
-found = digits.decision_map(model, data.held_out_images[place])
+model = digits.restore_digits(result)
+fours = data.held_out_images[data.held_out_digits == 4]
+image = next(image for image in fours if digits.explain_digit(model, image)["digit"] == 4)
+explained = digits.explain_digit(model, image)
 show(
-    pictures.digit_looks(
-        data.held_out_images[place],
-        found["looks"],
-        f"a {found['digit']}: once they have looked at each other, all patches vote alike",
-        votes=found["votes"],
-        digit=found["digit"],
+    pictures.digit_attention(
+        image,
+        explained["attention_weights"],
+        f"a {explained['digit']}: after two layers of attention, all patches contribute alike",
+        contributions=explained["contributions"],
+        digit=explained["digit"],
     ),
-    alt="A handwritten four, its sixteen patches, how much each is looked at in both layers, and its vote.",
+    alt="A handwritten four, its sixteen patches, the attention each receives in both layers, and its contribution.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 image_rows = stored("digits")
 image_rows.table(
-    ("positions", "patches", "right, %", "each image in an order of its own, %"),
+    ("positions", "patch order", "accuracy, %", "each image shuffled differently, %"),
     [
         (
             row["positions"],
-            "one shuffled order for all" if row["shuffled"] else "as they lie",
+            "one shuffled order for all" if row["shuffled"] else "original",
             ranged(row["accuracy"]),
-            ranged(row["other_order"]),
+            ranged(row["shuffled_accuracy"]),
         )
         for row in image_rows.result
     ],
@@ -973,25 +960,25 @@ image_rows.table(
 #
 # **Images**: the same on photographs, with enough of them, matches convolutional networks ([Dosovitskiy et al., 2021](../docs/references.md#dosovitskiy2021)). **Images and text together**: two Transformers, one for each,
 # trained so that an image and its caption get like vectors, recognise classes they were never trained for ([Radford et al., 2021](../docs/references.md#radford2021)). **Proteins**: attention between amino acids, and between
-# related sequences, foretold the shapes of most proteins of a blind test about as exactly as experiments find them ([Jumper et al., 2021](../docs/references.md#jumper2021)). **Code**: a language model trained on further
+# related sequences, predicted the shapes of most proteins of a blind test about as exactly as experiments find them ([Jumper et al., 2021](../docs/references.md#jumper2021)). **Code**: a language model trained on further
 # text of programs wrote, in one attempt, a right function for 29 % of 164 problems ([Chen et al., 2021](../docs/references.md#chen2021)).
 
 # %% tags=["checks"]
-assert torch.equal(patches(data.images, 2), digits.patches(data.images))
-assert read["accuracy"].mean() >= 0.95
-assert found["votes"].min() > 0.7 * found["votes"].max()
-right = {
+assert torch.equal(patchify(data.images, 2), digits.patchify(data.images))
+assert result["accuracy"].mean() >= 0.95
+assert explained["contributions"].min() > 0.7 * explained["contributions"].max()
+median = {
     (row["positions"], row["shuffled"]): row["accuracy"]["median"] for row in image_rows.result
 }
-assert abs(right["learned", True] - right["learned", False]) < 2
-assert right["none", False] < right["learned", False] - 2
+assert abs(median["learned", True] - median["learned", False]) < 2
+assert median["none", False] < median["learned", False] - 2
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What to remember
 #
 # - All pairs: time grows with the square of the length. A fused kernel saves the memory, not the square.
 # - A mask saves nothing; blocks do. What cannot be seen cannot be learned: windows are blind beyond their reach.
-# - Loss falls with parameters, text and computing along power laws. A fit foretells, with an error that should be told with it.
+# - Loss falls with parameters, text and compute along power laws. A fit predicts, with an error that should be reported with it.
 # - Most changes of a part are smaller than the noise of one seed.
 # - Several workers learn what one learns, if gradients are weighted by what each has read.
 # - A real language model is the blocks of this course, with four changes.

@@ -18,11 +18,11 @@ PATIENCE = 1800
 TIMED = {
     "03": ("lengths = (32, 64, 128, 256, 512, 1024)",),
     "04": (
-        "factor = language_model.one_position_at_a_time_factor()",
+        "measured = language_model.parallel_training_speedup()",
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
-    "05": ("costs = trials.head_costs()",),
+    "05": ("costs = experiments.head_costs()",),
     "09": (
         "basic = [costs.RECURRENCE, costs.BY_HAND, costs.FUSED]",
         "cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",

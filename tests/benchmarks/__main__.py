@@ -23,6 +23,7 @@ from tests.benchmarks import (
     bert_speed,
     costs,
     encoder_speed,
+    fine_tuning,
     heads,
     memory,
     peak,
@@ -41,7 +42,7 @@ from utils.paths import ROOT
 
 MODULES = (
     *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed, peak),
-    *(pretraining, real_tasks, bert_speed, costs, scaling, smollm2_speed),
+    *(pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

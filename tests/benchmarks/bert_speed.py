@@ -117,7 +117,7 @@ def _row(model: EncoderModel, reference: nn.Module, shape: tuple[int, int], roun
     if not difference < 1e-4:
         raise AssertionError(f"expected equal hidden states, got a difference of {difference:.1e}")
     speed = 1 / cost_ratio(run_model, run_reference, rounds)
-    return {"sentences": shape[0], "pieces": shape[1], "speed": round(speed, 3)}
+    return {"sentences": shape[0], "tokens": shape[1], "speed": round(speed, 3)}
 
 
 # Parity
@@ -171,7 +171,7 @@ def show_speed(result: dict) -> Shown:
         "MiniLM in the course's encoder: speed",
         f"Speedup over `BertModel` of `transformers` with the same weights; geometric mean {result['geometric_mean']:.2f}x.",
         ("sentences x tokens", "speedup"),
-        [(f"{row['sentences']} x {row['pieces']}", f"{row['speed']:.2f}x") for row in result["rows"]],
+        [(f"{row['sentences']} x {row['tokens']}", f"{row['speed']:.2f}x") for row in result["rows"]],
         [at_least("MiniLM, speedup over `BertModel`, geometric mean", result["geometric_mean"], 1.1, "x")],
     )
 

@@ -11,35 +11,35 @@ from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most
 from utils.build.results import ranged
 from utils.training.costs import (
     BIGBIRD,
-    BY_HAND,
-    CARD_VALUES,
+    EXPLICIT,
     FUSED,
     KINDS,
+    LENGTH,
     LINFORMER,
     LOCAL,
-    PLACES,
+    NUM_VALUES,
     RECURRENCE,
     Exponent,
     cost_curves,
     exponents,
     multiplications,
-    train_long_range,
+    train_recall,
 )
 from utils.training.digits import HELD_OUT, train_digits
 from utils.training.metrics import over_seeds
 
 LENGTHS = (256, 512, 1024, 2048, 2560, 3072, 4096, 6144, 8192, 16384)
-# (kind, length) of which the memory is measured a second way, as what a fresh process takes from the system.
-FRESH = ((BY_HAND, 3072), (FUSED, 16384), (LOCAL, 16384), (BIGBIRD, 16384))
+# (kind, length) of which memory is measured a second way, as what a new process takes from the system.
+FRESH = ((EXPLICIT, 3072), (FUSED, 16384), (LOCAL, 16384), (BIGBIRD, 16384))
 SEEDS = 3
 # (name, kind, what is different); all for one number of steps.
 LONG_RANGE = (
     ("recurrence", RECURRENCE, {}),
     ("full attention", FUSED, {}),
-    ("full attention, 1 layer", FUSED, {"layers": 1}),
-    ("local windows, 1 layer", LOCAL, {"layers": 1}),
-    ("local windows", LOCAL, {}),
-    ("local windows, 4 layers", LOCAL, {"layers": 4}),
+    ("full attention, 1 layer", FUSED, {"num_layers": 1}),
+    ("local attention, 1 layer", LOCAL, {"num_layers": 1}),
+    ("local attention", LOCAL, {}),
+    ("local attention, 4 layers", LOCAL, {"num_layers": 4}),
     ("BigBird-like", BIGBIRD, {}),
     ("Linformer-like, rank 16", LINFORMER, {"rank": 16}),
     ("Linformer-like", LINFORMER, {}),
@@ -67,9 +67,9 @@ def cost_table(
                     "formula": row["formula"],
                     "multiplications": multiplications(row["kind"], lengths[0]),
                     "lengths": curve["lengths"],
-                    "ms": [float(f"{1000 * one:.3g}") for one in curve["seconds"].tolist()],
+                    "ms": [float(f"{1000 * seconds:.3g}") for seconds in curve["seconds"].tolist()],
                     "memory_lengths": curve["memory_lengths"],
-                    "mb": [float(f"{one / 2**20:.3g}") for one in curve["bytes"].tolist()],
+                    "mb": [float(f"{size / 2**20:.3g}") for size in curve["bytes"].tolist()],
                     **{name: _rounded(row[name]) for name in ("time", "long_time", "memory", "long_memory")},
                 }
             )
@@ -80,17 +80,17 @@ def _rounded(exponent: Exponent | None) -> dict[str, float] | None:
     return exponent and {"slope": round(exponent.slope, 2), "error": round(exponent.error, 2)}
 
 
-# The highest mark that the system keeps for a process begins with that of its parent, so a second thread watches instead.
-# All is there at once for a few milliseconds only, and a busy machine may look away just then: so it watches ten runs.
+# The system's peak of a process starts with that of its parent, so a second thread samples memory instead. The peak lasts a
+# few milliseconds, which a busy machine may miss: so it samples ten runs.
 _CHILD = """
 import sys, threading
 import psutil, torch
-from utils.training.costs import a_run, without_gradients
+from utils.training.costs import forward_only, make_run
 
 torch.set_num_threads(1)
 kind, n = sys.argv[1], int(sys.argv[2])
-without_gradients(a_run(kind, 64))()
-run, process, done = without_gradients(a_run(kind, n)), psutil.Process(), threading.Event()
+forward_only(make_run(kind, 64))()
+run, process, done = forward_only(make_run(kind, n)), psutil.Process(), threading.Event()
 
 
 def size():
@@ -117,35 +117,35 @@ print(max(sizes) - sizes[0])
 
 
 def fresh_process(kind: str, n: int) -> dict:
-    """Forward in a new process: by how many MB the process grew at most, and what the allocator said."""
-    told = cost_curves.__wrapped__((n,), (kind,), repeats=1, recurrence_memory=n)[kind]["bytes"].item()
+    """Forward pass in a new process: by how many MB the process grew at most, and what the allocator reports."""
+    allocated = cost_curves.__wrapped__((n,), (kind,), repeats=1, recurrence_memory=n)[kind]["bytes"].item()
     child = subprocess.run(
         [sys.executable, "-c", _CHILD, kind, str(n)], capture_output=True, text=True, check=True, timeout=300
     )
-    return {"kind": kind, "length": n, "process_mb": _mb(int(child.stdout)), "allocator_mb": _mb(told)}
+    return {"kind": kind, "length": n, "process_mb": _mb(int(child.stdout)), "allocator_mb": _mb(allocated)}
 
 
 def _mb(count: float) -> float:
     return round(count / 2**20, 1)
 
 
-def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, steps: int = 600, **settings) -> list[dict]:
-    """Questions answered right, in per cent, for every seed, and the median over seeds by how far the card stands away."""
+def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, num_steps: int = 600) -> list[dict]:
+    """Accuracy in percent for every seed, and the median over seeds by the distance to the answer."""
     table = []
     for name, kind, changes in rows:
-        found = [train_long_range.__wrapped__(kind, seed, steps=steps, **changes | settings) for seed in range(seeds)]
-        by_distance = torch.stack([one["by_distance"] for one in found], 1)
+        runs = [train_recall.__wrapped__(kind, seed, num_steps=num_steps, **changes) for seed in range(seeds)]
+        by_distance = torch.stack([run["by_distance"] for run in runs], 1)
         table.append(
             {
-                "row": name,
+                "name": name,
                 "kind": kind,
-                "layers": changes.get("layers", 2),
-                "steps": steps,
-                "places": settings.get("n", PLACES),
-                "chance": 100 / CARD_VALUES,
-                "parameters": found[0]["parameters"],
-                "accuracies": _percent(torch.tensor([one["accuracy"] for one in found])),
-                "bands": found[0]["bands"],
+                "num_layers": changes.get("num_layers", 2),
+                "num_steps": num_steps,
+                "length": LENGTH,
+                "chance": 100 / NUM_VALUES,
+                "parameters": runs[0]["parameters"],
+                "accuracies": _percent(torch.tensor([run["accuracy"] for run in runs])),
+                "bands": runs[0]["bands"],
                 "by_distance": _percent(by_distance.quantile(0.5, dim=1)),
             }
         )
@@ -153,41 +153,29 @@ def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, steps: int = 600, **se
 
 
 def digits_table(seeds: int = 5, rows=DIGITS, **settings) -> list[dict]:
-    """Held-out images right, in per cent, and the same when each image has its patches in an order of its own."""
+    """Held-out accuracy in percent, and the same with a different permutation of the patches for each image."""
     table = []
     for positions, shuffled in rows:
-        found = train_digits.__wrapped__(positions, seeds, shuffled=shuffled, **settings)
+        result = train_digits.__wrapped__(positions, seeds, shuffled=shuffled, **settings)
         table.append(
             {
                 "positions": positions,
                 "shuffled": shuffled,
                 "held_out": HELD_OUT,
-                "parameters": found["parameters"],
-                "accuracies": _percent(found["accuracy"]),
-                "accuracy": over_seeds((100 * found["accuracy"]).tolist(), 1),
-                "other_order": over_seeds((100 * found["other_order"]).tolist(), 1),
+                "parameters": result["parameters"],
+                "accuracies": _percent(result["accuracy"]),
+                "accuracy": over_seeds((100 * result["accuracy"]).tolist(), 1),
+                "shuffled_accuracy": over_seeds((100 * result["shuffled_accuracy"]).tolist(), 1),
             }
         )
     return table
 
 
 def _percent(values: Tensor) -> list[float]:
-    return [round(100 * one, 1) for one in values.tolist()]
+    return [round(100 * value, 1) for value in values.tolist()]
 
 
 # What is shown
-
-NAMES = {
-    "attention by hand": "attention, explicit",
-    "fused attention": "attention, fused kernel",
-    "local windows": "local attention",
-}
-
-
-def renamed(words: str) -> str:
-    for old, new in NAMES.items():
-        words = words.replace(old, new)
-    return words
 
 
 def show_costs(result: dict) -> Shown:
@@ -197,7 +185,7 @@ def show_costs(result: dict) -> Shown:
     rows = result["rows"]
     longest = {max(row["lengths"]) for row in rows}
     common = max(length for length in rows[0]["lengths"] if length <= min(4096, *longest))
-    expected = {BY_HAND: 2, FUSED: 2, LOCAL: 1}
+    expected = {EXPLICIT: 2, FUSED: 2, LOCAL: 1}
     return Shown(
         "Cost against sequence length",
         f"Exponents of time and memory with standard errors, fitted to the longer half of the lengths, up to {max(longest):,} tokens ({min(longest):,} for explicit attention); "
@@ -205,7 +193,7 @@ def show_costs(result: dict) -> Shown:
         ("layer", "pass", "time exponent", "memory exponent", f"ms at {common:,} tokens"),
         [
             (
-                renamed(row["kind"]),
+                row["kind"],
                 "forward and backward" if row["backward"] else "forward",
                 exponent(row, "long_time"),
                 exponent(row, "long_memory"),
@@ -215,7 +203,7 @@ def show_costs(result: dict) -> Shown:
         ],
         [
             at_most(
-                f"{renamed(row['kind'])}, time exponent, distance from {expected[row['kind']]}",
+                f"{row['kind']}, time exponent, distance from {expected[row['kind']]}",
                 abs(row["long_time"]["slope"] - expected[row["kind"]]),
                 0.2,
             )
@@ -229,11 +217,11 @@ def show_long_range(rows: list[dict]) -> Shown:
     first = rows[0]
     return Shown(
         "What cheap attention loses",
-        f"Associative recall over {first['places']} tokens: accuracy in % for each of {len(first['accuracies'])} seeds, and by the distance to the answer; chance {first['chance']:g} %.",
+        f"Associative recall over {first['length']} tokens: accuracy in % for each of {len(first['accuracies'])} seeds, and by the distance to the answer; chance {first['chance']:g} %.",
         ("layer", "accuracy", *(f"distance up to {band}" for band in first["bands"])),
         [
             (
-                renamed(row["row"]),
+                row["name"],
                 ", ".join(f"{accuracy:.0f}" for accuracy in row["accuracies"]),
                 *(f"{accuracy:.0f}" for accuracy in row["by_distance"]),
             )
@@ -254,7 +242,7 @@ def show_digits(rows: list[dict]) -> Shown:
                 row["positions"],
                 "one shuffled order for all images" if row["shuffled"] else "original",
                 ranged(row["accuracy"]),
-                ranged(row["other_order"]),
+                ranged(row["shuffled_accuracy"]),
             )
             for row in rows
         ],
@@ -267,7 +255,7 @@ BENCHMARKS = (
         "length_costs", "09", cost_table, show_costs, {"lengths": (256, 512, 1024, 2048), "repeats": 2, "fresh": ()}
     ),
     Benchmark(
-        "long_range", "09", long_range_table, show_long_range, {"seeds": 1, "rows": LONG_RANGE[1:2], "steps": 100}
+        "long_range", "09", long_range_table, show_long_range, {"seeds": 1, "rows": LONG_RANGE[1:2], "num_steps": 100}
     ),
     Benchmark("digits", "09", digits_table, show_digits, {"seeds": 1, "rows": DIGITS[:1]}),
 )

@@ -10,21 +10,36 @@ from torch import Tensor
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
 from utils.build.results import ranged
-from utils.training.depth import DEPTHS, IDENTITY_DEPTHS, gradient_by_depth, loss_surface, train_identity, train_norms
-from utils.training.heads import COUNTED, KINDS, head_costs, train_forms, train_two_places
+from utils.training.depth import (
+    DEPTHS,
+    IDENTITY_DEPTHS,
+    SURFACE_DEPTH,
+    gradient_by_depth,
+    loss_surface,
+    train_identity,
+    train_norm_order,
+)
+from utils.training.heads import (
+    HEAD_COUNTS,
+    NUM_LETTERS,
+    POS_TAGS,
+    head_costs,
+    train_form_tagger,
+    train_two_positions,
+)
 from utils.training.metrics import over_seeds
 
 SEEDS = 5
 HEADS = (1, 2, 4, 8)
 STEPS = 1000
 
-# name of the row, heads, what differs from the task
-TWO_PLACES: tuple[tuple[str, int, dict], ...] = (
-    *((f"{heads} head{'s' * (heads > 1)}", heads, {}) for heads in HEADS),
+# name of the row, number of heads, options of `train_two_positions`
+TWO_POSITIONS: tuple[tuple[str, int, dict], ...] = (
+    *((f"{num_heads} head{'s' * (num_heads > 1)}", num_heads, {}) for num_heads in HEADS),
     ("1 head, ten times as long", 1, {"steps": 1500}),
     ("1 head, keys and values of both", 1, {"keys": "both", "steps": 400}),
-    ("2 heads, random start", 2, {"start": "random", "steps": 400}),
-    ("8 heads, random start", 8, {"start": "random", "steps": 400}),
+    ("2 heads, random start", 2, {"query_init": "normal", "steps": 400}),
+    ("8 heads, random start", 8, {"query_init": "normal", "steps": 400}),
 )
 
 
@@ -36,64 +51,67 @@ def _spread(values: Tensor) -> dict[str, float]:
     return over_seeds(values.tolist(), 3)
 
 
-def two_places_table(seeds: int = 2 * SEEDS, rows=TWO_PLACES, **settings) -> list[dict]:
-    """The ordered pair in per cent of sequences, for every seed; solved counts the seeds with at least 99."""
+def two_positions_table(seeds: int = 2 * SEEDS, rows=TWO_POSITIONS) -> list[dict]:
+    """The ordered pair in % of sequences, for every seed; solved counts the seeds with at least 99 %."""
     table = []
-    for name, heads, changes in rows:
-        found = train_two_places.__wrapped__(heads, seeds, **changes | settings)
+    for name, num_heads, options in rows:
+        result = train_two_positions.__wrapped__(num_heads, seeds, **options)
         table.append(
             {
                 "row": name,
-                "heads": heads,
+                "heads": num_heads,
                 "seeds": seeds,
-                "chance": round(100 * found["chance"], 1),
-                "knows_one": round(100 * found["guess"], 1),
-                "pairs": percent(found["accuracy"]),
-                "solved": int((found["accuracy"] >= 0.99).sum()),
-                "parameters": found["parameters"],
+                "chance": round(100 * result["chance"], 1),
+                "knows_one": round(100 / NUM_LETTERS, 1),
+                "pairs": percent(result["accuracy"]),
+                "solved": int((result["accuracy"] >= 0.99).sum()),
+                "parameters": result["parameters"],
             }
         )
     return table
 
 
 def heads_table(seeds: int = SEEDS, heads: Sequence[int] = HEADS, steps: int = STEPS, **settings) -> list[dict]:
-    """The form task for each number of heads at one width: accuracy, how much heads differ, and what the loss of one costs."""
-    return [_heads_row(train_forms.__wrapped__(count, seeds, steps=steps, **settings)) for count in heads]
+    """French forms for each number of heads at one width: accuracy, how much heads differ, and the effect of ablating one."""
+    return [
+        _heads_row(num_heads, seeds, train_form_tagger.__wrapped__(num_heads, seeds, steps=steps, **settings))
+        for num_heads in heads
+    ]
 
 
-def _heads_row(found: dict) -> dict:
+def _heads_row(num_heads: int, seeds: int, result: dict) -> dict:
+    ablation = result["ablation"]
+    lost = 100 * (result["accuracy"][:, None, None] - ablation["without_head"])
     row = {
-        "heads": found["heads"],
-        "seeds": len(found["seeds"]),
-        "parameters": found["parameters"],
-        "words": found["words"],
-        "usual": round(100 * found["usual"], 1),
-        "accuracies": percent(found["accuracy"]),
-        "accuracy": _spread(100 * found["accuracy"]),
-        "by_kind": dict(zip(KINDS, percent(found["by_kind"].mean(0)), strict=True)),
-        "at": found["at"],
-        "accuracy_at": percent(found["accuracy_at"].mean(1)),
+        "heads": num_heads,
+        "seeds": seeds,
+        "parameters": result["parameters"],
+        "words": result["num_words"],
+        "usual": round(100 * result["baseline"], 1),
+        "accuracies": percent(result["accuracy"]),
+        "accuracy": _spread(100 * result["accuracy"]),
+        "by_kind": dict(zip(POS_TAGS, percent(result["by_pos"].mean(0)), strict=True)),
+        "at": result["eval_steps"],
+        "accuracy_at": percent(result["accuracy_at"].mean(1)),
     }
-    if found["heads"] > 1:
+    if num_heads > 1:
         row["largest_divergence"] = round(math.log(2), 3)
         for name in ("divergence", "cka", "cosine"):
-            by_time = found[name].mean(-1)  # over the pairs of heads: (c, s, layers)
-            row[name] = [[_spread(layer) for layer in time.unbind(1)] for time in by_time]
-    if found["removal"]:
-        gone = found["removal"]
-        lost = 100 * (found["accuracy"][:, None, None] - gone["without"])
-        row["lost_by_removing_one"] = [[[round(one, 1) for one in layer] for layer in seed] for seed in lost.tolist()]
-        row["worst_loss"] = _spread(lost.flatten(1).amax(1))
-        row["median_loss"] = _spread(lost.flatten(1).quantile(0.5, dim=1))
-        row["one_head_of_a_layer_left"] = [percent(layer) for layer in gone["alone"].mean(0)]
-        row["without_layer"] = [_spread(100 * layer) for layer in gone["without_layer"].unbind(1)]
-        row["without_any_head"] = _spread(100 * gone["nothing"])
-    return row
+            by_step = result[name].mean(-1)  # over the pairs of heads: (evaluations, seeds, layers)
+            row[name] = [[_spread(layer) for layer in step.unbind(1)] for step in by_step]
+    return row | {
+        "lost_by_removing_one": [[[round(points, 1) for points in layer] for layer in seed] for seed in lost.tolist()],
+        "worst_loss": _spread(lost.flatten(1).amax(1)),
+        "median_loss": _spread(lost.flatten(1).quantile(0.5, dim=1)),
+        "one_head_of_a_layer_left": [percent(layer) for layer in ablation["only_head"].mean(0)],
+        "without_layer": [_spread(100 * layer) for layer in ablation["without_layer"].unbind(1)],
+        "without_any_head": _spread(100 * ablation["without_heads"]),
+    }
 
 
-def head_cost_table(heads: Sequence[int] = COUNTED, repeats: int = 31, **sizes) -> list[dict]:
+def head_cost_table(head_counts: Sequence[int] = HEAD_COUNTS, repeats: int = 31, **sizes) -> list[dict]:
     """`head_costs` in milliseconds."""
-    rows = head_costs(heads, repeats=repeats, **sizes)
+    rows = head_costs(head_counts, repeats=repeats, **sizes)
     return [
         {
             (name.replace("seconds", "ms")): round(1000 * value, 3) if name.endswith("seconds") else value
@@ -109,62 +127,62 @@ def depth_table(
     points: int = 41,
     steps: int = 300,
     identity_steps: int = 300,
-    **settings,
 ) -> dict:
-    """Gradient and likeness of tokens against depth; the error of learning the identity; valleys of the loss surface."""
+    """Gradient norm and token similarity by depth; the error at the identity; local minima of the loss surface."""
     gradients = gradient_by_depth(depths, seeds)
     identity = {
         residual: train_identity.__wrapped__(residual, seeds=seeds, steps=identity_steps) for residual in (False, True)
     }
-    around = {
-        residual: loss_surface.__wrapped__(residual, 2 * seeds, points=points, steps=steps, **settings)
+    surfaces = {
+        residual: loss_surface.__wrapped__(residual, 2 * seeds, points=points, steps=steps)
         for residual in (False, True)
     }
     names = {False: "plain", True: "residual"}
     return {
         "depths": list(depths),
         "gradient": {
-            kind: [float(f"{one:.2e}") for one in found["gradient"].quantile(0.5, dim=1).tolist()]
-            for kind, found in gradients.items()
+            stack: [float(f"{norm:.2e}") for norm in result["gradient_norm"].quantile(0.5, dim=1).tolist()]
+            for stack, result in gradients.items()
         },
         "alike": {
-            kind: [round(one, 2) for one in found["alike"].quantile(0.5, dim=1).tolist()]
-            for kind, found in gradients.items()
+            stack: [round(cosine, 2) for cosine in result["token_similarity"].quantile(0.5, dim=1).tolist()]
+            for stack, result in gradients.items()
         },
         "identity_depths": list(IDENTITY_DEPTHS),
-        "identity_error": {names[key]: [_spread(row) for row in found["error"]] for key, found in identity.items()},
-        "surface_depth": around[True]["depth"],
-        "valleys": {names[key]: found["valleys"] for key, found in around.items()},
-        "trained_loss": {names[key]: _spread(found["loss"]) for key, found in around.items()},
-        "held_out": {names[key]: percent(found["accuracy"]) for key, found in around.items()},
+        "identity_error": {names[key]: [_spread(row) for row in result["error"]] for key, result in identity.items()},
+        "surface_depth": SURFACE_DEPTH,
+        "valleys": {names[key]: result["local_minima"] for key, result in surfaces.items()},
+        "trained_loss": {names[key]: _spread(result["loss"]) for key, result in surfaces.items()},
+        "held_out": {names[key]: percent(result["accuracy"]) for key, result in surfaces.items()},
     }
 
 
-# layers, rate, steps of warm-up
+# number of layers, learning rate, warmup steps
 NORM_ROWS = (
     (2, 3e-3, 0),
-    *((6, rate, warmup) for rate in (1e-3, 3e-3, 1e-2) for warmup in (0, 200)),
+    *((6, learning_rate, warmup_steps) for learning_rate in (1e-3, 3e-3, 1e-2) for warmup_steps in (0, 200)),
 )
 
 
-def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400, **settings) -> list[dict]:
-    """Pre-norm against post-norm: mean loss of the last tenth of the steps, and held-out accuracy in per cent, each seed."""
+def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400) -> list[dict]:
+    """Pre-norm and post-norm: mean loss of the last tenth of the steps, and test accuracy in %, for every seed."""
     table = []
-    for layers, rate, warmup in rows:
-        for norm in ("pre", "post"):
-            found = train_norms.__wrapped__(norm, layers, seeds, rate=rate, warmup=warmup, steps=steps, **settings)
-            last = found["loss"][-max(1, steps // 10) :].mean(0)
+    for num_layers, learning_rate, warmup_steps in rows:
+        options = {"learning_rate": learning_rate, "warmup_steps": warmup_steps, "steps": steps}
+        for norm_first in (True, False):
+            result = train_norm_order.__wrapped__(norm_first, num_layers, seeds, **options)
+            last = result["loss"][-max(1, steps // 10) :].mean(0)
             table.append(
                 {
-                    "norm": norm,
-                    "layers": layers,
-                    "rate": rate,
-                    "warmup": warmup,
+                    "norm": "pre" if norm_first else "post",
+                    "layers": num_layers,
+                    "rate": learning_rate,
+                    "warmup": warmup_steps,
                     "steps": steps,
                     "seeds": seeds,
-                    "losses": [round(one, 2) for one in last.tolist()],
-                    "accuracies": percent(found["accuracy"]),
-                    "usual": round(100 * found["usual"], 1),
+                    "losses": [round(loss, 2) for loss in last.tolist()],
+                    "accuracies": percent(result["accuracy"]),
+                    "usual": round(100 * result["baseline"], 1),
                 }
             )
     return table
@@ -173,8 +191,8 @@ def norm_table(seeds: int = 3, rows=NORM_ROWS, steps: int = 400, **settings) -> 
 # What is shown
 
 
-def show_two_places(rows: list[dict]) -> Shown:
-    found, first = by(rows, "row"), rows[0]
+def show_two_positions(rows: list[dict]) -> Shown:
+    by_name, first = by(rows, "row"), rows[0]
     return Shown(
         "One head cannot read two positions, two heads can",
         f"Ordered pairs predicted correctly in %, {first['seeds']} seeds, chance {first['chance']}; all rows have the same width and number of parameters.",
@@ -188,8 +206,8 @@ def show_two_places(rows: list[dict]) -> Shown:
             for row in rows
         ],
         [
-            at_most("two positions, one head, best seed", max(found["1 head"]["pairs"]), 50, "%"),
-            at_least("two positions, two heads, worst seed", min(found["2 heads"]["pairs"]), 99, "%"),
+            at_most("two positions, one head, best seed", max(by_name["1 head"]["pairs"]), 50, "%"),
+            at_least("two positions, two heads, worst seed", min(by_name["2 heads"]["pairs"]), 99, "%"),
         ],
     )
 
@@ -238,8 +256,8 @@ def show_head_costs(rows: list[dict]) -> Shown:
 
 
 def show_depth(result: dict) -> Shown:
-    error = {kind: ranged(found[-1], 3) for kind, found in result["identity_error"].items()}
-    minima = {kind: f"{min(found)} to {max(found)}" for kind, found in result["valleys"].items()}
+    error = {kind: ranged(errors[-1], 3) for kind, errors in result["identity_error"].items()}
+    minima = {kind: f"{min(counts)} to {max(counts)}" for kind, counts in result["valleys"].items()}
     return Shown(
         "Depth and residual connections",
         "Norm of the gradient at the input of an untrained encoder relative to its output, by number of layers; median of the seeds. Trained to reproduce their "
@@ -270,7 +288,7 @@ def show_norms(rows: list[dict]) -> Shown:
 
 
 BENCHMARKS = (
-    Benchmark("two_places", "05", two_places_table, show_two_places, {"seeds": 3, "rows": TWO_PLACES[:2]}),
+    Benchmark("two_places", "05", two_positions_table, show_two_positions, {"seeds": 3, "rows": TWO_POSITIONS[:2]}),
     Benchmark(
         "heads",
         "05",
@@ -281,7 +299,7 @@ BENCHMARKS = (
     Benchmark(
         "heads_one_layer",
         "05",
-        functools.partial(heads_table, layers=1),
+        functools.partial(heads_table, num_layers=1),
         functools.partial(show_heads, layers="one layer"),
         {"seeds": 1, "heads": (4,), "steps": 100},
     ),

@@ -84,30 +84,21 @@ def _training_step(model: nn.Module, loss: Callable[[], Tensor], largest: float)
 def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
     """Lesson 06: the Transformer of the ladder, with the words of its corpus, on sentences without padding."""
     _, english, french = pairs_and_words()
-    model = Transformer(
-        len(english),
-        len(french),
-        transformer.WIDTH,
-        transformer.HEADS,
-        transformer.HIDDEN,
-        transformer.LAYERS,
-        norm="pre",
-        tied="none",
-    )
+    model = Transformer(len(english), len(french), **transformer.SIZES, norm_first=True, tied="none")
     source = torch.randint(3, len(english), (batch, length))
-    read, said = torch.randint(3, len(french), (2, batch, length))
-    real = torch.ones(batch, length, dtype=torch.bool)
-    return _training_step(model, lambda: token_loss(model(source, real, read)[0], said), MAX_NORM)
+    target_in, target_out = torch.randint(3, len(french), (2, batch, length))
+    mask = torch.ones(batch, length, dtype=torch.bool)
+    return _training_step(model, lambda: token_loss(model(source, mask, target_in)[0], target_out), MAX_NORM)
 
 
 def causal_step(batch: int = 8, length: int = pretraining.LENGTH) -> Callable[[], None]:
     """Lesson 07: the causal model, on as many fragments of text as there."""
-    sizes = {name: pretraining.LESSON["causal"][name] for name in ("layers", "dim", "hidden")}
-    model = pretraining.build("causal", {"pieces": pretraining.PIECES, "heads": 4, **sizes})
-    fragments = torch.randint(len(SPECIAL_TOKENS), pretraining.PIECES, (batch, length + 1))
-    asked = pretraining.Asked("causal", pretraining.PIECES)
+    sizes = {name: pretraining.LESSON["causal"][name] for name in ("num_layers", "dim", "hidden_dim")}
+    model = pretraining.build("causal", {"vocab_size": pretraining.VOCAB_SIZE, "num_heads": 4, **sizes})
+    fragments = torch.randint(len(SPECIAL_TOKENS), pretraining.VOCAB_SIZE, (batch, length + 1))
+    objective = pretraining.Objective("causal", pretraining.VOCAB_SIZE)
     return _training_step(
-        model, lambda: F.cross_entropy(*asked(model, fragments, torch.default_generator)), pretraining.LARGEST_GRADIENT
+        model, lambda: F.cross_entropy(*objective(model, fragments, torch.default_generator)), pretraining.MAX_NORM
     )
 
 

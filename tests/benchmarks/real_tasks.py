@@ -1,72 +1,77 @@
-"""MiniLM fine-tuned on all review snippets, and as a frozen encoder on the course's own tasks."""
+"""MiniLM fine-tuned on all review snippets, and as a linear probe on the course's own tasks."""
 
 import platform
 from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
-from tests.benchmarks.pretraining import METHODS, TASK_NAMES, label_counts
+from tests.benchmarks.fine_tuning import TASK_NAMES, label_counts
 from utils.build.downloads import MINILM, REVIEWS, fetch
 from utils.build.results import ranged
-from utils.training.fine_tuning import LABELS
+from utils.training.fine_tuning import LABELS_PER_CLASS
 from utils.training.metrics import over_seeds
-from utils.training.real_tasks import RECIPES, WAYS, frozen_on_tasks, review_sentiment
+from utils.training.real_tasks import METHODS, RECIPES, linear_probe_on_tasks, review_sentiment
 
 SEEDS, DRAWS = 3, 5
 
 
-def reviews_table(ways: Sequence[str] = WAYS, seeds: int = SEEDS) -> dict:
-    """Test accuracy in % on snippets about films that no way has learnt from, and seconds of the processor, over seeds."""
-    found = review_sentiment(ways, seeds, minilm=fetch(MINILM), reviews=fetch(REVIEWS))
+def reviews_table(methods: Sequence[str] = METHODS, seeds: int = SEEDS) -> dict:
+    """Test accuracy in % on snippets about films outside the training set, and seconds of processor time, over seeds."""
+    runs = review_sentiment(methods, seeds, minilm=fetch(MINILM), reviews=fetch(REVIEWS))
     return {
         "seeds": seeds,
-        "majority": round(100 * found["majority"], 1),
-        "snippets": {"train": found["sizes"][0], "test": found["sizes"][1]},
-        "recipes": {way: recipe._asdict() for way, recipe in RECIPES.items()},
+        "majority": round(100 * runs["majority"], 1),
+        "snippets": {"train": runs["sizes"][0], "test": runs["sizes"][1]},
+        "recipes": {method: recipe._asdict() for method, recipe in RECIPES.items()},
         "rows": [
             {
-                "way": way,
+                "method": method,
                 "accuracy": over_seeds((100 * accuracy).tolist(), 1),
                 "mean": round(100 * accuracy.mean().item(), 1),
                 "seconds": over_seeds(seconds.tolist(), 1),
             }
-            for way, accuracy, seconds in zip(found["ways"], found["accuracy"], found["seconds"], strict=True)
+            for method, accuracy, seconds in zip(runs["methods"], runs["accuracy"], runs["seconds"], strict=True)
         ],
     }
 
 
-def published_tasks_table(labels: Sequence[int | None] = LABELS, seeds: int = DRAWS, **settings) -> dict:
-    """Test accuracy in % of a linear layer on the published model's vectors, for each task and number of labels per class."""
-    found = frozen_on_tasks(per_class=labels, seeds=seeds, minilm=fetch(MINILM), **settings)
+def published_tasks_table(labels: Sequence[int | None] = LABELS_PER_CLASS, seeds: int = DRAWS, **settings) -> dict:
+    """Test accuracy in % of a linear probe on MiniLM's sentence embeddings, by task and number of labels per class."""
+    runs = linear_probe_on_tasks(per_class=labels, seeds=seeds, minilm=fetch(MINILM), **settings)
     return {
         "python": platform.python_version(),
         "seeds": seeds,
-        "labels": found["labels"],
+        "labels": runs["labels"],
         "rows": [
             {
                 "task": task,
                 "majority": round(100 * majority, 1),
-                "accuracy": [over_seeds((100 * one).tolist(), 1) for one in row],
-                "mean": [round(100 * one.mean().item(), 1) for one in row],
-                "deviation": [round(100 * one.std().item(), 1) for one in row],
+                "accuracy": [over_seeds((100 * values).tolist(), 1) for values in row],
+                "mean": [round(100 * values.mean().item(), 1) for values in row],
+                "deviation": [round(100 * values.std().item(), 1) for values in row],
             }
-            for task, majority, row in zip(found["tasks"], found["majority"].tolist(), found["accuracy"], strict=True)
+            for task, majority, row in zip(runs["tasks"], runs["majority"].tolist(), runs["accuracy"], strict=True)
         ],
     }
 
 
 def show_reviews(result: dict) -> Shown:
-    rows, counts = by(result["rows"], "way"), result["snippets"]
+    rows, counts = by(result["rows"], "method"), result["snippets"]
     targets = []
-    if "full" in rows:
+    if "full fine-tuning" in rows:
         targets = [
-            at_least("review sentiment after full fine-tuning, worst seed", rows["full"]["accuracy"]["least"], 80, "%")
+            at_least(
+                "review sentiment after full fine-tuning, worst seed",
+                rows["full fine-tuning"]["accuracy"]["least"],
+                80,
+                "%",
+            )
         ]
     return Shown(
         "Review sentiment with MiniLM",
         f"Test accuracy in %, {result['seeds']} seeds; {counts['train']:,} training and {counts['test']:,} test snippets about different films, majority class "
         f"{result['majority']} %.",
         ("method", "accuracy", "training, s"),
-        [(METHODS.get(way, way), ranged(row["accuracy"]), ranged(row["seconds"], 0)) for way, row in rows.items()],
+        [(method, ranged(row["accuracy"]), ranged(row["seconds"], 0)) for method, row in rows.items()],
         targets,
     )
 
@@ -81,12 +86,12 @@ def show_published_tasks(result: dict) -> Shown:
 
 
 BENCHMARKS = (
-    Benchmark("reviews", "08", reviews_table, show_reviews, {"ways": ("bag of words",), "seeds": 1}),
+    Benchmark("reviews", "08", reviews_table, show_reviews, {"methods": ("bag of words",), "seeds": 1}),
     Benchmark(
         "published_tasks",
         "08",
         published_tasks_table,
         show_published_tasks,
-        {"labels": (1,), "seeds": 2, "tasks": ("families",), "asked": 200},
+        {"labels": (1,), "seeds": 2, "tasks": ("families",), "num_test": 200},
     ),
 )

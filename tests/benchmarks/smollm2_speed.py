@@ -56,8 +56,8 @@ def compare(
         order = list(runs) if number % 2 else list(runs)[::-1]
         times.append({name: seconds(runs[name], 1, clock) for name in order})
     return {
-        "pieces": count,
-        "pieces_a_second": round(statistics.median(count / taken["course"] for taken in times), 1),
+        "num_tokens": count,
+        "tokens_per_second": round(statistics.median(count / taken["course"] for taken in times), 1),
         "generate": round(statistics.median(taken["generate"] / taken["course"] for taken in times), 2),
         "loop": round(statistics.median(taken["loop"] / taken["course"] for taken in times), 2),
     }
@@ -152,14 +152,14 @@ def _split_pairs(tensor: Tensor, num_heads: int) -> Tensor:
 def show(result: dict) -> Shown:
     return Shown(
         "SmolLM2-135M on the course's own blocks",
-        f"Greedy decoding of {result['pieces']} tokens with KV cache: {result['pieces_a_second']:g} tokens per second.",
+        f"Greedy decoding of {result['num_tokens']} tokens with KV cache: {result['tokens_per_second']:g} tokens per second.",
         ("compared with, on the same weights", "speedup"),
         [
             ("`generate` of `transformers`", f"{result['generate']:g}x"),
             ("a bare loop over its model", f"{result['loop']:g}x"),
         ],
         [
-            at_least("SmolLM2, tokens per second", result["pieces_a_second"], 8),
+            at_least("SmolLM2, tokens per second", result["tokens_per_second"], 8),
             at_least("SmolLM2, speedup over `generate`", result["generate"], 1, "x"),
         ],
     )

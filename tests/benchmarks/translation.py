@@ -86,20 +86,19 @@ def recurrent_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
 def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
     """The Transformer's row, in the same form; `settings` as in `train_transformer`, for a smaller run.
 
-    Further, for each seed: shown, the layer and head (None for the mean of the layer) that the validation pairs select
-    for the alignment; roles, the `attention_uses` of `count` sentences.
+    Further: alignment_heads, the layer and head (None for the mean of the layer) that the validation pairs of each seed
+    selected; roles, the result of `attention_uses` with `count` sentences, for each seed.
     """
     results = [train_transformer.__wrapped__(seed, **settings) for seed in range(seeds)]
-    shown = [{name: result["alignment_head"][name] for name in ("layer", "head")} for result in results]
-    return [
-        entry("Transformer", results) | {"shown": shown, "roles": [attention_uses(result, count) for result in results]}
-    ]
+    heads = [{name: result["alignment_head"][name] for name in ("layer", "head")} for result in results]
+    roles = [attention_uses(result, count) for result in results]
+    return [entry("Transformer", results) | {"alignment_heads": heads, "roles": roles}]
 
 
 def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
     """The lesson's Transformer with one part of its recipe changed at a time; `settings` for a smaller run.
 
-    words: accuracy and confidence (mean probability of the prediction) under teacher forcing, in per cent.
+    words: accuracy, and confidence (mean probability of the prediction), under teacher forcing, in per cent.
     """
     table = []
     for name, changes in rows:
@@ -114,30 +113,28 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
 
 
 def _words(result: dict) -> dict:
-    trained, test = restore_transformer(result), pairs_and_words(result["num_pairs"])[0].test
-    return _per_cent(confidence(trained, test), {"target_probability": "right_word"})
+    calibration = confidence(restore_transformer(result), pairs_and_words(result["num_pairs"])[0].test)
+    return _in_per_cent(calibration, tuple(calibration))
 
 
 def attention_uses(result: dict, count: int) -> dict:
-    """Attention weights of a trained model on held-out sentences, and its confidence; all in per cent."""
-    trained, num_pairs = restore_transformer(result), result["num_pairs"]
-    heads = {"noun": "own", "attractors": "between", "uniform": "chance"}  # as the columns of the stored result
+    """What the heads of a trained model attend to on held-out sentences, and its confidence; all in per cent."""
+    trained = restore_transformer(result)
+    num_pairs = result["num_pairs"]
+    negation = negation_weights(trained, pairs_and_words(num_pairs)[0].test)
+    weights = ("noun", "attractors", "uniform")
     return {
-        "negation": _per_cent(negation_weights(trained, pairs_and_words(num_pairs)[0].test), {"uniform": "chance"}),
-        "agreement": [_per_cent(row, heads) for row in agreement_heads(trained, num_pairs, count)],
-        "far_adjectives_right": round(
+        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "uniform")),
+        "agreement": [_in_per_cent(row, weights) for row in agreement_heads(trained, num_pairs, count)],
+        "agreement_accuracy": round(
             100 * agreement_accuracy(trained, held_out_agreements(count, TEST_SEED, num_pairs)), 1
         ),
         "words": _words(result),
     }
 
 
-def _per_cent(row: dict, columns: dict[str, str]) -> dict:
-    """The fractions of a row in per cent, its `columns` renamed."""
-    return {
-        columns.get(name, name): round(100 * value, 1) if isinstance(value, float) else value
-        for name, value in row.items()
-    }
+def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
+    return row | {name: round(100 * row[name], 1) for name in names}
 
 
 # What is shown

@@ -63,8 +63,8 @@ def removable_heads():
     parts = torch.randn(LAYERS, HEADS, 64, 16, generator=dice) * torch.rand(LAYERS, HEADS, 1, 1, generator=dice) ** 3
     answers = parts.sum((0, 1)).argmax(-1)
 
-    def respond(heads_on: Tensor) -> dict:
-        given = (parts * heads_on[..., None, None]).sum((0, 1)).argmax(-1)
+    def respond(head_mask: Tensor) -> dict:
+        given = (parts * head_mask[..., None, None]).sum((0, 1)).argmax(-1)
         right = given == answers
         rows = [(f"question {place + 1}", f"class {given[place]}", bool(right[place])) for place in range(4)]
         return {"accuracy": right.float().mean(), "detail": rows}
@@ -84,37 +84,38 @@ FRENCH = ["<pad>", "<start>", "<end>", "le", "les", "chat", "chats", "noir", "no
 
 
 def small_translator():
-    """Two functions for the widgets of lesson 06, over a Transformer that nobody has trained: its French is no French."""
+    """Two functions for the widgets of lesson 06, over an untrained Transformer."""
     torch.manual_seed(5)
-    model = Transformer(len(ENGLISH), len(FRENCH), dim=24, heads=3, layers=2, norm="pre", tied="none", dropout=0.0)
+    options = {"norm_first": True, "tied": "none", "dropout": 0.0}
+    model = Transformer(len(ENGLISH), len(FRENCH), dim=24, num_heads=3, num_layers=2, **options)
     with torch.no_grad():
-        model.output.weight.mul_(4.0)  # as sure of itself as a trained one
-    places = {"start": 1, "end": 2, "limit": 7}
+        model.lm_head.weight.mul_(4.0)  # as confident as a trained one
+    options = {"bos_id": 1, "eos_id": 2, "max_len": 7}
 
     def read(text: str) -> tuple[list[str], Tensor]:
         words = text.split()
         unknown = [word for word in words if word not in ENGLISH[3:]]
         if unknown:
-            raise ValueError(f"The model never saw {', '.join(map(repr, unknown))}. It knows {', '.join(ENGLISH[3:])}.")
+            raise ValueError(f"Out of vocabulary: {', '.join(map(repr, unknown))}. It knows {', '.join(ENGLISH[3:])}.")
         return [*words, "<end>"], torch.tensor([[ENGLISH.index(word) for word in [*words, "<end>"]]])
 
     def translate(text: str) -> dict:
         words, source = read(text)
-        found = greedy_decode(model, source, None, **places, need_weights=True, candidates=3)
-        names = [[FRENCH[number] for number in row] for row in found.candidates[0].tolist()]
-        chances = found.probabilities[0].tolist()
+        decoded = greedy_decode(model, source, None, **options, need_weights=True, num_candidates=3)
+        tokens = [[FRENCH[token_id] for token_id in row] for row in decoded.candidates[0].tolist()]
+        probs = decoded.probabilities[0].tolist()
         return {
             "source": words,
-            "target": [FRENCH[number] for number in found.words[0].tolist()],
-            "choices": [list(zip(*pair, strict=True)) for pair in zip(names, chances, strict=True)],
-            "weights": found.cross[:, 0],
+            "target": [FRENCH[token_id] for token_id in decoded.token_ids[0].tolist()],
+            "candidates": [list(zip(*pair, strict=True)) for pair in zip(tokens, probs, strict=True)],
+            "weights": decoded.cross[:, 0],
         }
 
-    def search(text: str, width: int) -> dict:
+    def search(text: str, num_beams: int) -> dict:
         _, source = read(text)
-        (tree,) = beam_search(model, source, None, **places, width=width, need_tree=True).tree
-        named = [[one._replace(word=None if one.word is None else FRENCH[one.word]) for one in step] for step in tree]
-        return {"tree": named}
+        (tree,) = beam_search(model, source, None, **options, num_beams=num_beams, need_tree=True).tree
+        tokens = {None: None, **dict(enumerate(FRENCH))}
+        return {"tree": [[node._replace(token_id=tokens[node.token_id]) for node in step] for step in tree]}
 
     return translate, search
 
@@ -126,7 +127,7 @@ def small_language():
 
     def number(word: str) -> int:
         if word not in words:
-            raise ValueError(f"The model never saw {word!r}. It knows {', '.join(words)}.")
+            raise ValueError(f"Out of vocabulary: {word!r}. It knows {', '.join(words)}.")
         return words.index(word)
 
     def fill(text: str) -> dict:
@@ -142,7 +143,7 @@ def small_language():
             choices.append([(words[one], chance) for one, chance in best])
         filled = iter([one[0][0] for one in choices])
         sentence = " ".join(next(filled) if piece == "[MASK]" else piece for piece in pieces)
-        return {"pieces": pieces, "blanks": blanks, "choices": choices, "sentence": sentence}
+        return {"tokens": pieces, "masked": blanks, "candidates": choices, "sentence": sentence}
 
     def go_on(beginning: str, written: list[int]) -> Tensor:
         return table[([number(word) for word in beginning.split()] + written)[-1]]
@@ -187,7 +188,7 @@ def look(x, y, temperature):
 
 plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
 # %%
-mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Who may look at whom")
+mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Which token may attend to which")
 # %%
 twelve = gallery.MANY[:12]
 mask_board(twelve, gallery.masked_layer(twelve), start="last two are padding")
@@ -209,7 +210,7 @@ removal_board(respond, *effect.shape, effect=effect, chance=1 / 16, title="What 
 translate, search = gallery.small_translator()
 translate_watch(translate, "the black cat sleeps", title="An untrained translator")
 # %%
-beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Beginnings that compete")
+beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Competing hypotheses")
 # %%
 fill, pieces, go_on = gallery.small_language()
 fill_in(fill, "the old __ sleeps", title="An untrained model fills in")

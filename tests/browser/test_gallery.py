@@ -234,8 +234,11 @@ def test_the_beam_tree_has_the_nodes_and_the_scores_that_the_search_gave(ran):
         act(widget, "the button 3", widget.get_by_role("button", name="width 3", exact=True).click)
     settle(widget)
     tree = search("the black cat sleeps", 3)["tree"]
-    drawn = [node for step in tree for node in step[: sum(one.kept for one in step) + 3]]
-    assert texts(widget, ".course-beam-word") == ["start", *("ended" if n.word is None else n.word for n in drawn)]
+    drawn = [node for step in tree for node in step[: sum(node.kept for node in step) + 3]]
+    assert texts(widget, ".course-beam-word") == [
+        "start",
+        *("ended" if n.token_id is None else n.token_id for n in drawn),
+    ]
     assert texts(widget, ".course-beam-score")[-len(drawn) :] == [f"{n.score:.2f}".replace("-", "−") for n in drawn]
     kinds = widget.locator(".course-beam-node").evaluate_all(
         "all => all.map((e) => e.classList.contains('course-beam-dropped'))"

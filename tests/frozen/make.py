@@ -15,7 +15,8 @@ from utils.models.language import CausalLM, MaskedLM
 from utils.models.memory import MemoryNetwork
 from utils.models.seq2seq import Seq2Seq
 from utils.models.transformer import Transformer
-from utils.training.pretraining import NOT_ASKED, corrupt_spans, mask_tokens
+from utils.training.pretraining import corrupt_spans, mask_tokens
+from utils.training.trainer import IGNORE_INDEX
 
 WORDS, TOKENS = 18, 40
 SENTENCES = [
@@ -75,7 +76,7 @@ def masked() -> dict[str, Tensor]:
 def causal() -> dict[str, Tensor]:
     real = behind([12, 9, 12, 5], 12)
     tokens = random_words((4, 13), len(SPECIAL_TOKENS), TOKENS, 8)
-    return {"inputs": tokens[:, :-1], "mask": real, "targets": tokens[:, 1:].masked_fill(~real, NOT_ASKED)}
+    return {"inputs": tokens[:, :-1], "mask": real, "targets": tokens[:, 1:].masked_fill(~real, IGNORE_INDEX)}
 
 
 def spans() -> dict[str, Tensor]:

@@ -63,7 +63,7 @@ def claims() -> str:
     longer = max(row["longer"]["exact"]["median"] for row in recurrent.values())
     few = stored("few_labels").result
     four = few["labels"].index(4)
-    labels = {row["way"]: row["mean"][four] for row in few["rows"]}
+    labels = {row["method"]: row["mean"][four] for row in few["rows"]}
     targets = [target for file in RESULTS.glob("*.json") for target in read_entry(file)["targets"]]
     missed = sum(not target["met"] for target in targets)
     (checked,) = (row for row in read_entry(MUTANTS)["rows"] if row["what"] == "all exercises")
@@ -79,7 +79,7 @@ def claims() -> str:
         f"**Its checks are checked.** Of {checked['mutants'] - checked['equivalent']:,} mutants of the solutions that change a result they reject {checked['caught']:,}; of "
         f"{checked['right answers']} correct answers written differently, {checked['refused']}.",
         f"**It fits on a laptop.** All lessons together run in {sum(timing['seconds'] for timing in timings) / 60:.0f} minutes on two CPU cores, with at most {memory:.1f} GiB of "
-        f"memory; {few['encoder']['seconds'] / 60:.0f} minutes of pretraining lift the accuracy with four labels per class from {labels['scratch']:.0f} to {labels['full']:.0f} %.",
+        f"memory; {few['encoder']['seconds'] / 60:.0f} minutes of pretraining lift the accuracy with four labels per class from {labels['from scratch']:.0f} to {labels['full fine-tuning']:.0f} %.",
     )
     return "\n".join(f"- {line}" for line in lines)
 

@@ -1,4 +1,4 @@
-"""bAbI text format (Weston et al., 2015): a reader for the published files of all twenty tasks and for the course's stories.
+"""bAbI text format (Weston et al., 2015): a reader for the published files and for the course's stories.
 
 A line is `number sentence.` or `number question?<TAB>answer<TAB>numbers of supporting lines`. The number starts again
 at 1 with each story. Supporting numbers count question lines too; the parser turns them into statement indices.
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from utils.data.text_files import decode, quoted
+from utils.data.text_files import quoted, read_text
 
 LINE = re.compile(r"(\d{1,9}) (.+)", re.ASCII)
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
@@ -41,31 +41,25 @@ def parse(text: str, name: str = "text") -> list[Question]:
     for row, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        number, content = _numbered(line, len(statement_of) + 1, f"{name}:{row}")
+        where, match = f"{name}:{row}", LINE.match(line.strip("\r\n"))
+        if not match:
+            raise BabiError(f"{where}: expected a line number and a sentence, got {quoted(line)}")
+        number, content = int(match[1]), match[2]
         if number == 1:
             story, statement_of = [], {}
+        elif number != len(statement_of) + 1:
+            raise BabiError(f"{where}: expected line number {len(statement_of) + 1} or a new story, got {number}")
         if "\t" in content or "?" in content:  # without tabs it is a damaged question, never a statement
-            questions.append(_question(content, story, statement_of, f"{name}:{row}"))
+            questions.append(_question(content, story, statement_of, where))
             statement_of[number] = None
-        else:
-            if not words(content):
-                raise BabiError(f"{name}:{row}: expected a sentence after the number, got {quoted(content)}")
+        elif words(content):
             statement_of[number] = len(story)
             story.append(content.strip())
+        else:
+            raise BabiError(f"{where}: expected a sentence after the number, got {quoted(content)}")
     if not questions:
         raise BabiError(f"{name}: no question found; a question line has a tab before its answer")
     return questions
-
-
-def _numbered(line: str, expected: int, where: str) -> tuple[int, str]:
-    match = LINE.match(line.strip("\r\n"))
-    if not match:
-        raise BabiError(f"{where}: expected a line number and a sentence, got {quoted(line)}")
-    number = int(match[1])
-    if number not in (1, expected):
-        allowed = "1" if expected == 1 else f"{expected}, or 1 for a new story"
-        raise BabiError(f"{where}: expected line number {allowed}, got {number}")
-    return number, match[2]
 
 
 def _question(content: str, story: list[str], statement_of: dict, where: str) -> Question:
@@ -83,14 +77,7 @@ def _question(content: str, story: list[str], statement_of: dict, where: str) ->
 
 def read_babi(path: Path | str) -> list[Question]:
     """All questions of a file with all their statements; `as_tensors` truncates the memory later."""
-    path = Path(path)
-    if path.is_dir():
-        raise BabiError(f"{path}: expected a file, got a folder; name one of the files in it")
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise BabiError(f"{path}: there is no such file") from None
-    return parse(decode(data, path, BabiError), str(path))
+    return parse(read_text(Path(path), BabiError), str(path))
 
 
 def published_file(folder: Path, task: int, part: str) -> Path | None:

@@ -1,15 +1,15 @@
 """Subword tokenization: byte-pair encoding by hand (Sennrich et al., 2016), WordPiece, and a trained `tokenizers` BPE.
 
-As in SentencePiece, a word carries the space before it as a visible mark: "Return a list." becomes `▁return`, `▁a`, `▁list`
-and `.`, so concatenating tokens and turning marks into spaces restores the text. The functions by hand and the library
-pre-tokenize alike, and `bpe_merges` learns exactly the library's merges, ties included; it is only slower.
+As in SentencePiece, a word carries the space before it as a visible mark: "Return a list." becomes `▁return`, `▁a`,
+`▁list` and `.`, so concatenating tokens and turning marks into spaces restores the text. The functions by hand and the
+library pre-tokenize alike, and `bpe_merges` learns exactly the library's merges, ties included; it is only slower.
 """
 
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer
@@ -53,10 +53,7 @@ def word_counts(texts: Iterable[str]) -> Counter[str]:
     """Word frequencies after pre-tokenization."""
     if isinstance(texts, str):
         raise TypeError(f"expected a collection of texts, got the one text {texts[:40]!r}; put it into a list")
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(pre_tokenize(text))
-    return counts
+    return Counter(word for text in texts for word in pre_tokenize(text))
 
 
 def pair_counts(split: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> Counter[Pair]:
@@ -81,14 +78,12 @@ def merge(tokens: Sequence[str], pair: Pair) -> list[str]:
 def bpe_merges(counts: Mapping[str, int], merges: int) -> list[Pair]:
     """BPE training: the first `merges` merges, each of the most frequent pair of adjacent tokens.
 
-    `counts` gives word frequencies; pairs never cross a word boundary. Among equally frequent pairs the one with the smaller
-    left id wins, then the one with the smaller right id: characters by code point, then merged tokens in the order of
+    `counts` gives word frequencies; pairs never cross a word boundary. Among equally frequent pairs the one with the
+    smaller left id wins, then the smaller right id: characters by code point, then merged tokens in the order of
     training. Fewer merges are returned when no pair is left.
     """
     split = {word: list(word) for word, count in counts.items() if count > 0}
-    token_ids = {
-        character: i for i, character in enumerate(sorted({character for word in split for character in word}))
-    }
+    token_ids = {character: i for i, character in enumerate(sorted(set("".join(split))))}
     pairs = pair_counts(split, counts)
     learned: list[Pair] = []
     while len(learned) < merges and pairs:
@@ -106,10 +101,7 @@ def bpe_merges(counts: Mapping[str, int], merges: int) -> list[Pair]:
 
 
 def bpe_split(word: str, merges: Sequence[Pair]) -> list[str]:
-    """BPE tokenization of a word: merges apply in the order of training, wherever in the word they fit.
-
-    This is not greedy longest-match: the rank of a merge decides.
-    """
+    """BPE tokenization of a word: merges apply in the order of training, wherever they fit. No greedy longest match."""
     rank = {pair: i for i, pair in enumerate(merges)}
     tokens = list(word)
     while pairs := [pair for pair in zip(tokens, tokens[1:], strict=False) if pair in rank]:
@@ -123,8 +115,8 @@ def bpe_split(word: str, merges: Sequence[Pair]) -> list[str]:
 def wordpiece_scores(counts: Mapping[str, int]) -> dict[Pair, float]:
     """WordPiece training scores of adjacent characters: count(pair) / (count(left) * count(right)).
 
-    A pair scores high if its parts seldom occur apart, so two rare letters that always meet beat the most frequent pair.
-    Characters inside a word carry `##`. The WordPiece trainer of `tokenizers` uses the raw count all the same, as BPE does.
+    A pair scores high if its parts seldom occur apart: two rare letters that always meet beat the most frequent pair.
+    Characters inside a word carry `##`. The WordPiece trainer of `tokenizers` uses the raw count instead, as BPE does.
     """
     split = {word: [word[0], *(CONTINUES + character for character in word[1:])] for word in counts if word}
     unigrams: Counter[str] = Counter()
@@ -134,17 +126,12 @@ def wordpiece_scores(counts: Mapping[str, int]) -> dict[Pair, float]:
     return {pair: count / (unigrams[pair[0]] * unigrams[pair[1]]) for pair, count in pair_counts(split, counts).items()}
 
 
-def wordpiece_split(word: str, vocabulary: Iterable[str], unk_token: str = "[UNK]") -> list[str]:
-    """WordPiece tokenization: greedy longest match from the left, with the vocabulary alone and no merges.
-
-    If the rest of a word matches no token, the whole word is unknown.
-    """
-    vocabulary = vocabulary if isinstance(vocabulary, Mapping | set | frozenset) else set(vocabulary)
+def wordpiece_split(word: str, vocabulary: Container[str], unk_token: str = "[UNK]") -> list[str]:
+    """WordPiece tokenization: greedy longest match from the left; without a match for the rest, the word is unknown."""
     tokens, start = [], 0
     while start < len(word):
         mark = CONTINUES if start else ""
-        ends = (end for end in range(len(word), start, -1) if mark + word[start:end] in vocabulary)
-        end = next(ends, None)
+        end = next((end for end in range(len(word), start, -1) if mark + word[start:end] in vocabulary), None)
         if end is None:
             return [unk_token]
         tokens.append(mark + word[start:end])
@@ -229,8 +216,7 @@ def train_bpe(texts: Iterable[str], vocab_size: int = 3000, min_frequency: int =
     counts = word_counts(texts)
     characters: Counter[str] = Counter()
     for word, count in counts.items():
-        for character in word:
-            characters[character] += count
+        characters.update({character: count * word.count(character) for character in word})
     alphabet = sorted(character for character, count in characters.items() if count >= min_frequency)
     least = len(SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < least:

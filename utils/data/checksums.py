@@ -47,9 +47,9 @@ def verify(file: Path, data: Path = DATA) -> None:
     expected, actual = read_checksums(data).get(name, "none"), checksum(file)
     if expected != actual:
         raise ChecksumError(
-            f"{file} is not the file that the course came with (sha256 {expected[:12]}... expected, {actual[:12]}... found): "
-            f"take it from the course again with `git checkout data/{name}`, or, if it was changed on purpose, run "
-            "`python -m utils.data.checksums`"
+            f"{file} is not the file that the course came with "
+            f"(sha256 {expected[:12]}... expected, {actual[:12]}... found): "
+            f"restore it with `git checkout data/{name}`, or list a deliberate change with `python -m utils.data.checksums`"
         )
 
 

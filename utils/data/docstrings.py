@@ -12,7 +12,6 @@ The text differs between versions of Python, so results measured on it report th
 """
 
 import ast
-import contextlib
 import functools
 import gc
 import os
@@ -43,8 +42,8 @@ FAMILIES = {
     "concurrency": "asyncio concurrent multiprocessing queue sched selectors subprocess threading",
     "containers": "_collections_abc collections dataclasses enum functools typing weakref",
     "editor": "idlelib",
-    "files": "_compression _pyio bz2 filecmp fileinput genericpath glob gzip lzma ntpath os pathlib posixpath shutil tarfile "
-    "tempfile zipfile",
+    "files": "_compression _pyio bz2 filecmp fileinput genericpath glob gzip lzma ntpath os pathlib posixpath shutil "
+    "tarfile tempfile zipfile",
     "imports": "importlib modulefinder pkgutil runpy zipapp zipimport",
     "logging": "logging warnings",
     "mail": "email imaplib mailbox poplib smtplib",
@@ -55,6 +54,7 @@ FAMILIES = {
     "windows": "tkinter turtle",
 }
 _FAMILY_OF = {top: family for family, tops in FAMILIES.items() for top in tops.split()}
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Document(NamedTuple):
@@ -94,29 +94,24 @@ class Task(NamedTuple):
         return sum(example.label == majority for example in self.test) / len(self.test)
 
 
-# Reading
-
-
-def documents(folder: Path | str | None = None) -> tuple[Document, ...]:
-    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, not imported.
+@functools.cache
+def documents(folder: Path | None = None) -> tuple[Document, ...]:
+    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, never run.
 
     Tests, vendored packages and files that this Python cannot parse are skipped.
     """
-    return _documents(library_folder() if folder is None else Path(folder))
-
-
-@functools.cache
-def _documents(folder: Path) -> tuple[Document, ...]:
-    collected = []
-    with _without_collector():
+    folder, collected = folder or library_folder(), []
+    collects = gc.isenabled()
+    gc.disable()  # syntax trees have no cycles, and looking for some takes three quarters of the time
+    try:
         for parts in sorted(_modules(folder)):
             name = ".".join(parts).removesuffix(".__init__")
             collected += _documents_of(folder.joinpath(*parts).with_suffix(".py"), name)
+    finally:
+        if collects:
+            gc.enable()
     if not collected:
-        raise NoText(
-            f"expected Python files with docstrings in {folder}, got none: this Python came without the sources of its library; "
-            "use one from python.org, conda or pyenv"
-        )
+        raise NoText(f"{folder}: this Python came without the sources of its library; use one from python.org or conda")
     return tuple(collected)
 
 
@@ -126,18 +121,6 @@ def _modules(folder: Path) -> Iterator[tuple[str, ...]]:
         below[:] = [name for name in below if name not in SKIPPED_FOLDERS and name.isidentifier()]
         parts = Path(here).relative_to(folder).parts
         yield from ((*parts, name[:-3]) for name in files if name.endswith(".py") and name[:-3].isidentifier())
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Without the cyclic garbage collector, which takes three quarters of the parsing time: syntax trees have no cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _documents_of(path: Path, module: str) -> list[Document]:
@@ -154,9 +137,6 @@ def _documents_of(path: Path, module: str) -> list[Document]:
         if text:
             documents_by_name.setdefault(name, Document(text, module, name, kind))
     return list(documents_by_name.values())
-
-
-Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _described(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
@@ -180,18 +160,15 @@ def prose(text: str) -> str:
     return "\n".join(kept).strip()
 
 
-# Families and parts
-
-
 def family_of(module: str) -> str | None:
     """None for a module outside the 14 families."""
     return _FAMILY_OF.get(module.split(".")[0])
 
 
-def parts_of_modules(folder: Path | str | None = None) -> dict[str, str]:
+def parts_of_modules(folder: Path | None = None) -> dict[str, str]:
     """Train/validation/test split by module: "train", "validation" or "test" for each.
 
-    In each family, modules go to the test set and then to validation until these have their fractions of the docstrings.
+    In each family, modules go to test and then to validation until these have their fractions of the docstrings.
     The largest module of a family stays in training, since some have half of it. The order is that of a checksum of
     the name, so a module added in another Python moves few others. Modules of no family are all for training.
     """
@@ -206,14 +183,13 @@ def parts_of_modules(folder: Path | str | None = None) -> dict[str, str]:
         for part, fraction in (("test", TEST_FRACTION), ("validation", VALIDATION_FRACTION)):
             room = fraction * total
             for module in order:
-                # A module may exceed the remaining room a little.
-                if parts[module] == "train" and 0 < modules[module] <= 1.3 * room:
+                if parts[module] == "train" and modules[module] <= 1.3 * room:  # it may exceed the room a little
                     parts[module] = part
                     room -= modules[module]
     return parts
 
 
-def _by_part(examples: Iterable, folder: Path | str | None) -> dict[str, list]:
+def _by_part(examples: Iterable, folder: Path | None) -> dict[str, list]:
     parts = parts_of_modules(folder)
     split: dict[str, list] = {part: [] for part in PARTS}
     for example in examples:
@@ -224,17 +200,14 @@ def _by_part(examples: Iterable, folder: Path | str | None) -> dict[str, list]:
 # Tasks
 
 
-def families_task(folder: Path | str | None = None, by_module: bool = True) -> Task:
+def families_task(folder: Path | None = None, by_module: bool = True) -> Task:
     """Topic classification: which of 14 families of modules does a docstring belong to?
 
-    `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of words
-    seems far better than it is. Never compare models on it.
+    `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of
+    words seems far better than it is. Never compare models on it.
     """
-    examples = [
-        Example(document.text, family, document.module)
-        for document in _texts(folder)
-        if (family := family_of(document.module))
-    ]
+    labeled = ((document, family_of(document.module)) for document in _texts(folder))
+    examples = [Example(document.text, family, document.module) for document, family in labeled if family]
     split = _by_part(examples, folder)
     if not by_module:
         random.Random(0).shuffle(examples)
@@ -242,23 +215,23 @@ def families_task(folder: Path | str | None = None, by_module: bool = True) -> T
     return _task("families", tuple(FAMILIES), split)
 
 
-def kinds_task(folder: Path | str | None = None, seed: int = 0) -> Task:
+def kinds_task(folder: Path | None = None, seed: int = 0) -> Task:
     """Does a docstring describe a module, a class or a function? Functions are subsampled to the number of classes."""
     split = _by_part(_texts(folder), folder)
     for index, part in enumerate(PARTS):
         functions = [document for document in split[part] if document.kind == "function"]
         classes = sum(document.kind == "class" for document in split[part])
         sample = random.Random(3 * seed + index).sample(functions, min(classes, len(functions)))
-        drawn = {(document.module, document.name) for document in sample}
+        drawn = set(sample)
         split[part] = [
             Example(document.text, document.kind, document.module)
             for document in split[part]
-            if document.kind != "function" or (document.module, document.name) in drawn
+            if document.kind != "function" or document in drawn
         ]
     return _task("kinds", KINDS, split)
 
 
-def continuation_task(folder: Path | str | None = None, seed: int = 0) -> Task:
+def continuation_task(folder: Path | None = None, seed: int = 0) -> Task:
     """Next-sentence prediction: does the second sentence follow the first, or does it come from another docstring?
 
     Every second sentence with label "no" is a second sentence of its own docstring, so neither sentence alone is
@@ -269,38 +242,30 @@ def continuation_task(folder: Path | str | None = None, seed: int = 0) -> Task:
         pairs = [
             (first, second)
             for first, second in zip(split[part], split[part][1:], strict=False)
-            if _same_docstring(first, second) and second.index == first.index + 1
+            if first.document == second.document and second.index == first.index + 1
         ]
         generator = random.Random(3 * seed + index)
         generator.shuffle(pairs)
         half = len(pairs) // 2
         # Rotate the second sentences by one: none keeps its first sentence.
         negatives = [(first, pairs[(i + 1) % half][1]) for i, (first, _) in enumerate(pairs[:half])]
-        split[part] = [
-            *(_pair(first, second, "no") for first, second in negatives if not _same_docstring(first, second)),
-            *(_pair(first, second, "yes") for first, second in pairs[half:]),
-        ]
-        generator.shuffle(split[part])
+        labeled = [(first, "no", second) for first, second in negatives if first.document != second.document]
+        labeled += [(first, "yes", second) for first, second in pairs[half:]]
+        generator.shuffle(labeled)
+        split[part] = [Example(first.text, label, first.module, second.text) for first, label, second in labeled]
     return _task("continuation", ("no", "yes"), split)
 
 
-def word_order_task(folder: Path | str | None = None, seed: int = 0) -> Task:
-    """Is a sentence intact, or are two adjacent words swapped?
-
-    A bag of words stays at chance: swapping leaves it unchanged.
-    """
+def word_order_task(folder: Path | None = None, seed: int = 0) -> Task:
+    """Is a sentence intact, or are two adjacent words swapped? A bag of words stays at chance."""
     split = _by_part(_sentences(folder), folder)
     for index, part in enumerate(PARTS):
         generator = random.Random(3 * seed + index)
         examples = []
         for sentence in split[part]:
-            swapped = _with_two_swapped(sentence.text, generator)
-            if swapped is None:
-                continue
-            if generator.random() < 0.5:
-                examples.append(Example(swapped, "swapped", sentence.module))
-            else:
-                examples.append(Example(sentence.text, "as written", sentence.module))
+            if swapped := _with_two_swapped(sentence.text, generator):
+                text, label = (swapped, "swapped") if generator.random() < 0.5 else (sentence.text, "as written")
+                examples.append(Example(text, label, sentence.module))
         split[part] = examples
     return _task("word order", ("as written", "swapped"), split)
 
@@ -319,78 +284,58 @@ def few(task: Task, per_class: int, seed: int = 0) -> tuple[Example, ...]:
     for label in task.labels:
         examples = [example for example in task.train if example.label == label]
         if not 1 <= per_class <= len(examples):
-            raise ValueError(
-                f"expected 1 to {len(examples)} examples per class, as many as {label!r} has; got {per_class}"
-            )
+            raise ValueError(f"expected 1 to {len(examples)} examples of the class {label!r}, got {per_class}")
         random.Random(seed).shuffle(examples)
         drawn += examples[:per_class]
     return tuple(drawn)
 
 
 def _task(name: str, labels: Sequence[str], split: dict[str, list[Example]]) -> Task:
-    for part in PARTS:
-        if not split[part]:
-            raise NoText(
-                f"expected examples for the {part} of the task {name}, got none: too few modules of the standard library "
-                "were found; this Python came without most of its sources"
-            )
+    if not all(split.values()):
+        raise NoText(f"too few docstrings for the task {name}: this Python came without most of its sources")
     return Task(name, tuple(labels), *(tuple(split[part]) for part in PARTS))
 
 
-def _texts(folder: Path | str | None) -> list[Document]:
+def _texts(folder: Path | None) -> list[Document]:
     """Deduplicated documents of the tasks, one line of prose each; of duplicates, the held-out one is kept."""
     seen, kept = set(), []
     for document in _held_out_first(folder):
-        text = _truncated(" ".join(prose(document.text).split()))
+        text = " ".join(prose(document.text).split())
+        text = text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rsplit(" ", 1)[0]
         if len(text) >= MIN_CHARACTERS and text.lower() not in seen:
             seen.add(text.lower())
             kept.append(document._replace(text=text))
     return kept
 
 
-def _held_out_first(folder: Path | str | None) -> list[Document]:
+def _held_out_first(folder: Path | None) -> list[Document]:
     """All documents, those of the test first, then of validation."""
     parts = parts_of_modules(folder)
     return sorted(documents(folder), key=lambda document: PARTS[::-1].index(parts[document.module]))
 
 
-def _truncated(text: str) -> str:
-    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rsplit(" ", 1)[0]
-
-
 class _Sentence(NamedTuple):
     text: str
     module: str
-    document: str
-    index: int
+    document: tuple[str, str]  # module and name
+    index: int  # among all sentences of the docstring
 
 
-def _sentences(folder: Path | str | None) -> list[_Sentence]:
-    """Distinct sentences of medium length that end with a period; `index` counts all sentences of the docstring."""
+def _sentences(folder: Path | None) -> list[_Sentence]:
+    """Distinct sentences of medium length that end with a period."""
     seen, kept = set(), []
     for document in _held_out_first(folder):
         for index, text in enumerate(sentences(document.text)):
             if len(text) in SENTENCE_CHARACTERS and text.endswith(".") and text.lower() not in seen:
                 seen.add(text.lower())
-                kept.append(_Sentence(text, document.module, document.name, index))
+                kept.append(_Sentence(text, document.module, document[1:3], index))
     return kept
 
 
 def sentences(text: str) -> list[str]:
     """Sentence segmentation of a docstring's prose. A paragraph ends a sentence, with or without a period."""
-    return [
-        sentence
-        for part in paragraphs(prose(text))
-        for sentence in re.split(r"(?<=[.!?]) (?=[A-Z])", " ".join(part.split()))
-    ]
-
-
-def _same_docstring(first: _Sentence, second: _Sentence) -> bool:
-    return (first.module, first.document) == (second.module, second.document)
-
-
-def _pair(first: _Sentence, second: _Sentence, label: str) -> Example:
-    return Example(first.text, label, first.module, second.text)
+    lines = (" ".join(part.split()) for part in paragraphs(prose(text)))
+    return [sentence for line in lines for sentence in re.split(r"(?<=[.!?]) (?=[A-Z])", line)]
 
 
 def _with_two_swapped(text: str, generator: random.Random) -> str | None:
@@ -418,10 +363,10 @@ class Texts(NamedTuple):
     validation: tuple[str, ...]
 
 
-def pretraining_texts(folder: Path | str | None = None) -> Texts:
+def pretraining_texts(folder: Path | None = None) -> Texts:
     """Pretraining corpus, also for the tokenizer: docstrings of the standard library and pages of the manual.
 
-    Every tenth page is for validation. Paragraphs and sentences of held-out docstrings, of validation or test, are removed
+    Every tenth page is for validation. Paragraphs and sentences of held-out docstrings (validation, test) are removed
     from the training text wherever they are repeated. Duplicate paragraphs are kept once.
     """
     split = _by_part(documents(folder), folder)
@@ -448,15 +393,13 @@ def _keys(texts: Iterable[str]) -> set[str]:
 
 
 def _without(texts: Iterable[str], excluded: set[str]) -> tuple[str, ...]:
-    """The texts as prose, without the sentences in `excluded` and without repeated paragraphs; empty ones are dropped."""
+    """The texts as prose, without the sentences in `excluded` and repeated paragraphs; empty ones are dropped."""
     kept, seen = [], set()
     for text in texts:
         parts = []
         for part in paragraphs(prose(text)):
-            if _key(part) in seen:
-                continue
-            seen.add(_key(part))
-            parts.append(" ".join(sentence for sentence in sentences(part) if _key(sentence) not in excluded))
-        if any(parts):
-            kept.append("\n\n".join(filter(None, parts)))
-    return tuple(kept)
+            if _key(part) not in seen:
+                seen.add(_key(part))
+                parts.append(" ".join(sentence for sentence in sentences(part) if _key(sentence) not in excluded))
+        kept.append("\n\n".join(filter(None, parts)))
+    return tuple(filter(None, kept))

@@ -1,7 +1,7 @@
 """French morphology by rule: plural, feminine, agreement, elision and contraction.
 
-Only the rules that the phrase corpus needs, each with its exceptions. Every h of the corpus is mute ("l'homme"); there are
-no words with an aspirated h ("le héros").
+Only the rules that the phrase corpus needs, each with its exceptions. Every h of the corpus is mute ("l'homme"): there
+are no words with an aspirated h ("le héros").
 """
 
 from functools import cache

@@ -1,9 +1,9 @@
 """Bilingual lexicon of the phrase corpus with its selectional restrictions.
 
-The restrictions (who can do what to whom, what belongs to what, which adjectives fit a noun) make sentences plausible and
-keep out pairs that mean something else in French: "vieille fille" is a spinster, "bon marché" is cheap and "grand homme" is
-a great man, so an old girl, a good market and a big man do not occur. An English word has two French translations only
-if the sentence disambiguates them ("knows the man", "knows that").
+The restrictions (who can do what to whom, what belongs to what, which adjectives fit a noun) make sentences plausible
+and keep out pairs that mean something else in French: "vieille fille" is a spinster, "bon marché" is cheap and "grand
+homme" is a great man, so an old girl, a good market and a big man do not occur. An English word has two French
+translations only if the sentence disambiguates them ("knows the man", "knows that").
 """
 
 from dataclasses import dataclass
@@ -102,6 +102,7 @@ GROUPS = {
     "OBJECTS": "book letter newspaper key clock flower table door window car boat tree",
     "BUILDINGS": "house school hospital castle church",
     "LOCATIONS": "house school hospital castle church garden town island",
+    "GOOD": "king queen father mother uncle aunt actor actress dog horse book newspaper car boat school hospital law",
     "AFFAIRS": "area law project company agreement market economy crisis",
 }
 # Sampling weights: fewer verbs take these nouns than people, and all words should be about equally frequent.
@@ -109,76 +110,53 @@ WEIGHTS = dict(area=5, law=2, project=2, company=2, agreement=2, market=3, econo
 
 PHYSICAL = "PERSONS ANIMALS OBJECTS LOCATIONS"
 STANDING = "PERSONS ANIMALS SMALL car boat tree BUILDINGS"  # what can be near something
-_GOOD = (
-    "king queen father mother uncle aunt actor actress dog horse book newspaper car boat school hospital law project"
-)
 
 
-def _adjectives(slot: int, predicate: bool, *entries: str) -> list[Adjective]:
-    """Parse entries `english french: nouns - nouns left out`."""
+def _adjectives(table: str) -> list[Adjective]:
+    """Parse lines `slot english french: nouns - nouns left out`; a star after the slot: never after "is"."""
     adjectives = []
-    for entry in entries:
-        words, nouns = entry.split(":")
-        english, french = words.split()
+    for line in table.strip().splitlines():
+        words, nouns = line.split(":")
+        slot, english, french = words.split()
         allowed, _, left_out = nouns.partition(" - ")
-        adjectives.append(Adjective(english, french, slot, predicate, frozenset(of(allowed, left_out))))
+        fitting = frozenset(of(allowed, left_out))
+        adjectives.append(Adjective(english, french, int(slot[0]), not slot.endswith("*"), fitting))
     return adjectives
 
 
-BEAUTIFUL, *_OTHERS = _adjectives(
-    3,
-    True,
-    "beautiful beau: PERSONS ANIMALS OBJECTS LOCATIONS - FAMILY",
-    "small petit: man boy girl child king queen actor actress ANIMALS OBJECTS LOCATIONS project company market",
-    "big grand: ANIMALS OBJECTS LOCATIONS area project company market",
-    "old vieux: PERSONS ANIMALS OBJECTS LOCATIONS law project company agreement - boy girl child flower",
-    "young jeune: PERSONS dog cat horse bird cow",
-)
-ADJECTIVES = [
-    BEAUTIFUL,
-    *_OTHERS,
-    *_adjectives(
-        3,
-        False,
-        "new nouveau: king queen actor actress dog cat horse OBJECTS LOCATIONS AFFAIRS - island",
-        f"good bon: {_GOOD} agreement company",
-        f"bad mauvais: {_GOOD} agreement company",
-    ),
-    *_adjectives(
-        2,
-        True,
-        "happy heureux: PERSONS dog cat horse bird",
-        "sad triste: PERSONS dog cat horse bird",
-        "tired fatigué: PERSONS ANIMALS",
-        "proud fier: PERSONS horse cat",
-        "kind gentil: PERSONS dog cat horse",
-        "famous célèbre: man woman king queen actor actress book newspaper LOCATIONS",
-        "strange étrange: PERSONS ANIMALS OBJECTS LOCATIONS AFFAIRS",
-        "expensive cher: SMALL car boat house castle project",
-        "dangerous dangereux: man woman king queen ANIMALS car boat tree island town AFFAIRS country",
-        "important important: book letter newspaper key AFFAIRS country",
-    ),
-    *_adjectives(
-        1,
-        True,
-        "red rouge: OBJECTS house castle - letter newspaper",
-        "green vert: OBJECTS house garden - letter newspaper",
-        "white blanc: ANIMALS OBJECTS house castle church - bee newspaper",
-        "black noir: ANIMALS OBJECTS house castle church - newspaper",
-        "french français: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area",
-        "german allemand: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area",
-        "european européen: man woman actor actress town island AFFAIRS country",
-        "national national: newspaper school hospital AFFAIRS - area",
-    ),
-    *_adjectives(
-        0,
-        True,
-        "economic économique: AFFAIRS - economy company",
-        "social social: AFFAIRS - area market economy",
-        "political politique: law project agreement crisis newspaper book",
-        "digital numérique: AFFAIRS book newspaper - area crisis",
-    ),
-]
+ADJECTIVES = _adjectives("""
+3 beautiful beau: PERSONS ANIMALS OBJECTS LOCATIONS - FAMILY
+3 small petit: man boy girl child king queen actor actress ANIMALS OBJECTS LOCATIONS project company market
+3 big grand: ANIMALS OBJECTS LOCATIONS area project company market
+3 old vieux: PERSONS ANIMALS OBJECTS LOCATIONS law project company agreement - boy girl child flower
+3 young jeune: PERSONS dog cat horse bird cow
+3* new nouveau: king queen actor actress dog cat horse OBJECTS LOCATIONS AFFAIRS - island
+3* good bon: GOOD project agreement company
+3* bad mauvais: GOOD project agreement company
+2 happy heureux: PERSONS dog cat horse bird
+2 sad triste: PERSONS dog cat horse bird
+2 tired fatigué: PERSONS ANIMALS
+2 proud fier: PERSONS horse cat
+2 kind gentil: PERSONS dog cat horse
+2 famous célèbre: man woman king queen actor actress book newspaper LOCATIONS
+2 strange étrange: PERSONS ANIMALS OBJECTS LOCATIONS AFFAIRS
+2 expensive cher: SMALL car boat house castle project
+2 dangerous dangereux: man woman king queen ANIMALS car boat tree island town AFFAIRS country
+2 important important: book letter newspaper key AFFAIRS country
+1 red rouge: OBJECTS house castle - letter newspaper
+1 green vert: OBJECTS house garden - letter newspaper
+1 white blanc: ANIMALS OBJECTS house castle church - bee newspaper
+1 black noir: ANIMALS OBJECTS house castle church - newspaper
+1 french français: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area
+1 german allemand: man woman boy girl child king queen actor actress book newspaper car boat LOCATIONS AFFAIRS - area
+1 european européen: man woman actor actress town island AFFAIRS country
+1 national national: newspaper school hospital AFFAIRS - area
+0 economic économique: AFFAIRS - economy company
+0 social social: AFFAIRS - area market economy
+0 political politique: law project agreement crisis newspaper book
+0 digital numérique: AFFAIRS book newspaper - area crisis
+""")
+BEAUTIFUL = ADJECTIVES[0]
 
 _PEOPLE, _BEASTS = of("PERSONS"), of("PERSONS ANIMALS")
 VERBS = [
@@ -189,10 +167,10 @@ VERBS = [
     Verb("see", "sees", "voit", "voient", "see", _BEASTS, of(PHYSICAL)),
     Verb("love", "loves", "aime", "aiment", "see", _BEASTS, of(PHYSICAL, without="key door window")),
     Verb("find", "finds", "trouve", "trouvent", "see", _BEASTS, of("PERSONS ANIMALS SMALL car boat house garden")),
-    Verb("look", "looks", "regarde", "regardent", "see", _BEASTS, of(PHYSICAL), particle="at"),
-    Verb("look", "looks", "cherche", "cherchent", "see", _BEASTS, of(PHYSICAL), particle="for"),
-    Verb("listen", "listens", "écoute", "écoutent", "see", _BEASTS, of("PERSONS bird dog clock"), particle="to"),
-    Verb("wait", "waits", "attend", "attendent", "see", _PEOPLE, of("PERSONS letter boat law agreement"), particle="for"),
+    Verb("look", "looks", "regarde", "regardent", "see", _BEASTS, of(PHYSICAL), "at"),
+    Verb("look", "looks", "cherche", "cherchent", "see", _BEASTS, of(PHYSICAL), "for"),
+    Verb("listen", "listens", "écoute", "écoutent", "see", _BEASTS, of("PERSONS bird dog clock"), "to"),
+    Verb("wait", "waits", "attend", "attendent", "see", _PEOPLE, of("PERSONS letter boat law agreement"), "for"),
     Verb("know", "knows", "connaît", "connaissent", "see", _PEOPLE, of("PERSONS LOCATIONS AFFAIRS country")),
     Verb("buy", "buys", "achète", "achètent", "see", _PEOPLE, of("SMALL car boat house castle dog cat horse cow")),
     Verb("read", "reads", "lit", "lisent", "see", _PEOPLE, of("book letter newspaper law agreement")),
@@ -201,7 +179,8 @@ VERBS = [
          of("PERSONS ANIMALS LOCATIONS country economy market area")),
     Verb("help", "helps", "aide", "aident", "see", of("PERSONS dog law agreement project company country market"),
          of("PERSONS ANIMALS company country town economy market project")),
-    Verb("threaten", "threatens", "menace", "menacent", "see", of("PERSONS crisis law project company market economy area"),
+    Verb("threaten", "threatens", "menace", "menacent", "see",
+         of("PERSONS crisis law project company market economy area"),
          of("PERSONS ANIMALS company country town island economy market project agreement area")),
     Verb("speak", "speaks", "parle", "parlent", "speak", _PEOPLE, of("PERSONS ANIMALS")),
     Verb("belong", "belongs", "appartient", "appartiennent", "speak", of("ANIMALS OBJECTS LOCATIONS company"),

@@ -1,4 +1,4 @@
-"""Synthetic English-French parallel corpus from a synchronous grammar, with unique translations and gold word alignment.
+"""Synthetic English-French parallel corpus from a synchronous grammar, with unique translations and gold alignment.
 
 A sentence is generated for a given number of words. English words are appended in English order; the methods return the
 French tokens in French order, each with the positions of its English words. Elision and contraction come last, over the
@@ -12,7 +12,6 @@ whole sentence. Anything with two correct translations is excluded:
     $ python -m utils.data.phrases     rewrites data/phrases/
 """
 
-import argparse
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,21 +20,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from utils.data import phrase_words
 from utils.data.french import Token, agree, before, run_together
-from utils.data.phrase_words import (
-    ADJECTIVES,
-    BE,
-    BEAUTIFUL,
-    COORDINATION_CLASS,
-    EVERY_NOUN,
-    OWNERS,
-    PREPOSITIONS,
-    VERBS,
-    Adjective,
-    Noun,
-    Preposition,
-    Verb,
-)
+from utils.data.phrase_words import BE, BEAUTIFUL, EVERY_NOUN, OWNERS, Adjective, Noun, Preposition, Verb
 from utils.data.tokens import join
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "phrases"
@@ -71,7 +58,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """Parallel corpus without duplicates within or across parts; `longer` tests length generalization beyond `train`."""
+    """Parallel corpus without duplicates within or across parts; `longer` tests length generalization."""
 
     train: tuple[Pair, ...]
     validation: tuple[Pair, ...]
@@ -96,43 +83,47 @@ class Rival(NamedTuple):
     feminine: bool
 
 
+Nouns, Rivals = tuple[Noun, ...], tuple[Rival, ...]
+
+
 @cache
 def _slots(noun: Noun) -> tuple[tuple[Adjective, ...], ...]:
     """The adjectives that fit a noun, by slot."""
-    fitting = [adjective for adjective in ADJECTIVES if noun in adjective.nouns]
+    fitting = [adjective for adjective in phrase_words.ADJECTIVES if noun in adjective.nouns]
     return tuple(tuple(adjective for adjective in fitting if adjective.slot == slot) for slot in range(4))
 
 
 @cache
-def _predicates(nouns: tuple[Noun, ...]) -> tuple[Adjective, ...]:
+def _predicates(nouns: Nouns) -> tuple[Adjective, ...]:
     """The predicate adjectives that fit all of these nouns."""
-    return tuple(item for item in ADJECTIVES if item.predicate and item.nouns.issuperset(nouns))
+    return tuple(item for item in phrase_words.ADJECTIVES if item.predicate and item.nouns.issuperset(nouns))
 
 
 @cache
-def _conjuncts(noun: Noun, nouns: tuple[Noun, ...]) -> tuple[Noun, ...]:
+def _conjuncts(noun: Noun, nouns: Nouns) -> Nouns:
     """The nouns that can be coordinated with this one: same class, and at least one predicate adjective fits both."""
-    same_class = (candidate for candidate in nouns if COORDINATION_CLASS[candidate] == COORDINATION_CLASS[noun])
+    class_of = phrase_words.COORDINATION_CLASS
+    same_class = (candidate for candidate in nouns if class_of[candidate] == class_of[noun])
     return tuple(candidate for candidate in same_class if candidate is not noun and _predicates((noun, candidate)))
 
 
 @cache
-def _prepositions(nouns: tuple[Noun, ...], allowed: tuple[str, ...] = ()) -> tuple[Preposition, ...]:
+def _prepositions(nouns: Nouns, allowed: tuple[str, ...] = ()) -> tuple[Preposition, ...]:
     """The prepositions that fit all of these nouns."""
-    fitting = (preposition for preposition in PREPOSITIONS if preposition.heads.issuperset(nouns))
+    fitting = (preposition for preposition in phrase_words.PREPOSITIONS if preposition.heads.issuperset(nouns))
     return tuple(preposition for preposition in fitting if not allowed or preposition.english in allowed)
 
 
 @cache
 def _verbs(kind: str, noun: Noun | None) -> tuple[Verb, ...]:
     """Verbs of a kind, or those of them that take this noun as subject."""
-    return tuple(verb for verb in VERBS if verb.kind == kind and (noun is None or noun in verb.subjects))
+    return tuple(verb for verb in phrase_words.VERBS if verb.kind == kind and (noun is None or noun in verb.subjects))
 
 
 @cache
 def _transitive_verbs(noun: Noun) -> tuple[Verb, ...]:
     """Verbs that take this noun as direct object."""
-    return tuple(verb for verb in VERBS if verb.kind == "see" and noun in verb.objects)
+    return tuple(verb for verb in phrase_words.VERBS if verb.kind == "see" and noun in verb.objects)
 
 
 @cache
@@ -187,14 +178,7 @@ class Sentence:
     # Noun phrases
 
     def noun_phrase(
-        self,
-        nouns: tuple[Noun, ...],
-        words: int,
-        definite: bool = False,
-        some: bool = True,
-        bare: bool = False,
-        pair: bool = False,
-        rivals: tuple[Rival, ...] = (),
+        self, nouns: Nouns, words: int, definite=False, some=True, bare=False, pair=False, rivals: Rivals = ()
     ) -> Phrase:
         """Noun phrase of about `words` words. `bare`: nothing after the noun. `pair`: coordination is allowed."""
         noun, plural, extra = self.unused(nouns), self.random() < 0.4, max(0, words - 2)
@@ -258,7 +242,7 @@ class Sentence:
         return first, [self.unused(slots[slot]) for slot in (2, 1, 0) if slot in used]
 
     def coordination(
-        self, french: list[Token], noun: Noun, nouns: tuple[Noun, ...], words: int, definite: bool, some: bool
+        self, french: list[Token], noun: Noun, nouns: Nouns, words: int, definite: bool, some: bool
     ) -> Phrase:
         """Coordination with "and". The first conjunct is bare: "the door of the house and the garden" is ambiguous."""
         french.append(Token("et", (self.add("and"),)))
@@ -267,9 +251,7 @@ class Sentence:
         second = self.noun_phrase(_conjuncts(noun, nouns), words, definite, some, rivals=both)
         return Phrase(french + second.french, (noun, *second.nouns), noun.feminine and second.feminine, True)
 
-    def location(
-        self, nouns: tuple[Noun, ...], words: int, allowed: tuple[str, ...] = (), rivals: tuple[Rival, ...] = ()
-    ) -> list[Token]:
+    def location(self, nouns: Nouns, words: int, allowed: tuple[str, ...] = (), rivals: Rivals = ()) -> list[Token]:
         """Prepositional phrase of location: "near the house"."""
         preposition = self.choice(_prepositions(nouns, allowed))
         position = self.add(preposition.english)
@@ -277,16 +259,14 @@ class Sentence:
         somewhere = self.noun_phrase(preposition.nouns, words - 1, some=preposition.french[-1] != "de", rivals=rivals)
         return french + somewhere.french
 
-    def relative(self, noun: Noun, plural: bool, words: int, rivals: tuple[Rival, ...]) -> list[Token]:
-        """Relative clause, subject or object: "who sees the dog", "who the dog sees"; its noun is the last of `rivals`."""
+    def relative(self, noun: Noun, plural: bool, words: int, rivals: Rivals) -> list[Token]:
+        """Relative clause, subject or object ("who sees the dog", "who the dog sees"), of the last of `rivals`."""
         self.relatives += 1
         pronoun = self.add("who" if noun.person else "that")
         if words >= 4 and _transitive_verbs(noun) and self.random() < 0.4:
             return [Token("que", (pronoun,)), *self.object_relative(noun, words - 1)]
         own = rivals[-1]
-        clear = not any(
-            (rival.person, rival.plural) == own[:2] and rival.feminine != own.feminine for rival in rivals[:-1]
-        )
+        clear = not any(rival[:2] == own[:2] and rival.feminine != own.feminine for rival in rivals[:-1])
         kind = self.choice(_kinds(words - 1, noun, True, clear) or _kinds(99, noun, True, clear))
         subject = Phrase([], (noun,), noun.feminine, plural)
         return [Token("qui", (pronoun,)), *self.predicate(kind, self.verb(kind, noun), subject, words - 1, rivals)]
@@ -340,14 +320,7 @@ class Sentence:
         return [*french, Token(ADVERBS[manner], (around,))] if manner else french
 
     def predicate(
-        self,
-        kind: str,
-        verb: Verb | None,
-        subject: Phrase,
-        words: int,
-        rivals: tuple[Rival, ...] = (),
-        pair: bool = False,
-        adverb: bool = True,
+        self, kind: str, verb: Verb | None, subject: Phrase, words: int, rivals: Rivals = (), pair=False, adverb=True
     ) -> list[Token]:
         """Verb phrase of about `words` words that agrees with the subject. `pair`: coordination is allowed."""
         spare = max(0, words - KINDS[kind][1] - bool(verb and verb.particle))
@@ -365,10 +338,8 @@ class Sentence:
                 french += self.location(subject.nouns, spare, verb.prepositions, rivals)
             return french
         if kind == "see":
-            thing = self.noun_phrase(
-                verb.objects, spare + 2, definite=negated, pair=pair and not negated, rivals=rivals
-            )
-            return french + thing.french
+            pair = pair and not negated
+            return french + self.noun_phrase(verb.objects, spare + 2, negated, pair=pair, rivals=rivals).french
         if kind == "speak":
             return french + self.indirect_object(verb.objects, spare + 2, negated, rivals)
         if kind == "give":
@@ -393,9 +364,7 @@ class Sentence:
             french.append(Token(form, (self.add(adjective.english),)))
         return french
 
-    def indirect_object(
-        self, nouns: tuple[Noun, ...], words: int, definite: bool, rivals: tuple[Rival, ...]
-    ) -> list[Token]:
+    def indirect_object(self, nouns: Nouns, words: int, definite: bool, rivals: Rivals) -> list[Token]:
         """Indirect object: "to the girl"."""
         to = Token("à", (self.add("to"),))
         return [to, *self.noun_phrase(nouns, words, definite, rivals=rivals).french]
@@ -428,7 +397,9 @@ class Sentence:
             count = 2 if draw < 0.7 else 3
         elif words >= 12 and draw < 0.42:
             count = 3
-        lengths = self.clause_lengths(words - (count - 1), count)
+        lengths = [3] * count
+        for _ in range(words - (count - 1) - 3 * count):
+            lengths[int(self.random() * count)] += 1
         french: list[Token] = []
         connectives = tuple(CONNECTIVES)
         for index, length in enumerate(lengths):
@@ -442,21 +413,11 @@ class Sentence:
             french += self.clause(length, embedded=not last, pair=last)
         return french
 
-    def clause_lengths(self, words: int, count: int) -> list[int]:
-        """`count` lengths of at least 3 that add up to `words`."""
-        lengths = [3] * count
-        for _ in range(words - 3 * count):
-            lengths[int(self.random() * count)] += 1
-        return lengths
-
 
 def _with_an(words: list[str]) -> tuple[str, ...]:
     """The article "a" becomes "an" before a spoken vowel: "an old man", "a european law"."""
-    following = [*words[1:], ""]
-    return tuple(
-        "an" if word == "a" and after[0] in "aeiou" and after != "european" else word
-        for word, after in zip(words, following, strict=True)
-    )
+    vowel = [after[0] in "aeiou" and after != "european" for after in words[1:]] + [False]
+    return tuple("an" if word == "a" and follows else word for word, follows in zip(words, vowel, strict=True))
 
 
 def sentence(rng: random.Random, words: int) -> Pair | None:
@@ -470,9 +431,7 @@ def sentence(rng: random.Random, words: int) -> Pair | None:
     return Pair(_with_an(draft.english), tuple([token.form for token in french]), tuple(links))
 
 
-def sentences(
-    count: int, lengths: dict[int, float], rng: random.Random, seen: set[tuple[str, ...]]
-) -> tuple[Pair, ...]:
+def sentences(count: int, lengths: dict[int, float], rng: random.Random, seen: set) -> tuple[Pair, ...]:
     """`count` new sentence pairs with this distribution of lengths; their English is added to `seen`."""
     pairs = []
     choices, cumulative = list(lengths), list(accumulate(lengths.values()))
@@ -483,10 +442,7 @@ def sentences(
             if pair and pair.english not in seen:
                 break
         else:
-            raise ValueError(
-                f"expected a new sentence of {words} words, got none in {MAX_TRIES} tries after {len(seen)} sentences: "
-                "there are hardly any more so short; ask for fewer pairs"
-            )
+            raise ValueError(f"no new sentence of {words} words after {len(seen)} sentences; ask for fewer pairs")
         seen.add(pair.english)
         pairs.append(pair)
     return tuple(pairs)
@@ -496,12 +452,8 @@ def corpus(train: int = 20_000, validation: int = 1_000, test: int = 1_000, long
     """Corpus from one seed. The held-out parts are drawn first, so they do not depend on the size of `train`."""
     seen: set[tuple[str, ...]] = set()
     parts = {}
-    for name, count, lengths in (
-        ("test", test, LENGTHS),
-        ("validation", validation, LENGTHS),
-        ("longer", longer, LONGER_LENGTHS),
-        ("train", train, LENGTHS),
-    ):
+    for name, count in dict(test=test, validation=validation, longer=longer, train=train).items():
+        lengths = LONGER_LENGTHS if name == "longer" else LENGTHS
         parts[name] = sentences(count, lengths, random.Random(f"phrases {name} {seed}"), seen)
     return Corpus(**parts)
 
@@ -513,18 +465,11 @@ def as_line(pair: Pair) -> str:
 
 
 def write_samples(folder: Path = SAMPLES) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     small = corpus(**SAMPLE_SIZES, seed=0)
     for name in SAMPLE_SIZES:
         text = "".join(as_line(pair) for pair in getattr(small, name))
         (folder / f"{name}.tsv").write_bytes(text.encode())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m utils.data.phrases", description=__doc__.partition("\n")[0])
-    parser.parse_args()
-    write_samples()
-
-
 if __name__ == "__main__":
-    main()
+    write_samples()

@@ -1,10 +1,11 @@
-"""English text that ships with Python (the topics of its manual), a character-level tokenizer, and language-model windows.
+"""English text that ships with Python (the topics of its manual), a character tokenizer, and language-model windows.
 
 The text differs between versions of Python, so results measured on it report the version.
 """
 
 import ast
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -29,9 +30,7 @@ def library_folder() -> Path:
 def topics_file() -> Path:
     path = library_folder() / "pydoc_data" / "topics.py"
     if not path.is_file():
-        raise NoText(
-            f"expected the manual's topics in {path.name} of the folder pydoc_data; this Python came without it"
-        )
+        raise NoText("expected the manual's topics in pydoc_data/topics.py; this Python came without it")
     return path
 
 
@@ -49,9 +48,6 @@ def without_tables(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("|", "+-", "+=")))
 
 
-# Splitting by document
-
-
 def paragraphs(text: str) -> list[str]:
     """Paragraphs: separated by empty lines, stripped."""
     return [part.strip() for part in text.split("\n\n") if part.strip()]
@@ -60,8 +56,8 @@ def paragraphs(text: str) -> list[str]:
 def split_documents(documents: Mapping[str, str], fraction: float = 0.1, seed: int = 0) -> tuple[list[str], list[str]]:
     """Train/held-out split by document: whole documents are held out until they make up `fraction` of the characters.
 
-    The manual repeats many paragraphs. So that none leaks, a paragraph of a held-out document is removed from the training
-    documents, and of other duplicates only the first is kept.
+    The manual repeats many paragraphs. So that none leaks, a paragraph of a held-out document is removed from the
+    training documents, and of other duplicates only the first is kept.
     """
     names = sorted(documents)
     order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
@@ -88,9 +84,6 @@ def _deduplicated(text: str, seen: set[str]) -> str:
     return "\n\n".join(kept)
 
 
-# Characters
-
-
 class CharTokenizer:
     """Character-level tokenizer; id 0 is any character outside the vocabulary."""
 
@@ -101,11 +94,8 @@ class CharTokenizer:
     @classmethod
     def build(cls, texts: Iterable[str], min_frequency: int = 1) -> "CharTokenizer":
         """Vocabulary of the characters that occur at least `min_frequency` times, by code point."""
-        counts: dict[str, int] = {}
-        for text in texts:
-            for character in text:
-                counts[character] = counts.get(character, 0) + 1
-        counts.pop(UNKNOWN_CHARACTER, None)
+        counts = Counter("".join(texts))
+        del counts[UNKNOWN_CHARACTER]
         return cls(sorted(character for character, count in counts.items() if count >= min_frequency))
 
     def __len__(self) -> int:
@@ -122,7 +112,7 @@ class CharTokenizer:
 def windows(texts: Iterable[Tensor], length: int) -> Tensor:
     """Language-model windows (windows, length + 1) of documents (n,), with a stride of `length`.
 
-    Each window starts at the last token of the one before, so every token but a document's first is predicted exactly once.
+    Each window starts at the last token of the one before, so every token but a document's first is predicted once.
     The remainder of a document is dropped.
     """
     chunks = [text.unfold(0, length + 1, length) for text in texts if len(text) > length]

@@ -1,14 +1,14 @@
-"""Sentiment classification on Rotten Tomatoes: 12,808 snippets of film reviews, each fresh (positive) or rotten (negative).
+"""Sentiment classification on Rotten Tomatoes: 12,808 snippets of film reviews, fresh (positive) or rotten (negative).
 
 They come in a table, `rotten_tomatoes_corpus_full.csv.bz2`, that a package of the Python index carries; its rows are
 `category,text,movie_name,has_plot_and_reviews`. Rows that summarize a plot are left out.
 """
 
-import bz2
 import csv
 import html
 import io
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from utils.data.text_files import decode
+from utils.data.text_files import read_text
 
 FILE = "rotten_tomatoes_corpus_full.csv.bz2"
 COLUMNS = ("category", "text", "movie_name", "has_plot_and_reviews")
@@ -42,18 +42,17 @@ class Reviews(NamedTuple):
 
 
 def read_reviews(path: Path | str) -> list[Review]:
-    """Snippets of the table at `path` (the file, compressed or not, or its folder), with HTML entities and spaces cleaned."""
+    """Snippets of the table at `path` (the file, compressed or not, or its folder); HTML entities are decoded."""
     path = Path(path)
     path = path / FILE if path.is_dir() else path
-    rows = csv.reader(io.StringIO(_content(path), newline=""), strict=True)
+    rows = csv.reader(io.StringIO(read_text(path, ReviewError), newline=""), strict=True)
     reviews = []
     start = 1  # a quoted text may have line breaks, so a row may begin lines before it ends
     try:
         for row in rows:
-            where = f"{path}:{start}"
-            if start == 1:
-                _require_header(row, where)
-            elif row and (review := _review(row, where)):
+            if start == 1 and tuple(row) != COLUMNS:
+                raise ReviewError(f"{path}:1: expected the columns {','.join(COLUMNS)}, got {','.join(row)[:100]}")
+            if start > 1 and row and (review := _review(row, f"{path}:{start}")):
                 reviews.append(review)
             start = rows.line_num + 1
     except csv.Error as error:
@@ -61,26 +60,6 @@ def read_reviews(path: Path | str) -> list[Review]:
     if not reviews:
         raise ReviewError(f"{path}: expected rows of reviews, got none; take {FILE} as it comes")
     return reviews
-
-
-def _content(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise ReviewError(
-            f"{path}: expected the table of reviews, but there is no such file; fetch it or put it there"
-        ) from None
-    if path.suffix == ".bz2":
-        try:
-            data = bz2.decompress(data)
-        except (OSError, ValueError) as error:
-            raise ReviewError(f"{path}: expected a file packed with bzip2, got {error}; fetch it again") from None
-    return decode(data, path, ReviewError)
-
-
-def _require_header(row: Sequence[str], where: str) -> None:
-    if tuple(row) != COLUMNS:
-        raise ReviewError(f"{where}: expected the columns {','.join(COLUMNS)}, got {','.join(row)[:100]}")
 
 
 def _review(row: Sequence[str], where: str) -> Review | None:
@@ -103,9 +82,6 @@ def labels(reviews: Sequence[Review]) -> Tensor:
     return torch.tensor([review.fresh for review in reviews], dtype=torch.long)
 
 
-# Splitting
-
-
 def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: float = 0.2, seed: int = 0) -> Reviews:
     """Train/validation/test split by film: no film and no text is in two parts.
 
@@ -117,9 +93,7 @@ def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: floa
         unique.setdefault(_key(review.text), review)
     films = sorted(set(film_of.values()))
     random.Random(seed).shuffle(films)
-    sizes = dict.fromkeys(films, 0)
-    for review in unique.values():
-        sizes[film_of[review.film]] += 1
+    sizes = Counter(film_of[review.film] for review in unique.values())
     part_of, taken = {}, 0
     for_test, held_out = round(test * len(unique)), round((test + validation) * len(unique))
     for film in films:

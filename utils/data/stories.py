@@ -1,15 +1,17 @@
 """Generator of bAbI stories (Weston et al., 2015): tasks 1, 2, 3, 15 and 16, from a seed.
 
-Templates, vocabulary and proportions follow statistics of the published files (data/README.md lists them); no sentence is
-copied. Every question carries its answer and the line numbers of its supporting facts.
+Templates, vocabulary and proportions follow statistics of the published files (data/README.md lists them); no sentence
+is copied. Every question carries its answer and the line numbers of its supporting facts.
+
+python -m utils.data.stories        rewrites data/stories/
 """
 
-import argparse
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "stories"
 ACTORS = ("Mary", "John", "Sandra", "Daniel")
 ROOMS = ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 OBJECTS = ("football", "milk", "apple")
@@ -29,8 +31,8 @@ STATEMENTS_BEFORE_ASKING, MAX_AGE = 2, 4  # at most four statements follow a que
 RECENCY = 0.87  # task 1: each later statement makes a person less likely to be asked about
 MOVE = 3.75  # weight of a move against one possible get or drop: 65, 20, 15 % in task 2
 THERE_PROBABILITY = {"take": {2: 1.0, 3: 0.2}, "leave": {2: 0.2, 3: 0.2}}
-# Task 16: how often an animal has another color than its kind, in the kind that is asked about and in the others. 34 % of
-# the stories then have such an animal; more of them in the asked kind would be harder than the published stories.
+# Task 16: how often an animal has another color than its kind, in the kind that is asked about and in the others. 34 %
+# of the stories then have such an animal; more of them in the asked kind would be harder than the published stories.
 ODD_COLOR = {True: 0.05, False: 0.44}
 
 
@@ -97,9 +99,6 @@ class World:
             if thing.carrier is None and thing.room == self.room[actor]
         ]
 
-    def possible_drops(self) -> list[tuple[str, str]]:
-        return [(thing.carrier, name) for name, thing in self.things.items() if thing.carrier]
-
     def _there(self, what: str) -> str:
         return " there" if self.rng.random() < THERE_PROBABILITY[what][self.task] else ""
 
@@ -115,7 +114,8 @@ class World:
 
     def step(self) -> None:
         """One statement: a get or a drop, the more likely the more of them are possible, or a move."""
-        gets, drops = self.possible_gets(), self.possible_drops()
+        gets = self.possible_gets()
+        drops = [(thing.carrier, name) for name, thing in self.things.items() if thing.carrier]
         choice = int(self.rng.random() * (len(gets) + len(drops) + MOVE))
         if choice < len(gets):
             self.get(*gets[choice])
@@ -235,41 +235,19 @@ def stories(task: int, seed: int) -> Iterator[Draft]:
 
 def story_text(task: int, questions: int, seed: int) -> str:
     """Whole stories in the bAbI text format with at least `questions` questions."""
-    lines, asked = [], 0
-    for draft in stories(task, seed):
-        if asked >= questions:
-            return "\n".join(lines) + "\n"
+    lines, asked, drafts = [], 0, stories(task, seed)
+    while asked < questions:
+        draft = next(drafts)
         lines += draft.lines
         asked += draft.questions
-    raise AssertionError("stories never end")
+    return "\n".join(lines) + "\n"
 
 
-# The samples under data/stories
-
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "stories"
-STORIES_PER_SAMPLE, SAMPLE_SEED = 5, 0
-
-
-def write_samples(folder: Path) -> list[Path]:
-    """One file of sample stories per task, identical on every machine."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+def write_samples(folder: Path = SAMPLES) -> None:
+    """One file of five stories per task, identical on every machine."""
     for task, questions in QUESTIONS_PER_STORY.items():
-        path = folder / f"task_{task}.txt"
-        text = story_text(task, STORIES_PER_SAMPLE * questions, SAMPLE_SEED)
-        path.write_text(text, encoding="utf-8", newline="\n")
-        written.append(path)
-    return written
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m utils.data.stories", description="Write a few stories of each task."
-    )
-    parser.add_argument("folder", type=Path, nargs="?", default=SAMPLES, help="where to write (default: %(default)s)")
-    for path in write_samples(parser.parse_args().folder):
-        print(path)
+        (folder / f"task_{task}.txt").write_bytes(story_text(task, 5 * questions, seed=0).encode())
 
 
 if __name__ == "__main__":
-    main()
+    write_samples()

@@ -13,20 +13,13 @@ TAKES = r"got|grabbed|took|picked up"
 LEAVES = r"dropped|left|discarded|put down"
 IRREGULAR = {"mice": "mouse", "wolves": "wolf", "sheep": "sheep"}
 
-STATEMENT_FORMS = (
-    "Mary went to the kitchen",
-    "Mary took the milk there",
-    "Mary dropped the milk",
-    "Lily is a frog",
-    "Lily is green",
-    "Mice are afraid of cats",
+UNKNOWN_STATEMENT = (
+    "has a form that is not known here. Try one of these: Mary went to the kitchen. Mary took the milk there. "
+    "Mary dropped the milk. Lily is a frog. Lily is green. Mice are afraid of cats."
 )
-QUESTION_FORMS = (
-    "Where is Mary",
-    "Where is the milk",
-    "Where was the milk before the kitchen",
-    "What is Emily afraid of",
-    "What color is Lily",
+UNKNOWN_QUESTION = (
+    "has a form that is not known here. Try one of these: Where is Mary? Where is the milk? "
+    "Where was the milk before the kitchen? What is Emily afraid of? What color is Lily?"
 )
 
 
@@ -92,6 +85,10 @@ class Thing:
     def holder(self) -> str | None:
         return self.carries[-1].person if self.held else None
 
+    def refuse(self, index: int, conflict: str) -> None:
+        """Report a statement that contradicts the last statement about this thing."""
+        raise Unanswerable(f"In sentence {index + 1} {conflict} sentence {self.carries[-1].events[-1] + 1}.")
+
     def be_in(self, where: Whereabouts | None) -> None:
         room, facts = (where.room, where.facts) if where else (None, ())
         if self.stays and self.stays[-1].room == room:
@@ -116,17 +113,13 @@ class World:
         for pattern, what_to_do in STATEMENTS:
             if match := pattern.fullmatch(_plain(statement)):
                 return what_to_do(self, index, *match.groups())
-        raise Unanswerable(
-            f"Sentence {index + 1}, {statement!r}, has a form that is not known here. {_forms(STATEMENT_FORMS)}"
-        )
+        raise Unanswerable(f"Sentence {index + 1}, {statement!r}, {UNKNOWN_STATEMENT}")
 
     # Tasks 1, 2, 3
 
     def move(self, index: int, person: str, room: str) -> None:
         if room in self.things:
-            raise Unanswerable(
-                f"Sentence {index + 1} uses the {room} as a room, and before that it was a thing to carry."
-            )
+            raise Unanswerable(f"Sentence {index + 1} uses the {room} as a room, but it was a thing to carry before.")
         self.rooms.add(room)
         self.people[person] = Whereabouts(room, (index,))
         for thing in self.things.values():
@@ -136,10 +129,7 @@ class World:
     def take(self, index: int, person: str, name: str) -> None:
         thing = self._thing(index, name)
         if thing.held:
-            raise Unanswerable(
-                f"In sentence {index + 1} {person.title()} takes the {name}, but {thing.holder.title()} has it since "
-                f"sentence {thing.carries[-1].events[-1] + 1}."
-            )
+            thing.refuse(index, f"{person.title()} takes the {name}, but {thing.holder.title()} has it since")
         self._same_room(index, person, name)
         thing.held = True
         thing.carries.append(Carry(person, [index]))
@@ -147,28 +137,20 @@ class World:
 
     def leave(self, index: int, person: str, name: str) -> None:
         thing = self._thing(index, name)
-        if thing.held and thing.holder != person:
-            raise Unanswerable(
-                f"In sentence {index + 1} {person.title()} leaves the {name}, but {thing.holder.title()} has it since "
-                f"sentence {thing.carries[-1].events[-1] + 1}."
-            )
-        if thing.carries and not thing.held:
-            raise Unanswerable(
-                f"In sentence {index + 1} {person.title()} leaves the {name}, but nobody took it after it was left in "
-                f"sentence {thing.carries[-1].events[-1] + 1}."
-            )
         if thing.held:
+            if thing.holder != person:
+                thing.refuse(index, f"{person.title()} leaves the {name}, but {thing.holder.title()} has it since")
             thing.carries[-1].events.append(index)
         else:
+            if thing.carries:
+                thing.refuse(index, f"{person.title()} leaves the {name}, but nobody took it after it was left in")
             thing.carries.append(Carry(person, [index], taken=False))
         thing.held = False
         thing.be_in(self.people.get(person))
 
     def _thing(self, index: int, name: str) -> Thing:
         if name in self.rooms:
-            raise Unanswerable(
-                f"Sentence {index + 1} takes or leaves the {name}, but that is a room; only things are carried."
-            )
+            raise Unanswerable(f"Sentence {index + 1} takes or leaves the {name}, but that is a room.")
         return self.things.setdefault(name, Thing())
 
     def _same_room(self, index: int, person: str, name: str) -> None:
@@ -180,22 +162,15 @@ class World:
         if here is None:
             self.people[person] = Whereabouts(lies.room, (index, thing.carries[-1].events[-1], *lies.mentions[-1]))
         elif here.room != lies.room:
-            raise Unanswerable(
-                f"In sentence {index + 1} {person.title()} takes the {name} in the {here.room}, but it was left in "
-                f"the {lies.room} in sentence {thing.carries[-1].events[-1] + 1}."
-            )
+            conflict = f"takes the {name} in the {here.room}, but it was left in the {lies.room} in"
+            thing.refuse(index, f"{person.title()} {conflict}")
 
     def where_is(self, the: str | None, name: str) -> tuple[str, tuple[int, ...]]:
-        if name in self.things:
-            return self._where_thing_is(name)
-        if name in self.people:
+        if name in self.people and name not in self.things:
             return self.people[name].room, self.people[name].facts
-        if the:
-            raise Unanswerable(f"The story never says that somebody took or left the {name}.")
-        raise Unanswerable(f"The story never says where {name.title()} is.")
-
-    def _where_thing_is(self, name: str) -> tuple[str, tuple[int, ...]]:
-        thing = self.things[name]
+        if name not in self.things and not the:
+            raise Unanswerable(f"The story never says where {name.title()} is.")
+        thing = self._known(name)
         carry, stay = thing.carries[-1], thing.stays[-1]
         if stay.room is None:
             person = carry.person.title()
@@ -205,24 +180,25 @@ class World:
         return stay.room, (carry.events[-1], *stay.mentions[-1])
 
     def where_was(self, name: str, room: str) -> tuple[str, tuple[int, ...]]:
-        if name not in self.things:
-            raise Unanswerable(f"The story never says that somebody took or left the {name}.")
-        stays = self.things[name].stays
+        stays = self._known(name).stays
         last = max((i for i, stay in enumerate(stays) if stay.room == room), default=None)
         if last is None:
             raise Unanswerable(f"The story never says that the {name} was in the {room}.")
         if last == 0:
             carry = stays[0].carry
             how = "took it there" if carry.taken else "left it there, and not when it was taken"
-            raise Unanswerable(
-                f"The story does not say where the {name} was before the {room}: it begins when {carry.person.title()} {how}."
-            )
+            begins = f"it begins when {carry.person.title()} {how}"
+            raise Unanswerable(f"The story does not say where the {name} was before the {room}: {begins}.")
         stay, before = stays[last], stays[last - 1]
         if before.room is None:
-            raise Unanswerable(
-                f"The story does not say where {before.carry.person.title()} was with the {name} before the {room}."
-            )
+            person = before.carry.person.title()
+            raise Unanswerable(f"The story does not say where {person} was with the {name} before the {room}.")
         return before.room, (stay.carry.events[-1], *stay.mentions[0], *before.mentions[-1])
+
+    def _known(self, name: str) -> Thing:
+        if name not in self.things:
+            raise Unanswerable(f"The story never says that somebody took or left the {name}.")
+        return self.things[name]
 
     # Tasks 15 and 16
 
@@ -238,11 +214,8 @@ class World:
     @staticmethod
     def _learn(known: dict, index: int, key: str, value: str, claim: str) -> None:
         if key in known and known[key][0] != value:
-            before, earlier = known[key]
-            raise Unanswerable(
-                f"Sentence {index + 1} says that {claim.format(value)}, and sentence {earlier + 1} that "
-                f"{claim.format(before)}; only one of them can hold."
-            )
+            earlier = f"sentence {known[key][1] + 1} that {claim.format(known[key][0])}"
+            raise Unanswerable(f"Sentence {index + 1} says that {claim.format(value)}, and {earlier}.")
         known[key] = value, index
 
     def _kind(self, name: str) -> tuple[str, int]:
@@ -264,15 +237,11 @@ class World:
         kind, fact = self._kind(name)
         alike = [animal for animal, (its_kind, _) in self.kinds.items() if its_kind == kind and animal != name]
         if not alike:
-            raise Unanswerable(
-                f"{name.title()} is a {kind}, but the story has no other {kind} to learn the color from."
-            )
+            raise Unanswerable(f"{name.title()} is a {kind}, but the story has no other {kind} to learn from.")
         colored = [animal for animal in alike if animal in self.colors]
         if not colored:
             others = " and ".join(animal.title() for animal in alike)
-            raise Unanswerable(
-                f"{name.title()} is a {kind} like {others}, but the story gives no color of such an animal."
-            )
+            raise Unanswerable(f"{name.title()} is a {kind} like {others}, but the story gives no color of one.")
         like = max(colored, key=lambda animal: self.kinds[animal][1])
         color, seen = self.colors[like]
         return color, (fact, self.kinds[like][1], seen)
@@ -298,7 +267,7 @@ def _question(question: str) -> Callable[[World], tuple[str, tuple[int, ...]]]:
     for pattern, look_up in QUESTIONS:
         if match := pattern.fullmatch(_plain(question)):
             return lambda world: look_up(world, *match.groups())
-    raise Unanswerable(f"The question {question!r} has a form that is not known here. {_forms(QUESTION_FORMS, '?')}")
+    raise Unanswerable(f"The question {question!r} {UNKNOWN_QUESTION}")
 
 
 def _plain(sentence: str) -> str:
@@ -308,7 +277,3 @@ def _plain(sentence: str) -> str:
 
 def _singular(plural: str) -> str:
     return IRREGULAR.get(plural, plural.removesuffix("s"))
-
-
-def _forms(examples: Sequence[str], mark: str = ".") -> str:
-    return "Try one of these: " + " ".join(example + mark for example in examples)

@@ -1,16 +1,22 @@
 """Text files of the user: reading UTF-8, with errors that start with file and line."""
 
+import bz2
 from pathlib import Path
 
 
-def decode(data: bytes, path: Path, error: type[ValueError]) -> str:
-    """UTF-8 text without its byte-order mark; `error` reports the line of the first invalid byte."""
+def read_text(path: Path, error: type[ValueError]) -> str:
+    """UTF-8 text of a file without its byte-order mark, decompressed if it ends in `.bz2`; failures raise `error`."""
     try:
+        data = path.read_bytes()
+        data = bz2.decompress(data) if path.suffix == ".bz2" else data
         return data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        raise error(f"{path}: there is no such file") from None
     except UnicodeDecodeError as reason:
         line = data.count(b"\n", 0, reason.start) + 1
-        message = f"{path}:{line}: expected text in UTF-8, got {reason.reason} at byte {reason.start}; save it as UTF-8"
-        raise error(message) from None
+        raise error(f"{path}:{line}: expected text in UTF-8, got {reason.reason}; save it as UTF-8") from None
+    except (OSError, ValueError) as reason:  # a damaged bz2 file raises either
+        raise error(f"{path}: expected a text file, got {'a folder' if path.is_dir() else reason}") from None
 
 
 def quoted(text: str) -> str:

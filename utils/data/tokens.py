@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +23,8 @@ _PATTERNS = {
     "english": re.compile(rf"{_NUMBER}|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"),
     # Elided words ("l'", "qu'") are tokens of their own; "aujourd'hui" is one token.
     "french": re.compile(
-        rf"{_NUMBER}|aujourd'hui|(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|quelqu|presqu)'(?=[^\W_])|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"
+        rf"{_NUMBER}|aujourd'hui|(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|quelqu|presqu)'(?=[^\W_])"
+        rf"|{_WORD}(?:'[^\W\d_]+)*|[^\w\s]|_"
     ),
 }
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2019\u02bc\u2032\uff07"), "'")
@@ -55,9 +56,7 @@ class Vocabulary:
     @classmethod
     def build(cls, sentences: Iterable[Sequence[str]]) -> "Vocabulary":
         """All words of a corpus by falling frequency, ties in alphabetical order."""
-        counts = Counter()
-        for sentence in sentences:
-            counts.update(sentence)
+        counts = Counter(word for sentence in sentences for word in sentence)
         return cls(word for _, word in sorted((-count, word) for word, count in counts.items()))
 
     def __len__(self) -> int:
@@ -77,9 +76,7 @@ class Vocabulary:
             if token_id == EOS_ID:
                 break
             if not 0 <= token_id < len(self):
-                raise ValueError(
-                    f"expected token ids from 0 to {len(self) - 1}, got {token_id}: not in this vocabulary"
-                )
+                raise ValueError(f"expected token ids from 0 to {len(self) - 1}, got {token_id}")
             if token_id not in (PAD_ID, BOS_ID):
                 words.append(self.words[token_id])
         return words
@@ -87,16 +84,6 @@ class Vocabulary:
     def out_of_vocabulary(self, tokens: Iterable[str]) -> list[str]:
         """Out-of-vocabulary words, each once, in the order of the sentence."""
         return list(dict.fromkeys(token for token in tokens if token not in self._ids))
-
-
-class TokenPair(Protocol):
-    """Tokenized sentence pair, for example `utils.data.phrases.Pair`."""
-
-    @property
-    def english(self) -> Sequence[str]: ...
-
-    @property
-    def french(self) -> Sequence[str]: ...
 
 
 class Batch(NamedTuple):
@@ -118,8 +105,8 @@ def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     return token_ids, attention_mask
 
 
-def collate(pairs: Sequence[TokenPair], source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> Batch:
-    """Padded batch of all pairs, in their order."""
+def collate(pairs: Sequence, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> Batch:
+    """Padded batch of all pairs, in their order; a pair has token sequences `english` and `french`."""
     source, source_mask = _pad([[*source_vocabulary.encode(pair.english), EOS_ID] for pair in pairs])
     targets = [target_vocabulary.encode(pair.french) for pair in pairs]
     target_in, target_mask = _pad([[BOS_ID, *row] for row in targets])
@@ -128,15 +115,11 @@ def collate(pairs: Sequence[TokenPair], source_vocabulary: Vocabulary, target_vo
 
 
 def batches(
-    pairs: Sequence[TokenPair],
-    source_vocabulary: Vocabulary,
-    target_vocabulary: Vocabulary,
-    batch_size: int,
-    generator: torch.Generator | None = None,
+    pairs: Sequence, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary, batch_size: int, generator=None
 ) -> list[Batch]:
     """Batches bucketed by length, so that little is padding; every pair is in exactly one batch.
 
-    With a generator, batches come in random order and pairs of equal length are shuffled at each call.
+    With a torch.Generator, batches come in random order and pairs of equal length are shuffled at each call.
     """
     order = range(len(pairs)) if generator is None else torch.randperm(len(pairs), generator=generator).tolist()
     by_length = sorted(order, key=lambda index: (len(pairs[index].english), len(pairs[index].french)))

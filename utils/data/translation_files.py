@@ -6,7 +6,7 @@ The course ships none; put your own files into `data/translation/`.
 from pathlib import Path
 
 from utils.data.phrases import Pair
-from utils.data.text_files import decode, quoted
+from utils.data.text_files import quoted, read_text
 from utils.data.tokens import split
 
 ENDINGS = (".tsv", ".txt")
@@ -19,7 +19,7 @@ class TranslationError(ValueError):
 def parse_pairs(text: str, name: str = "text", max_len: int | None = None) -> list[Pair]:
     """Tokenized sentence pairs of a text, without word alignment; error messages start with `name`.
 
-    With `max_len`, pairs with more tokens on either side are left out. An English sentence may have several translations.
+    With `max_len`, pairs with more tokens on either side are left out. A sentence may have several translations.
     """
     pairs, too_long = [], 0
     for row, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
@@ -40,15 +40,10 @@ def parse_pairs(text: str, name: str = "text", max_len: int | None = None) -> li
 def _pair(line: str, where: str) -> Pair:
     columns = line.split("\t")
     if len(columns) < 2:
-        raise TranslationError(
-            f"{where}: expected `english<TAB>french`, got no tab in {quoted(line)}; separate the two sides by one tab"
-        )
-    english, french = (tuple(split(text, name)) for text, name in zip(columns, ("english", "french"), strict=False))
-    for side, tokens in (("english", english), ("french", french)):
-        if not tokens:
-            raise TranslationError(
-                f"{where}: expected `english<TAB>french`, got nothing for {side} in {quoted(line)}; fill it in or remove the line"
-            )
+        raise TranslationError(f"{where}: expected `english<TAB>french`, got no tab in {quoted(line)}")
+    english, french = tuple(split(columns[0], "english")), tuple(split(columns[1], "french"))
+    if not english or not french:
+        raise TranslationError(f"{where}: expected text on both sides of the tab, got {quoted(line)}")
     return Pair(english, french)
 
 
@@ -58,10 +53,6 @@ def read_pairs(path: Path | str, max_len: int | None = None) -> list[Pair]:
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and file.is_file())
         if not files:
-            raise TranslationError(f"{path}: expected files ending in {' or '.join(ENDINGS)}, got none; put one there")
+            raise TranslationError(f"{path}: expected files ending in {' or '.join(ENDINGS)}, got none")
         return [pair for file in files for pair in read_pairs(file, max_len)]
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise TranslationError(f"{path}: expected a file of pairs, but there is none; put it there") from None
-    return parse_pairs(decode(data, path, TranslationError), str(path), max_len)
+    return parse_pairs(read_text(path, TranslationError), str(path), max_len)

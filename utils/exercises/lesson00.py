@@ -16,7 +16,7 @@ register(
             Case((0.1 + torch.rand(length, generator=generator) * size,), note=note)
             for length, size, note in (
                 (3, 1, "three numbers"),
-                (1, 4, "one number: its share is 1"),
+                (1, 4, "one number: the result is 1"),
                 (7, 90, "seven numbers"),
                 (30, 9, "thirty numbers"),
             )
@@ -24,17 +24,19 @@ register(
         mistakes=[
             mistake(f"numbers / {SUM}", "numbers", "The numbers were returned unchanged. Divide them by their sum."),
             mistake(SUM, "len(numbers)", "This divides by the number of elements. Divide by the sum, `numbers.sum()`."),
-            mistake(SUM, "numbers.max()", "This divides by the maximum, so the largest share is 1. Divide by the sum."),
+            mistake(
+                SUM, "numbers.max()", "This divides by the maximum, so the largest result is 1. Divide by the sum."
+            ),
             mistake(
                 f"numbers / {SUM}",
                 "numbers.softmax(0)",
                 "This is a softmax, the subject of lesson 01. Here, divide the numbers by their sum.",
             ),
-            mistake(SUM, "numbers.mean()", "This divides by the mean, so the shares sum to n. Divide by the sum."),
+            mistake(SUM, "numbers.mean()", "This divides by the mean, so the results sum to n. Divide by the sum."),
             mistake(
                 "numbers /",
                 "100 * numbers /",
-                "These are percentages, which sum to 100. Shares sum to 1: drop the 100.",
+                "These are percentages, which sum to 100. The results must sum to 1: drop the 100.",
             ),
             mistake(
                 SUM, "numbers.norm()", "This divides by the Euclidean norm, so the squares sum to 1. Divide by the sum."
@@ -48,7 +50,7 @@ register(
             mistake(f"numbers / {SUM}", f"{SUM} / numbers", "The fraction is inverted. Divide each number by the sum."),
         ],
         hints=[
-            "Shares of a whole sum to 1. What must each number be divided by?",
+            "The results must sum to 1. What must each number be divided by?",
             "`numbers.sum()` sums a tensor, and dividing a tensor by a number divides each of its elements.",
         ],
     )

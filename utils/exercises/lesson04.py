@@ -20,7 +20,7 @@ def edits_of(messages):
 
 # ---------------------------------------------------------------------------------------------- 4.1 by loops
 def loop_cases(generator):
-    def one(n, d, d_k, e, note=""):
+    def case(n, d, d_k, e, note=""):
         sizes = (n, d), (d, d_k), (d, d_k), (d, e)
         return Case(tuple(normal(generator, *size) for size in sizes), note=note)
 
@@ -28,11 +28,11 @@ def loop_cases(generator):
     tall = torch.tensor([[14.0, 0, 1], [0, 15, 2], [-13, 2, 0], [1, -12, 3]])
     large = Case((tall, torch.eye(3, 2), torch.eye(3, 2), normal(generator, 3, 5)), note="large scores")
     return [
-        one(4, 3, 2, 5),
-        one(3, 5, 4, 2),
-        one(5, 2, 6, 3),
-        one(1, 4, 3, 2, note="one token"),
-        one(3, 3, 3, 3, note="all sizes equal"),
+        case(4, 3, 2, 5),
+        case(3, 5, 4, 2),
+        case(5, 2, 6, 3),
+        case(1, 4, 3, 2, note="one token"),
+        case(3, 3, 3, 3, note="all sizes equal"),
         large,
     ]
 
@@ -61,7 +61,7 @@ TWO_SOFTMAXES = "The softmax was applied twice, which flattens the attention wei
 OVERFLOW = "Large scores overflow: exp(100) is infinite in float32. Use `softmax`, or subtract the maximum first."
 RESIDUAL = "The token's own value was added to the output. Return the weighted sum alone."
 RESULTS_SWAPPED = "The two results are swapped. Return the output first, then the attention weights."
-WEIGHTS_TURNED = "The attention weights are transposed. Row i holds the weights of query i."
+WEIGHTS_TRANSPOSED = "The attention weights are transposed. Row i holds the weights of query i."
 BY_COLUMNS = "The output was computed with the columns of the attention weights. Output i uses row i."
 
 MATRICES, LOOP_SOFTMAX = "X @ W_Q, X @ W_K, X @ W_V", "torch.softmax(scores / len(query) ** 0.5, 0)"
@@ -108,7 +108,7 @@ register(
                     "torch.stack(output) / len(X)": "The output is a mean of the weighted values. The weights already sum to 1, so take the sum.",
                 },
                 "torch.stack(weights)": {
-                    "torch.stack(weights).T": WEIGHTS_TURNED,
+                    "torch.stack(weights).T": WEIGHTS_TRANSPOSED,
                     "queries @ keys.T / W_Q.size(1) ** 0.5": "The second result holds the scores. Return the attention weights, after the softmax.",
                 },
                 "torch.stack(output), torch.stack(weights)": {
@@ -130,7 +130,7 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 4.2 by matrices
 def matrix_cases(generator):
-    def one(b, n, d, d_k, e, mask=None, note="", by_name=False):
+    def case(b, n, d, d_k, e, mask=None, note="", by_name=False):
         sizes = (n, d) if b is None else (b, n, d), (d, d_k), (d, d_k), (d, e)
         args = tuple(normal(generator, *size) for size in sizes)
         if mask is None:
@@ -139,15 +139,15 @@ def matrix_cases(generator):
 
     tokens = torch.arange(4) < torch.tensor([[3], [1], [4]])
     return [
-        one(2, 4, 3, 5, 6, note="no mask"),
-        one(3, 5, 4, 2, 3, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
-        one(2, 4, 6, 3, 5, random_mask(generator, 4, 4), note="one mask for the whole batch"),
-        one(3, 4, 2, 6, 5, tokens.unsqueeze(1), note="a mask (b, 1, n)", by_name=True),
-        one(2, 1, 4, 3, 2, note="one token"),
-        one(1, 3, 5, 4, 2, note="a batch of one"),
-        one(None, 4, 3, 2, 5, note="no batch axis"),
-        one(None, 5, 2, 3, 4, random_mask(generator, 5, 5), note="no batch axis, with a mask"),
-        one(3, 3, 3, 3, 3, note="all sizes equal"),
+        case(2, 4, 3, 5, 6, note="no mask"),
+        case(3, 5, 4, 2, 3, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
+        case(2, 4, 6, 3, 5, random_mask(generator, 4, 4), note="one mask for the whole batch"),
+        case(3, 4, 2, 6, 5, tokens.unsqueeze(1), note="a mask (b, 1, n)", by_name=True),
+        case(2, 1, 4, 3, 2, note="one token"),
+        case(1, 3, 5, 4, 2, note="a batch of one"),
+        case(None, 4, 3, 2, 5, note="no batch axis"),
+        case(None, 5, 2, 3, 4, random_mask(generator, 5, 5), note="no batch axis, with a mask"),
+        case(3, 3, 3, 3, 3, note="all sizes equal"),
     ]
 
 
@@ -226,7 +226,7 @@ register(
                     by_hand(MATRICES, "scores.softmax(-1).softmax(-1)"): TWO_SOFTMAXES,
                     changed("output + X @ W_V, weights"): RESIDUAL,
                     changed("weights, output"): RESULTS_SWAPPED,
-                    changed("output, weights.mT"): WEIGHTS_TURNED,
+                    changed("output, weights.mT"): WEIGHTS_TRANSPOSED,
                     changed("weights.mT @ (X @ W_V), weights"): BY_COLUMNS,
                     **{by_hand(MATRICES, weights): message for weights, message in MASKS.items()},
                     scored("(X @ W_Q) @ (X @ W_K).T"): T_OF_A_BATCH,
@@ -287,8 +287,8 @@ def frequencies_fall(answer, generator):
 
 
 def dots_depend_on_the_offset(answer, generator):
-    table = answer(9, 8)
-    dots = table @ table.T
+    positions = answer(9, 8)
+    dots = positions @ positions.T
     if not all(torch.allclose(dots.diagonal(k), dots.diagonal(k)[0], atol=1e-3) for k in range(9)):
         raise Wrong(
             "The dot product of two positions depends on more than their distance. Pair every sine with the cosine of the same angle."
@@ -306,12 +306,12 @@ register(
                 "torch.arange(length)": {
                     "torch.arange(1, length + 1)": "Positions start at 1. Row 0 is position 0: sines 0, cosines 1."
                 },
-                "return table": {
+                "return positions": {
                     "return torch.cat([angles.sin(), angles.cos()], 1)": "All sines come first, then all cosines. Interleave them: sine in component 0, cosine in 1, sine in 2.",
                     for_each("-torch.arange(dim) / dim"): TWO_FREQUENCIES,
                     for_each("-2 * torch.arange(dim) / dim"): COMPONENT_INDEX,
-                    "return table.T": "The result is transposed. Return one row per position, (length, dim).",
-                    "return table.unflatten(1, (-1, 2))": "The pairs have an axis of their own. Return (length, dim): `flatten(1)`.",
+                    "return positions.T": "The result is transposed. Return one row per position, (length, dim).",
+                    "return positions.unflatten(1, (-1, 2))": "The pairs have an axis of their own. Return (length, dim): `flatten(1)`.",
                     "return angles.sin() + angles.cos()": "Sine and cosine were added. They are two components, 2 i and 2 i + 1.",
                 },
                 "angles.sin(), angles.cos()": {
@@ -344,7 +344,7 @@ register(
         hints=[
             "`torch.arange(0, dim, 2)` is 2 i for all pairs; the frequencies are `10_000 ** (-torch.arange(0, dim, 2) / dim)`.",
             "Angles: every position times every frequency, `torch.arange(length).unsqueeze(1) * frequencies`, (length, dim / 2).",
-            "Fill a matrix of zeros: `table[:, 0::2] = angles.sin()` and `table[:, 1::2] = angles.cos()`.",
+            "Fill a matrix of zeros: `positions[:, 0::2] = angles.sin()` and `positions[:, 1::2] = angles.cos()`.",
         ],
     )
 )
@@ -364,13 +364,13 @@ def rotations_slow_down(answer, generator):
 
 
 def it_shifts_every_position(answer, generator):
-    table, k, dim = solved.sinusoidal_positions(12, 6), 4, 6
+    positions, k, dim = solved.sinusoidal_positions(12, 6), 4, 6
     R = answer(k, dim)
     if R.shape != (dim, dim):
         return
-    right = torch.isclose(table[:-k] @ R.to(table.dtype), table[k:], atol=1e-3).all(-1)
-    if not right.all():
-        i = int((~right).nonzero()[0])
+    correct = torch.isclose(positions[:-k] @ R.to(positions.dtype), positions[k:], atol=1e-3).all(-1)
+    if not correct.all():
+        i = int((~correct).nonzero()[0])
         raise Wrong(
             f"With k = {k} and dim = {dim}, `positions[{i}] @ R` is not `positions[{i + k}]`. "
             f"R must map every position i to i + {k}."
@@ -426,18 +426,18 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 4.5 rotary positions
 def rotate_cases(generator):
-    def one(shape, positions, note=""):
+    def case(shape, positions, note=""):
         return Case((normal(generator, *shape), torch.tensor(positions)), note=note)
 
     return [
-        one((2, 3, 4), [0, 1, 2], note="positions 0, 1, 2"),
-        one((3, 4, 6), [7, 2, 9, 4], note="positions out of order"),
-        one((5, 8), [3, 4, 5, 6, 7], note="no batch axis"),
-        one((2, 3, 5, 4), [0, 1, 2, 3, 4], note="two leading axes"),
-        one((2, 1, 6), [5], note="one token"),
-        one((2, 4, 2), [0, 11, 0, 5], note="one pair of components"),
-        one((4, 4, 4), [6, 1, 0, 3], note="all sizes equal"),
-        one((2, 3, FAR[1]), [FAR[0], FAR[0] // 2, FAR[0] - 1], note="positions far into a long sequence"),
+        case((2, 3, 4), [0, 1, 2], note="positions 0, 1, 2"),
+        case((3, 4, 6), [7, 2, 9, 4], note="positions out of order"),
+        case((5, 8), [3, 4, 5, 6, 7], note="no batch axis"),
+        case((2, 3, 5, 4), [0, 1, 2, 3, 4], note="two leading axes"),
+        case((2, 1, 6), [5], note="one token"),
+        case((2, 4, 2), [0, 11, 0, 5], note="one pair of components"),
+        case((4, 4, 4), [6, 1, 0, 3], note="all sizes equal"),
+        case((2, 3, FAR[1]), [FAR[0], FAR[0] // 2, FAR[0] - 1], note="positions far into a long sequence"),
     ]
 
 
@@ -481,9 +481,9 @@ def scores_depend_on_the_offset(answer, generator):
         )
 
 
-TURNED = "a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()"
+ROTATED = "a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()"
 FREQUENCIES, PAIRS = "10_000.0 ** (-torch.arange(0, dim, 2) / dim)", "x[..., 0::2], x[..., 1::2]"
-JOINED = "torch.stack(turned, -1).flatten(-2)"
+JOINED = "torch.stack(rotated, -1).flatten(-2)"
 SPLIT_HALVES = "The two halves of the vector were used as pairs. Pair neighbors: `x[..., 0::2]` and `x[..., 1::2]`."
 
 register(
@@ -501,7 +501,7 @@ register(
         ],
         mistakes=edits_of(
             {
-                TURNED: {
+                ROTATED: {
                     "a * angles.cos() + b * angles.sin(), b * angles.cos() - a * angles.sin()": "The pairs rotate the wrong way. (a, b) becomes (a cos - b sin, a sin + b cos).",
                     "(c := a * angles.cos() - b * angles.sin()), c * angles.sin() + b * angles.cos()": "The second component was computed from the rotated first one. Use the original a and b for both.",
                     "a * angles.cos(), b * angles.sin()": "Each component was only multiplied. In a rotation both components enter both results.",
@@ -511,8 +511,8 @@ register(
                 "() - b": {"() + b": "A minus is missing. The first component becomes a cos - b sin."},
                 "() + b": {"() - b": "This is a reflection. The second component becomes a sin + b cos."},
                 JOINED: {
-                    "torch.cat(turned, -1)": "The components changed order: all even ones, then all odd ones. Stack on a new last axis, then flatten.",
-                    "torch.stack(turned, -1)": "The pairs have an axis of their own. `flatten(-2)` joins them again.",
+                    "torch.cat(rotated, -1)": "The components changed order: all even ones, then all odd ones. Stack on a new last axis, then flatten.",
+                    "torch.stack(rotated, -1)": "The pairs have an axis of their own. `flatten(-2)` joins them again.",
                 },
                 PAIRS: {"x.chunk(2, -1)": SPLIT_HALVES},
                 "positions.un": {
@@ -529,8 +529,8 @@ register(
                 },
                 "10_000.0": {"torch.e": BASE_E},
                 BODY: {"return x": "x was returned unchanged. Rotate each pair by position times frequency."},
-                "turned = ": {
-                    "turned = a + angles.sin(), b + angles.cos()\n_ = ": "The positions were added to x. Rotary positions rotate x instead."
+                "rotated = ": {
+                    "rotated = a + angles.sin(), b + angles.cos()\n_ = ": "The positions were added to x. Rotary positions rotate x instead."
                 },
                 f"return {JOINED}": {
                     "angles = torch.cat([angles, angles], -1)\n"
@@ -543,7 +543,7 @@ register(
         )
         + [
             mistake(
-                [(PAIRS, "x.chunk(2, -1)"), (JOINED, "torch.cat(turned, -1)")],
+                [(PAIRS, "x.chunk(2, -1)"), (JOINED, "torch.cat(rotated, -1)")],
                 "Component i was paired with i + d / 2, as some models do. Here pairs are neighbors: `x[..., 0::2]`, `x[..., 1::2]`.",
             )
         ],
@@ -573,26 +573,26 @@ def expect_a_class(answer, name):
         raise Wrong(f"Expected a class, got {a_thing(answer)}. Restore the line `class {name}(nn.Module):`.")
 
 
-def run_feed_forward(answer, seed, dim, hidden, x):
+def run_feed_forward(answer, seed, dim, hidden_dim, x):
     """Build the layer and call it."""
     expect_a_class(answer, "FeedForward")
-    layer = with_given_parameters(answer(dim, hidden), lambda: solved.FeedForward(dim, hidden), seed)
+    layer = with_given_parameters(answer(dim, hidden_dim), lambda: solved.FeedForward(dim, hidden_dim), seed)
     return layer.to(x.dtype)(x)
 
 
 def feed_forward_cases(generator):
-    def one(*shape, hidden, note="", size=1.0):
+    def case(*shape, hidden_dim, note="", size=1.0):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, shape[-1], hidden, size * normal(generator, *shape)), note=note)
+        return Case((seed, shape[-1], hidden_dim, size * normal(generator, *shape)), note=note)
 
     return [
-        one(2, 4, 3, hidden=6),
-        one(3, 2, 5, hidden=4, note="hidden smaller than dim"),
-        one(2, 1, 4, hidden=7, note="one token"),
-        one(5, 3, hidden=8, note="no batch axis"),
-        one(2, 3, 4, hidden=4, note="hidden equal to dim"),
-        one(4, 2, 3, hidden=5, note="large inputs", size=30.0),
-        one(1, 3, 4, hidden=5, note="a batch of one"),
+        case(2, 4, 3, hidden_dim=6),
+        case(3, 2, 5, hidden_dim=4, note="hidden_dim smaller than dim"),
+        case(2, 1, 4, hidden_dim=7, note="one token"),
+        case(5, 3, hidden_dim=8, note="no batch axis"),
+        case(2, 3, 4, hidden_dim=4, note="hidden_dim equal to dim"),
+        case(4, 2, 3, hidden_dim=5, note="large inputs", size=30.0),
+        case(1, 3, 4, hidden_dim=5, note="a batch of one"),
     ]
 
 
@@ -605,16 +605,16 @@ def tokens_do_not_meet(answer, generator):
         raise Wrong("A change of one token changed another. Process each token on its own, without a sum over tokens.")
 
 
-RELU = "torch.relu(self.widen(x))"
-FFN = f"self.narrow({RELU})"
+RELU = "torch.relu(self.linear1(x))"
+FFN = f"self.linear2({RELU})"
 OTHER_ACTIVATIONS = {
-    "F.gelu(self.widen(x))": "GELU",
-    "torch.tanh(self.widen(x))": "tanh",
-    "F.silu(self.widen(x))": "SiLU",
-    "torch.sigmoid(self.widen(x))": "sigmoid",
-    "self.widen(x).softmax(-1)": "softmax",
-    "F.leaky_relu(self.widen(x))": "leaky ReLU",
-    "self.widen(x).abs()": "absolute value",
+    "F.gelu(self.linear1(x))": "GELU",
+    "torch.tanh(self.linear1(x))": "tanh",
+    "F.silu(self.linear1(x))": "SiLU",
+    "torch.sigmoid(self.linear1(x))": "sigmoid",
+    "self.linear1(x).softmax(-1)": "softmax",
+    "F.leaky_relu(self.linear1(x))": "leaky ReLU",
+    "self.linear1(x).abs()": "absolute value",
 }
 
 register(
@@ -631,26 +631,26 @@ register(
                         code: f"The activation function is {name}. Use the ReLU."
                         for code, name in OTHER_ACTIVATIONS.items()
                     },
-                    "self.widen(x)": "The ReLU is missing. Two linear layers in a row are one linear layer; put `torch.relu` between them.",
-                    "self.widen(torch.relu(x))": "The ReLU was applied to the input. Apply it between `widen` and `narrow`.",
+                    "self.linear1(x)": "The ReLU is missing. Two linear layers in a row are one linear layer; put `torch.relu` between them.",
+                    "self.linear1(torch.relu(x))": "The ReLU was applied to the input. Apply it between `linear1` and `linear2`.",
                     f"{RELU}.mean(-2, keepdim=True).expand(*x.shape[:-1], -1)": "The tokens were averaged. Process each token on its own, with the same two layers.",
                 },
                 FFN: {
-                    "self.narrow(nn.ReLU(self.widen(x)))": "`nn.ReLU(...)` creates a layer instead of applying it. Use `torch.relu(...)`.",
-                    "torch.relu(self.narrow(self.widen(x)))": "The ReLU was applied to the output. Apply it between `widen` and `narrow`.",
-                    f"torch.relu({FFN})": "A second ReLU was applied to the output. `narrow` is the last step.",
-                    f"{FFN}.softmax(-1)": "A softmax was applied to the output. `narrow` is the last step.",
+                    "self.linear2(nn.ReLU(self.linear1(x)))": "`nn.ReLU(...)` creates a layer instead of applying it. Use `torch.relu(...)`.",
+                    "torch.relu(self.linear2(self.linear1(x)))": "The ReLU was applied to the output. Apply it between `linear1` and `linear2`.",
+                    f"torch.relu({FFN})": "A second ReLU was applied to the output. `linear2` is the last step.",
+                    f"{FFN}.softmax(-1)": "A softmax was applied to the output. `linear2` is the last step.",
                     f"x + {FFN}": "x was added to the output. The residual connection belongs to the block around this layer.",
-                    RELU: "`narrow` is missing. The output has the width of x again.",
-                    "self.widen(torch.relu(self.narrow(x)))": "`widen` and `narrow` are swapped. First (..., dim) to (..., hidden), then back.",
-                    "torch.relu(x @ self.widen.weight.T) @ self.narrow.weight.T": "The biases are missing. Call the layers, `self.widen(x)`; they add their bias.",
+                    RELU: "`linear2` is missing. The output has the width of x again.",
+                    "self.linear1(torch.relu(self.linear2(x)))": "`linear1` and `linear2` are swapped. First (..., dim) to (..., hidden_dim), then back.",
+                    "torch.relu(x @ self.linear1.weight.T) @ self.linear2.weight.T": "The biases are missing. Call the layers, `self.linear1(x)`; they add their bias.",
                 },
             }
         ),
         hints=[
             "A linear layer acts on the last axis, so every token is processed in the same way.",
-            "`self.widen(x)` is (..., hidden).",
-            "`torch.relu` comes next, then `self.narrow`.",
+            "`self.linear1(x)` is (..., hidden_dim).",
+            "`torch.relu` comes next, then `self.linear2`.",
         ],
     )
 )
@@ -698,24 +698,24 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 4.8 the padding mask
 def padding_cases(generator):
-    def one(b, length, note=""):
-        return Case((torch.randint(1, length + 1, (b,), generator=generator), length), note=note)
+    def case(b, max_len, note=""):
+        return Case((torch.randint(1, max_len + 1, (b,), generator=generator), max_len), note=note)
 
     return [
         Case((torch.tensor([3, 5, 1]), 5), note="three sequences"),
-        Case((torch.tensor([2, 3]), 6), note="`length` exceeds the longest sequence"),
+        Case((torch.tensor([2, 3]), 6), note="`max_len` exceeds the longest sequence"),
         Case((torch.tensor([4, 0, 2, 4]), 4), note="an empty sequence"),
         # In front of the smaller one, in which all shapes look alike: of two that count as many numbers, the first is shown.
         Case((torch.tensor([2]), 3), note="one sequence"),
         Case((torch.tensor([1]), 1), note="one sequence of one token"),
         Case((torch.tensor([2, 3, 1]), 3), note="as many sequences as positions"),
-        one(4, 7),
-        one(13, 5),
+        case(4, 7),
+        case(13, 5),
     ]
 
 
-BATCH_FIRST = "Positions are rows and sequences columns. The batch comes first: (b, 1, length)."
-KEY_AXIS = "words.unsqueeze(1)"
+BATCH_FIRST = "Positions are rows and sequences columns. The batch comes first: (b, 1, max_len)."
+KEY_AXIS = "attention_mask.unsqueeze(1)"
 
 register(
     Exercise(
@@ -724,35 +724,35 @@ register(
         mistakes=edits_of(
             {
                 KEY_AXIS: {
-                    "words": "The query axis is missing. Return (b, 1, length): `unsqueeze(1)`.",
+                    "attention_mask": "The query axis is missing. Return (b, 1, max_len): `unsqueeze(1)`.",
                     f"~{KEY_AXIS}": "The mask is inverted. True marks tokens, False marks padding.",
                     f"{KEY_AXIS}.flip(-1)": "The padding comes first. In this course it follows the tokens.",
-                    "words.unsqueeze(2)": "The mask has shape (b, length, 1), which masks queries. Mask the keys: (b, 1, length).",
-                    "words.unsqueeze(0)": "The axis of size 1 comes first. Put it in the middle: (b, 1, length).",
-                    "words.T": BATCH_FIRST,
-                    "words.T.unsqueeze(1)": BATCH_FIRST,
-                    "words[:, None, None]": "There is an extra axis. Return (b, 1, length); lesson 05 adds an axis for heads.",
-                    f"{KEY_AXIS} & causal_mask(length)": "The future is masked as well. Leave that to the causal mask; `&` combines the two.",
-                    f"{KEY_AXIS} & words.unsqueeze(2)": "Padding is masked as a query, too. Mask only keys: one row per sequence, (b, 1, length).",
-                    f"{KEY_AXIS}.expand(-1, length, -1)": "The same row was repeated for every query. One row per sequence broadcasts: (b, 1, length).",
+                    "attention_mask.unsqueeze(2)": "The mask has shape (b, max_len, 1), which masks queries. Mask the keys: (b, 1, max_len).",
+                    "attention_mask.unsqueeze(0)": "The axis of size 1 comes first. Put it in the middle: (b, 1, max_len).",
+                    "attention_mask.T": BATCH_FIRST,
+                    "attention_mask.T.unsqueeze(1)": BATCH_FIRST,
+                    "attention_mask[:, None, None]": "There is an extra axis. Return (b, 1, max_len); lesson 05 adds an axis for heads.",
+                    f"{KEY_AXIS} & causal_mask(max_len)": "The future is masked as well. Leave that to the causal mask; `&` combines the two.",
+                    f"{KEY_AXIS} & attention_mask.unsqueeze(2)": "Padding is masked as a query, too. Mask only keys: one row per sequence, (b, 1, max_len).",
+                    f"{KEY_AXIS}.expand(-1, max_len, -1)": "The same row was repeated for every query. One row per sequence broadcasts: (b, 1, max_len).",
                     f"{KEY_AXIS}.long()": NOT_BOOL.format("int"),
                     f"{KEY_AXIS}.float()": NOT_BOOL.format("float"),
                     f"torch.ones_like({KEY_AXIS})": "Every position is True. Positions after the end of a sequence are padding: False.",
                 },
-                "arange(length) <": {
-                    "arange(length) <=": "One padding position counts as a token. Positions start at 0, so compare with `<`.",
-                    "arange(length) + 1 <": "The last token of each sequence is masked. Positions 0 to its length - 1 are tokens.",
-                    "arange(int(lengths.max())) <": "The mask ends with the longest sequence. Make it `length` positions long.",
-                    "arange(length) ==": "At most one position per sequence is True. Compare with `<`, not with `==`.",
+                "arange(max_len) <": {
+                    "arange(max_len) <=": "One padding position counts as a token. Positions start at 0, so compare with `<`.",
+                    "arange(max_len) + 1 <": "The last token of each sequence is masked. Positions 0 to its length - 1 are tokens.",
+                    "arange(int(lengths.max())) <": "The mask ends with the longest sequence. Make it `max_len` positions long.",
+                    "arange(max_len) ==": "At most one position per sequence is True. Compare with `<`, not with `==`.",
                 },
                 BODY: {
-                    "return torch.arange(length) < lengths": "Positions were compared with lengths one to one. Give the lengths an axis: `lengths.unsqueeze(1)`."
+                    "return torch.arange(max_len) < lengths": "Positions were compared with lengths one to one. Give the lengths an axis: `lengths.unsqueeze(1)`."
                 },
             }
         ),
         hints=[
-            "`torch.arange(length)` are the positions. Position p holds a token if p is less than the sequence's length.",
-            "`torch.arange(length) < lengths.unsqueeze(1)` compares every position with every length: (b, length).",
+            "`torch.arange(max_len)` are the positions. Position p holds a token if p is less than the sequence's length.",
+            "`torch.arange(max_len) < lengths.unsqueeze(1)` compares every position with every length: (b, max_len).",
             "`.unsqueeze(1)` adds the query axis.",
         ],
     )
@@ -760,63 +760,63 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 4.9 the layer
-def a_projection(built, name, dim, inner):
+def a_projection(built, name, dim, head_dim):
     """The layer's projection, or what is wrong with it."""
     layer = getattr(built, name, None)
     if not isinstance(layer, nn.Linear):
         kind = "missing" if layer is None else a_thing(layer)
-        raise Wrong(f"`self.{name}` is {kind}. Create it in `__init__`: `nn.Linear(dim, inner, bias=False)`.")
+        raise Wrong(f"`self.{name}` is {kind}. Create it in `__init__`: `nn.Linear(dim, head_dim, bias=False)`.")
     if layer.bias is not None:
-        raise Wrong(f"`self.{name}` has a bias. Use `nn.Linear(dim, inner, bias=False)`.")
+        raise Wrong(f"`self.{name}` has a bias. Use `nn.Linear(dim, head_dim, bias=False)`.")
     into, out = layer.in_features, layer.out_features
-    if (into, out) == (dim, inner):
+    if (into, out) == (dim, head_dim):
         return layer
-    if (into, out) == (inner, dim):
-        raise Wrong(f"`self.{name}` maps `inner` to `dim`. It must map `dim` to `inner`.")
+    if (into, out) == (head_dim, dim):
+        raise Wrong(f"`self.{name}` maps `head_dim` to `dim`. It must map `dim` to `head_dim`.")
     if (into, out) == (dim, dim):
-        raise Wrong(f"`inner` has no effect: `self.{name}` maps `dim` to `dim`. It must map `dim` to `inner`.")
+        raise Wrong(f"`head_dim` has no effect: `self.{name}` maps `dim` to `dim`. It must map `dim` to `head_dim`.")
     raise Wrong(
-        f"`self.{name}` maps {into} to {out}. With dim = {dim} and inner = {inner} it must map {dim} to {inner}."
+        f"`self.{name}` maps {into} to {out}. With dim = {dim} and head_dim = {head_dim} it must map {dim} to {head_dim}."
     )
 
 
-def a_self_attention(answer, seed, dim, inner):
+def a_self_attention(answer, seed, dim, head_dim):
     """The answer's layer with the same parameters whoever wrote it."""
     expect_a_class(answer, "SelfAttention")
-    built = answer(dim, inner)
+    built = answer(dim, head_dim)
     if not isinstance(built, nn.Module):
         raise Wrong("The class is not a module. Restore the line `class SelfAttention(nn.Module):`.")
     torch.default_generator.manual_seed(seed)
-    layers = [a_projection(built, name, dim, inner) for name in ("query", "key", "value")]
+    layers = [a_projection(built, name, dim, head_dim) for name in ("query", "key", "value")]
     if len({id(layer.weight) for layer in layers}) < 3:
         raise Wrong("Two of the projections share one layer. Query, key and value need an `nn.Linear` each.")
     extra = [name for name, _ in built.named_parameters() if name.split(".")[0] not in ("query", "key", "value")]
     if extra:
         raise Wrong(f"`{extra[0]}` is an extra parameter. This layer learns only the three projections.")
     for layer in layers:
-        layer.weight.data.copy_(normal(torch.default_generator, inner, dim))
+        layer.weight.data.copy_(normal(torch.default_generator, head_dim, dim))
     return built
 
 
-def run_self_attention(answer, seed, dim, inner, x, mask=None):
+def run_self_attention(answer, seed, dim, head_dim, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
-    layer = a_self_attention(answer, seed, dim, inner).to(x.dtype)
+    layer = a_self_attention(answer, seed, dim, head_dim).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
 def layer_cases(generator):
-    def one(b, n, dim, inner, mask=None, note=""):
+    def case(b, n, dim, head_dim, mask=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, dim, inner, normal(generator, b, n, dim), mask), note=note)
+        return Case((seed, dim, head_dim, normal(generator, b, n, dim), mask), note=note)
 
     return [
-        one(2, 4, 3, 5, note="no mask"),
-        one(3, 5, 4, 2, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
-        one(3, 4, 5, 6, solved.causal_mask(4), note="a causal mask"),
-        one(2, 5, 3, 4, solved.padding_mask(torch.tensor([3, 5]), 5), note="a padding mask (b, 1, n)"),
-        one(2, 1, 4, 3, note="one token"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(1, 4, 3, 2, note="a batch of one"),
+        case(2, 4, 3, 5, note="no mask"),
+        case(3, 5, 4, 2, mask_with_empty_row(generator, 3, 5), note="one query with every key masked"),
+        case(3, 4, 5, 6, solved.causal_mask(4), note="a causal mask"),
+        case(2, 5, 3, 4, solved.padding_mask(torch.tensor([3, 5]), 5), note="a padding mask (b, 1, n)"),
+        case(2, 1, 4, 3, note="one token"),
+        case(3, 3, 3, 3, note="all sizes equal"),
+        case(1, 4, 3, 2, note="a batch of one"),
     ]
 
 
@@ -852,9 +852,9 @@ register(
         mistakes=edits_of(
             {
                 "mask)": {
-                    "mask, scale=x.size(-1) ** -0.5)": "The scores were divided by the square root of `dim`. Use d_k, which is `inner`: `attention` does by default.",
-                    "mask, scale=1.0)": "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k, here `inner`.",
-                    "mask, scale=1 / self.query.out_features)": "The scores were divided by `inner` itself. `attention` already divides by its square root.",
+                    "mask, scale=x.size(-1) ** -0.5)": "The scores were divided by the square root of `dim`. Use d_k, which is `head_dim`: `attention` does by default.",
+                    "mask, scale=1.0)": "The scores were not scaled. Leave out `scale`: `attention` divides by the square root of d_k, here `head_dim`.",
+                    "mask, scale=1 / self.query.out_features)": "The scores were divided by `head_dim` itself. `attention` already divides by its square root.",
                     "mask, scale=self.query.out_features ** 0.5)": MULTIPLIED,
                     "causal_mask(x.size(1)))": "The future is always masked, whatever `mask` says. Pass `mask` to `attention`.",
                     "mask, scale=x.size(-2) ** -0.5)": TOKEN_COUNT,
@@ -878,7 +878,7 @@ register(
                         PROJECTED, "scores.softmax(-2)"
                     ): "The softmax ran over the queries, and the mask has no effect. `attention` normalizes over the keys.",
                     layer_changed("weights, output"): RESULTS_SWAPPED,
-                    layer_changed("output, weights.mT"): WEIGHTS_TURNED,
+                    layer_changed("output, weights.mT"): WEIGHTS_TRANSPOSED,
                     layer_changed("output"): "Only the output was returned. Return output and attention weights.",
                     layer_changed(
                         "x + output, weights"
@@ -904,8 +904,8 @@ register(
             ),
         ],
         hints=[
-            "`__init__`: `super().__init__()`, then `self.query = nn.Linear(dim, inner, bias=False)`; `key` and `value` alike.",
-            "`self.query(x)` is `X @ W_Q`, (b, n, inner). `nn.Linear` stores W_Q transposed, as `self.query.weight`.",
+            "`__init__`: `super().__init__()`, then `self.query = nn.Linear(dim, head_dim, bias=False)`; `key` and `value` alike.",
+            "`self.query(x)` is `X @ W_Q`, (b, n, head_dim). `nn.Linear` stores W_Q transposed, as `self.query.weight`.",
             "`attention(self.query(x), self.key(x), self.value(x), mask)` returns output and attention weights.",
         ],
     )
@@ -913,20 +913,20 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 4.10 the loss
-def loss_case(generator, lengths, n, words, padding=None, note=""):
-    mask = torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
-    tokens = torch.randint(words, (len(lengths), n), generator=generator)
-    tokens = tokens if padding is None else tokens.masked_fill(~mask, padding)
-    return Case((normal(generator, len(lengths), n, words), tokens, mask), note=note)
+def loss_case(generator, lengths, n, vocab_size, padding=None, note=""):
+    attention_mask = torch.arange(n) < torch.tensor(lengths).unsqueeze(1)
+    token_ids = torch.randint(vocab_size, (len(lengths), n), generator=generator)
+    token_ids = token_ids if padding is None else token_ids.masked_fill(~attention_mask, padding)
+    return Case((normal(generator, len(lengths), n, vocab_size), token_ids, attention_mask), note=note)
 
 
 def loss_cases(generator):
     large = loss_case(generator, (3, 5), 5, 6, note="large logits")
-    logits, tokens, _ = large.args
-    logits[0, 1, tokens[0, 2]] = -150.0  # so improbable that its probability is 0 in float32
+    logits, token_ids, _ = large.args
+    logits[0, 1, token_ids[0, 2]] = -150.0  # so improbable that its probability is 0 in float32
     return [
         loss_case(generator, (5, 3), 5, 7, note="two sequences"),
-        loss_case(generator, (2, 6, 4), 6, 4, padding=3, note="the padding id is also a word's id"),
+        loss_case(generator, (2, 6, 4), 6, 4, padding=3, note="the padding id is also a token's id"),
         loss_case(generator, (4, 1, 3), 4, 5, padding=0, note="a sequence of one token has no target"),
         loss_case(generator, (4, 4), 4, 6, note="no padding"),
         loss_case(generator, (2,), 2, 3, note="one sequence of two tokens"),
@@ -935,29 +935,32 @@ def loss_cases(generator):
     ]
 
 
-LOGITS, TOKENS, MASK, LOSSES = "logits[:, :-1]", "tokens[:, 1:]", "mask[:, 1:]", "losses[mask[:, 1:]]"
-CROSS_ENTROPY = 'F.cross_entropy(guesses, targets, reduction="none")'
+LOGITS, TOKENS, MASK, LOSSES = (
+    "logits[:, :-1]",
+    "token_ids[:, 1:]",
+    "attention_mask[:, 1:]",
+    "losses[attention_mask[:, 1:]]",
+)
+CROSS_ENTROPY = 'F.cross_entropy(predictions, targets, reduction="none")'
 PICKED = "gather(-1, targets.unsqueeze(-1)).squeeze(-1)"
 NOT_SHIFTED = (
-    "The targets are not shifted: position t predicts its own input. Use `logits[:, :-1]` and `tokens[:, 1:]`."
+    "The targets are not shifted: position t predicts its own input. Use `logits[:, :-1]` and `token_ids[:, 1:]`."
 )
-NOT_SHIFTED_PADDED = (
-    "The targets are not shifted, and padding counts. Use `logits[:, :-1]`, `tokens[:, 1:]` and `mask[:, 1:]`."
+NOT_SHIFTED_PADDED = "The targets are not shifted, and padding counts. Use `logits[:, :-1]`, `token_ids[:, 1:]` and `attention_mask[:, 1:]`."
+WRONG_WAY = (
+    "The shift goes the wrong way: position t predicts token t - 1. Use `logits[:, :-1]` and `token_ids[:, 1:]`."
 )
-WRONG_WAY = "The shift goes the wrong way: position t predicts token t - 1. Use `logits[:, :-1]` and `tokens[:, 1:]`."
 ROLLED = (
-    "`roll` made the first token the target of the last position. Slice instead: `logits[:, :-1]`, `tokens[:, 1:]`."
+    "`roll` made the first token the target of the last position. Slice instead: `logits[:, :-1]`, `token_ids[:, 1:]`."
 )
 ACROSS = "The batch was flattened before the shift, so each sequence predicts the next one's first token. Shift first."
-ACROSS_PADDED = (
-    "The batch was flattened before the shift, and padding counts. Shift first, then select with `mask[:, 1:]`."
-)
+ACROSS_PADDED = "The batch was flattened before the shift, and padding counts. Shift first, then select with `attention_mask[:, 1:]`."
 ONLY_TARGETS = "Only the targets were cut. The last logits have no target: use `logits[:, :-1]`."
 MEAN_OF_MEANS = "This is the mean of per-sequence means, which favors short sequences. Take one mean over all targets."
 STILL_COUNTS = "Padding was set to 0 and still counts. Leave its losses out of the mean."
 CLASS_AXIS = "`F.cross_entropy` expects the classes in axis 1. Use `transpose(1, 2)`, or flatten batch and positions."
 CLASS_AXIS_NOT_SHIFTED = (
-    "The classes are not in axis 1, and nothing is shifted. Use `logits[:, :-1].transpose(1, 2)`, `tokens[:, 1:]`."
+    "The classes are not in axis 1, and nothing is shifted. Use `logits[:, :-1].transpose(1, 2)`, `token_ids[:, 1:]`."
 )
 HALF_FLAT = "The logits were flattened, the targets were not. Flatten both, or use `transpose(1, 2)` on the logits."
 RESHAPED = "`reshape` mixed positions and classes. Move the class axis with `transpose(1, 2)`."
@@ -975,30 +978,32 @@ register(
         mistakes=edits_of(
             {
                 LOGITS: {
-                    "logits[:, 1:]": "Logits and tokens were cut at the same end, so position t predicts its own input. Use `logits[:, :-1]`.",
+                    "logits[:, 1:]": "Logits and targets were cut at the same end, so position t predicts its own input. Use `logits[:, :-1]`.",
                     "logits[:, :-1].softmax(-1)": "The softmax was applied twice. `F.cross_entropy` takes logits.",
                 },
-                LOSSES: {"losses": "Padding counts as a target. Average only the losses where `mask[:, 1:]` is True."},
+                LOSSES: {
+                    "losses": "Padding counts as a target. Average only the losses where `attention_mask[:, 1:]` is True."
+                },
                 MASK: {
-                    "mask[:, :-1]": "The mask was cut at the wrong end. It must select real targets: `mask[:, 1:]`.",
-                    "~mask[:, 1:]": "The mask is inverted: this is the loss of the padding. True marks tokens.",
+                    "attention_mask[:, :-1]": "The mask was cut at the wrong end. It must select real targets: `attention_mask[:, 1:]`.",
+                    "~attention_mask[:, 1:]": "The mask is inverted: this is the loss of the padding. True marks tokens.",
                 },
                 f"{LOSSES}.mean()": {
-                    "(losses * mask[:, 1:]).mean()": "The sum was divided by all positions, padding included. Divide by the number of targets.",
-                    "(losses * mask[:, 1:]).sum() / mask.sum()": "The sum was divided by the number of tokens. First tokens are no targets: divide by `mask[:, 1:].sum()`.",
-                    "((losses * mask[:, 1:]).sum(1) / mask[:, 1:].sum(1)).mean()": MEAN_OF_MEANS,
-                    "((losses * mask[:, 1:]).sum(1) / mask[:, 1:].sum(1).clamp(min=1)).mean()": MEAN_OF_MEANS,
-                    "losses * mask[:, 1:]": "There is one loss per position. Return their mean over the targets, one number.",
+                    "(losses * attention_mask[:, 1:]).mean()": "The sum was divided by all positions, padding included. Divide by the number of targets.",
+                    "(losses * attention_mask[:, 1:]).sum() / attention_mask.sum()": "The sum was divided by the number of tokens. First tokens are no targets: divide by `attention_mask[:, 1:].sum()`.",
+                    "((losses * attention_mask[:, 1:]).sum(1) / attention_mask[:, 1:].sum(1)).mean()": MEAN_OF_MEANS,
+                    "((losses * attention_mask[:, 1:]).sum(1) / attention_mask[:, 1:].sum(1).clamp(min=1)).mean()": MEAN_OF_MEANS,
+                    "losses * attention_mask[:, 1:]": "There is one loss per position. Return their mean over the targets, one number.",
                 },
                 ".mean()": {
                     ".sum()": "The losses were summed. Take their mean over the targets.",
-                    ".sum() / len(mask)": "The sum was divided by the number of sequences. Divide by the number of targets.",
+                    ".sum() / len(attention_mask)": "The sum was divided by the number of sequences. Divide by the number of targets.",
                     ".mean().exp()": "This is the perplexity, the exponential of the loss. Return the loss.",
                     "": "There is one loss per target. Return their mean, one number.",
                 },
                 "return ": {"return -": "The sign is wrong. The loss is the negative log-probability, never below 0."},
                 CROSS_ENTROPY: {
-                    'F.nll_loss(guesses, targets, reduction="none")': "The softmax is missing: `F.nll_loss` takes log-probabilities. Use `F.cross_entropy` on the logits.",
+                    'F.nll_loss(predictions, targets, reduction="none")': "The softmax is missing: `F.nll_loss` takes log-probabilities. Use `F.cross_entropy` on the logits.",
                     f"-logits[:, :-1].softmax(-1).{PICKED}.log()": "With large logits a probability underflows to 0 and its log is infinite. Use `log_softmax` or `F.cross_entropy`.",
                     f"1 - logits[:, :-1].softmax(-1).{PICKED}": "The logarithm is missing. The loss of a target is its negative log-probability.",
                     f"-logits[:, :-1].log_softmax(1).{PICKED}": "The softmax ran over the positions. Normalize over the vocabulary, the last axis of the logits.",
@@ -1009,37 +1014,40 @@ register(
                     ".reshape(len(logits), logits.size(-1), -1)": RESHAPED,
                 },
                 BODY: {
-                    loss_of("logits", "tokens", "losses[mask]"): NOT_SHIFTED,
-                    loss_of("logits", "tokens"): NOT_SHIFTED_PADDED,
-                    loss_of("logits", "tokens", classes=""): CLASS_AXIS_NOT_SHIFTED,
-                    loss_of("logits", "tokens", "losses[mask]", classes=""): CLASS_AXIS_NOT_SHIFTED,
+                    loss_of("logits", "token_ids", "losses[attention_mask]"): NOT_SHIFTED,
+                    loss_of("logits", "token_ids"): NOT_SHIFTED_PADDED,
+                    loss_of("logits", "token_ids", classes=""): CLASS_AXIS_NOT_SHIFTED,
+                    loss_of("logits", "token_ids", "losses[attention_mask]", classes=""): CLASS_AXIS_NOT_SHIFTED,
                     loss_of("logits", TOKENS): ONLY_TARGETS,
-                    loss_of("logits[:, 1:]", "tokens[:, :-1]", LOSSES): WRONG_WAY,
-                    loss_of("logits[:, 1:]", "tokens[:, :-1]", "losses[mask[:, :-1]]"): WRONG_WAY,
-                    loss_of("logits", "tokens.roll(-1, 1)", "losses[mask]"): ROLLED,
-                    loss_of("logits", "tokens.roll(-1, 1)", "losses[mask.roll(-1, 1)]"): ROLLED,
+                    loss_of("logits[:, 1:]", "token_ids[:, :-1]", LOSSES): WRONG_WAY,
+                    loss_of("logits[:, 1:]", "token_ids[:, :-1]", "losses[attention_mask[:, :-1]]"): WRONG_WAY,
+                    loss_of("logits", "token_ids.roll(-1, 1)", "losses[attention_mask]"): ROLLED,
+                    loss_of("logits", "token_ids.roll(-1, 1)", "losses[attention_mask.roll(-1, 1)]"): ROLLED,
                     loss_of(
-                        "logits.flatten(0, 1)[:-1]", "tokens.flatten()[1:]", "losses[mask.flatten()[1:]]", ""
+                        "logits.flatten(0, 1)[:-1]",
+                        "token_ids.flatten()[1:]",
+                        "losses[attention_mask.flatten()[1:]]",
+                        "",
                     ): ACROSS,
-                    loss_of("logits.flatten(0, 1)[:-1]", "tokens.flatten()[1:]", classes=""): ACROSS_PADDED,
+                    loss_of("logits.flatten(0, 1)[:-1]", "token_ids.flatten()[1:]", classes=""): ACROSS_PADDED,
                     **{
                         loss_of(f"{LOGITS}.reshape(logits.size(-1), -1)", f"{TOKENS}.flatten()", taken, ".T"): RESHAPED
-                        for taken in ("losses[mask[:, 1:].flatten()]", "losses")
+                        for taken in ("losses[attention_mask[:, 1:].flatten()]", "losses")
                     },
                     **{
                         loss_of(f"({LOGITS}{of_logits})", f"{TOKENS}{of_targets}"): STILL_COUNTS
-                        for of_logits in (" * mask[:, 1:, None]", " * mask[:, :-1, None]", "")
-                        for of_targets in (" * mask[:, 1:]", "")
+                        for of_logits in (" * attention_mask[:, 1:, None]", " * attention_mask[:, :-1, None]", "")
+                        for of_targets in (" * attention_mask[:, 1:]", "")
                         if of_logits or of_targets
                     },
-                    f"return F.cross_entropy({LOGITS}.transpose(1, 2), {TOKENS}, ignore_index=0)": "Targets with token id 0 were ignored. Id 0 may be a word; use `mask`.",
+                    f"return F.cross_entropy({LOGITS}.transpose(1, 2), {TOKENS}, ignore_index=0)": "Targets with token id 0 were ignored. Id 0 may be a token; use `attention_mask`.",
                 },
             }
         ),
         hints=[
-            "The last logits have no next token, and nothing predicts the first: `logits[:, :-1]` against `tokens[:, 1:]`.",
-            '`F.cross_entropy` expects (b, words, n - 1) against (b, n - 1); `reduction="none"` keeps one loss per position.',
-            "`mask[:, 1:]` says which targets are real: `losses[mask[:, 1:]].mean()`.",
+            "The last logits have no next token, and nothing predicts the first: `logits[:, :-1]` against `token_ids[:, 1:]`.",
+            '`F.cross_entropy` expects (b, vocab, n - 1) against (b, n - 1); `reduction="none"` keeps one loss per position.',
+            "`attention_mask[:, 1:]` says which targets are real: `losses[attention_mask[:, 1:]].mean()`.",
         ],
     )
 )

@@ -12,25 +12,25 @@ from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson05 as solved
-from utils.models.self_attention import causal_mask
+from utils.models.attention import causal_mask
 
 PADDING = (torch.arange(5) < torch.tensor([[3], [5]])).unsqueeze(1)  # a mask (b, 1, n): 3 and 5 real tokens
 
 
 # ---------------------------------------------------------------------------------------------- 5.1 a list of heads
 def list_cases(generator):
-    def one(b, n, d, heads, d_k, mask=None, note=""):
-        maps = normal(generator, heads, 3, d, d_k)
-        return Case((normal(generator, b, n, d), maps, normal(generator, heads * d_k, d), mask), note=note)
+    def case(b, n, d, heads, d_k, mask=None, note=""):
+        projections = normal(generator, heads, 3, d, d_k)
+        return Case((normal(generator, b, n, d), projections, normal(generator, heads * d_k, d), mask), note=note)
 
     return [
-        one(2, 5, 6, 3, 2, note="no mask"),
-        one(3, 4, 8, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
-        one(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
-        one(2, 5, 7, 4, 3, PADDING, note="a padding mask (b, 1, n)"),
-        one(2, 3, 4, 1, 4, note="one head"),
-        one(2, 1, 6, 3, 2, note="one token"),
-        one(3, 4, 3, 3, 1, note="heads of width 1"),
+        case(2, 5, 6, 3, 2, note="no mask"),
+        case(3, 4, 8, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
+        case(2, 3, 4, 3, 5, causal_mask(3), note="a mask (n, n) for all sequences"),
+        case(2, 5, 7, 4, 3, PADDING, note="a padding mask (b, 1, n)"),
+        case(2, 3, 4, 1, 4, note="one head"),
+        case(2, 1, 6, 3, 2, note="one token"),
+        case(3, 4, 3, 3, 1, note="heads of width 1"),
     ]
 
 
@@ -87,19 +87,22 @@ register(
                 "The scores were divided by the square root of heads * d_k. Each head uses the square root of its own d_k.",
             ),
             *replacing(
-                "for W_Q, W_K, W_V in maps",
+                "for W_Q, W_K, W_V in projections",
                 {
                     # First among the shape errors: slices of another width raise it with other numbers.
-                    "for x, (W_Q, W_K, W_V) in zip(x.chunk(len(maps), -1), maps)": SLICED,
-                    "for W_Q, W_K, W_V in maps[:1].expand_as(maps)": "All heads used the projections of the first head. Loop over `maps`: each head has its own three.",
-                    "for W_K, W_Q, W_V in maps": "Queries and keys are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
-                    "for W_Q, W_V, W_K in maps": "Keys and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
-                    "for W_V, W_K, W_Q in maps": "Queries and values are swapped. Each head of `maps` holds W_Q, W_K, W_V, in this order.",
+                    "for x, (W_Q, W_K, W_V) in zip(x.chunk(len(projections), -1), projections)": SLICED,
+                    "for W_Q, W_K, W_V in projections[:1].expand_as(projections)": "All heads used the projections of the first head. Loop over `projections`: each head has its own three.",
+                    "for W_K, W_Q, W_V in projections": "Queries and keys are swapped. Each head of `projections` holds W_Q, W_K, W_V, in this order.",
+                    "for W_Q, W_V, W_K in projections": "Keys and values are swapped. Each head of `projections` holds W_Q, W_K, W_V, in this order.",
+                    "for W_V, W_K, W_Q in projections": "Queries and values are swapped. Each head of `projections` holds W_Q, W_K, W_V, in this order.",
                 },
             ),
             mistake(
                 [
-                    ("for W_Q, W_K, W_V in maps:", "s = x.size(-1) // len(maps)\nfor i, head in enumerate(maps):"),
+                    (
+                        "for W_Q, W_K, W_V in projections:",
+                        "s = x.size(-1) // len(projections)\nfor i, head in enumerate(projections):",
+                    ),
                     (
                         "x @ W_Q, x @ W_K, x @ W_V",
                         "*(x[..., i * s : i * s + s] @ W for W in head[:, i * s : i * s + s])",
@@ -117,7 +120,7 @@ register(
                     "torch.stack(outputs, -1).flatten(-2) @ W_O": "The components of the heads are interleaved. Concatenate whole heads: `torch.cat(outputs, -1)`.",
                     "torch.stack(outputs, 1) @ W_O": "The head outputs were stacked on a new axis. Concatenate their features: `torch.cat(outputs, -1)`.",
                     f"{OUTPUT}.T": "`W_O` was transposed. Multiply by `W_O` as it is: `... @ W_O`.",
-                    f"torch.relu({OUTPUT})": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
+                    f"torch.relu({OUTPUT})": "A ReLU follows the output projection. Remove it: this layer ends with a linear projection.",
                     f"x + {OUTPUT}": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
                 },
             ),
@@ -138,13 +141,13 @@ register(
                 "The two results are swapped. Return the output first, then the weights.",
             ),
             mistake(
-                [("found, looked", "x, looked"), ("append(found)", "append(x)")],
+                [("context, head_weights", "x, head_weights"), ("append(context)", "append(x)")],
                 "x was overwritten in the loop, so each head attended to the output of the one before. All heads project the same x.",
             ),
         ],
         hints=[
             "One head is one call: `context, weights = attention(x @ W_Q, x @ W_K, x @ W_V, mask)`.",
-            "Loop over the heads with `for W_Q, W_K, W_V in maps` and collect outputs and weights in two lists.",
+            "Loop over the heads with `for W_Q, W_K, W_V in projections` and collect outputs and weights in two lists.",
             "Concatenate and project: `torch.cat(outputs, -1) @ W_O`. Stack the weights: `torch.stack(weights, 1)`.",
         ],
     )
@@ -153,18 +156,18 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.2 split
 def split_cases(generator):
-    def one(b, n, heads, d_k, note=""):
-        return Case((normal(generator, b, n, heads * d_k), heads), note=note)
+    def case(b, n, num_heads, d_k, note=""):
+        return Case((normal(generator, b, n, num_heads * d_k), num_heads), note=note)
 
     return [
-        one(2, 5, 3, 4),
-        one(3, 4, 2, 5),
-        one(2, 3, 4, 2),
-        one(2, 4, 1, 3, note="one head"),
-        one(2, 1, 3, 2, note="one token"),
-        one(1, 4, 3, 2, note="one sequence"),
-        one(3, 3, 3, 3, note="all sizes equal"),
-        one(2, 3, 4, 1, note="heads of width 1"),
+        case(2, 5, 3, 4),
+        case(3, 4, 2, 5),
+        case(2, 3, 4, 2),
+        case(2, 4, 1, 3, note="one head"),
+        case(2, 1, 3, 2, note="one token"),
+        case(1, 4, 3, 2, note="one sequence"),
+        case(3, 3, 3, 3, note="all sizes equal"),
+        case(2, 3, 4, 1, note="heads of width 1"),
     ]
 
 
@@ -174,25 +177,25 @@ register(
         cases=split_cases,
         gradient=True,
         mistakes=replacing(
-            "view(b, n, heads, d // heads).transpose(1, 2)",
+            "view(b, n, num_heads, d // num_heads).transpose(1, 2)",
             {
-                "view(b, heads, n, d // heads)": "`view(b, heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
-                "view(b, n, heads, d // heads)": "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
-                "view(b, n, d // heads, heads).permute(0, 3, 1, 2)": "The features are interleaved: head 0 gets every `heads`-th one. Give it the first d_k: `view(b, n, heads, d_k)`.",
-                "view(b, n, d // heads, heads).transpose(1, 2)": "`heads` was used as the width of a head. There are `heads` heads of width `d // heads`: `view(b, n, heads, d // heads)`.",
-                "transpose(1, 2).reshape(b, heads, n, d // heads)": "The transpose came before the split, which mixes tokens and features. First `view(b, n, heads, d_k)`, then `transpose(1, 2)`.",
-                "view(b, n, heads, d // heads).permute(0, 2, 3, 1)": "Tokens and features are swapped within each head: (b, heads, d_k, n). Use `transpose(1, 2)` after the `view`.",
-                "view(b, n, heads, d // heads).permute(2, 0, 1, 3)": "The heads come before the batch: (heads, b, n, d_k). Use `transpose(1, 2)` after the `view`.",
-                "view(b, n, heads, d // heads).transpose(1, 2).flatten(0, 1)": "Batch and heads were merged into one axis. Keep both: (b, heads, n, d_k).",
-                "view(b, n, heads, d // heads).transpose(1, 2).flip(1)": "The heads are in reverse order. Head 0 gets the first d_k features.",
-                "chunk(heads, -1)": "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
-                "view(b, n, heads, d // heads).transpose(2, 3)": "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
-                "unsqueeze(1).repeat(1, heads, 1, 1)": "Every head got all d features. Split them: each head gets `d // heads`.",
+                "view(b, num_heads, n, d // num_heads)": "`view(b, num_heads, n, d_k)` has the right shape but splits the tokens, not their features. Use `view(b, n, num_heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, num_heads, d // num_heads)": "The heads come after the tokens: (b, n, heads, d_k). Add `transpose(1, 2)`, or attention would run over the heads.",
+                "view(b, n, d // num_heads, num_heads).permute(0, 3, 1, 2)": "The features are interleaved: head 0 gets every `num_heads`-th one. Give it the first d_k: `view(b, n, num_heads, d_k)`.",
+                "view(b, n, d // num_heads, num_heads).transpose(1, 2)": "`num_heads` was used as the width of a head. There are `num_heads` heads of width `d // num_heads`: `view(b, n, num_heads, d // num_heads)`.",
+                "transpose(1, 2).reshape(b, num_heads, n, d // num_heads)": "The transpose came before the split, which mixes tokens and features. First `view(b, n, num_heads, d_k)`, then `transpose(1, 2)`.",
+                "view(b, n, num_heads, d // num_heads).permute(0, 2, 3, 1)": "Tokens and features are swapped within each head: (b, heads, d_k, n). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, num_heads, d // num_heads).permute(2, 0, 1, 3)": "The heads come before the batch: (heads, b, n, d_k). Use `transpose(1, 2)` after the `view`.",
+                "view(b, n, num_heads, d // num_heads).transpose(1, 2).flatten(0, 1)": "Batch and heads were merged into one axis. Keep both: (b, heads, n, d_k).",
+                "view(b, n, num_heads, d // num_heads).transpose(1, 2).flip(1)": "The heads are in reverse order. Head 0 gets the first d_k features.",
+                "chunk(num_heads, -1)": "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
+                "view(b, n, num_heads, d // num_heads).transpose(2, 3)": "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
+                "unsqueeze(1).repeat(1, num_heads, 1, 1)": "Every head got all d features. Split them: each head gets `d // num_heads`.",
             },
         ),
         hints=[
-            "`b, n, d = x.shape`; a head has width `d // heads`.",
-            "`x.view(b, n, heads, d // heads)` splits the features of each token and leaves the tokens in place.",
+            "`b, n, d = x.shape`; a head has width `d // num_heads`.",
+            "`x.view(b, n, num_heads, d // num_heads)` splits the features of each token and leaves the tokens in place.",
             "The axes are now (b, n, heads, d_k); `transpose(1, 2)` swaps tokens and heads.",
         ],
     )
@@ -201,18 +204,19 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.3 merge
 def merge_cases(generator):
-    """The shapes of 5.2, the other way round."""
+    """The shapes of 5.2, inverted."""
     cases = [(*case.args, case.note) for case in split_cases(generator)]
     return [
-        Case((normal(generator, len(x), heads, x.size(1), x.size(2) // heads),), note=note) for x, heads, note in cases
+        Case((normal(generator, len(x), num_heads, x.size(1), x.size(2) // num_heads),), note=note)
+        for x, num_heads, note in cases
     ]
 
 
 def inverse_of_the_split(answer, generator):
-    x, heads = split_cases(generator)[0].args
-    if not torch.equal(answer(solved.split_heads(x, heads)), x):
+    x, num_heads = split_cases(generator)[0].args
+    if not torch.equal(answer(solved.split_heads(x, num_heads)), x):
         raise Wrong(
-            "`merge_heads(split_heads(x, heads))` does not return x. Undo the two steps of `split_heads` in reverse order."
+            "`merge_heads(split_heads(x, num_heads))` does not return x. Undo the two steps of `split_heads` in reverse order."
         )
 
 
@@ -275,36 +279,36 @@ def with_given_parameters(built, shapes, seed):
     return built
 
 
-def run_multi_head(answer, seed, heads, x, mask=None):
+def run_multi_head(answer, seed, num_heads, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
-    built = built_module(answer, "MultiHeadAttention", dim, heads)
-    layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, heads), seed).to(x.dtype)
+    built = built_module(answer, "MultiHeadAttention", dim, num_heads)
+    layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, num_heads), seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
 def multi_head_cases(generator):
-    def one(b, n, heads, d_k, mask=None, note=""):
+    def case(b, n, num_heads, d_k, mask=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, heads, normal(generator, b, n, heads * d_k), mask), note=note)
+        return Case((seed, num_heads, normal(generator, b, n, num_heads * d_k), mask), note=note)
 
     return [
-        one(2, 5, 3, 2, note="no mask"),
-        one(3, 4, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
-        one(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
-        one(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
-        one(3, 4, 3, 2, random_mask(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
-        one(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
-        one(2, 1, 3, 2, note="one token"),
-        one(2, 3, 1, 4, note="one head"),
-        one(1, 4, 2, 3, note="one sequence"),
+        case(2, 5, 3, 2, note="no mask"),
+        case(3, 4, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
+        case(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
+        case(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
+        case(3, 4, 3, 2, random_mask(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
+        case(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
+        case(2, 1, 3, 2, note="one token"),
+        case(2, 3, 1, 4, note="one head"),
+        case(1, 4, 2, 3, note="one sequence"),
     ]
 
 
-PARTS = "(split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))"
-PLAIN_SPLIT = ("split_heads(part, self.heads)", "part.reshape(len(x), self.heads, x.size(1), -1)")
-ONE_HEAD = [("split_heads(part, self.heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
-NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.heads)`."
+PARTS = "(split_heads(part, self.num_heads) for part in projected)"
+PLAIN_SPLIT = ("split_heads(part, self.num_heads)", "part.reshape(len(x), self.num_heads, x.size(1), -1)")
+ONE_HEAD = [("split_heads(part, self.num_heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
+NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.num_heads)`."
 NO_MASK = "`mask` is None where no mask is given. Check `mask is not None` before you use it."
 
 register(
@@ -319,7 +323,7 @@ register(
             *attention_mistakes("query.size(-1)", "`dim`"),
             mistake(
                 ", mask)",
-                ", mask, self.heads**-0.5)",
+                ", mask, self.num_heads**-0.5)",
                 "The scores were divided by the square root of the number of heads. Use the square root of d_k, the default of `attention`.",
             ),
             *replacing(
@@ -336,48 +340,48 @@ register(
                 "The split is a reshape without `transpose(1, 2)`, so each head holds parts of several tokens. Use `split_heads`.",
             ),
             mistake(
-                [PLAIN_SPLIT, ("merge_heads(found)", "found.reshape(x.shape)")],
+                [PLAIN_SPLIT, ("merge_heads(context)", "context.reshape(x.shape)")],
                 "Split and merge are both a bare reshape, which mixes heads and tokens. Use `split_heads` and `merge_heads`.",
             ),
             mistake(
                 [
-                    ("split_heads(part, self.heads)", "part.unflatten(-1, (self.heads, -1))"),
+                    ("split_heads(part, self.num_heads)", "part.unflatten(-1, (self.num_heads, -1))"),
                     (", mask)", ")"),
-                    ("merge_heads(found)", "found.flatten(2)"),
+                    ("merge_heads(context)", "context.flatten(2)"),
                 ],
                 "The heads of one token attended to each other. Put the heads before the tokens, (b, heads, n, d_k), with `split_heads`.",
             ),
             *replacing(
                 f"query, key, value = {PARTS}",
                 {
-                    "query, key, value = split_heads(self.project(x), self.heads).chunk(3, -1)": "The heads were split before queries, keys and values. First `self.project(x).chunk(3, -1)`, then `split_heads` on each.",
-                    "query = key = value = split_heads(self.project(x), self.heads)": "Queries, keys and values are each all of `self.project(x)`. Split it into three first: `.chunk(3, -1)`.",
-                    f"key, query, value = {PARTS}": "Queries and keys are swapped. `self.project(x)` holds queries, keys and values, in this order.",
-                    f"query, value, key = {PARTS}": "Keys and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
-                    f"value, key, query = {PARTS}": "Queries and values are swapped. `self.project(x)` holds queries, keys and values, in this order.",
+                    "query, key, value = split_heads(self.in_proj(x), self.num_heads).chunk(3, -1)": "The heads were split before queries, keys and values. First `self.in_proj(x).chunk(3, -1)`, then `split_heads` on each.",
+                    "query = key = value = split_heads(self.in_proj(x), self.num_heads)": "Queries, keys and values are each all of `self.in_proj(x)`. Split it into three first: `.chunk(3, -1)`.",
+                    f"key, query, value = {PARTS}": "Queries and keys are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
+                    f"query, value, key = {PARTS}": "Keys and values are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
+                    f"value, key, query = {PARTS}": "Queries and values are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
                 },
             ),
-            mistake([*ONE_HEAD, ("merge_heads(found)", "found")], NOT_SPLIT),
-            mistake([*ONE_HEAD, ("merge_heads(found)), weights", "found), weights.unsqueeze(1)")], NOT_SPLIT),
+            mistake([*ONE_HEAD, ("merge_heads(context)", "context")], NOT_SPLIT),
+            mistake([*ONE_HEAD, ("merge_heads(context)), weights", "context), weights.unsqueeze(1)")], NOT_SPLIT),
             *replacing(
-                "self.mix(merge_heads(found)), weights",
+                "self.out_proj(merge_heads(context)), weights",
                 {
-                    "merge_heads(found), weights": "The output projection is missing. Apply `self.mix` to the merged heads.",
-                    "self.mix(found.reshape(x.shape)), weights": "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
-                    "self.mix(found), weights": "The heads were not merged: `self.mix` got (b, heads, n, d_k). Apply `merge_heads` first.",
-                    "self.mix(found.sum(1)), weights": "The heads were added. Concatenate them with `merge_heads`.",
-                    "torch.relu(self.mix(merge_heads(found))), weights": "A ReLU follows the output projection. Remove it: this layer ends with a linear map.",
-                    "self.mix(merge_heads(found)), weights.mean(1)": "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
-                    "self.mix(merge_heads(found))": "Only the output was returned. Return output and weights.",
-                    "weights, self.mix(merge_heads(found))": "The two results are swapped. Return the output first, then the weights.",
-                    "x + self.mix(merge_heads(found)), weights": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
+                    "merge_heads(context), weights": "The output projection is missing. Apply `self.out_proj` to the merged heads.",
+                    "self.out_proj(context.reshape(x.shape)), weights": "The merge is a reshape without `transpose(1, 2)`, so a row holds several tokens of one head. Use `merge_heads`.",
+                    "self.out_proj(context), weights": "The heads were not merged: `self.out_proj` got (b, heads, n, d_k). Apply `merge_heads` first.",
+                    "self.out_proj(context.sum(1)), weights": "The heads were added. Concatenate them with `merge_heads`.",
+                    "torch.relu(self.out_proj(merge_heads(context))), weights": "A ReLU follows the output projection. Remove it: this layer ends with a linear projection.",
+                    "self.out_proj(merge_heads(context)), weights.mean(1)": "The weights were averaged over the heads, the default of `nn.MultiheadAttention`. Return (b, heads, n, n).",
+                    "self.out_proj(merge_heads(context))": "Only the output was returned. Return output and weights.",
+                    "weights, self.out_proj(merge_heads(context))": "The two results are swapped. Return the output first, then the weights.",
+                    "x + self.out_proj(merge_heads(context)), weights": "x was added to the output. The residual connection belongs to the encoder layer, not here.",
                 },
             ),
         ],
         hints=[
-            "`self.project(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
+            "`self.in_proj(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
             "`attention` accepts any leading axes. A mask (b, n, n) needs a head axis: `mask.unsqueeze(1)` if `mask.dim() == 3`.",
-            "`attention` returns (b, heads, n, d_k) and the weights. Return `self.mix(merge_heads(...))` and the weights.",
+            "`attention` returns (b, heads, n, d_k) and the weights. Return `self.out_proj(merge_heads(...))` and the weights.",
         ],
     )
 )
@@ -494,68 +498,66 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.6 remove a head
-def gate_cases(generator):
-    def one(b, heads, n, d_k, d, gates, note=""):
-        found, W_O = normal(generator, b, heads, n, d_k), normal(generator, heads * d_k, d)
-        return Case((found, W_O, torch.tensor(gates)), note=note)
+# ---------------------------------------------------------------------------------------------- 5.6 ablate a head
+def head_mask_cases(generator):
+    def case(b, num_heads, n, d_k, d, head_mask, note=""):
+        context, W_O = normal(generator, b, num_heads, n, d_k), normal(generator, num_heads * d_k, d)
+        return Case((context, W_O, torch.tensor(head_mask)), note=note)
 
     return [
-        one(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
-        one(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
-        one(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
-        one(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
-        one(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="gates between 0 and 1"),
-        one(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
-        one(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
+        case(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
+        case(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
+        case(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
+        case(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
+        case(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="entries between 0 and 1"),
+        case(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
+        case(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
     ]
 
 
-LEFT_OUT = (
-    "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its gate."
-)
-NOT_SCALED = "A gate between 0 and 1 was treated as 0 or 1. Multiply each head by its gate."
+LEFT_OUT = "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its entry of `head_mask`."
+NOT_SCALED = "An entry between 0 and 1 was treated as 0 or 1. Multiply each head by its entry of `head_mask`."
 
 register(
     Exercise(
         id="5.6",
-        cases=gate_cases,
+        cases=head_mask_cases,
         gradient=True,
         tolerance=1e-3,
         mistakes=[
             *replacing(
-                "found * gates.view(-1, 1, 1)",
+                "context * head_mask.view(-1, 1, 1)",
                 {
-                    "found": "The gates have no effect. Multiply each head output by its gate before `merge_heads`.",
-                    "found * (1 - gates).view(-1, 1, 1)": "The gates are inverted. 1 keeps a head, 0 removes it.",
-                    "found * gates": "`found * gates` aligns the gates with the features, the last axis. Heads are axis 1: `gates.view(-1, 1, 1)`.",
-                    "found * gates.unsqueeze(-1)": "The gates are aligned with the tokens, axis 2. Heads are axis 1: `gates.view(-1, 1, 1)`.",
-                    "found * (gates / gates.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use the gates as they are: 1 leaves a head unchanged.",
-                    "found * (gates / gates.sum()).view(-1, 1, 1)": "The gates were divided by their sum. Use them as they are: 1 leaves a head unchanged.",
-                    "found * gates.softmax(0).view(-1, 1, 1)": "A softmax was applied to the gates. Use them as they are: 1 leaves a head unchanged.",
-                    "found * gates.square().view(-1, 1, 1)": "The gates were applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
-                    "found * (gates != 0).view(-1, 1, 1)": NOT_SCALED,
-                    "found * (gates == 1).view(-1, 1, 1)": NOT_SCALED,
-                    "found[:, gates != 0]": LEFT_OUT,
+                    "context": "`head_mask` has no effect. Multiply each head output by its entry before `merge_heads`.",
+                    "context * (1 - head_mask).view(-1, 1, 1)": "`head_mask` is inverted. 1 keeps a head, 0 ablates it.",
+                    "context * head_mask": "`context * head_mask` aligns the mask with the features, the last axis. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
+                    "context * head_mask.unsqueeze(-1)": "`head_mask` is aligned with the tokens, axis 2. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
+                    "context * (head_mask / head_mask.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use `head_mask` as it is: 1 leaves a head unchanged.",
+                    "context * (head_mask / head_mask.sum()).view(-1, 1, 1)": "`head_mask` was divided by its sum. Use it as it is: 1 leaves a head unchanged.",
+                    "context * head_mask.softmax(0).view(-1, 1, 1)": "A softmax was applied to `head_mask`. Use it as it is: 1 leaves a head unchanged.",
+                    "context * head_mask.square().view(-1, 1, 1)": "`head_mask` was applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
+                    "context * (head_mask != 0).view(-1, 1, 1)": NOT_SCALED,
+                    "context * (head_mask == 1).view(-1, 1, 1)": NOT_SCALED,
+                    "context[:, head_mask != 0]": LEFT_OUT,
                 },
             ),
             *replacing(
-                "merge_heads(found * gates.view(-1, 1, 1)) @ W_O",
+                "merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O",
                 {
                     # If no head is left, this raises something else than `merge_heads`.
-                    "torch.cat(found[:, gates != 0].unbind(1), -1) @ W_O": LEFT_OUT,
-                    "(found * gates.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
-                    "(found * gates.view(-1, 1, 1)).reshape(len(found), found.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
-                    "(found * gates.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
-                    "merge_heads(found) @ W_O * gates": "The gates came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
-                    "merge_heads(found) * gates.repeat(found.size(-1)) @ W_O": "`repeat` gives g0 g1 g2 g0 g1 g2, but merged heads need g0 g0 g1 g1 g2 g2. Use `repeat_interleave`.",
-                    "merge_heads(found * gates.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
+                    "torch.cat(context[:, head_mask != 0].unbind(1), -1) @ W_O": LEFT_OUT,
+                    "(context * head_mask.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
+                    "(context * head_mask.view(-1, 1, 1)).reshape(len(context), context.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
+                    "(context * head_mask.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
+                    "merge_heads(context) @ W_O * head_mask": "`head_mask` came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+                    "merge_heads(context) * head_mask.repeat(context.size(-1)) @ W_O": "`repeat` gives m0 m1 m2 m0 m1 m2, but merged heads need m0 m0 m1 m1 m2 m2. Use `repeat_interleave`.",
+                    "merge_heads(context * head_mask.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
                 },
             ),
         ],
         hints=[
-            "Heads are axis 1 of `found`, so the gates need shape (heads, 1, 1) to broadcast.",
-            "Use `gates.view(-1, 1, 1)` or `gates[:, None, None]`.",
+            "Heads are axis 1 of `context`, so `head_mask` needs shape (heads, 1, 1) to broadcast.",
+            "Use `head_mask.view(-1, 1, 1)` or `head_mask[:, None, None]`.",
             "Then apply `merge_heads` and multiply by `W_O`.",
         ],
     )
@@ -564,7 +566,7 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.7 layer normalization
 def a_learned_vector(built, name, start, dim):
-    """The module's gain or shift, or what is wrong with it."""
+    """The module's weight or bias, or what is wrong with it."""
     vector, words = getattr(built, name, None), "ones" if start else "zeros"
     make = f"`self.{name} = nn.Parameter(torch.{words}(dim))`"
     if not isinstance(vector, nn.Parameter):
@@ -586,34 +588,34 @@ def run_layer_norm(answer, seed, x, eps=None):
     """Build the norm, check its parameters, give it others and call it."""
     dim = x.size(-1)
     built = built_module(answer, "LayerNorm", dim, **({} if eps is None else {"eps": eps}))
-    gain, shift = a_learned_vector(built, "gain", 1.0, dim), a_learned_vector(built, "shift", 0.0, dim)
-    extra = besides(built, ("gain", "shift"))
+    weight, bias = a_learned_vector(built, "weight", 1.0, dim), a_learned_vector(built, "bias", 0.0, dim)
+    extra = besides(built, ("weight", "bias"))
     if extra:
         raise Wrong(
-            f"The layer has parameters or buffers besides `gain` and `shift`: {extra}. Keep only these two; eps is a plain number, `self.eps = eps`."
+            f"The layer has parameters or buffers besides `weight` and `bias`: {extra}. Keep only these two; eps is a plain number, `self.eps = eps`."
         )
     numbers = torch.Generator().manual_seed(seed)
-    for parameter in (gain, shift):
+    for parameter in (weight, bias):
         parameter.data.copy_(normal(numbers, dim))
     return built.to(x.dtype)(x)
 
 
 def norm_cases(generator):
-    def one(*shape, mean=0.5, std=2.0, eps=None, note=""):
+    def case(*shape, mean=0.5, std=2.0, eps=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
         return Case((seed, mean + std * normal(generator, *shape), eps), note=note)
 
     return [
-        one(2, 4, 3),
-        one(3, 2, 5),
-        one(5, 6, note="one sequence without a batch axis"),
-        one(2, 1, 4, note="one token"),
-        one(4, 4, 4, note="all sizes equal"),
-        one(2, 3, 5, std=0.003, note="a small variance"),
-        one(2, 4, 3, eps=0.5, note="eps=0.5"),
-        one(2, 3, 6, mean=400.0, note="a large mean"),
-        one(1, 3, 5, note="a batch of one"),
-        one(2, 3, 4, std=0.0, note="all features of a token are equal"),
+        case(2, 4, 3),
+        case(3, 2, 5),
+        case(5, 6, note="one sequence without a batch axis"),
+        case(2, 1, 4, note="one token"),
+        case(4, 4, 4, note="all sizes equal"),
+        case(2, 3, 5, std=0.003, note="a small variance"),
+        case(2, 4, 3, eps=0.5, note="eps=0.5"),
+        case(2, 3, 6, mean=400.0, note="a large mean"),
+        case(1, 3, 5, note="a batch of one"),
+        case(2, 3, 4, std=0.0, note="all features of a token are equal"),
     ]
 
 
@@ -628,7 +630,7 @@ def tokens_are_independent(answer, generator):
         )
 
 
-STD, SCALED = "(variance + self.eps).sqrt()", "centred / (variance + self.eps).sqrt()"
+STD, SCALED = "(variance + self.eps).sqrt()", "centered / (variance + self.eps).sqrt()"
 FIXED_EPS = "The argument `eps` has no effect. Store it in `__init__`, `self.eps = eps`, and use it in `forward`."
 
 register(
@@ -658,7 +660,7 @@ register(
             mistake(
                 [
                     ("x.mean(-1, keepdim=True)", "x.mean(-1)"),
-                    ("centred.square().mean(-1, keepdim=True)", "x.var(-1, correction=0)"),
+                    ("centered.square().mean(-1, keepdim=True)", "x.var(-1, correction=0)"),
                 ],
                 "The mean lost its last axis and broadcasts along the wrong one. Use `keepdim=True` for mean and variance.",
             ),
@@ -668,36 +670,36 @@ register(
                 "The mean was not subtracted (this is RMSNorm, lesson 09). Subtract it before computing the variance.",
             ),
             *replacing(
-                "centred.square().mean(-1, keepdim=True)",
+                "centered.square().mean(-1, keepdim=True)",
                 {
                     "x.var(-1, keepdim=True)": "The variance was divided by dim - 1, the default of `torch.var` and `torch.std`. Use `correction=0`.",
-                    "centred.square().sum(-1, keepdim=True)": "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
+                    "centered.square().sum(-1, keepdim=True)": "The features were divided by the norm of the vector. The variance is the mean of the squares, not their sum.",
                     "x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()": "With a large mean, E[x²] - E[x]² loses precision. Subtract the mean first, then square.",
                 },
             ),
             *replacing(
                 SCALED,
                 {
-                    "centred / (variance + self.eps)": "The features were divided by the variance. Divide by its square root, the standard deviation.",
-                    "centred / (variance.sqrt() + self.eps)": "eps was added outside the square root. Add it to the variance.",
-                    "centred / (x.std(-1, keepdim=True) + self.eps)": "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
-                    "centred / variance.sqrt()": "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
-                    "centred / (variance + 1e-5).sqrt()": FIXED_EPS,
-                    "centred / (variance + 1e-6).sqrt()": FIXED_EPS,
+                    "centered / (variance + self.eps)": "The features were divided by the variance. Divide by its square root, the standard deviation.",
+                    "centered / (variance.sqrt() + self.eps)": "eps was added outside the square root. Add it to the variance.",
+                    "centered / (x.std(-1, keepdim=True) + self.eps)": "`x.std(...) + eps` divides by dim - 1 and adds eps outside the square root. Use `(x.var(..., correction=0) + eps).sqrt()`.",
+                    "centered / variance.sqrt()": "eps is missing, so a token with equal features gives 0 / 0. Add it to the variance.",
+                    "centered / (variance + 1e-5).sqrt()": FIXED_EPS,
+                    "centered / (variance + 1e-6).sqrt()": FIXED_EPS,
                     f"x / {STD}": "The mean was not subtracted before the division. Divide x minus its mean.",
-                    "centred": "Only the mean was subtracted. Also divide by the standard deviation.",
-                    f"centred * {STD}": "The features were multiplied by the standard deviation. Divide by it.",
+                    "centered": "Only the mean was subtracted. Also divide by the standard deviation.",
+                    f"centered * {STD}": "The features were multiplied by the standard deviation. Divide by it.",
                     f"(1 + {SCALED})": "The normalized features have mean 1. They must have mean 0 and standard deviation 1.",
                 },
             ),
             *replacing(
-                f"{SCALED} * self.gain + self.shift",
+                f"{SCALED} * self.weight + self.bias",
                 {
-                    SCALED: "`self.gain` and `self.shift` have no effect. End with `... * self.gain + self.shift`.",
-                    f"{SCALED} + self.shift": "`self.gain` has no effect. Multiply by it.",
-                    f"{SCALED} * self.gain": "`self.shift` has no effect. Add it.",
-                    f"{SCALED} * self.shift + self.gain": "`self.gain` and `self.shift` are swapped. Multiply by `self.gain`, add `self.shift`.",
-                    f"({SCALED} + self.shift) * self.gain": "`self.shift` was added before the multiplication. Multiply by `self.gain` first, then add `self.shift`.",
+                    SCALED: "`self.weight` and `self.bias` have no effect. End with `... * self.weight + self.bias`.",
+                    f"{SCALED} + self.bias": "`self.weight` has no effect. Multiply by it.",
+                    f"{SCALED} * self.weight": "`self.bias` has no effect. Add it.",
+                    f"{SCALED} * self.bias + self.weight": "`self.weight` and `self.bias` are swapped. Multiply by `self.weight`, add `self.bias`.",
+                    f"({SCALED} + self.bias) * self.weight": "`self.bias` was added before the multiplication. Multiply by `self.weight` first, then add `self.bias`.",
                 },
             ),
             mistake(
@@ -705,9 +707,9 @@ register(
             ),
         ],
         hints=[
-            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.gain = nn.Parameter(torch.ones(dim))`, and `self.shift` with zeros.",
+            "`__init__`: `super().__init__()`, `self.eps = eps`, `self.weight = nn.Parameter(torch.ones(dim))`, and `self.bias` with zeros.",
             "`x.mean(-1, keepdim=True)` is the mean of each token's features; with `keepdim` it broadcasts against x.",
-            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the square root, divide, then apply gain and shift.",
+            "`x.var(-1, keepdim=True, correction=0)` divides by dim. Add eps, take the square root, divide, then apply weight and bias.",
         ],
     )
 )
@@ -715,35 +717,39 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 5.8 the residual connection
 def residual_cases(generator):
-    def one(b, n, d, order, note=""):
-        W, mixing, gain, shift = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
+    def case(b, n, d, norm_first, note=""):
+        W, mixing, weight, bias = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
 
-        def layer(x):
+        def sublayer(x):
             return mixing.to(x.dtype) @ torch.tanh(x @ W.to(x.dtype))
 
         def norm(x):
-            return F.layer_norm(x, (d,), gain.to(x.dtype), shift.to(x.dtype))
+            return F.layer_norm(x, (d,), weight.to(x.dtype), bias.to(x.dtype))
 
-        return Case((2 + 3 * normal(generator, b, n, d), layer, norm, order), note=f"{order}-norm{note}")
+        return Case(
+            (2 + 3 * normal(generator, b, n, d), sublayer, norm, norm_first), note=f"norm_first={norm_first}{note}"
+        )
 
     return [
-        one(2, 4, 3, "pre"),
-        one(3, 2, 5, "post"),
-        one(2, 5, 4, "post"),
-        one(3, 4, 6, "pre"),
-        one(2, 1, 3, "pre", note=", one token"),
-        one(1, 3, 2, "post", note=", a batch of one"),
+        case(2, 4, 3, True),
+        case(3, 2, 5, False),
+        case(2, 5, 4, False),
+        case(3, 4, 6, True),
+        case(2, 1, 3, True, note=", one token"),
+        case(1, 3, 2, False, note=", a batch of one"),
     ]
 
 
 def identity_path(answer, generator):
-    """With a layer that returns zeros, pre-norm is the identity."""
+    """With a sublayer that returns zeros, pre-norm is the identity."""
     x, _, norm, _ = residual_cases(generator)[0].args
-    if not torch.allclose(answer(x, torch.zeros_like, norm, "pre"), x, atol=1e-5):
-        raise Wrong("With a layer that returns zeros, pre-norm must return x unchanged. Use `x + layer(norm(x))`.")
+    if not torch.allclose(answer(x, torch.zeros_like, norm, True), x, atol=1e-5):
+        raise Wrong(
+            "With a sublayer that returns zeros, pre-norm must return x unchanged. Use `x + sublayer(norm(x))`."
+        )
 
 
-PRE, POST, BETWEEN = "x + layer(norm(x))", "norm(x + layer(x))", "x + norm(layer(x))"
+PRE, POST, BETWEEN = "x + sublayer(norm(x))", "norm(x + sublayer(x))", "x + norm(sublayer(x))"
 
 register(
     Exercise(
@@ -753,109 +759,115 @@ register(
         tolerance=1e-3,
         properties=[identity_path],
         mistakes=[
-            mistake('"pre"', '"post"', f'The two orders are swapped. "pre" is `{PRE}`, "post" is `{POST}`.'),
+            mistake(
+                "if norm_first",
+                "if not norm_first",
+                f"Pre-norm and post-norm are swapped. With `norm_first` it is `{PRE}`, without it `{POST}`.",
+            ),
             *(
                 mistake(POST, wrong, f"{what} Post-norm is `{POST}`.")
                 for wrong, what in {
-                    PRE: "`order` has no effect: both orders are pre-norm.",
-                    BETWEEN: "Post-norm normalized the layer's output before the addition.",
-                    "norm(x + layer(norm(x)))": "Post-norm has a second norm before the layer.",
-                    "norm(layer(x))": "Post-norm has no residual connection.",
-                    "x + layer(x)": "Post-norm has no norm.",
-                    "norm(x) + layer(x)": "Post-norm normalized x alone, not the sum.",
-                    "norm(x) + norm(layer(x))": "Post-norm normalized both terms before adding them.",
-                    "x + norm(x + layer(x))": "Post-norm added x again after the norm.",
+                    PRE: "`norm_first` has no effect: the result is always pre-norm.",
+                    BETWEEN: "Post-norm normalized the sublayer's output before the addition.",
+                    "norm(x + sublayer(norm(x)))": "Post-norm has a second norm before the sublayer.",
+                    "norm(sublayer(x))": "Post-norm has no residual connection.",
+                    "x + sublayer(x)": "Post-norm has no norm.",
+                    "norm(x) + sublayer(x)": "Post-norm normalized x alone, not the sum.",
+                    "norm(x) + norm(sublayer(x))": "Post-norm normalized both terms before adding them.",
+                    "x + norm(x + sublayer(x))": "Post-norm added x again after the norm.",
                 }.items()
             ),
             *(
                 mistake(PRE, wrong, f"{what} Pre-norm is `{PRE}`.")
                 for wrong, what in {
-                    POST: "`order` has no effect: both orders are post-norm.",
-                    BETWEEN: "Pre-norm normalized the layer's output, not its input.",
-                    "norm(x) + layer(norm(x))": "Pre-norm added the normalized x, so the skip connection is not the identity.",
-                    "norm(x + layer(norm(x)))": "Pre-norm has a second norm after the addition.",
-                    "layer(norm(x))": "Pre-norm has no residual connection.",
-                    "x + layer(x)": "Pre-norm has no norm.",
+                    POST: "`norm_first` has no effect: the result is always post-norm.",
+                    BETWEEN: "Pre-norm normalized the sublayer's output, not its input.",
+                    "norm(x) + sublayer(norm(x))": "Pre-norm added the normalized x, so the skip connection is not the identity.",
+                    "norm(x + sublayer(norm(x)))": "Pre-norm has a second norm after the addition.",
+                    "sublayer(norm(x))": "Pre-norm has no residual connection.",
+                    "x + sublayer(x)": "Pre-norm has no norm.",
                 }.items()
             ),
             *(
                 mistake([(PRE, pre), (POST, post)], f"{what} Pre-norm is `{PRE}`, post-norm is `{POST}`.")
                 for pre, post, what in [
-                    (BETWEEN, BETWEEN, "Both orders normalized the layer's output before the addition."),
-                    ("layer(norm(x))", "norm(layer(x))", "Neither order has a residual connection."),
-                    ("x + layer(x)", "x + layer(x)", "Neither order has a norm."),
+                    (BETWEEN, BETWEEN, "Both orders normalized the sublayer's output before the addition."),
+                    ("sublayer(norm(x))", "norm(sublayer(x))", "Neither order has a residual connection."),
+                    ("x + sublayer(x)", "x + sublayer(x)", "Neither order has a norm."),
                 ]
             ),
         ],
         hints=[
-            "Both orders add the layer's output to x. They differ in where the norm is applied.",
-            "Pre-norm, x + layer(norm(x)): the skip connection is the identity.",
-            "Post-norm, norm(x + layer(x)): the sum passes through the norm.",
+            "Both orders add the sublayer's output to x. They differ in where the norm is applied.",
+            "Pre-norm, x + sublayer(norm(x)): the skip connection is the identity.",
+            "Post-norm, norm(x + sublayer(x)): the sum passes through the norm.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 5.9 the encoder layer
-def run_encoder_layer(answer, seed, norm, heads, hidden, x, mask=None):
+def run_encoder_layer(answer, seed, norm_first, num_heads, hidden_dim, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
-    built = built_module(answer, "EncoderLayer", dim, heads, hidden, norm=norm)
-    shapes = parameter_shapes(solved.EncoderLayer, dim, heads, hidden, norm=norm)
+    built = built_module(answer, "EncoderLayer", dim, num_heads, hidden_dim, norm_first=norm_first)
+    shapes = parameter_shapes(solved.EncoderLayer, dim, num_heads, hidden_dim, norm_first=norm_first)
     layer = with_given_parameters(built, shapes, seed).to(x.dtype)
     return layer(x) if mask is None else layer(x, mask)
 
 
 def encoder_cases(generator):
-    def one(b, n, heads, d_k, hidden, norm, mask=None, note=""):
+    def case(b, n, num_heads, d_k, hidden_dim, norm_first, mask=None, note=""):
         seed = int(torch.randint(10_000, (), generator=generator))
-        x = 0.5 + 2 * normal(generator, b, n, heads * d_k)
-        return Case((seed, norm, heads, hidden, x, mask), note=f"{norm}-norm{note and ', '}{note}")
+        x = 0.5 + 2 * normal(generator, b, n, num_heads * d_k)
+        return Case(
+            (seed, norm_first, num_heads, hidden_dim, x, mask), note=f"norm_first={norm_first}{note and ', '}{note}"
+        )
 
     return [
-        one(2, 4, 3, 2, 5, "pre"),
-        one(3, 5, 2, 2, 7, "post"),
-        one(2, 5, 4, 2, 6, "post", PADDING, note="a padding mask (b, 1, n)"),
-        one(3, 4, 2, 4, 5, "pre", mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
-        one(2, 4, 3, 2, 8, "pre", causal_mask(4), note="a causal mask"),
-        one(2, 1, 2, 3, 4, "post", note="one token"),
-        one(1, 3, 2, 3, 4, "pre", note="a batch of one"),
+        case(2, 4, 3, 2, 5, True),
+        case(3, 5, 2, 2, 7, False),
+        case(2, 5, 4, 2, 6, False, PADDING, note="a padding mask (b, 1, n)"),
+        case(3, 4, 2, 4, 5, True, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
+        case(2, 4, 3, 2, 8, True, causal_mask(4), note="a causal mask"),
+        case(2, 1, 2, 3, 4, False, note="one token"),
+        case(1, 3, 2, 3, 4, True, note="a batch of one"),
     ]
 
 
 def no_influence_of_masked_tokens(answer, generator):
     """By gradient: under a causal mask, the first two tokens do not depend on later ones."""
-    for norm in ("pre", "post"):
-        seed, _, heads, hidden, x, mask = encoder_cases(generator)[4].args
+    for norm_first in (True, False):
+        seed, _, num_heads, hidden_dim, x, mask = encoder_cases(generator)[4].args
         x = x.clone().requires_grad_()
-        output, _ = answer(seed, norm, heads, hidden, x, mask)
+        output, _ = answer(seed, norm_first, num_heads, hidden_dim, x, mask)
         (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
         if gradient[:, 2:].abs().max() > 0:
             raise Wrong(
-                "With a causal mask, later tokens still influence token 1. Pass the mask to `self.attention`; no other step may combine tokens."
+                "With a causal mask, later tokens still influence token 1. Pass the mask to `self.self_attn`; no other step may combine tokens."
             )
 
 
 SUBLAYERS = """\
-x = residual(x, look, self.attention_norm, self.norm)
-x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)"""
-PRE_NORM = "x = x + look(norm1(x)); x = x + ff(norm2(x))"
-POST_NORM = "x = norm1(x + look(x)); x = norm2(x + ff(x))"
+x = residual(x, attend, self.norm1, self.norm_first)
+x = residual(x, self.feed_forward, self.norm2, self.norm_first)"""
+PRE_NORM = "x = x + attend(norm1(x)); x = x + ff(norm2(x))"
+POST_NORM = "x = norm1(x + attend(x)); x = norm2(x + ff(x))"
 
 
 def layer_with(message, pre=PRE_NORM, post=POST_NORM):
     """The two sublayers written out for each order, one of them or both wrong."""
-    names = "norm1, norm2, ff = self.attention_norm, self.feed_forward_norm, self.feed_forward"
-    return mistake(SUBLAYERS, f'{names}\nif self.norm == "pre":\n    {pre}\nelse:\n    {post}', message)
+    names = "norm1, norm2, ff = self.norm1, self.norm2, self.feed_forward"
+    return mistake(SUBLAYERS, f"{names}\nif self.norm_first:\n    {pre}\nelse:\n    {post}", message)
 
 
 def in_each(message, pre, post):
-    """One mistake in both orders, in the first, or in the second: three models, one message."""
+    """One mistake in pre-norm and post-norm, in the first, or in the second: three models, one message."""
     return [layer_with(message, *both) for both in [(pre, post), (pre, POST_NORM), (PRE_NORM, post)]]
 
 
 NOT_THE_IDENTITY = "Pre-norm replaced x by its norm, so the skip connection is not the identity. Normalize only the input of the sublayer and add to x itself."
-OTHER_INPUT = "The weights come from a second call of `self.attention` on another input. Return the weights of the call whose output you add."
+OTHER_INPUT = "The weights come from a second call of `self.self_attn` on another input. Return the weights of the call whose output you add."
 
 register(
     Exercise(
@@ -868,123 +880,126 @@ register(
         properties=[no_influence_of_masked_tokens],
         mistakes=[
             layer_with(
-                'The two orders are swapped. "pre" normalizes the input of each sublayer, "post" the sum.',
+                "Pre-norm and post-norm are swapped. With `norm_first` normalize the input of each sublayer, without it the sum.",
                 POST_NORM,
                 PRE_NORM,
             ),
             *in_each(
                 "The attention has no residual connection. Add its output to x.",
-                "x = look(norm1(x)); x = x + ff(norm2(x))",
-                "x = norm1(look(x)); x = norm2(x + ff(x))",
+                "x = attend(norm1(x)); x = x + ff(norm2(x))",
+                "x = norm1(attend(x)); x = norm2(x + ff(x))",
             ),
             *in_each(
                 "The feed-forward network has no residual connection. Add its output to the x after attention.",
-                "x = x + look(norm1(x)); x = ff(norm2(x))",
-                "x = norm1(x + look(x)); x = norm2(ff(x))",
+                "x = x + attend(norm1(x)); x = ff(norm2(x))",
+                "x = norm1(x + attend(x)); x = norm2(ff(x))",
             ),
             *in_each(
                 "There is no residual connection. Add the output of each sublayer to its input.",
-                "x = ff(norm2(look(norm1(x))))",
-                "x = norm2(ff(norm1(look(x))))",
+                "x = ff(norm2(attend(norm1(x))))",
+                "x = norm2(ff(norm1(attend(x))))",
             ),
             *in_each(
-                "`self.attention_norm` was also used for the feed-forward network. Use `self.feed_forward_norm` there.",
-                "x = x + look(norm1(x)); x = x + ff(norm1(x))",
-                "x = norm1(x + look(x)); x = norm1(x + ff(x))",
+                "`self.norm1` was also used for the feed-forward network. Use `self.norm2` there.",
+                "x = x + attend(norm1(x)); x = x + ff(norm1(x))",
+                "x = norm1(x + attend(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
-                "The two norms are swapped. Use `self.attention_norm` with the attention, `self.feed_forward_norm` with the feed-forward network.",
-                "x = x + look(norm2(x)); x = x + ff(norm1(x))",
-                "x = norm2(x + look(x)); x = norm1(x + ff(x))",
+                "The two norms are swapped. Use `self.norm1` with the attention, `self.norm2` with the feed-forward network.",
+                "x = x + attend(norm2(x)); x = x + ff(norm1(x))",
+                "x = norm2(x + attend(x)); x = norm1(x + ff(x))",
             ),
             *in_each(
                 "The second residual connection starts at the input of the layer. Add to the x after attention.",
-                "x = x + ff(norm2(x + look(norm1(x))))",
-                "x = norm2(x + ff(norm1(x + look(x))))",
+                "x = x + ff(norm2(x + attend(norm1(x))))",
+                "x = norm2(x + ff(norm1(x + attend(x))))",
             ),
             *in_each(
                 "The feed-forward network got the input of the layer. Give it the x after attention.",
-                "x = x + look(norm1(x)) + ff(norm2(x))",
-                "x = norm2(norm1(x + look(x)) + ff(x))",
+                "x = x + attend(norm1(x)) + ff(norm2(x))",
+                "x = norm2(norm1(x + attend(x)) + ff(x))",
             ),
             *in_each(
                 "The feed-forward network came first. Apply attention first, then the feed-forward network.",
-                "x = x + ff(norm2(x)); x = x + look(norm1(x))",
-                "x = norm2(x + ff(x)); x = norm1(x + look(x))",
+                "x = x + ff(norm2(x)); x = x + attend(norm1(x))",
+                "x = norm2(x + ff(x)); x = norm1(x + attend(x))",
             ),
             *in_each(
                 "The norms are missing in at least one order. Each of the two sublayers has its own norm.",
-                "x = x + look(x); x = x + ff(x)",
-                "x = x + look(x); x = x + ff(x)",
+                "x = x + attend(x); x = x + ff(x)",
+                "x = x + attend(x); x = x + ff(x)",
             ),
             *(
                 layer_with(message, pre=pre)
                 for pre, message in {
-                    "x = norm1(x); x = x + look(x); x = norm2(x); x = x + ff(x)": NOT_THE_IDENTITY,
-                    "x = norm1(x); x = x + look(x); x = x + ff(norm2(x))": NOT_THE_IDENTITY,
-                    "x = norm2(x + look(norm1(x))); x = x + ff(x)": NOT_THE_IDENTITY,
+                    "x = norm1(x); x = x + attend(x); x = norm2(x); x = x + ff(x)": NOT_THE_IDENTITY,
+                    "x = norm1(x); x = x + attend(x); x = x + ff(norm2(x))": NOT_THE_IDENTITY,
+                    "x = norm2(x + attend(norm1(x))); x = x + ff(x)": NOT_THE_IDENTITY,
                     f"{PRE_NORM}; x = norm2(x)": "Pre-norm ends with another norm. End with the addition: a pre-norm stack has one norm after its last layer.",
-                    "x = x + look(norm1(x)); x = x + ff(x)": "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.feed_forward_norm`.",
-                    "x = x + look(x); x = x + ff(norm2(x))": "Pre-norm: the input of the attention is not normalized. Apply `self.attention_norm`.",
-                    POST_NORM: 'The layer is always post-norm. With `self.norm == "pre"` normalize the input of each sublayer.',
+                    "x = x + attend(norm1(x)); x = x + ff(x)": "Pre-norm: the input of the feed-forward network is not normalized. Apply `self.norm2`.",
+                    "x = x + attend(x); x = x + ff(norm2(x))": "Pre-norm: the input of the attention is not normalized. Apply `self.norm1`.",
+                    POST_NORM: "The layer is always post-norm. With `self.norm_first` normalize the input of each sublayer.",
                 }.items()
             ),
             *(
                 layer_with(message, post=post)
                 for post, message in {
-                    "x = x + norm1(look(x)); x = x + norm2(ff(x))": "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
-                    "x = x + look(x); x = norm2(x + ff(x))": "Post-norm: the first norm is missing. Normalize after each of the two additions.",
-                    "x = norm1(x + look(x)); x = x + ff(x)": "Post-norm: the second norm is missing. Normalize after each of the two additions.",
-                    PRE_NORM: 'The layer is always pre-norm. With `self.norm == "post"` normalize after each addition.',
+                    "x = x + norm1(attend(x)); x = x + norm2(ff(x))": "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
+                    "x = x + attend(x); x = norm2(x + ff(x))": "Post-norm: the first norm is missing. Normalize after each of the two additions.",
+                    "x = norm1(x + attend(x)); x = x + ff(x)": "Post-norm: the second norm is missing. Normalize after each of the two additions.",
+                    PRE_NORM: "The layer is always pre-norm. Without `self.norm_first` normalize after each addition.",
                 }.items()
             ),
             *replacing(
                 "(x, mask)",
                 {
-                    "(x)": "The mask has no effect. Pass it on: `self.attention(..., mask)`.",
+                    "(x)": "The mask has no effect. Pass it on: `self.self_attn(..., mask)`.",
                     "(x, None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it on as it is.",
                 },
             ),
             *in_each(
                 "The feed-forward network is missing in at least one order. Apply it after attention, with its own residual connection.",
-                "x = x + look(norm1(x))",
-                "x = norm1(x + look(x))",
+                "x = x + attend(norm1(x))",
+                "x = norm1(x + attend(x))",
             ),
             *replacing(
-                "x, looked[0]",
+                "x, all_weights[0]",
                 {
                     "x": "Only the output was returned. Return output and attention weights.",
-                    "looked[0], x": "The two results are swapped. Return the output first, then the weights.",
-                    "x, looked[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
-                    "x, self.attention(x, mask)[1]": OTHER_INPUT,
+                    "all_weights[0], x": "The two results are swapped. Return the output first, then the weights.",
+                    "x, all_weights[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
+                    "x, self.self_attn(x, mask)[1]": OTHER_INPUT,
                 },
             ),
             mistake(
                 "append(weights)",
-                "append(found)",
+                "append(context)",
                 "The second result is the output of the attention. Return its weights, (b, heads, n, n).",
             ),
             mistake(
-                [("looked = []", "raw = self.attention(x, mask)[1]\nlooked = []"), ("looked[0]", "raw")],
-                "With pre-norm the weights come from x without the norm. Return the weights of the call on `self.attention_norm(x)`.",
+                [("all_weights = []", "raw = self.self_attn(x, mask)[1]\nall_weights = []"), ("all_weights[0]", "raw")],
+                "With pre-norm the weights come from x without the norm. Return the weights of the call on `self.norm1(x)`.",
             ),
             mistake(
                 [
-                    ("looked = []", "normed = self.attention(self.attention_norm(x), mask)[1]\nlooked = []"),
-                    ("looked[0]", "normed"),
+                    ("all_weights = []", "normed = self.self_attn(self.norm1(x), mask)[1]\nall_weights = []"),
+                    ("all_weights[0]", "normed"),
                 ],
                 "With post-norm the weights come from the normalized x. Return the weights of the call on x itself.",
             ),
             mistake(
-                [("x = residual(x, self.feed", "look(x)\nx = residual(x, self.feed"), ("looked[0]", "looked[1]")],
+                [
+                    ("x = residual(x, self.feed", "attend(x)\nx = residual(x, self.feed"),
+                    ("all_weights[0]", "all_weights[1]"),
+                ],
                 OTHER_INPUT,
             ),
         ],
         hints=[
-            "`output, weights = self.attention(..., mask)`; keep the weights for the return value.",
-            "Pre-norm: attention gets `self.attention_norm(x)` and its output is added to x; likewise the feed-forward network.",
-            "Post-norm: `x = self.attention_norm(x + output)`; likewise the feed-forward network with `self.feed_forward_norm`.",
-            "`residual` of 5.8 passes on only the output, so catch the weights yourself: define a function inside `forward` that calls `self.attention`, stores the weights and returns the output.",
+            "`output, weights = self.self_attn(..., mask)`; keep the weights for the return value.",
+            "Pre-norm: attention gets `self.norm1(x)` and its output is added to x; likewise the feed-forward network.",
+            "Post-norm: `x = self.norm1(x + output)`; likewise the feed-forward network with `self.norm2`.",
+            "`residual` of 5.8 passes on only the output, so catch the weights yourself: define a function inside `forward` that calls `self.self_attn`, stores the weights and returns the output.",
         ],
     )
 )
@@ -1147,7 +1162,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="5.g",
-        question="What is true of the output of layer normalization, before gain and shift?",
+        question="What is true of the output of layer normalization, before scale and bias?",
         options=[
             (
                 "The features of each token have mean 1 and standard deviation 1.",
@@ -1193,6 +1208,6 @@ register_quiz(
             ),
         ],
         right=1,
-        explanation="The argument `norm` makes the choice explicit. The original Transformer was post-norm; most later models are pre-norm.",
+        explanation="The argument `norm_first` makes the choice explicit. The original Transformer was post-norm; most later models are pre-norm.",
     )
 )

@@ -13,11 +13,10 @@ from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson06 as solved
-from utils.models import attention
-from utils.models.self_attention import causal_mask
+from utils.models.attention import attention, causal_mask
 
 
-def words_are_long(cases):
+def ids_are_long(cases):
     """Token ids are compared, looked up and scored: all of that needs long."""
 
     def holds(answer, generator):
@@ -32,25 +31,23 @@ def words_are_long(cases):
 
 # ---------------------------------------------------------------------------------------------- 6.1 embeddings
 def vector_cases(generator):
-    def one(b, n, words, d, longest, start=0, note=""):
-        args = integers(generator, words, b, n), normal(generator, words, d), normal(generator, longest, d)
+    def case(b, n, vocab_size, d, max_len, start=0, note=""):
+        args = integers(generator, vocab_size, b, n), normal(generator, vocab_size, d), normal(generator, max_len, d)
         return Case((*args, start) if start else args, note=note)
 
     return [
-        one(2, 3, 7, 4, 9, note="two sentences"),
-        one(3, 5, 11, 6, 8, start=2, note="the first token is at position 2"),
-        one(2, 1, 5, 3, 7, start=5, note="one token, at position 5"),
-        one(4, 4, 6, 5, 4, note="as many positions as tokens"),
-        one(3, 3, 3, 3, 3, note="all sizes equal"),
-        one(1, 2, 6, 4, 5, start=3, note="one sentence, up to the last position"),
+        case(2, 3, 7, 4, 9, note="two sentences"),
+        case(3, 5, 11, 6, 8, start=2, note="the first token is at position 2"),
+        case(2, 1, 5, 3, 7, start=5, note="one token, at position 5"),
+        case(4, 4, 6, 5, 4, note="as many positions as tokens"),
+        case(3, 3, 3, 3, 3, note="all sizes equal"),
+        case(1, 2, 6, 4, 5, start=3, note="one sentence, up to the last position"),
     ]
 
 
-SUM = "table[words] * d**0.5 + positions[start : start + n]"
-ALL_POSITIONS = (
-    "The whole position table was added. Take the rows of this sentence only: `positions[start : start + n]`."
-)
-D_POSITIONS = "The slice of `positions` has d rows. It needs one row per token: n = `words.size(1)`."
+SUM = "embedding[token_ids] * d**0.5 + positions[start : start + n]"
+ALL_POSITIONS = "All of `positions` was added. Take the rows of this sentence only: `positions[start : start + n]`."
+D_POSITIONS = "The slice of `positions` has d rows. It needs one row per token: n = `token_ids.size(1)`."
 
 register(
     Exercise(
@@ -59,30 +56,36 @@ register(
         gradient=True,
         mistakes=[
             mistake(
-                " * d**0.5", "", "The embeddings were not scaled. Multiply `table[words]` by the square root of d."
+                " * d**0.5",
+                "",
+                "The embeddings were not scaled. Multiply `embedding[token_ids]` by the square root of d.",
             ),
             mistake("d**0.5", "d", "The embeddings were multiplied by d. Multiply by the square root of d: `d**0.5`."),
             mistake("* d**0.5", "/ d**0.5", "The embeddings were divided by the square root of d. Multiply by it."),
-            mistake("table.size(1)", "table.size(0)", "The scale uses the vocabulary size. Use d = `table.size(1)`."),
+            mistake(
+                "embedding.size(1)",
+                "embedding.size(0)",
+                "The scale uses the vocabulary size. Use d = `embedding.size(1)`.",
+            ),
             mistake(
                 SUM,
-                "(table[words] + positions[start : start + n]) * d**0.5",
+                "(embedding[token_ids] + positions[start : start + n]) * d**0.5",
                 "The positions were scaled as well. Scale the embeddings only.",
             ),
             mistake(
                 SUM,
-                "(table[words] + positions[:n]) * d**0.5",
+                "(embedding[token_ids] + positions[:n]) * d**0.5",
                 "The positions were scaled as well, and `start` has no effect. Scale only the embeddings, then add `positions[start : start + n]`.",
             ),
             mistake(
                 SUM,
-                "table[words] + positions[:n]",
+                "embedding[token_ids] + positions[:n]",
                 "The embeddings were not scaled, and `start` has no effect. Multiply by the square root of d and add `positions[start : start + n]`.",
             ),
             mistake(
                 SUM,
-                "table[words] + positions[start : start + n] * d**0.5",
-                "The positions were scaled instead of the embeddings. The square root of d belongs to `table[words]`.",
+                "embedding[token_ids] + positions[start : start + n] * d**0.5",
+                "The positions were scaled instead of the embeddings. The square root of d belongs to `embedding[token_ids]`.",
             ),
             mistake(
                 " + positions[start : start + n]", "", "The positions are missing. Add `positions[start : start + n]`."
@@ -90,7 +93,7 @@ register(
             mistake("0.5 + ", "0.5 * ", "Embeddings and positions were multiplied. Add them."),
             mistake(
                 SUM,
-                "torch.cat([table[words] * d**0.5, positions[start : start + n].expand(len(words), n, d)], -1)",
+                "torch.cat([embedding[token_ids] * d**0.5, positions[start : start + n].expand(len(token_ids), n, d)], -1)",
                 "Embeddings and positions were concatenated, which gives dimension 2 d. Add them.",
             ),
             mistake("start : start + n", ":n", "`start` has no effect. Use `positions[start : start + n]`."),
@@ -98,21 +101,21 @@ register(
             mistake("start : start + n", "start", "All tokens got one position. Token i is at position `start + i`."),
             mistake(
                 "start : start + n",
-                "words",
+                "token_ids",
                 "The positions were looked up by token id. Use `start`, ..., `start + n - 1`.",
             ),
             # The reversed sums name the sizes in the other order when they do not fit.
             mistake("start + n", "start + d", D_POSITIONS),
-            mistake(SUM, "positions[start : start + d] + table[words] * d**0.5", D_POSITIONS),
+            mistake(SUM, "positions[start : start + d] + embedding[token_ids] * d**0.5", D_POSITIONS),
             mistake("[start : start + n]", "", ALL_POSITIONS),
-            mistake(SUM, "positions + table[words] * d**0.5", ALL_POSITIONS),
+            mistake(SUM, "positions + embedding[token_ids] * d**0.5", ALL_POSITIONS),
             mistake("start + n]", "]", ALL_POSITIONS),
             mistake(
                 "start : start + n", "start + 1 : start + 1 + n", "The positions are off by one. Begin at `start`."
             ),
         ],
         hints=[
-            "`table[words]` looks up one embedding per token: (b, n, d), with d = `table.size(1)`.",
+            "`embedding[token_ids]` looks up one embedding per token: (b, n, d), with d = `embedding.size(1)`.",
             "Multiply the embeddings by the square root of d. The positions are added as they are.",
             "`positions[start : start + n]` is (n, d); the sum broadcasts it over the batch.",
         ],
@@ -122,19 +125,19 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 6.2 cross-attention
 def cross_cases(generator):
-    def one(b, m, n, d, d_k, mask=None, note=""):
+    def case(b, m, n, d, d_k, mask=None, note=""):
         projections = (normal(generator, d, d_k) for _ in range(3))
         args = normal(generator, b, m, d), normal(generator, b, n, d), *projections
         return Case(args if mask is None else (*args, mask), note=note)
 
     return [
-        one(2, 3, 5, 4, 6, note="no mask"),
-        one(2, 4, 5, 3, 2, length_mask((3, 5), 5), note="padding after a sentence"),
-        one(3, 2, 4, 5, 3, length_mask((4, 0, 2), 4), note="a source that is all padding"),
-        one(3, 3, 4, 2, 5, length_mask((2, 4, 3), 4), note="as many target tokens as sentences"),
-        one(2, 4, 4, 3, 3, length_mask((4, 2), 4), note="as many target as source tokens"),
-        one(4, 1, 3, 2, 4, length_mask((1, 3, 2, 3), 3), note="one target token"),
-        one(1, 3, 4, 2, 3, length_mask((3,), 4), note="one sentence"),
+        case(2, 3, 5, 4, 6, note="no mask"),
+        case(2, 4, 5, 3, 2, length_mask((3, 5), 5), note="padding after a sentence"),
+        case(3, 2, 4, 5, 3, length_mask((4, 0, 2), 4), note="a source that is all padding"),
+        case(3, 3, 4, 2, 5, length_mask((2, 4, 3), 4), note="as many target tokens as sentences"),
+        case(2, 4, 4, 3, 3, length_mask((4, 2), 4), note="as many target as source tokens"),
+        case(4, 1, 3, 2, 4, length_mask((1, 3, 2, 3), 3), note="one target token"),
+        case(1, 3, 4, 2, 3, length_mask((3,), 4), note="one sentence"),
     ]
 
 
@@ -258,7 +261,7 @@ register(
 # ---------------------------------------------------------------------------------------------- 6.3 the decoder layer
 @cache
 def of_the_course(kind, *sizes):
-    """A module of the course's own, built once: many models of mistakes are tried on every answer."""
+    """A module of the library, built once: many models of mistakes are tried on every answer."""
     return kind(*sizes)
 
 
@@ -276,70 +279,70 @@ def with_parameters(answer, course, name, sizes, seed, yours):
     return built
 
 
-def run_decoder_layer(answer, seed, heads, hidden, x, memory, mask=None, memory_mask=None):
+def run_decoder_layer(answer, seed, num_heads, hidden_dim, x, memory, mask=None, memory_mask=None):
     """Build the layer and call it, without masks where there are none."""
-    sizes = x.size(-1), heads, hidden
+    sizes = x.size(-1), num_heads, hidden_dim
     layer = with_parameters(answer, solved.DecoderLayer, "DecoderLayer", sizes, seed, "`forward` is yours").to(x.dtype)
     return layer(x, memory) if mask is None and memory_mask is None else layer(x, memory, mask, memory_mask)
 
 
 def layer_cases(generator):
-    def one(b, m, n, heads, d_k, hidden, mask=None, words=None, note=""):
-        seed, dim = int(integers(generator, 10_000)), heads * d_k
+    def case(b, m, n, num_heads, d_k, hidden_dim, mask=None, lengths=None, note=""):
+        seed, dim = int(integers(generator, 10_000)), num_heads * d_k
         x, memory = 0.5 + 2 * normal(generator, b, m, dim), 1.5 * normal(generator, b, n, dim) - 0.5
-        memory_mask = None if words is None else length_mask(words, n).unsqueeze(1)
-        return Case((seed, heads, hidden, x, memory, mask, memory_mask), note=note)
+        memory_mask = None if lengths is None else length_mask(lengths, n).unsqueeze(1)
+        return Case((seed, num_heads, hidden_dim, x, memory, mask, memory_mask), note=note)
 
     return [
-        one(2, 4, 5, 3, 2, 7, note="no masks"),
-        one(3, 4, 5, 2, 3, 8, causal_mask(4), (3, 5, 2), note="a causal mask, and padding in the source"),
-        one(3, 4, 4, 2, 3, 5, causal_mask(4), (4, 1, 2), note="as many target as source tokens"),
-        one(4, 3, 5, 2, 3, 7, causal_mask(3), note="a causal mask only"),
-        one(2, 5, 4, 3, 2, 7, words=(2, 0), note="a source that is all padding"),
-        one(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target token"),
+        case(2, 4, 5, 3, 2, 7, note="no masks"),
+        case(3, 4, 5, 2, 3, 8, causal_mask(4), (3, 5, 2), note="a causal mask, and padding in the source"),
+        case(3, 4, 4, 2, 3, 5, causal_mask(4), (4, 1, 2), note="as many target as source tokens"),
+        case(4, 3, 5, 2, 3, 7, causal_mask(3), note="a causal mask only"),
+        case(2, 5, 4, 3, 2, 7, lengths=(2, 0), note="a source that is all padding"),
+        case(4, 1, 3, 2, 3, 5, causal_mask(1), (3, 2, 1, 3), note="one target token"),
     ]
 
 
 def no_influence_from_later_tokens(answer, generator):
     """By gradient: with a causal mask a position does not depend on later ones."""
-    seed, heads, hidden, x, memory, mask, memory_mask = layer_cases(generator)[1].args
+    seed, num_heads, hidden_dim, x, memory, mask, memory_mask = layer_cases(generator)[1].args
     x = x.clone().requires_grad_()
-    output, _, _ = answer(seed, heads, hidden, x, memory, mask, memory_mask)
+    output, _, _ = answer(seed, num_heads, hidden_dim, x, memory, mask, memory_mask)
     (gradient,) = torch.autograd.grad(output[:, 1].sum(), x)
     if gradient[:, 2:].abs().max() > 0:
         raise Wrong(
-            "With a causal mask, later tokens still influence position 1. Pass `mask` to `self.self_attention`; nothing else may mix positions."
+            "With a causal mask, later tokens still influence position 1. Pass `mask` to `self.self_attn`; nothing else may mix positions."
         )
 
 
 # The solution's parts in another order, or with the norms elsewhere
-SELF = "found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)\nx = x + found\n"
+SELF = "context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)\nx = x + context\n"
 CROSS = (
-    "found, cross = self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)\nx = x + found\n"
+    "context, cross_weights = self.cross_attn(self.norm2(x), memory, memory_mask, need_weights=True)\nx = x + context\n"
 )
-FEED = "x = x + self.feed_forward(self.feed_forward_norm(x))\n"
-AFTER_SELF, AFTER_CROSS = "x = x + found\nasks", "x = x + found\nreturn"
-FEED_INPUT = "self.feed_forward_norm(x)"
+FEED = "x = x + self.feed_forward(self.norm3(x))\n"
+AFTER_SELF, AFTER_CROSS = "x = x + context\nnormed", "x = x + context\nreturn"
+FEED_INPUT = "self.norm3(x)"
 LAST = f"x + self.feed_forward({FEED_INPUT})"
 
 
 def normed(*parts):
     """Inputs and residual connections of the three sublayers; n1, n2, n3 are their norms, ff is the feed-forward network."""
     code = (
-        "found, own = self.self_attention({}, mask=mask, need_weights=True)\nx = {}\n"
-        "found, cross = self.cross_attention({}, memory, memory_mask, need_weights=True)\nx = {}\nreturn {}, own, cross"
+        "context, self_weights = self.self_attn({}, mask=mask, need_weights=True)\nx = {}\n"
+        "context, cross_weights = self.cross_attn({}, memory, memory_mask, need_weights=True)\nx = {}\nreturn {}, self_weights, cross_weights"
     ).format(*parts)
-    names = {"n1": "self_norm", "n2": "cross_norm", "n3": "feed_forward_norm", "ff": "feed_forward"}
+    names = {"n1": "norm1", "n2": "norm2", "n3": "norm3", "ff": "feed_forward"}
     for short, name in names.items():
         code = code.replace(f"{short}(", f"self.{name}(")
     return code
 
 
 GIVEN_THE_MEMORY = (
-    "`self.self_attention` got the memory. The target attends to itself there: pass `mask=mask` and no second input."
+    "`self.self_attn` got the memory. The target attends to itself there: pass `mask=mask` and no second input."
 )
-MASK_AS_KEYS = "`self.self_attention` got the mask as its second argument, `key_from`. Pass it by name: `mask=mask`."
-LIKE_TORCH = "Attention was called with query, key, value and mask, as in `nn.MultiheadAttention`. Here it takes `(query_from, key_from, mask)`."
+MASK_AS_KEYS = "`self.self_attn` got the mask as its second argument, `memory`. Pass it by name: `mask=mask`."
+LIKE_TORCH = "Attention was called with query, key, value and mask, as in `nn.MultiheadAttention`. Here it takes `(x, memory, mask)`."
 INVERTED = "is inverted. True already means may attend: pass it on as it is."
 
 register(
@@ -353,32 +356,34 @@ register(
         properties=[no_influence_from_later_tokens],
         mistakes=[
             # Inputs of the two attention layers
-            mistake("asks, memory,", "asks, None,", "`self.cross_attention` got no memory. It is the second argument."),
+            mistake("normed, memory,", "normed, None,", "`self.cross_attn` got no memory. It is the second argument."),
             mistake(
-                "asks, memory, memory_mask",
-                "asks",
-                "`self.cross_attention` got neither the memory nor its mask. Pass `memory, memory_mask` after the queries.",
+                "normed, memory, memory_mask",
+                "normed",
+                "`self.cross_attn` got neither the memory nor its mask. Pass `memory, memory_mask` after the queries.",
             ),
             mistake(
-                "asks, memory,", "memory, asks,", "Cross-attention took its queries from `memory`. Take them from x."
+                "normed, memory,",
+                "memory, normed,",
+                "Cross-attention took its queries from `memory`. Take them from x.",
             ),
             mistake("mask=mask", "memory, mask", GIVEN_THE_MEMORY),
             mistake("mask=mask", "memory, memory_mask", GIVEN_THE_MEMORY),
             mistake(
                 "mask=mask",
                 "x, mask",
-                "The keys and values of self-attention are not normalized. Leave `key_from` out.",
+                "The keys and values of self-attention are not normalized. Leave `memory` out.",
             ),
             mistake(
-                "found, own", "found = own", "Attention returns output and weights. Unpack them: `found, own = ...`."
+                "context, self_weights",
+                "context = self_weights",
+                "Attention returns output and weights. Unpack them: `context, self_weights = ...`.",
             ),
             mistake("mask=mask", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask", MASK_AS_KEYS),
             mistake("mask=mask, need_weights=True", "mask, True", MASK_AS_KEYS),
             *[
-                mistake(
-                    "self.self_norm(x), mask=mask, need_weights=True", f"*[self.self_norm(x)] * 3, {mask}", LIKE_TORCH
-                )
+                mistake("self.norm1(x), mask=mask, need_weights=True", f"*[self.norm1(x)] * 3, {mask}", LIKE_TORCH)
                 for mask in ("mask", "mask, need_weights=True", "mask=mask")
             ],
             *[
@@ -386,22 +391,22 @@ register(
                 for mask in ("memory_mask", "memory_mask, need_weights=True", "mask=memory_mask")
             ],
             mistake(
-                "self.cross_attention(",
-                "self.self_attention(",
-                "Cross-attention used the parameters of `self.self_attention`. It has its own: `self.cross_attention`.",
+                "self.cross_attn(",
+                "self.self_attn(",
+                "Cross-attention used the parameters of `self.self_attn`. It has its own: `self.cross_attn`.",
             ),
             mistake(
-                "self.self_attention(",
-                "self.cross_attention(",
-                "Self-attention used the parameters of `self.cross_attention`. It has its own: `self.self_attention`.",
+                "self.self_attn(",
+                "self.cross_attn(",
+                "Self-attention used the parameters of `self.cross_attn`. It has its own: `self.self_attn`.",
             ),
             mistake(
-                "asks, memory,",
-                "asks, self.cross_norm(memory),",
-                "The memory was normalized as well. `self.cross_norm` is for x; the encoder has normalized its output already.",
+                "normed, memory,",
+                "normed, self.norm2(memory),",
+                "The memory was normalized as well. `self.norm2` is for x; the encoder has normalized its output already.",
             ),
             # Masks
-            mistake("mask=mask, ", "", "The causal mask has no effect. Pass `mask=mask` to `self.self_attention`."),
+            mistake("mask=mask, ", "", "The causal mask has no effect. Pass `mask=mask` to `self.self_attn`."),
             mistake(
                 "mask=mask",
                 "mask=causal_mask(x.size(1))",
@@ -412,7 +417,7 @@ register(
                 [("mask=mask", "mask=memory_mask"), ("memory, memory_mask", "memory, mask")],
                 "The two masks are swapped. `mask` is for self-attention, `memory_mask` for cross-attention.",
             ),
-            mistake("memory, memory_mask", "memory", "`memory_mask` has no effect. Pass it to `self.cross_attention`."),
+            mistake("memory, memory_mask", "memory", "`memory_mask` has no effect. Pass it to `self.cross_attn`."),
             mistake(
                 [("mask=mask, ", ""), ("memory, memory_mask", "memory")],
                 "Neither mask has an effect. Pass `mask` to self-attention and `memory_mask` to cross-attention.",
@@ -432,105 +437,115 @@ register(
                 f"`memory_mask` {INVERTED}",
             ),
             # Residual connections and norms
-            mistake(AFTER_SELF, "x = found\nasks", "Self-attention has no residual connection: `x = x + found`."),
-            mistake(AFTER_CROSS, "x = found\nreturn", "Cross-attention has no residual connection: `x = x + found`."),
+            mistake(AFTER_SELF, "x = context\nnormed", "Self-attention has no residual connection: `x = x + context`."),
+            mistake(
+                AFTER_CROSS, "x = context\nreturn", "Cross-attention has no residual connection: `x = x + context`."
+            ),
             mistake(
                 "return x + ", "return ", "The feed-forward network has no residual connection. Add its output to x."
             ),
             mistake(
-                [(AFTER_SELF, "x = found\nasks"), (AFTER_CROSS, "x = found\nreturn"), ("return x + ", "return ")],
+                [(AFTER_SELF, "x = context\nnormed"), (AFTER_CROSS, "x = context\nreturn"), ("return x + ", "return ")],
                 "There are no residual connections. Add the output of each sublayer to its input.",
             ),
             mistake(
                 BODY,
-                normed("x", "n1(x + found)", "x", "n2(x + found)", "n3(x + ff(x))"),
+                normed("x", "n1(x + context)", "x", "n2(x + context)", "n3(x + ff(x))"),
                 "This is post-norm: it normalizes after each residual connection. Use pre-norm, `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                normed("n1(x)", "n1(x + found)", "n2(x)", "n2(x + found)", "n3(x + ff(n3(x)))"),
+                normed("n1(x)", "n1(x + context)", "n2(x)", "n2(x + context)", "n3(x + ff(n3(x)))"),
                 "Each norm was applied twice, before its sublayer and after the residual connection. Pre-norm has only the first: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                normed("n1(x)", "x + found", "x", "n2(x + found)", "n3(x + ff(x))"),
+                normed("n1(x)", "x + context", "x", "n2(x + context)", "n3(x + ff(x))"),
                 "Self-attention is pre-norm, the other two sublayers are post-norm. Make all three pre-norm: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                normed("x", "x + n1(found)", "x", "x + n2(found)", "x + n3(ff(x))"),
+                normed("x", "x + n1(context)", "x", "x + n2(context)", "x + n3(ff(x))"),
                 "The output of each sublayer was normalized. Normalize its input: `x + sublayer(norm(x))`.",
             ),
             mistake(
                 BODY,
-                normed("n1(x)", "n1(x) + found", "n2(x)", "n2(x) + found", "n3(x) + ff(n3(x))"),
+                normed("n1(x)", "n1(x) + context", "n2(x)", "n2(x) + context", "n3(x) + ff(n3(x))"),
                 "The residual connections start from the normalized x. Normalize only the input of each sublayer and add its output to x itself.",
             ),
             mistake(
-                [("self.self_norm(x)", "x"), ("self.cross_norm(x)", "x"), (FEED_INPUT, "x")],
+                [("self.norm1(x)", "x"), ("self.norm2(x)", "x"), (FEED_INPUT, "x")],
                 "There is no layer normalization. Each of the three sublayers normalizes its input with its own norm.",
             ),
+            mistake("self.norm1(x)", "x", "The input of self-attention is not normalized. Use `self.norm1(x)`."),
+            mistake("self.norm2(x)", "x", "The input of cross-attention is not normalized. Use `self.norm2(x)`."),
+            mistake(FEED_INPUT, "x", "The input of the feed-forward network is not normalized. Use `norm3`."),
             mistake(
-                "self.self_norm(x)", "x", "The input of self-attention is not normalized. Use `self.self_norm(x)`."
+                [("self.norm2(x)", "self.norm1(x)"), (FEED_INPUT, "self.norm1(x)")],
+                "`self.norm1` was used for all three sublayers. Each has its own norm.",
             ),
-            mistake(
-                "self.cross_norm(x)", "x", "The input of cross-attention is not normalized. Use `self.cross_norm(x)`."
-            ),
-            mistake(
-                FEED_INPUT, "x", "The input of the feed-forward network is not normalized. Use `feed_forward_norm`."
-            ),
-            mistake(
-                [("self.cross_norm(x)", "self.self_norm(x)"), (FEED_INPUT, "self.self_norm(x)")],
-                "`self.self_norm` was used for all three sublayers. Each has its own norm.",
-            ),
-            mistake("self.cross_norm(x)", "self.self_norm(x)", "Cross-attention has its own norm, `self.cross_norm`."),
-            mistake(
-                FEED_INPUT, "self.cross_norm(x)", "The feed-forward network has its own norm, `self.feed_forward_norm`."
-            ),
+            mistake("self.norm2(x)", "self.norm1(x)", "Cross-attention has its own norm, `self.norm2`."),
+            mistake(FEED_INPUT, "self.norm2(x)", "The feed-forward network has its own norm, `self.norm3`."),
             mistake(
                 LAST,
-                f"self.feed_forward_norm({LAST})",
+                f"self.norm3({LAST})",
                 "The output of the layer was normalized. A pre-norm layer ends with a residual connection; the stack has one final norm.",
             ),
             # Order of the sublayers
             mistake(
-                BODY, CROSS + SELF + FEED + "return x, own, cross", "Cross-attention came first. Self-attention does."
+                BODY,
+                CROSS + SELF + FEED + "return x, self_weights, cross_weights",
+                "Cross-attention came first. Self-attention does.",
             ),
             mistake(
                 BODY,
-                SELF + FEED + CROSS + "return x, own, cross",
+                SELF + FEED + CROSS + "return x, self_weights, cross_weights",
                 "The feed-forward network came second. Move it last.",
             ),
             mistake(
-                [(AFTER_SELF, "y = x + found\nasks"), (f"{AFTER_CROSS} x", "return y + found")],
+                [(AFTER_SELF, "y = x + context\nnormed"), (f"{AFTER_CROSS} x", "return y + context")],
                 "All three sublayers took the original x as input. Each takes the output of the one before it.",
             ),
             mistake(
-                f"{AFTER_SELF} = self.cross_norm(x)",
-                "asks = self.cross_norm(x)\nx = x + found",
+                f"{AFTER_SELF} = self.norm2(x)",
+                "normed = self.norm2(x)\nx = x + context",
                 "The queries of cross-attention come from the original x. Take the x after self-attention.",
             ),
             mistake(
-                f"{AFTER_SELF} = self.cross_norm(x)",
-                "asks = self.cross_norm(x + found)",
+                f"{AFTER_SELF} = self.norm2(x)",
+                "normed = self.norm2(x + context)",
                 "The output of self-attention is lost: cross-attention was added to the original x. Add it to the x after self-attention.",
             ),
             mistake(
-                [("found, own", "first = x\nfound, own"), ("return x", "return first")],
+                [("context, self_weights", "first = x\ncontext, self_weights"), ("return x", "return first")],
                 "The outputs of both attention layers are lost: the feed-forward output was added to the original x. Add it to the x after cross-attention.",
             ),
             mistake(LAST, "x", "The feed-forward network is missing. It is the third sublayer."),
             mistake(
-                BODY, SELF + FEED + "return x, own, None", "Cross-attention is missing. It is the second sublayer."
+                BODY,
+                SELF + FEED + "return x, self_weights, None",
+                "Cross-attention is missing. It is the second sublayer.",
             ),
             # Results
-            mistake(", own, cross", "", "Only x was returned. Return x and the weights of both attention layers."),
-            mistake(", own, cross", ", cross", "The self-attention weights are missing. Return three results."),
-            mistake(", own, cross", ", cross, own", "The attention weights are swapped. Self-attention comes first."),
             mistake(
-                ", own, cross",
-                ", own.mean(1), cross.mean(1)",
-                "The attention weights were averaged over the heads. Keep the head axis: (b, heads, m, m) and (b, heads, m, n).",
+                ", self_weights, cross_weights",
+                "",
+                "Only x was returned. Return x and the weights of both attention layers.",
+            ),
+            mistake(
+                ", self_weights, cross_weights",
+                ", cross_weights",
+                "The self-attention weights are missing. Return three results.",
+            ),
+            mistake(
+                ", self_weights, cross_weights",
+                ", cross_weights, self_weights",
+                "The attention weights are swapped. Self-attention comes first.",
+            ),
+            mistake(
+                ", self_weights, cross_weights",
+                ", self_weights.mean(1), cross_weights.mean(1)",
+                "The attention weights were averaged over the heads. Keep the head axis: (b, num_heads, m, m) and (b, num_heads, m, n).",
             ),
             mistake(
                 [("mask=mask, need_weights=True", "mask=mask"), ("memory_mask, need_weights=True", "memory_mask")],
@@ -549,8 +564,8 @@ register(
         ],
         hints=[
             "Three sublayers, each `x + sublayer(norm(x))`: self-attention, cross-attention, feed-forward network.",
-            "`found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)`, then `x = x + found`.",
-            "`self.cross_attention(self.cross_norm(x), memory, memory_mask, need_weights=True)`: queries from the target, keys and values from the memory. "
+            "`context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)`, then `x = x + context`.",
+            "`self.cross_attn(self.norm2(x), memory, memory_mask, need_weights=True)`: queries from the target, keys and values from the memory. "
             "Then the feed-forward network. Return x and both weights.",
         ],
     )
@@ -561,9 +576,21 @@ register(
 YOURS = "`encode` and `decode` are yours"
 
 
-def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden, layers, source, source_mask, target):
+def run_transformer(
+    answer,
+    seed,
+    source_vocab_size,
+    target_vocab_size,
+    dim,
+    num_heads,
+    hidden_dim,
+    num_layers,
+    source,
+    source_mask,
+    target,
+):
     """Build the model, encode, decode: memory and logits. The memory at padding is never used: 0 here."""
-    sizes = source_words, target_words, dim, heads, hidden, layers
+    sizes = source_vocab_size, target_vocab_size, dim, num_heads, hidden_dim, num_layers
     model = with_parameters(answer, solved.Transformer, "Transformer", sizes, seed, YOURS)
     memory = model.encode(source, source_mask)
     if isinstance(memory, tuple | list):
@@ -579,28 +606,33 @@ def run_transformer(answer, seed, source_words, target_words, dim, heads, hidden
 
 
 def transformer_cases(generator):
-    def one(m, n, lengths, note="", source_words=9, target_words=7, dim=6, heads=3, hidden=8, layers=1):
+    def case(
+        m, n, lengths, note="", source_vocab_size=9, target_vocab_size=7, dim=6, num_heads=3, hidden_dim=8, num_layers=1
+    ):
         b, seed = len(lengths), int(integers(generator, 10_000))
-        source, mask = integers(generator, source_words, b, n), length_mask(lengths, n)
+        source, mask = integers(generator, source_vocab_size, b, n), length_mask(lengths, n)
         target = integers(
-            generator, target_words, b, m, low=1
+            generator, target_vocab_size, b, m, low=1
         )  # 0 is padding, which an answer may mask in the target too
-        return Case((seed, source_words, target_words, dim, heads, hidden, layers, source, mask, target), note=note)
+        return Case(
+            (seed, source_vocab_size, target_vocab_size, dim, num_heads, hidden_dim, num_layers, source, mask, target),
+            note=note,
+        )
 
     return [
-        one(4, 5, (3, 5, 4), note="padding after two sources", layers=2),
-        one(3, 3, (2, 3, 1), note="as many target as source tokens", dim=4, heads=2),
-        one(3, 4, (4, 4), note="no padding"),
-        one(1, 3, (2, 3, 3), note="one target token", source_words=5, target_words=11),
-        one(5, 2, (2,), note="one sentence", dim=8, heads=2, hidden=5),
+        case(4, 5, (3, 5, 4), note="padding after two sources", num_layers=2),
+        case(3, 3, (2, 3, 1), note="as many target as source tokens", dim=4, num_heads=2),
+        case(3, 4, (4, 4), note="no padding"),
+        case(1, 3, (2, 3, 3), note="one target token", source_vocab_size=5, target_vocab_size=11),
+        case(5, 2, (2,), note="one sentence", dim=8, num_heads=2, hidden_dim=5),
     ]
 
 
 def later_tokens_are_masked(answer, generator):
     args = transformer_cases(generator)[0].args
-    target, words = args[-1], args[2]
+    target, vocab_size = args[-1], args[2]
     _, before = answer(*args)
-    _, after = answer(*args[:-1], torch.cat([target[:, :-1], target[:, -1:] % (words - 1) + 1], 1))
+    _, after = answer(*args[:-1], torch.cat([target[:, :-1], target[:, -1:] % (vocab_size - 1) + 1], 1))
     if not torch.allclose(before[:, :-1], after[:, :-1], atol=1e-4):
         raise Wrong(
             "The last target token changes the logits at earlier positions. Pass `causal_mask(m)` to `self.decoder`."
@@ -609,10 +641,10 @@ def later_tokens_are_masked(answer, generator):
 
 def padding_is_masked(answer, generator):
     args = transformer_cases(generator)[0].args
-    source, mask, words = args[-3], args[-2], args[1]
+    source, mask, vocab_size = args[-3], args[-2], args[1]
     memory, before = answer(*args)
-    other, after = answer(*args[:-3], torch.where(mask, source, (source + 1) % words), *args[-2:])
-    if not torch.allclose(memory[mask], other[mask], atol=1e-4):
+    changed, after = answer(*args[:-3], torch.where(mask, source, (source + 1) % vocab_size), *args[-2:])
+    if not torch.allclose(memory[mask], changed[mask], atol=1e-4):
         raise Wrong("A token in the padding changes the memory. In `encode`, pass the mask on as (b, 1, n).")
     if not torch.allclose(before, after, atol=1e-4):
         raise Wrong(
@@ -648,7 +680,7 @@ def it_can_be_trained(answer, generator):
 
 ENCODER_MASK, DECODER_MASK = "source_mask.unsqueeze(1))[0]", "source_mask.unsqueeze(1)))"
 NOT_BROADCAST = "got the mask as (b, n). Give it an axis for the queries: `source_mask.unsqueeze(1)`, (b, 1, n)."
-SHIFTED = "`decode` shifted the target. `target` starts with the start token already: use all of it, unchanged."
+SHIFTED = "`decode` shifted the target. `target` starts with BOS already: use all of it, unchanged."
 DROPPED = "`decode` dropped a position of the target. It returns logits for all m positions; the shift happens before, in the data."
 THIRD = "The source mask is the third argument of `self.decoder`, where the causal mask belongs. Call `self.decoder(x, memory, mask, memory_mask)`."
 TARGET_MASK = "The source mask was applied to the target. Self-attention gets `causal_mask(m)` alone, cross-attention the source mask."
@@ -723,7 +755,7 @@ register(
             # Shifts
             mistake(DECODER_MASK, f"{DECODER_MASK}[:, :-1]", DROPPED),
             mistake(DECODER_MASK, f"{DECODER_MASK}[:, 1:]", DROPPED),
-            mistake("self.target_vectors(target)", "self.target_vectors(target[:, :-1])", DROPPED),
+            mistake("self.target_embedding(target)", "self.target_embedding(target[:, :-1])", DROPPED),
             mistake("x, mask =", "target = target[:, 1:]\nx, mask =", DROPPED),
             *[
                 mistake("x, mask =", f"target = {shifted}\nx, mask =", SHIFTED)
@@ -733,12 +765,12 @@ register(
                     f"nn.functional.pad(target, (1, -1), value={start})",
                 )
             ],
-            mistake("self.target_vectors(target)", "self.target_vectors(target.roll(1, 1))", SHIFTED),
+            mistake("self.target_embedding(target)", "self.target_embedding(target.roll(1, 1))", SHIFTED),
             # Results
             mistake(
-                f"self.output(self.decoder(x, memory, mask, {DECODER_MASK}",
+                f"self.lm_head(self.decoder(x, memory, mask, {DECODER_MASK}",
                 "self.decoder(x, memory, mask, source_mask.unsqueeze(1))",
-                "`decode` returned hidden states. Apply `self.output` to get logits over the target vocabulary.",
+                "`decode` returned hidden states. Apply `self.lm_head` to get logits over the target vocabulary.",
             ),
             mistake(DECODER_MASK, f"{DECODER_MASK}.softmax(-1)", "`decode` returned probabilities. Return logits."),
             mistake(
@@ -747,31 +779,31 @@ register(
             mistake(DECODER_MASK, f"{DECODER_MASK}[:, -1]", "`decode` returned the last position only. Return all m."),
             # Embeddings
             mistake(
-                "self.target_vectors",
-                "self.source_vectors",
-                "`decode` used the source embeddings. Use `self.target_vectors`.",
+                "self.target_embedding",
+                "self.source_embedding",
+                "`decode` used the source embeddings. Use `self.target_embedding`.",
             ),
             mistake(
-                "self.source_vectors",
-                "self.target_vectors",
-                "`encode` used the target embeddings. Use `self.source_vectors`.",
+                "self.source_embedding",
+                "self.target_embedding",
+                "`encode` used the target embeddings. Use `self.source_embedding`.",
             ),
             mistake(
-                "self.source_vectors(",
-                "self.source_vectors.table(",
-                "`encode` used the embedding matrix without scale and positions. Call `self.source_vectors(source)`.",
+                "self.source_embedding(",
+                "self.source_embedding.token_embedding(",
+                "`encode` used the embedding matrix without scale and positions. Call `self.source_embedding(source)`.",
             ),
             mistake(
-                "self.target_vectors(",
-                "self.target_vectors.table(",
-                "`decode` used the embedding matrix without scale and positions. Call `self.target_vectors(target)`.",
+                "self.target_embedding(",
+                "self.target_embedding.token_embedding(",
+                "`decode` used the embedding matrix without scale and positions. Call `self.target_embedding(target)`.",
             ),
             mistake(
                 [
-                    ("self.source_vectors(", "self.source_vectors.table("),
-                    ("self.target_vectors(", "self.target_vectors.table("),
+                    ("self.source_embedding(", "self.source_embedding.token_embedding("),
+                    ("self.target_embedding(", "self.target_embedding.token_embedding("),
                 ],
-                "The embedding matrices were used without scale and positions. Call `self.source_vectors(source)` and `self.target_vectors(target)`.",
+                "The embedding matrices were used without scale and positions. Call `self.source_embedding(source)` and `self.target_embedding(target)`.",
             ),
             # What goes through the two stacks
             mistake(
@@ -780,15 +812,15 @@ register(
                 "`encode` returned a tuple of 2. `self.encoder` returns output and weights; the memory is the output alone.",
             ),
             mistake(
-                f"self.encoder(self.source_vectors(source), {ENCODER_MASK}",
-                "self.source_vectors(source)",
+                f"self.encoder(self.source_embedding(source), {ENCODER_MASK}",
+                "self.source_embedding(source)",
                 "`encode` returned the embeddings. Pass them through `self.encoder`.",
             ),
             mistake("x, memory, mask", "x, x, mask", "The decoder got its own input as memory. Pass `memory`."),
         ],
         hints=[
             "`encode`: embeddings, then `self.encoder`, which returns output and weights. Its mask is over the keys: `source_mask.unsqueeze(1)`.",
-            "`decode`: embeddings, then `self.decoder(x, memory, mask, memory_mask)`, then `self.output`.",
+            "`decode`: embeddings, then `self.decoder(x, memory, mask, memory_mask)`, then `self.lm_head`.",
             "`mask` is `causal_mask(m)` with m = `target.size(1)`; `memory_mask` is the source mask, again as (b, 1, n).",
         ],
     )
@@ -796,51 +828,51 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 6.5 shifted targets
-def run_shifted(answer, sentences, start, end, **padding):
+def run_shifted(answer, sequences, bos_id, eos_id, **options):
     """Call it, and see that the lists are unchanged: the usual message about changed inputs speaks of tensors."""
-    before = [list(words) for words in sentences]
+    before = [list(token_ids) for token_ids in sequences]
     try:
-        inspect.signature(answer).bind(sentences, start, end, **padding)
+        inspect.signature(answer).bind(sequences, bos_id, eos_id, **options)
     except TypeError as error:
         raise Wrong(
-            f"It must accept the arguments (sentences, start, end, padding=0): {error}. Restore the first line."
+            f"It must accept the arguments (sequences, bos_id, eos_id, pad_id=0): {error}. Restore the first line."
         ) from None
-    result = answer(sentences, start, end, **padding)
-    if before != sentences:
+    result = answer(sequences, bos_id, eos_id, **options)
+    if before != sequences:
         raise Wrong(
-            "The input lists were changed: `append`, `insert` and `+=` work in place. Make new lists, `[start, *words]` and `[*words, end]`."
+            "The input lists were changed: `append`, `insert` and `+=` work in place. Make new lists, `[bos_id, *token_ids]` and `[*token_ids, eos_id]`."
         )
     return result
 
 
 def shift_cases(generator):
-    def one(lengths, start=1, end=2, padding=None, note=""):
-        lowest = max(start, end, padding or 0) + 1
-        sentences = [integers(generator, 30, length, low=lowest).tolist() for length in lengths]
-        kwargs = {} if padding is None else {"padding": padding}
-        return Case((sentences, start, end), kwargs, note=note)
+    def case(lengths, bos_id=1, eos_id=2, pad_id=None, note=""):
+        lowest = max(bos_id, eos_id, pad_id or 0) + 1
+        sequences = [integers(generator, 30, length, low=lowest).tolist() for length in lengths]
+        kwargs = {} if pad_id is None else {"pad_id": pad_id}
+        return Case((sequences, bos_id, eos_id), kwargs, note=note)
 
     return [
-        one((2, 4, 3), note="three sentences"),
-        one((5, 1), note="a sentence of one token"),
-        one((3, 3), note="equal lengths"),
-        one((2, 5, 1, 3), start=7, end=4, padding=9, note="other ids for start, end and padding"),
-        one((3, 0, 2), note="an empty sentence"),
-        one((4,), note="one sentence"),
+        case((2, 4, 3), note="three sequences"),
+        case((5, 1), note="a sentence of one token"),
+        case((3, 3), note="equal lengths"),
+        case((2, 5, 1, 3), bos_id=7, eos_id=4, pad_id=9, note="other special ids"),
+        case((3, 0, 2), note="an empty sentence"),
+        case((4,), note="one sentence"),
     ]
 
 
 def padded_by(code):
     """Edits that pad both lists by other code, in which `rows` stands for a list."""
-    call = "pad_sequence(rows, batch_first=True, padding_value=padding)"
-    return [(call.replace("rows", rows), code.replace("rows", rows)) for rows in ("read", "said")]
+    call = "pad_sequence(rows, batch_first=True, padding_value=pad_id)"
+    return [(call.replace("rows", rows), code.replace("rows", rows)) for rows in ("inputs", "outputs")]
 
 
-INPUT, OUTPUT = "[start, *words]", "[*words, end]"
-WORDS = "words, dtype=torch.long"  # an empty list would become float
-END_AS_INPUT = "Shorter rows of `target_in` contain the end token, which is never an input. Build `[start, *words]` first, then pad."
+INPUT, OUTPUT = "[bos_id, *token_ids]", "[*token_ids, eos_id]"
+IDS = "token_ids, dtype=torch.long"  # an empty list would become float
+END_AS_INPUT = "Shorter rows of `target_in` contain the EOS token, which is never an input. Build `[bos_id, *token_ids]` first, then pad."
 RAGGED = "`torch.tensor` needs lists of equal length. Add the tokens and pad first, or give `pad_sequence` one tensor per sentence."
-NOT_SHIFTED = "`target_in` and `target_out` are equal, so each position predicts its own input. Use `[start, *words]` and `[*words, end]`."
+NOT_SHIFTED = "`target_in` and `target_out` are equal, so each position predicts its own input. Use `[bos_id, *token_ids]` and `[*token_ids, eos_id]`."
 
 register(
     Exercise(
@@ -848,65 +880,79 @@ register(
         cases=shift_cases,
         call=run_shifted,
         output_names=("target_in", "target_out"),
-        properties=[words_are_long(shift_cases)],
+        properties=[ids_are_long(shift_cases)],
         mistakes=[
-            mistake([(INPUT, "[start, *words, end]"), (OUTPUT, "[start, *words, end]")], NOT_SHIFTED),
-            mistake([(INPUT, WORDS), (OUTPUT, WORDS)], NOT_SHIFTED),
-            mistake(INPUT, WORDS, "`target_in` lacks the start token, the input for predicting the first token."),
-            mistake(INPUT, "[end, *words]", "`target_in` begins with the end token. Use `[start, *words]`."),
-            mistake(OUTPUT, WORDS, "`target_out` lacks the end token. Without it the model never learns to stop."),
-            mistake(OUTPUT, "[*words, padding]", "`target_out` ends with padding. Use `[*words, end]`."),
+            mistake([(INPUT, "[bos_id, *token_ids, eos_id]"), (OUTPUT, "[bos_id, *token_ids, eos_id]")], NOT_SHIFTED),
+            mistake([(INPUT, IDS), (OUTPUT, IDS)], NOT_SHIFTED),
+            mistake(INPUT, IDS, "`target_in` lacks the BOS token, the input for predicting the first token."),
             mistake(
-                [(INPUT, "[start, *words[:-1]]"), (OUTPUT, WORDS)],
-                "The targets are shifted, but `target_out` lacks the end token. Append `end`: `[*words, end]`.",
+                INPUT, "[eos_id, *token_ids]", "`target_in` begins with the EOS token. Use `[bos_id, *token_ids]`."
             ),
-            mistake(INPUT, "[start, *words, end]", "`target_in` has the end token as well. Use `[start, *words]`."),
-            mistake(OUTPUT, "[start, *words, end]", "`target_out` has the start token as well. Use `[*words, end]`."),
+            mistake(OUTPUT, IDS, "`target_out` lacks the EOS token. Without it the model never learns to stop."),
+            mistake(OUTPUT, "[*token_ids, pad_id]", "`target_out` ends with padding. Use `[*token_ids, eos_id]`."),
+            mistake(
+                [(INPUT, "[bos_id, *token_ids[:-1]]"), (OUTPUT, IDS)],
+                "The targets are shifted, but `target_out` lacks the EOS token. Append `eos_id`: `[*token_ids, eos_id]`.",
+            ),
+            mistake(
+                INPUT,
+                "[bos_id, *token_ids, eos_id]",
+                "`target_in` has the EOS token as well. Use `[bos_id, *token_ids]`.",
+            ),
+            mistake(
+                OUTPUT,
+                "[bos_id, *token_ids, eos_id]",
+                "`target_out` has the BOS token as well. Use `[*token_ids, eos_id]`.",
+            ),
             mistake(
                 BODY,
-                "both = pad_sequence([torch.tensor([start, *words, end]) for words in sentences], True, padding)\n"
+                "both = pad_sequence([torch.tensor([bos_id, *token_ids, eos_id]) for token_ids in sequences], True, pad_id)\n"
                 "return both[:, :-1], both[:, 1:]",
                 END_AS_INPUT,
             ),
             mistake(
                 BODY,
-                "words = pad_sequence([torch.tensor(words).long() for words in sentences], True, padding)\n"
-                "column = torch.ones_like(words[:, :1])\n"
-                "return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)",
-                "The end token comes after the padding. It follows the last token: append it before padding.",
+                "token_ids = pad_sequence([torch.tensor(token_ids).long() for token_ids in sequences], True, pad_id)\n"
+                "column = torch.ones_like(token_ids[:, :1])\n"
+                "return torch.cat([bos_id * column, token_ids], 1), torch.cat([token_ids, eos_id * column], 1)",
+                "The EOS token comes after the padding. It follows the last token: append it before padding.",
             ),
             mistake(
-                "return target_in, pad_sequence(said, batch_first=True, padding_value=padding)",
-                "return pad_sequence(said, batch_first=True, padding_value=padding), target_in",
+                "return target_in, pad_sequence(outputs, batch_first=True, padding_value=pad_id)",
+                "return pad_sequence(outputs, batch_first=True, padding_value=pad_id), target_in",
                 "The results are swapped. Return `target_in` first, then `target_out`.",
             ),
-            mistake(OUTPUT, "[end, *words]", "`target_out` begins with the end token. It comes last: `[*words, end]`."),
             mistake(
-                padded_by("pad_sequence(rows, batch_first=True, padding_value=padding, padding_side='left')"),
+                OUTPUT,
+                "[eos_id, *token_ids]",
+                "`target_out` begins with the EOS token. It comes last: `[*token_ids, eos_id]`.",
+            ),
+            mistake(
+                padded_by("pad_sequence(rows, batch_first=True, padding_value=pad_id, padding_side='left')"),
                 "The padding is on the left. Pad on the right, so that position i is column i in every row.",
             ),
-            mistake(padded_by("pad_sequence(rows, batch_first=True)"), "The padding is always 0. Use `padding`."),
+            mistake(padded_by("pad_sequence(rows, batch_first=True)"), "The padding is always 0. Use `pad_id`."),
             mistake(
-                padded_by("pad_sequence(rows, padding_value=padding)"),
+                padded_by("pad_sequence(rows, padding_value=pad_id)"),
                 "The position axis comes first. Pass `batch_first=True` to get (b, m).",
             ),
             mistake(
-                [(INPUT, "[1, *words]"), (OUTPUT, "[*words, 2]")],
-                "Start and end token are fixed numbers in the code. Use the arguments `start` and `end`.",
+                [(INPUT, "[1, *token_ids]"), (OUTPUT, "[*token_ids, 2]")],
+                "The ids of BOS and EOS are fixed in the code. Use the arguments `bos_id` and `eos_id`.",
             ),
             mistake(padded_by("[row.tolist() for row in rows]"), "The results are lists. Pad each to a tensor (b, m)."),
             mistake(padded_by("torch.tensor([row.tolist() for row in rows])"), RAGGED),
             mistake(
                 BODY,
-                "words, column = torch.tensor(sentences), torch.ones(len(sentences), 1, dtype=torch.long)\n"
-                "return torch.cat([start * column, words], 1), torch.cat([words, end * column], 1)",
+                "token_ids, column = torch.tensor(sequences), torch.ones(len(sequences), 1, dtype=torch.long)\n"
+                "return torch.cat([bos_id * column, token_ids], 1), torch.cat([token_ids, eos_id * column], 1)",
                 RAGGED,
             ),
         ],
         hints=[
-            "The input at each position is the previous token: `[start, *words]`. The target there is the next: `[*words, end]`.",
+            "The input at each position is the previous token: `[bos_id, *token_ids]`. The target there is the next: `[*token_ids, eos_id]`.",
             "Both are one longer than the sentence. Add the special tokens before padding.",
-            "`pad_sequence` takes a list of tensors, `batch_first=True` and `padding_value=padding`.",
+            "`pad_sequence` takes a list of tensors, `batch_first=True` and `padding_value=pad_id`.",
         ],
     )
 )
@@ -914,12 +960,11 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 6.6 label smoothing
 def smooth_cases(generator):
-    def case(lengths, m, vocab_size, smoothing, padding=None, note=""):
-        pad_id = 0 if padding is None else padding
-        targets = integers(generator, vocab_size - 1, len(lengths), m)
-        targets = targets + (targets >= pad_id)  # no token has the id of padding
-        targets = targets.masked_fill(~length_mask(lengths, m), pad_id)
-        kwargs = {} if padding is None else {"padding": padding}
+    def case(lengths, m, vocab_size, smoothing, pad_id=None, note=""):
+        targets, padding_id = integers(generator, vocab_size - 1, len(lengths), m), pad_id or 0
+        targets = targets + (targets >= padding_id)  # no token has the id of padding
+        targets = targets.masked_fill(~length_mask(lengths, m), padding_id)
+        kwargs = {} if pad_id is None else {"pad_id": pad_id}
         return Case((2 * normal(generator, len(lengths), m, vocab_size), targets, smoothing), kwargs, note=note)
 
     large = case((2, 4), 4, 5, 0.2, note="large logits")
@@ -929,7 +974,7 @@ def smooth_cases(generator):
     positive.args[0].abs_()  # where even their own logarithm is a number
     return [
         case((3, 5), 5, 6, 0.1, note="a padded sequence"),
-        case((4, 2, 6), 6, 4, 0.3, padding=2, note="padding has the id 2"),
+        case((4, 2, 6), 6, 4, 0.3, pad_id=2, note="padding has the id 2"),
         case((4, 4), 4, 7, 0.2, note="no padding"),
         case((1, 3, 2), 3, 5, 0.0, note="no smoothing"),
         case((2, 4, 1, 3), 4, 4, 0.5, note="all sizes equal"),
@@ -939,7 +984,7 @@ def smooth_cases(generator):
     ]
 
 
-PER_SEQUENCE = "torch.stack([row[real].mean() for row, real in zip(losses, targets != padding)]).mean()"
+PER_SEQUENCE = "torch.stack([row[real].mean() for row, real in zip(losses, targets != pad_id)]).mean()"
 ENTROPY = "q = torch.full((logits.size(-1),), smoothing / logits.size(-1))\nq[0] += 1 - smoothing\nreturn "
 
 register(
@@ -949,38 +994,38 @@ register(
         gradient=True,
         mistakes=[
             *replacing(
-                "losses[targets != padding].mean()",
+                "losses[targets != pad_id].mean()",
                 {
-                    "losses.mean()": "Padding counted as a target. Average the losses only where `targets != padding`.",
-                    "(losses * (targets != padding)).mean()": "The sum was divided by all positions, padding included. Divide by the number of real targets.",
-                    "losses[targets != 0].mean()": "Targets with id 0 were ignored, whatever `padding` is. Compare with the argument: `targets != padding`.",
+                    "losses.mean()": "Padding counted as a target. Average the losses only where `targets != pad_id`.",
+                    "(losses * (targets != pad_id)).mean()": "The sum was divided by all positions, padding included. Divide by the number of real targets.",
+                    "losses[targets != 0].mean()": "Targets with id 0 were ignored, whatever `pad_id` is. Compare with the argument: `targets != pad_id`.",
                     PER_SEQUENCE: "Each sequence was averaged first, so tokens of short sequences count more. Take one mean over all real targets.",
-                    "losses[targets != padding].sum()": "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
-                    "losses[targets != padding].sum() / len(targets)": "The sum was divided by the number of sequences. Divide by the number of real targets.",
-                    "losses * (targets != padding)": "One loss per position came back. Return a scalar, the mean over all real targets.",
-                    "losses[targets != padding]": "One loss per real target came back. Return a scalar, their mean.",
+                    "losses[targets != pad_id].sum()": "The losses were summed. Take their mean, so that the loss does not grow with the batch.",
+                    "losses[targets != pad_id].sum() / len(targets)": "The sum was divided by the number of sequences. Divide by the number of real targets.",
+                    "losses * (targets != pad_id)": "One loss per position came back. Return a scalar, the mean over all real targets.",
+                    "losses[targets != pad_id]": "One loss per real target came back. Return a scalar, their mean.",
                 },
             ),
             *replacing(
-                "-(1 - smoothing) * of_target - smoothing * log_p.mean(-1)",
+                "-(1 - smoothing) * target_log_probs - smoothing * log_probs.mean(-1)",
                 {
-                    "-of_target": "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
-                    "-of_target - smoothing * log_p.mean(-1)": "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
-                    "-(1 - smoothing) * of_target": "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
-                    "-smoothing * of_target - (1 - smoothing) * log_p.mean(-1)": "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
-                    "(1 - smoothing) * of_target + smoothing * log_p.mean(-1)": "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
-                    "-((1 - smoothing) * of_target.exp() + smoothing / log_p.size(-1)).log()": "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
+                    "-target_log_probs": "`smoothing` has no effect. The target gets 1 - smoothing, and all V tokens get `smoothing / V` each.",
+                    "-target_log_probs - smoothing * log_probs.mean(-1)": "The target probabilities sum to 1 + smoothing. Weight the target's log-probability by 1 - smoothing.",
+                    "-(1 - smoothing) * target_log_probs": "The smoothing term is missing. Subtract smoothing times the mean log-probability of all V tokens.",
+                    "-smoothing * target_log_probs - (1 - smoothing) * log_probs.mean(-1)": "The two weights are swapped. The target gets 1 - smoothing, the mean over all tokens gets smoothing.",
+                    "(1 - smoothing) * target_log_probs + smoothing * log_probs.mean(-1)": "The sign is wrong: this is the mean log-probability. The loss is its negative, never below 0.",
+                    "-((1 - smoothing) * target_log_probs.exp() + smoothing / log_probs.size(-1)).log()": "The model's probabilities were smoothed. Smooth the target distribution and average the log-probabilities with it.",
                 },
             ),
             *replacing(
-                "log_p.mean(-1)",
+                "log_probs.mean(-1)",
                 {
-                    "log_p.mean()": "The smoothing term was averaged over padding too. Restrict both terms to `targets != padding`.",
-                    "log_p.sum(-1)": "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
-                    "(log_p.sum(-1) - of_target) / log_p.size(-1)": "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
-                    "(log_p.sum(-1) - of_target) / (log_p.size(-1) - 1)": "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
-                    "(log_p.sum(-1) - log_p[..., padding]) / (log_p.size(-1) - 1)": "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
-                    "(log_p.sum(-1) - of_target - log_p[..., padding]) / (log_p.size(-1) - 2)": "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                    "log_probs.mean()": "The smoothing term was averaged over padding too. Restrict both terms to `targets != pad_id`.",
+                    "log_probs.sum(-1)": "Every token got all of `smoothing`. Each gets `smoothing / V`: take the mean of the log-probabilities.",
+                    "(log_probs.sum(-1) - target_log_probs) / log_probs.size(-1)": "The target probabilities sum to 1 - smoothing / V. The target gets `smoothing / V` in addition to 1 - smoothing.",
+                    "(log_probs.sum(-1) - target_log_probs) / (log_probs.size(-1) - 1)": "The smoothing was spread over the other tokens only. Spread it over all V tokens, the target included.",
+                    "(log_probs.sum(-1) - log_probs[..., pad_id]) / (log_probs.size(-1) - 1)": "The padding token got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
+                    "(log_probs.sum(-1) - target_log_probs - log_probs[..., pad_id]) / (log_probs.size(-1) - 2)": "Target and padding got no part of the smoothing. Spread it over all V tokens, as PyTorch does.",
                 },
             ),
             mistake(
@@ -988,11 +1033,11 @@ register(
                 "This is the KL divergence, without the entropy of the targets. Return the cross-entropy.",
             ),
             *replacing(
-                "log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
+                "log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)",
                 {
-                    "log_p[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
-                    "log_p[targets]": "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
-                    "log_p[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_p.gather(-1, ...)`.",
+                    "log_probs[:, :, targets]": "`[:, :, targets]` has shape (b, m, b, m): all targets at every position. Use `gather` to take one per position.",
+                    "log_probs[targets]": "`[targets]` indexes axis 0, the batch. Index the vocabulary, the last axis: `log_probs.gather(-1, ...)`.",
+                    "log_probs[:, targets]": "`[:, targets]` indexes axis 1, the positions. Index the vocabulary, the last axis: `log_probs.gather(-1, ...)`.",
                 },
             ),
             *replacing(
@@ -1011,7 +1056,7 @@ register(
         hints=[
             "`logits.log_softmax(-1)` is (b, m, V); `.gather(-1, targets.unsqueeze(-1)).squeeze(-1)` selects the target of each position.",
             "The loss of a token is -(1 - smoothing) times its log-probability, minus smoothing times the mean of all V log-probabilities.",
-            "`losses[targets != padding].mean()`. (`F.cross_entropy` with `label_smoothing` and `ignore_index` gives the same.)",
+            "`losses[targets != pad_id].mean()`. (`F.cross_entropy` with `label_smoothing` and `ignore_index` gives the same.)",
         ],
     )
 )
@@ -1019,13 +1064,15 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 6.7 warm-up schedule
 def rate_cases(generator):
-    def cases(dim, warmup, *steps):
-        return [Case((step, dim, warmup)) for step in steps]
+    def cases(dim, warmup_steps, *steps):
+        return [Case((step, dim, warmup_steps)) for step in steps]
 
-    warmup = int(integers(generator, 900, low=300))
+    warmup_steps = int(integers(generator, 900, low=300))
     return [
         *cases(128, 400, 1, 100, 400, 401, 1600, 100_000),
-        *cases(int(integers(generator, 600, low=64)), warmup, 3, warmup // 2, warmup, 3 * warmup),
+        *cases(
+            int(integers(generator, 600, low=64)), warmup_steps, 3, warmup_steps // 2, warmup_steps, 3 * warmup_steps
+        ),
         *cases(int(integers(generator, 9, low=4)), 1, 1, 5),
     ]
 
@@ -1034,13 +1081,13 @@ def peaks_at_the_end_of_the_warmup(answer, generator):
     rates = [answer(step, 128, 50) for step in range(1, 200)]
     if max(range(199), key=rates.__getitem__) != 49:
         raise Wrong(
-            "The learning rate does not peak at step `warmup`. There `step**-0.5` and `step * warmup**-1.5` must be equal."
+            "The learning rate does not peak at step `warmup_steps`. There `step**-0.5` and `step * warmup_steps**-1.5` must be equal."
         )
 
 
 INVERSE = "It decays as 1 / step. It must decay with the inverse square root, `step**-0.5`."
 ONE_TERM = "Only one term has the factor `dim**-0.5`. Put it in front of `min`."
-RISES_TO_1 = "The warm-up term is step / warmup, which rises to 1. Use `step * warmup**-1.5`, which meets `step**-0.5`."
+RISES_TO_1 = "The warm-up term is step / warmup_steps, which rises to 1. Use `step * warmup_steps**-1.5`, which meets `step**-0.5`."
 
 register(
     Exercise(
@@ -1058,47 +1105,47 @@ register(
                 },
             ),
             *replacing(
-                "dim**-0.5 * min(step**-0.5, step * warmup**-1.5)",
+                "dim**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)",
                 {
-                    "min(dim**-0.5 * step**-0.5, step * warmup**-1.5)": ONE_TERM,
-                    "min(step**-0.5, dim**-0.5 * step * warmup**-1.5)": ONE_TERM,
+                    "min(dim**-0.5 * step**-0.5, step * warmup_steps**-1.5)": ONE_TERM,
+                    "min(step**-0.5, dim**-0.5 * step * warmup_steps**-1.5)": ONE_TERM,
                 },
             ),
             *replacing(
-                "min(step**-0.5, step * warmup**-1.5)",
+                "min(step**-0.5, step * warmup_steps**-1.5)",
                 {
-                    "max(step**-0.5, step * warmup**-1.5)": "The larger of the two terms was taken. Take the smaller one, `min`.",
-                    "(step**-0.5 + step * warmup**-1.5)": "The two terms were added. Take the smaller one, `min`.",
-                    "step**-0.5": "There is no warm-up: the first step has the largest rate. Use `step * warmup**-1.5` where that is smaller.",
-                    "step * warmup**-1.5": "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
-                    "min(1 / step, step * warmup**-1.5)": INVERSE,
-                    "min(1 / step, step * warmup**-2)": INVERSE,
-                    "min(step**-0.5, step / warmup)": RISES_TO_1,
-                    "(step / warmup if step < warmup else step**-0.5)": RISES_TO_1,
-                    "(step / warmup if step <= warmup else step**-0.5)": RISES_TO_1,
-                    "min((step + 1)**-0.5, (step + 1) * warmup**-1.5)": "1 was added to the step. Steps already count from 1.",
+                    "max(step**-0.5, step * warmup_steps**-1.5)": "The larger of the two terms was taken. Take the smaller one, `min`.",
+                    "(step**-0.5 + step * warmup_steps**-1.5)": "The two terms were added. Take the smaller one, `min`.",
+                    "step**-0.5": "There is no warm-up: the first step has the largest rate. Use `step * warmup_steps**-1.5` where that is smaller.",
+                    "step * warmup_steps**-1.5": "The rate rises forever. After the warm-up use `step**-0.5`, which is smaller: `min` takes it.",
+                    "min(1 / step, step * warmup_steps**-1.5)": INVERSE,
+                    "min(1 / step, step * warmup_steps**-2)": INVERSE,
+                    "min(step**-0.5, step / warmup_steps)": RISES_TO_1,
+                    "(step / warmup_steps if step < warmup_steps else step**-0.5)": RISES_TO_1,
+                    "(step / warmup_steps if step <= warmup_steps else step**-0.5)": RISES_TO_1,
+                    "min((step + 1)**-0.5, (step + 1) * warmup_steps**-1.5)": "1 was added to the step. Steps already count from 1.",
                 },
             ),
             *replacing(
                 "step**-0.5",
                 {
-                    "warmup**-0.5": "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
+                    "warmup_steps**-0.5": "The rate stays constant after the warm-up. It must decay with `step**-0.5`.",
                     "step**0.5": "The exponent of step lost its sign. `step**-0.5` decays.",
                 },
             ),
             *replacing(
-                "step * warmup**-1.5",
+                "step * warmup_steps**-1.5",
                 {
-                    "step * warmup**-0.5": "The exponent of warmup is wrong. With -1.5 the two terms are equal at step `warmup`.",
-                    "(step * warmup) ** -1.5": "The power was taken of step · warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
-                    "(step / warmup) ** -1.5": "The power was taken of step / warmup, which decays. Only warmup has it: `step * warmup**-1.5`.",
-                    "warmup**-1.5": "The warm-up term does not rise. Multiply it by the step: `step * warmup**-1.5`.",
+                    "step * warmup_steps**-0.5": "The exponent of warmup_steps is wrong. With -1.5 the two terms are equal at step `warmup_steps`.",
+                    "(step * warmup_steps) ** -1.5": "The power was taken of step · warmup_steps, which decays. Only warmup_steps has it: `step * warmup_steps**-1.5`.",
+                    "(step / warmup_steps) ** -1.5": "The power was taken of step / warmup_steps, which decays. Only warmup_steps has it: `step * warmup_steps**-1.5`.",
+                    "warmup_steps**-1.5": "The warm-up term does not rise. Multiply it by the step: `step * warmup_steps**-1.5`.",
                 },
             ),
         ],
         hints=[
             "x to the power -0.5 is `x**-0.5`.",
-            "One term decays, `step**-0.5`, one rises, `step * warmup**-1.5`. The smaller one counts: `min`.",
+            "One term decays, `step**-0.5`, one rises, `step * warmup_steps**-1.5`. The smaller one counts: `min`.",
             "Multiply by `dim**-0.5`.",
         ],
     )
@@ -1112,10 +1159,10 @@ class PlannedModel:
     The first token of a source is the number of its sequence, plus 4. A prediction depends on all tokens so far.
     """
 
-    def __init__(self, generator, lengths, vocab_size, start, end, limit):
-        b, longest = len(lengths), max(*lengths, limit) + 2
-        self.lengths, self.start, self.end, self.limit = torch.tensor(lengths), start, end, limit
-        self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
+    def __init__(self, generator, lengths, vocab_size, bos_id, eos_id, max_len):
+        b, longest = len(lengths), max(*lengths, max_len) + 2
+        self.lengths, self.bos_id, self.eos_id, self.max_len = torch.tensor(lengths), bos_id, eos_id, max_len
+        self.others = torch.tensor([token for token in range(1, vocab_size) if token not in (bos_id, eos_id)])
         self.factors = integers(generator, 97, longest, low=1)
         self.noise = normal(generator, b, longest, vocab_size)
         self.encoded, self.calls, self.most = 0, 0, 2 * b * longest + 10
@@ -1128,7 +1175,7 @@ class PlannedModel:
 
     def __call__(self, *args, **kwargs):
         raise Wrong(
-            "The model itself was called. Call `model.encode` once and `model.decode(words, memory, source_mask)` in the loop."
+            "The model itself was called. Call `model.encode` once and `model.decode(token_ids, memory, source_mask)` in the loop."
         )
 
     def encode(self, source, source_mask):
@@ -1151,7 +1198,7 @@ class PlannedModel:
         visible = ((memory[..., 1] + memory[..., 2]) * source_mask).sum(1).long()  # what the mask leaves of the source
         history = (target * self.factors[:m]).cumsum(1) + (sequence + visible).unsqueeze(1)
         planned = self.others[history % len(self.others)]
-        planned = planned.masked_fill(position == self.lengths[sequence].unsqueeze(1) - 1, self.end).unsqueeze(2)
+        planned = planned.masked_fill(position == self.lengths[sequence].unsqueeze(1) - 1, self.eos_id).unsqueeze(2)
         noise = self.noise[sequence][:, :m]
         # The largest logit by a little only: who samples gets other tokens. All are below 0.
         return noise.scatter(2, planned, noise.amax(2, keepdim=True) + 0.5) - 9.0
@@ -1160,71 +1207,73 @@ class PlannedModel:
         self.calls += 1
         if not isinstance(target, torch.Tensor) or target.dim() != 2 or target.is_floating_point():
             raise Wrong(
-                f"`decode` got {a_thing(target)} as tokens. Pass all token ids so far, (b, m): `model.decode(words, memory, source_mask)`."
+                f"`decode` got {a_thing(target)} as tokens. Pass all token ids so far, (b, m): `model.decode(token_ids, memory, source_mask)`."
             )
         if self.calls > self.most or target.size(1) > len(self.factors):
             raise Wrong(
-                "The loop does not stop. Stop when every sequence has generated `end`, or after `limit` tokens."
+                "The loop does not stop. Stop when every sequence has generated `eos_id`, or after `max_len` tokens."
             )
-        if (target[:, 0] != self.start).any():
+        if (target[:, 0] != self.bos_id).any():
             raise Wrong(
-                "`decode` got tokens that do not begin with `start`. Pass all tokens so far: the model keeps no state."
+                "`decode` got tokens that do not begin with `bos_id`. Pass all tokens so far: the model keeps no state."
             )
 
 
 def greedy_cases(generator):
-    def case(lengths, limit, n, vocab_size=9, start=1, end=2, note=""):
+    def case(lengths, max_len, n, vocab_size=9, bos_id=1, eos_id=2, note=""):
         b = len(lengths)
         source = integers(generator, 4 + b, b, n, low=4)
         source[:, 0] = torch.arange(b) + 4
         mask = length_mask(integers(generator, n + 1, b, low=1).tolist(), n)
-        model = PlannedModel(generator, lengths, vocab_size, start, end, limit)
-        return Case((model, source, mask, start, end, limit), note=note)
+        model = PlannedModel(generator, lengths, vocab_size, bos_id, eos_id, max_len)
+        return Case((model, source, mask, bos_id, eos_id, max_len), note=note)
 
     return [
-        case((3, 5), 8, 4, note="two sequences end before the limit"),
-        case((2, 9, 4), 6, 5, note="one sequence does not end"),
-        case((5, 2, 3), 9, 4, vocab_size=8, start=6, end=4, note="another start and another end token"),
+        case((3, 5), 8, 4, note="two sequences eos_id before `max_len`"),
+        case((2, 9, 4), 6, 5, note="one sequence does not eos_id"),
+        case((5, 2, 3), 9, 4, vocab_size=8, bos_id=6, eos_id=4, note="other ids of BOS and EOS"),
         case((9, 8, 7), 1, 2, note="one token is allowed"),
-        case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, start=2, end=1, note="the longest just fits"),
+        case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, bos_id=2, eos_id=1, note="the longest just fits"),
         case((4,), 7, 3, note="one sequence"),
     ]
 
 
-TOO_SHORT = "A token is missing at the limit. Generate up to `limit` tokens; the start token does not count."
-TOO_LONG = "It generated one token too many. Stop at `limit` tokens; the start token does not count."
-NEVER_STOPS = "It ignores `limit` and runs until every sequence has ended, perhaps forever. Stop after `limit` tokens."
-START_RETURNED = "The start token is part of the result. It is only an input: return `words[:, 1:]`."
-END_MISSING = "The end token is missing in the result. Keep it as the last token, followed by 0."
-END_REPEATED = "The end token is repeated after the end. Pad with 0."
-FIXED_END = "The id of the end token is fixed in your code. Use the argument `end`."
+TOO_SHORT = "A token is missing at `max_len`. Generate up to `max_len` tokens; the BOS token does not count."
+TOO_LONG = "It generated one token too many. Stop at `max_len` tokens; the BOS token does not count."
+NEVER_STOPS = (
+    "It ignores `max_len` and runs until every sequence has ended, perhaps forever. Stop after `max_len` tokens."
+)
+START_RETURNED = "The BOS token is part of the result. It is only an input: return `token_ids[:, 1:]`."
+END_MISSING = "The EOS token is missing in the result. Keep it as the last token, followed by 0."
+END_REPEATED = "The EOS token is repeated after EOS. Pad with 0."
+FIXED_END = "The id of the EOS token is fixed in your code. Use the argument `eos_id`."
 
 register(
     Exercise(
         id="6.8",
         cases=greedy_cases,
-        properties=[words_are_long(greedy_cases)],
+        properties=[ids_are_long(greedy_cases)],
         mistakes=[
             *replacing(
-                "return words[:, 1:]",
+                "return token_ids[:, 1:]",
                 {
-                    "return words": START_RETURNED,
-                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0)": END_MISSING,
-                    "return words[:, 1:].T": "The result has shape (m, b). The batch comes first: (b, m).",
+                    "return token_ids": START_RETURNED,
+                    "return token_ids[:, 1:].masked_fill(token_ids[:, 1:] == eos_id, 0)": END_MISSING,
+                    "return token_ids[:, 1:].T": "The result has shape (m, b). The batch comes first: (b, m).",
                 },
             ),
             mistake(
-                [("words[:, 1:]", "words"), ("<= limit", "< limit")],
-                "The start token is part of the result and counts toward `limit`. Generate `limit` tokens after it, return `words[:, 1:]`.",
+                [("token_ids[:, 1:]", "token_ids"), ("<= max_len", "< max_len")],
+                "The BOS token is part of the result and counts toward `max_len`. Generate `max_len` tokens after it, return `token_ids[:, 1:]`.",
             ),
             *replacing(
-                "going.any() and words.size(1) <= limit",
+                "active.any() and token_ids.size(1) <= max_len",
                 {
-                    "going.any() and words.size(1) < limit": TOO_SHORT,
-                    "going.any() and words.size(1) <= limit + 1": TOO_LONG,
-                    "going.any()": NEVER_STOPS,
-                    "going.all() and words.size(1) <= limit": "It stopped when the first sequence ended. Go on until all have ended.",
-                    "words.size(1) <= limit": "It ran to the limit although every sequence had ended. Stop as soon as all have ended.",
+                    "active.any() and token_ids.size(1) < max_len": TOO_SHORT,
+                    "active.any() and token_ids.size(1) <= max_len + 1": TOO_LONG,
+                    "active.any()": NEVER_STOPS,
+                    "active.all() and token_ids.size(1) <= max_len": "It stopped when the first sequence ended. Go on until all have ended.",
+                    "token_ids.size(1) <= max_len": "It ran to `max_len` although every sequence had ended. Stop as soon as all have ended.",
                 },
             ),
             *replacing(
@@ -1243,28 +1292,28 @@ register(
                 },
             ),
             *replacing(
-                ".masked_fill(~going, 0)",
+                ".masked_fill(~active, 0)",
                 {
                     "": "Sequences that had ended kept generating tokens. Pad them with 0 while the others go on.",
-                    ".masked_fill(~going, end)": END_REPEATED,
+                    ".masked_fill(~active, eos_id)": END_REPEATED,
                 },
             ),
             mistake(
-                [("going.any() and ", ""), (".masked_fill(~going, 0)", "")],
-                "The end token has no effect. Pad with 0 after it, and stop when every sequence has ended.",
+                [("active.any() and ", ""), (".masked_fill(~active, 0)", "")],
+                "The EOS token has no effect. Pad with 0 after it, and stop when every sequence has ended.",
             ),
             mistake(
                 [
-                    ("logits =", "going = going & (words[:, -1] != end)\n    logits ="),
-                    ("going = going & (word != end)", ""),
+                    ("logits =", "active = active & (token_ids[:, -1] != eos_id)\n    logits ="),
+                    ("active = active & (token != eos_id)", ""),
                 ],
-                "There is one column of padding too many. Update `going` right after appending a token, not one step later.",
+                "There is one column of padding too many. Update `active` right after appending a token, not one step later.",
             ),
             mistake(
-                [("going & (word != end)", "word != end"), (".masked_fill(~going, 0)", "")],
-                "It stops only if all sequences generate `end` in the same step. Keep track of those that have ended.",
+                [("active & (token != eos_id)", "token != eos_id"), (".masked_fill(~active, 0)", "")],
+                "It stops only if all sequences generate `eos_id` in the same step. Keep track of those that have ended.",
             ),
-            mistake("!= end", "!= 2", FIXED_END),
+            mistake("!= eos_id", "!= 2", FIXED_END),
             *replacing(
                 "memory =",
                 {
@@ -1274,10 +1323,10 @@ register(
             ),
         ],
         hints=[
-            "Encode once. Start with `words = torch.full((b, 1), start)` and a mask `going` of ones.",
-            "In the loop, `model.decode(words, memory, source_mask)[:, -1]` are the logits of the next token. Append its argmax, or 0 where "
+            "Encode once. Start with `token_ids = torch.full((b, 1), bos_id)` and a mask `active` of ones.",
+            "In the loop, `model.decode(token_ids, memory, source_mask)[:, -1]` are the logits of the next token. Append its argmax, or 0 where "
             "a sequence has ended, with `torch.cat`.",
-            "`while going.any() and words.size(1) <= limit`; after each token `going = going & (word != end)`. Return `words[:, 1:]`.",
+            "`while active.any() and token_ids.size(1) <= max_len`; after each token `active = active & (token != eos_id)`. Return `token_ids[:, 1:]`.",
         ],
     )
 )
@@ -1409,156 +1458,167 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 6.10 beam search
-class NextWords:
+class PlannedLogProbs:
     """Log-probabilities (k, V) of the token after each of k hypotheses (k, m); it tells who calls it in a wrong way.
 
     They depend on all tokens so far. After `last` tokens every hypothesis ends; with `early` the second best ends at once; with
-    `behind` the first steps are planned, see `_planned`. Padding and the start token hardly occur; with `zero`, 0 does.
+    `behind` the first steps are planned, see `_planned`. Padding and the BOS token hardly occur; with `zero`, 0 does.
     """
 
     def __init__(
-        self, generator, vocab_size, start, end, limit, width, last=None, early=False, behind=None, zero=False
+        self, generator, vocab_size, bos_id, eos_id, max_len, num_beams, last=None, early=False, behind=None, zero=False
     ):
         self.table = 2 * normal(generator, 211, vocab_size)
-        self.table[:, end] += 0.5
+        self.table[:, eos_id] += 0.5
         self.table[:, 0] = self.table[:, 0] + 2.0 if zero else -30.0
-        self.table[:, start] = -30.0
-        self.start, self.end, self.limit, self.last, self.early, self.behind = start, end, limit, last, early, behind
-        others = torch.tensor([token for token in range(1, vocab_size) if token not in (start, end)])
+        self.table[:, bos_id] = -30.0
+        self.bos_id, self.eos_id, self.max_len, self.last, self.early, self.behind = (
+            bos_id,
+            eos_id,
+            max_len,
+            last,
+            early,
+            behind,
+        )
+        others = torch.tensor([token for token in range(1, vocab_size) if token not in (bos_id, eos_id)])
         self.plan = others[torch.randperm(len(others), generator=generator)[:3]].tolist()
-        self.calls, self.most = 0, 2 * (limit + 2) * (width + 1)
+        self.calls, self.most = 0, 2 * (max_len + 2) * (num_beams + 1)
 
     def __repr__(self):
         return f"a model with a vocabulary of {self.table.size(1)}"
 
-    def __call__(self, words):
+    def __call__(self, token_ids):
         self.calls += 1
-        if not isinstance(words, torch.Tensor) or words.dim() != 2 or words.is_floating_point():
-            raise Wrong(f"`next_words` got {a_thing(words)}. Pass token ids (k, m), one row per hypothesis.")
-        if self.calls > self.most or words.size(1) > 2 * self.limit + 9:
-            raise Wrong("The loop does not stop. Stop when all hypotheses have ended, or after `limit` tokens.")
-        if (words[:, 0] != self.start).any():
-            raise Wrong("`next_words` got tokens that do not begin with `start`. Pass all tokens so far.")
-        history = torch.zeros(len(words), dtype=torch.long)
-        for word in words.unbind(1):
-            history = (31 * history + word + 7) % len(self.table)
+        if not isinstance(token_ids, torch.Tensor) or token_ids.dim() != 2 or token_ids.is_floating_point():
+            raise Wrong(f"`next_log_probs` got {a_thing(token_ids)}. Pass token ids (k, m), one row per hypothesis.")
+        if self.calls > self.most or token_ids.size(1) > 2 * self.max_len + 9:
+            raise Wrong("The loop does not stop. Stop when all hypotheses have ended, or after `max_len` tokens.")
+        if (token_ids[:, 0] != self.bos_id).any():
+            raise Wrong("`next_log_probs` got tokens that do not begin with `bos_id`. Pass all tokens so far.")
+        history = torch.zeros(len(token_ids), dtype=torch.long)
+        for token in token_ids.unbind(1):
+            history = (31 * history + token + 7) % len(self.table)
         logits = self.table[history]
-        if self.early and words.size(1) == 1:
-            logits[:, self.end] = -30.0
-            logits[:, self.end] = logits.max(1).values - 0.1
-        if self.behind is not None and words.size(1) <= 3:
-            logits = self._planned(words, torch.full_like(logits, -30.0))
-        if self.last is not None and words.size(1) >= self.last:
-            logits[:, self.end] += 40.0
+        if self.early and token_ids.size(1) == 1:
+            logits[:, self.eos_id] = -30.0
+            logits[:, self.eos_id] = logits.max(1).values - 0.1
+        if self.behind is not None and token_ids.size(1) <= 3:
+            logits = self._planned(token_ids, torch.full_like(logits, -30.0))
+        if self.last is not None and token_ids.size(1) >= self.last:
+            logits[:, self.eos_id] += 40.0
         return logits.log_softmax(-1)
 
-    def _planned(self, words, logits):
-        """One first token, and an end `behind` it; then a tempting token that leads nowhere, and a less likely one that ends well.
+    def _planned(self, token_ids, logits):
+        """One first token, and EOS `behind` it; then a tempting token that leads nowhere, and a less likely one that ends well.
 
-        A beam of two: if the end is close behind, it stays in the beam and leaves no room for the less likely token. If it is far
+        A beam of two: if EOS is close behind, it stays in the beam and leaves no room for the less likely token. If it is far
         behind, the two tokens push it out.
         """
         first, tempting, sound = self.plan
-        if words.size(1) == 1:
-            logits[:, first], logits[:, self.end] = 0.0, -self.behind
-        elif words.size(1) == 2:
+        if token_ids.size(1) == 1:
+            logits[:, first], logits[:, self.eos_id] = 0.0, -self.behind
+        elif token_ids.size(1) == 2:
             logits[:, tempting], logits[:, sound] = 0.0, -0.2
         else:
             logits[:, first], logits[:, tempting], logits[:, sound] = 0.0, -0.1, -0.2
-            logits[words[:, -1] == sound, self.end] = 20.0
+            logits[token_ids[:, -1] == sound, self.eos_id] = 20.0
         return logits
 
 
 def beam_cases(generator):
-    def case(vocab_size, limit, width, start=1, end=2, note="", **plan):
-        model = NextWords(generator, vocab_size, start, end, limit, width, **plan)
-        return Case((model, start, end, limit, width), note=note)
+    def case(vocab_size, max_len, num_beams, bos_id=1, eos_id=2, note="", **plan):
+        model = PlannedLogProbs(generator, vocab_size, bos_id, eos_id, max_len, num_beams, **plan)
+        return Case((model, bos_id, eos_id, max_len, num_beams), note=note)
 
     return [
         case(8, 8, 3, last=5, note="a beam of 3"),
         case(7, 8, 4, early=True, note="a beam of 4"),
-        case(9, 5, 2, start=5, end=3, note="another start and another end token"),
-        case(8, 9, 4, start=3, end=6, note="room for 9 tokens"),
-        case(10, 3, 5, start=2, end=1, note="a short limit"),
+        case(9, 5, 2, bos_id=5, eos_id=3, note="other ids of BOS and EOS"),
+        case(8, 9, 4, bos_id=3, eos_id=6, note="room for 9 tokens"),
+        case(10, 3, 5, bos_id=2, eos_id=1, note="a small `max_len`"),
         case(9, 7, 5, last=4, early=True, note="a beam of 5"),
         case(10, 6, 3, last=2, early=True, note="one ends at once, the others right after it"),
         case(9, 7, 2, last=4, behind=0.1, note="one that ends at once stays in the beam"),
         case(8, 7, 2, last=4, behind=4.0, note="one that ends at once is pushed out"),
         case(8, 7, 1, note="a beam of 1, which is greedy"),
         case(7, 1, 3, note="one token is allowed"),
-        case(8, 6, 4, zero=True, note="0 is likely before the end"),
+        case(8, 6, 4, zero=True, note="0 is likely before EOS"),
     ]
 
 
 def set_aside(widened, enough, rest):
     """Beam search as many libraries do it: a finished hypothesis leaves the beam for a list, and the best of the list come back.
 
-    widened: "" takes the best `width` continuations, "more" so many that `width` of them go on, "less" one less for each in the
-    list. enough: stops when the list has `width`. rest: what has not ended at the limit joins the list.
+    widened: "" takes the best `num_beams` continuations, "more" so many that `num_beams` of them go on, "less" one less for each in the
+    list. enough: stops when the list has `num_beams`. rest: what has not ended at `max_len` joins the list.
     """
 
-    def wrong(next_words, start, end, limit, width):
-        words, total, done = torch.full((1, 1), start), torch.zeros(1), []
-        while len(words) and words.size(1) <= limit and not (enough and len(done) >= width):
-            sums = (total.unsqueeze(1) + next_words(words)).flatten()
-            vocab_size = sums.size(0) // len(words)
-            asked = {"": width, "more": 2 * width, "less": width - len(done)}[widened]
-            total, place = sums.topk(min(asked, sums.size(0)))
-            words = torch.cat([words[place // vocab_size], (place % vocab_size).unsqueeze(1)], 1)
-            ended = words[:, -1] == end
+    def wrong(next_log_probs, bos_id, eos_id, max_len, num_beams):
+        token_ids, log_probs, done = torch.full((1, 1), bos_id), torch.zeros(1), []
+        while len(token_ids) and token_ids.size(1) <= max_len and not (enough and len(done) >= num_beams):
+            sums = (log_probs.unsqueeze(1) + next_log_probs(token_ids)).flatten()
+            vocab_size = sums.size(0) // len(token_ids)
+            asked = {"": num_beams, "more": 2 * num_beams, "less": num_beams - len(done)}[widened]
+            log_probs, index = sums.topk(min(asked, sums.size(0)))
+            token_ids = torch.cat([token_ids[index // vocab_size], (index % vocab_size).unsqueeze(1)], 1)
+            ended = token_ids[:, -1] == eos_id
             if widened == "more":
-                kept = (~ended).cumsum(0) - (~ended).long() < width  # up to the last that goes on, and no further
-                words, total, ended = words[kept], total[kept], ended[kept]
-            done += list(zip(total[ended].tolist(), words[ended], strict=True))
-            words, total = words[~ended], total[~ended]
+                kept = (~ended).cumsum(0) - (~ended).long() < num_beams  # up to the last that goes on, and no further
+                token_ids, log_probs, ended = token_ids[kept], log_probs[kept], ended[kept]
+            done += list(zip(log_probs[ended].tolist(), token_ids[ended], strict=True))
+            token_ids, log_probs = token_ids[~ended], log_probs[~ended]
         if rest or not done:
-            done += list(zip(total.tolist(), words, strict=True))
-        done = sorted(done, key=lambda pair: -pair[0])[:width]
-        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor([total for total, _ in done])
+            done += list(zip(log_probs.tolist(), token_ids, strict=True))
+        done = sorted(done, key=lambda pair: -pair[0])[:num_beams]
+        return pad_sequence([row[1:] for _, row in done], batch_first=True), torch.tensor(
+            [log_prob for log_prob, _ in done]
+        )
 
     return wrong
 
 
 def hypotheses_differ(answer, generator):
-    words, _ = answer(*beam_cases(generator)[0].args)
-    if len(words.unique(dim=0)) < len(words):
-        raise Wrong("The beam holds the same hypothesis more than once. Start from one row, not from `width` copies.")
+    token_ids, _ = answer(*beam_cases(generator)[0].args)
+    if len(token_ids.unique(dim=0)) < len(token_ids):
+        raise Wrong(
+            "The beam holds the same hypothesis more than once. Start from one row, not from `num_beams` copies."
+        )
 
 
-def totals_are_log_probabilities(answer, generator):
+def scores_are_log_probabilities(answer, generator):
     args = beam_cases(generator)[0].args
-    model, start, end, _, _ = args
-    words, totals = answer(*args)
-    for row, total in zip(words.tolist(), totals.tolist(), strict=True):
-        row = row[: row.index(end) + 1] if end in row else row
+    model, bos_id, eos_id, _, _ = args
+    token_ids, log_probs = answer(*args)
+    for row, log_prob in zip(token_ids.tolist(), log_probs.tolist(), strict=True):
+        row = row[: row.index(eos_id) + 1] if eos_id in row else row
         model.calls = 0
-        added = sum(float(model(torch.tensor([[start, *row[:place]]]))[0, word]) for place, word in enumerate(row))
-        if abs(added - total) > 1e-3:
+        added = sum(float(model(torch.tensor([[bos_id, *row[:index]]]))[0, token]) for index, token in enumerate(row))
+        if abs(added - log_prob) > 1e-3:
             raise Wrong(
-                f"A hypothesis has the total {total:.3f}, but its log-probabilities sum to {added:.3f}. Tokens and totals must come "
-                "from the same parent: `words[parent]`."
+                f"A hypothesis has the log-probability {log_prob:.3f}, but those of its tokens sum to {added:.3f}. Tokens and log-probabilities must come "
+                "from the same parent: `token_ids[parent]`."
             )
 
 
-BOTH = "place // step.size(1), place % step.size(1)"
+BOTH = "index // step.size(1), index % step.size(1)"
 BEST_CHILD = "step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))"
 IN_PLACE = """\
-    if words.size(1) > 1:
-        parent, (best, word) = torch.arange(width), step.max(1)
-        total = before + best
-    before = total
+    if token_ids.size(1) > 1:
+        parent, (best, token) = torch.arange(num_beams), step.max(1)
+        log_probs = before + best
+    before = log_probs
 """
 ENDED_ROWS = '.masked_fill(ended.unsqueeze(1), float("-inf"))'
 PAD_FREE = "    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)\n"
 UNMASKED = [(ENDED_ROWS, ""), (PAD_FREE, "")]
 COPIES = [
-    ("torch.full((1, 1), start), torch.zeros(1)", "torch.full((width, 1), start), torch.zeros(width)"),
-    ("torch.zeros(1, dtype", "torch.zeros(width, dtype"),
+    ("torch.full((1, 1), bos_id), torch.zeros(1)", "torch.full((num_beams, 1), bos_id), torch.zeros(num_beams)"),
+    ("torch.zeros(1, dtype", "torch.zeros(num_beams, dtype"),
 ]
 ONE_CHILD = (
-    "Each hypothesis kept only its best token. Keep the best `width` of all continuations: `flatten`, then `topk`."
+    "Each hypothesis kept only its best token. Keep the best `num_beams` of all continuations: `flatten`, then `topk`."
 )
-NOT_REORDERED = "The tokens were not reordered. Append each new token to its parent: `words[parent]`."
+NOT_REORDERED = "The tokens were not reordered. Append each new token to its parent: `token_ids[parent]`."
 GREW_ON = "Finished hypotheses kept growing. Set their log-probabilities to -inf and that of token 0 to 0."
 SET_ASIDE = "Finished hypotheses left the beam, as in many libraries. Here they stay and compete: token 0 follows at log-probability 0."
 
@@ -1566,59 +1626,65 @@ register(
     Exercise(
         id="6.10",
         cases=beam_cases,
-        output_names=("words", "total"),
+        output_names=("token_ids", "log_probs"),
         tolerance=1e-3,
-        properties=[hypotheses_differ, totals_are_log_probabilities, words_are_long(beam_cases)],
+        properties=[hypotheses_differ, scores_are_log_probabilities, ids_are_long(beam_cases)],
         mistakes=[
             # Choosing the best
             mistake(
                 COPIES,
-                "The beam started with `width` copies of one hypothesis, so it holds duplicates. Start with one row.",
+                "The beam started with `num_beams` copies of one hypothesis, so it holds duplicates. Start with one row.",
             ),
             *replacing(
-                "(total.unsqueeze(1) + step)",
+                "(log_probs.unsqueeze(1) + step)",
                 {
-                    "step": "Only the newest token counts. Add the log-probability of the hypothesis: `total.unsqueeze(1) + step`.",
-                    "((total.unsqueeze(1) * (words.size(1) - 1) + step) / words.size(1))": "The log-probabilities were averaged. Add them up: there is no length normalization here.",
-                    f"(total.unsqueeze(1) + (step if words.size(1) == 1 else {BEST_CHILD}))": ONE_CHILD,
+                    "step": "Only the newest token counts. Add the log-probability of the hypothesis: `log_probs.unsqueeze(1) + step`.",
+                    "((log_probs.unsqueeze(1) * (token_ids.size(1) - 1) + step) / token_ids.size(1))": "The log-probabilities were averaged. Add them up: there is no length normalization here.",
+                    f"(log_probs.unsqueeze(1) + (step if token_ids.size(1) == 1 else {BEST_CHILD}))": ONE_CHILD,
                 },
             ),
-            mistake("    words = ", f"{IN_PLACE}    words = ", ONE_CHILD),
+            mistake("    token_ids = ", f"{IN_PLACE}    token_ids = ", ONE_CHILD),
             mistake(
                 [
-                    ("total, place = (total.unsqueeze(1) + step)", "_, place = step"),
-                    ("    words = ", "    total = total[parent] + step[parent, word]\n    words = "),
+                    ("log_probs, index = (log_probs.unsqueeze(1) + step)", "_, index = step"),
+                    ("    token_ids = ", "    log_probs = log_probs[parent] + step[parent, token]\n    token_ids = "),
                 ],
-                "The beam was chosen by the newest token alone. Take `topk` of the sums, `total.unsqueeze(1) + step`.",
+                "The beam was chosen by the newest token alone. Take `topk` of the sums, `log_probs.unsqueeze(1) + step`.",
             ),
             mistake(
                 [
-                    ("total, place", "best, candidates = step.topk(width)\n    total, place"),
-                    ("+ step).flatten().topk(width)", "+ best).flatten().sort(descending=True)"),
-                    (BOTH, "place // width, candidates.flatten()[place]"),
+                    ("log_probs, index", "best, candidates = step.topk(num_beams)\n    log_probs, index"),
+                    ("+ step).flatten().topk(num_beams)", "+ best).flatten().sort(descending=True)"),
+                    (BOTH, "index // num_beams, candidates.flatten()[index]"),
                 ],
-                "The beam grows: the best tokens of every hypothesis were kept. Take `topk(width)` over all continuations together.",
+                "The beam grows: the best tokens of every hypothesis were kept. Take `topk(num_beams)` over all continuations together.",
             ),
             *replacing(
                 BOTH,
                 {
-                    "place // width, place % width": "The flattened index was divided by `width`. A row has V entries: divide by `step.size(1)`.",
-                    "place % step.size(1), place // step.size(1)": "Parent and token are swapped. In the flattened sums `place // V` is the row, `place % V` the token.",
+                    "index // num_beams, index % num_beams": "The flattened index was divided by `num_beams`. A row has V entries: divide by `step.size(1)`.",
+                    "index % step.size(1), index // step.size(1)": "Parent and token are swapped. In the flattened sums `index // V` is the row, `index % V` the token.",
                 },
             ),
-            *replacing("words[parent]", {"words": NOT_REORDERED, "words.expand(width, -1)": NOT_REORDERED}),
-            mistake("topk(width)", "topk(1)", "`width` has no effect: this is greedy decoding. Use `topk(width)`."),
+            *replacing(
+                "token_ids[parent]", {"token_ids": NOT_REORDERED, "token_ids.expand(num_beams, -1)": NOT_REORDERED}
+            ),
+            mistake(
+                "topk(num_beams)",
+                "topk(1)",
+                "`num_beams` has no effect: this is greedy decoding. Use `topk(num_beams)`.",
+            ),
             # Finished hypotheses
             mistake(UNMASKED, GREW_ON),
-            mistake([*UNMASKED, ("ended[parent] | (word == end)", "word == end")], GREW_ON),
+            mistake([*UNMASKED, ("ended[parent] | (token == eos_id)", "token == eos_id")], GREW_ON),
             mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
             *replacing(
                 PAD_FREE,
                 {
-                    "": "Finished hypotheses drop out of the beam. Keep them with their total: set `step[:, 0]` to 0 where `ended`.",
+                    "": "Finished hypotheses drop out of the beam. Keep them with their log-probability: set `step[:, 0]` to 0 where `ended`.",
                     "    step[:, 0] = 0.0\n": "Token 0 costs nothing for unfinished hypotheses either. Set `step[:, 0]` to 0.0 only where `ended`.",
-                    "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n": "Token 0 was excluded before the end, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
-                    "    step[:, end] = step[:, end].masked_fill(ended, 0.0)\n": END_REPEATED,
+                    "    step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n": "Token 0 was excluded before EOS, where it is an ordinary token. Change `step[:, 0]` only where `ended`.",
+                    "    step[:, eos_id] = step[:, eos_id].masked_fill(ended, 0.0)\n": END_REPEATED,
                 },
             ),
             mistake(
@@ -1628,7 +1694,7 @@ register(
             mistake(
                 'float("-inf")',
                 "0.0",
-                "Any token may follow the end at no cost. Allow token 0 only: set all others to -inf.",
+                "Any token may follow EOS at no cost. Allow token 0 only: set all others to -inf.",
             ),
             *[
                 mistake(set_aside(widened, enough, rest), SET_ASIDE)
@@ -1636,48 +1702,50 @@ register(
                 for rest in (True, False)
             ],
             *replacing(
-                "ended[parent] | (word == end)",
+                "ended[parent] | (token == eos_id)",
                 {
-                    "ended | (word == end)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (word == end)`.",
-                    "word == end": "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (word == end)`.",
-                    "(word == end) | (word == 0)": "A generated 0 counted as the end. Only `end` ends a hypothesis; before it, 0 is an ordinary token.",
-                    "ended[parent] | (word == 2)": FIXED_END,
+                    "ended | (token == eos_id)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (token == eos_id)`.",
+                    "token == eos_id": "Hypotheses that ended earlier were forgotten. Keep their flag: `ended[parent] | (token == eos_id)`.",
+                    "(token == eos_id) | (token == 0)": "A generated 0 counted as EOS. Only `eos_id` ends a hypothesis; before it, 0 is an ordinary token.",
+                    "ended[parent] | (token == 2)": FIXED_END,
                 },
             ),
             # When to stop, and what to return
             *replacing(
-                "not ended.all() and words.size(1) <= limit",
+                "not ended.all() and token_ids.size(1) <= max_len",
                 {
-                    "not ended.any() and words.size(1) <= limit": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
-                    "not ended[0] and words.size(1) <= limit": "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
-                    "words.size(1) <= limit": "It ran to the limit although all had ended. Stop as soon as all in the beam have ended.",
-                    "not ended.all() and words.size(1) < limit": TOO_SHORT,
-                    "not ended.all() and words.size(1) <= limit + 1": TOO_LONG,
+                    "not ended.any() and token_ids.size(1) <= max_len": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
+                    "not ended[0] and token_ids.size(1) <= max_len": "It stopped when the best hypothesis ended. The others are returned too: go on until all have ended.",
+                    "token_ids.size(1) <= max_len": "It ran to `max_len` although all had ended. Stop as soon as all in the beam have ended.",
+                    "not ended.all() and token_ids.size(1) < max_len": TOO_SHORT,
+                    "not ended.all() and token_ids.size(1) <= max_len + 1": TOO_LONG,
                     "not ended.all()": NEVER_STOPS,
                 },
             ),
-            mistake([*COPIES, ("while", "total[1:] = -float('inf')\nwhile"), ("<= limit", "< limit")], TOO_SHORT),
+            mistake(
+                [*COPIES, ("while", "log_probs[1:] = -float('inf')\nwhile"), ("<= max_len", "< max_len")], TOO_SHORT
+            ),
             *replacing(
-                "return words[:, 1:], total",
+                "return token_ids[:, 1:], log_probs",
                 {
-                    "return words, total": START_RETURNED,
-                    "return words[:, 1:].masked_fill(words[:, 1:] == end, 0), total": END_MISSING,
-                    "return words[:, 1:], total / (words[:, 1:] != 0).sum(1)": "The totals were divided by the length. Return the sums, without length normalization.",
-                    "return words[:, 1:], total.exp()": "Probabilities came back. Return log-probabilities.",
-                    "return words[:, 1:], -total": "The totals have the wrong sign. Log-probabilities are at most 0.",
-                    "return total, words[:, 1:]": "The two results are swapped. Return words, then totals.",
-                    "return words[0, 1:], total[0]": "Only the best hypothesis came back. Return all `width` of them, best first.",
-                    "return words[:, 1:]": "Only the tokens came back. Return words and totals.",
+                    "return token_ids, log_probs": START_RETURNED,
+                    "return token_ids[:, 1:].masked_fill(token_ids[:, 1:] == eos_id, 0), log_probs": END_MISSING,
+                    "return token_ids[:, 1:], log_probs / (token_ids[:, 1:] != 0).sum(1)": "The log-probabilities were divided by the length. Return the sums, without length normalization.",
+                    "return token_ids[:, 1:], log_probs.exp()": "Probabilities came back. Return log-probabilities.",
+                    "return token_ids[:, 1:], -log_probs": "The log-probabilities have the wrong sign. Log-probabilities are at most 0.",
+                    "return log_probs, token_ids[:, 1:]": "The two results are swapped. Return `token_ids`, then `log_probs`.",
+                    "return token_ids[0, 1:], log_probs[0]": "Only the best hypothesis came back. Return all `num_beams` of them, best first.",
+                    "return token_ids[:, 1:]": "Only the tokens came back. Return `token_ids` and `log_probs`.",
                 },
             ),
         ],
         hints=[
-            "Start with one row: `words = torch.full((1, 1), start)`, `total = torch.zeros(1)`, nothing `ended`. In the loop `step = "
-            "next_words(words)` is (k, V), and `total.unsqueeze(1) + step` are the log-probabilities of all continuations.",
-            "`.flatten().topk(width)` gives totals and flat indices: `place // V` is the parent, `place % V` the token. Take tokens and "
-            "flags from the parent: `words[parent]`, `ended[parent]`.",
+            "Start with one row: `token_ids = torch.full((1, 1), bos_id)`, `log_probs = torch.zeros(1)`, nothing `ended`. In the loop `step = "
+            "next_log_probs(token_ids)` is (k, V), and `log_probs.unsqueeze(1) + step` are the log-probabilities of all continuations.",
+            "`.flatten().topk(num_beams)` gives log-probabilities and flat indices: `index // V` is the parent, `index % V` the token. Take tokens and "
+            "flags from the parent: `token_ids[parent]`, `ended[parent]`.",
             "Before that, in rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then set `step[:, 0]` "
-            "to 0 where `ended`. Stop when all have ended, or at `limit` tokens.",
+            "to 0 where `ended`. Stop when all have ended, or at `max_len` tokens.",
         ],
     )
 )

@@ -12,20 +12,20 @@ from utils.exercises.edits import BODY, mistake
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson07 as solved
-from utils.training.pretraining import NOT_ASKED
+from utils.training.trainer import IGNORE_INDEX
 
 
 def dice(generator):
-    """Python's random numbers, for words and lists."""
+    """A `random.Random`, for words and lists."""
     return random.Random(int(integers(generator, 2**31)))
 
 
 # ---------------------------------------------------------------------------------------------- 7.1 byte-pair merges
 FIRST_ONLY = (
-    'next((pieces[:i] + ["".join({0})] + pieces[i + 2 :] for i, p in enumerate(pairwise(pieces)) if p == {0}), pieces)'
+    'next((tokens[:i] + ["".join({0})] + tokens[i + 2 :] for i, p in enumerate(pairwise(tokens)) if p == {0}), tokens)'
 )
-AS_TEXT = '" ".join(pieces).replace(" ".join({0}), "".join({0})).split(" ")'
-FROM_THE_RIGHT = "[p[::-1] for p in merge([p[::-1] for p in pieces[::-1]], tuple(p[::-1] for p in {0}[::-1]))][::-1]"
+AS_TEXT = '" ".join(tokens).replace(" ".join({0}), "".join({0})).split(" ")'
+FROM_THE_RIGHT = "[p[::-1] for p in merge([p[::-1] for p in tokens[::-1]], tuple(p[::-1] for p in {0}[::-1]))][::-1]"
 
 
 def some_words(draw, letters="abcde", many=9):
@@ -50,31 +50,31 @@ def words_without_traps(draw):
 def merges_cases(generator):
     draw = dice(generator)
 
-    def one(counts, merges, note, factor=None):
+    def case(counts, num_merges, note, factor=None):
         """A common factor changes no merge."""
         factor = factor or draw.randint(1, 4)
-        return Case(({word: factor * count for word, count in counts.items()}, merges), note=note)
+        return Case(({word: factor * count for word, count in counts.items()}, num_merges), note=note)
 
     return [
-        one({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 6, "a small corpus"),
-        one({"xa": 20, "ab": 10, "xab": 3, "ba": 1}, 4, "the end of one token is the start of a pair", factor=1),
-        one({"cd": 4, "ax": 4, "ab": 4}, 3, "pairs that occur equally often"),
-        one({"ab": 9, "abz": 2, "bc": 2}, 3, "a tie between a character and a new token"),
-        one({"xy": 9, "ab": 7, "xyc": 2, "abc": 2, "zxy": 1, "zab": 1}, 6, "ties between new tokens"),
-        one({"aaaa": 3, "bc": 8, "aabaa": 1}, 4, "one letter several times"),
-        one({"aaab": 3, "cd": 5}, 4, "a run of three letters"),
-        one({"abab": 4, "ab": 1, "c": 7}, 2, "a pair twice in a word"),
-        one({"ab": 3, "c": 2}, 5, "no pair is left"),
-        one(words_without_traps(draw), 6, "random words"),
+        case({"low": 5, "lower": 2, "newest": 6, "widest": 3}, 6, "a small corpus"),
+        case({"xa": 20, "ab": 10, "xab": 3, "ba": 1}, 4, "the end of one token is the start of a pair", factor=1),
+        case({"cd": 4, "ax": 4, "ab": 4}, 3, "pairs that occur equally often"),
+        case({"ab": 9, "abz": 2, "bc": 2}, 3, "a tie between a character and a new token"),
+        case({"xy": 9, "ab": 7, "xyc": 2, "abc": 2, "zxy": 1, "zab": 1}, 6, "ties between new tokens"),
+        case({"aaaa": 3, "bc": 8, "aabaa": 1}, 4, "one letter several times"),
+        case({"aaab": 3, "cd": 5}, 4, "a run of three letters"),
+        case({"abab": 4, "ab": 1, "c": 7}, 2, "a pair twice in a word"),
+        case({"ab": 3, "c": 2}, 5, "no pair is left"),
+        case(words_without_traps(draw), 6, "random words"),
     ]
 
 
-BEST = "max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))"
+BEST = "max(pairs, key=lambda p: (pairs[p], -vocab.index(p[0]), -vocab.index(p[1])))"
 COUNT = (
-    "for word, pieces in split.items():\n        for pair in pairwise(pieces):\n            pairs[pair] += counts[word]"
+    "for word, tokens in split.items():\n        for pair in pairwise(tokens):\n            pairs[pair] += counts[word]"
 )
 COUNTED_ONCE = "The pairs were counted only once, before the first merge. Count them again after every merge."
-OLDER = "The older token wins: characters by code point, then new tokens in the order of their creation."
+SMALLER_ID = "The smaller id wins: characters by code point, then new tokens in the order of their creation."
 
 register(
     Exercise(
@@ -89,7 +89,7 @@ register(
                 for word, count in counts.items():
                     for pair in pairwise(word):
                         pairs[pair] += count
-                return sorted(pairs, key=lambda p: (-pairs[p], p))[:merges]
+                return sorted(pairs, key=lambda p: (-pairs[p], p))[:num_merges]
                 """,
                 COUNTED_ONCE,
             ),
@@ -100,38 +100,42 @@ register(
                 for word, count in counts.items():
                     for pair in pairwise(word):
                         pairs[pair] += count
-                return [pair for pair, _ in pairs.most_common(merges)]
+                return [pair for pair, _ in pairs.most_common(num_merges)]
                 """,
                 COUNTED_ONCE,
             ),
-            mistake("merge(pieces, best)", "pieces", "The best pair is never merged. Call `merge` on every word."),
-            mistake(BEST, "max(pairs, key=pairs.get)", f"Ties went to the pair counted first. {OLDER}"),
-            mistake(", -age.index(p[1])", "", f"With equal left tokens, the pair counted first won. {OLDER}"),
-            mistake(BEST, "min(pairs, key=lambda p: (-pairs[p], p))", f"Ties were broken alphabetically. {OLDER}"),
+            mistake("merge(tokens, best)", "tokens", "The best pair is never merged. Call `merge` on every word."),
+            mistake(BEST, "max(pairs, key=pairs.get)", f"Ties went to the pair counted first. {SMALLER_ID}"),
+            mistake(", -vocab.index(p[1])", "", f"With equal left tokens, the pair counted first won. {SMALLER_ID}"),
+            mistake(BEST, "min(pairs, key=lambda p: (-pairs[p], p))", f"Ties were broken alphabetically. {SMALLER_ID}"),
             mistake(
-                'age.append("".join(best))',
-                'age = sorted([*age, "".join(best)], key=lambda token: (len(token) > 1, token))',
+                'vocab.append("".join(best))',
+                'vocab = sorted([*vocab, "".join(best)], key=lambda token: (len(token) > 1, token))',
                 "New tokens were ranked alphabetically. Rank them by creation: `append`.",
             ),
-            mistake("-age.index(p[0]), -age.index(p[1])", "p", f"Ties went to the last pair of the alphabet. {OLDER}"),
             mistake(
-                "merge(pieces, best)",
+                "-vocab.index(p[0]), -vocab.index(p[1])",
+                "p",
+                f"Ties went to the last pair of the alphabet. {SMALLER_ID}",
+            ),
+            mistake(
+                "merge(tokens, best)",
                 FIRST_ONLY.format("best"),
                 "Only the first occurrence was merged. `merge` merges all occurrences.",
             ),
             mistake(
-                "merge(pieces, best)",
+                "merge(tokens, best)",
                 FROM_THE_RIGHT.format("best"),
                 "Pairs were merged from right to left. Merge from left to right, as `merge` does.",
             ),
             mistake(
-                "merge(pieces, best)",
+                "merge(tokens, best)",
                 AS_TEXT.format("best"),
                 "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
                 COUNT,
-                "pairs.update(pairwise([p for word, pieces in split.items() for _ in range(counts[word]) for p in pieces]))",
+                "pairs.update(pairwise([p for word, tokens in split.items() for _ in range(counts[word]) for p in tokens]))",
                 "Pairs were counted across word boundaries. Count them within each word.",
             ),
             mistake(
@@ -142,21 +146,21 @@ register(
                 "if not pairs or max(pairs.values()) == 1:",
                 "It stopped at pairs that occur once. Continue while there are pairs.",
             ),
-            mistake("< merges:", "<= merges:", "It returned one merge too many. Stop at `merges` of them."),
-            mistake("< merges:", "< merges - 1:", "The last merge is missing. Return `merges` of them."),
+            mistake("< num_merges:", "<= num_merges:", "It returned one merge too many. Stop at `num_merges`."),
+            mistake("< num_merges:", "< num_merges - 1:", "The last merge is missing. Return `num_merges` merges."),
             mistake(
-                "return found",
-                'return ["".join(pair) for pair in found]',
+                "return merges",
+                'return ["".join(pair) for pair in merges]',
                 "It returned merged tokens. Return pairs, such as `('l', 'o')`.",
             ),
             mistake(
-                "return found", "return found[::-1]", "The merges are in reverse order. Return the first one first."
+                "return merges", "return merges[::-1]", "The merges are in reverse order. Return the first one first."
             ),
         ],
         hints=[
-            "Keep the tokens of every word: `split = {word: list(word) for word in counts}`. In a loop, count all pairs with `pairwise(pieces)`, each `counts[word]` times.",
-            "Keep a list `age` that starts with the sorted characters and gets each new token at its end. The best pair is `max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))`.",
-            "Then call `merge(pieces, best)` on every word. The loop ends after `merges` merges, or when there are no pairs.",
+            "Keep the tokens of every word: `split = {word: list(word) for word in counts}`. In a loop, count all pairs with `pairwise(tokens)`, each `counts[word]` times.",
+            "Keep a list `vocab` that starts with the sorted characters and gets each new token at its end. The best pair is `max(pairs, key=lambda p: (pairs[p], -vocab.index(p[0]), -vocab.index(p[1])))`.",
+            "Then call `merge(tokens, best)` on every word. The loop ends after `num_merges` merges, or when there are no pairs.",
         ],
     )
 )
@@ -192,7 +196,7 @@ def split_cases(generator):
     while len(cases) < 14:
         merges = solved.bpe_merges(some_words(draw), 7)
         word = "".join(draw.choices("abcde", k=draw.randint(4, 8)))
-        # Going by rank, as libraries do, is as right; in rare words it differs.
+        # By rank, as libraries do, is as correct; in rare words it differs.
         if split_by_rank(word, merges) == solved.bpe_split(word, merges):
             cases.append(Case((word, merges), note="random words"))
     return cases
@@ -209,20 +213,20 @@ register(
             mistake(
                 BODY,
                 """
-                pieces = list(word)
-                while known := [pair for pair in pairwise(pieces) if pair in merges]:
-                    pieces = merge(pieces, known[0])
-                return pieces
+                tokens = list(word)
+                while known := [pair for pair in pairwise(tokens) if pair in merges]:
+                    tokens = merge(tokens, known[0])
+                return tokens
                 """,
                 LEFT_FIRST,
             ),
             mistake(
                 BODY,
                 f"""
-                pieces = list(word)
-                while known := [pair for pair in pairwise(pieces) if pair in merges]:
-                    pieces = {FIRST_ONLY.format("known[0]")}
-                return pieces
+                tokens = list(word)
+                while known := [pair for pair in pairwise(tokens) if pair in merges]:
+                    tokens = {FIRST_ONLY.format("known[0]")}
+                return tokens
                 """,
                 LEFT_FIRST,
             ),
@@ -230,104 +234,106 @@ register(
             mistake(
                 BODY,
                 """
-                known, pieces = {"".join(pair) for pair in merges}, []
+                known, tokens = {"".join(pair) for pair in merges}, []
                 while word:
                     size = next(size for size in range(len(word), 0, -1) if size == 1 or word[:size] in known)
-                    pieces.append(word[:size])
+                    tokens.append(word[:size])
                     word = word[size:]
-                return pieces
+                return tokens
                 """,
                 "It took the longest known token, as WordPiece does. Apply the merges in order.",
             ),
             mistake(
                 BODY,
                 """
-                rank, pieces = {"".join(pair): -i for i, pair in enumerate(merges[::-1])}, list(word)
-                while known := [pair for pair in pairwise(pieces) if "".join(pair) in rank]:
-                    pieces = merge(pieces, min(known, key=lambda pair: rank["".join(pair)]))
-                return pieces
+                rank, tokens = {"".join(pair): -i for i, pair in enumerate(merges[::-1])}, list(word)
+                while known := [pair for pair in pairwise(tokens) if "".join(pair) in rank]:
+                    tokens = merge(tokens, min(known, key=lambda pair: rank["".join(pair)]))
+                return tokens
                 """,
                 "Any pair that spells a known token was merged. Merge only the listed pairs.",
             ),
             mistake(
-                "merge(pieces, pair)",
+                "merge(tokens, pair)",
                 FIRST_ONLY.format("pair"),
                 "Each merge was applied once per word. `merge` merges all occurrences.",
             ),
             mistake(
-                "merge(pieces, pair)",
+                "merge(tokens, pair)",
                 AS_TEXT.format("pair"),
                 "`str.replace` finds 'a b' in 'xa b'. Compare whole tokens, as `merge` does.",
             ),
             mistake(
-                "pieces = merge(pieces, pair)",
-                "if pair not in pairwise(pieces):\n        break\n    pieces = merge(pieces, pair)",
+                "tokens = merge(tokens, pair)",
+                "if pair not in pairwise(tokens):\n        break\n    tokens = merge(tokens, pair)",
                 "It stopped at the first merge that does not apply. Continue with the next.",
             ),
             mistake(
-                "pieces = merge(pieces, pair)",
-                "merge(pieces, pair)",
+                "tokens = merge(tokens, pair)",
+                "merge(tokens, pair)",
                 "No merge had an effect. `merge` returns a new list: assign it.",
             ),
             mistake(BODY, "return merge(list(word), merges[0])", "Only the first merge was applied. Loop over all."),
-            mistake("return pieces", 'return " ".join(pieces)', "It returned one string. Return the list of tokens."),
+            mistake("return tokens", 'return " ".join(tokens)', "It returned one string. Return the list of tokens."),
             mistake(
-                "return pieces", "return pieces[::-1]", "The tokens are in reverse order. Keep the order of the word."
+                "return tokens", "return tokens[::-1]", "The tokens are in reverse order. Keep the order of the word."
             ),
             mistake(
-                "return pieces",
-                "return [piece for piece in pieces if len(piece) > 1]",
+                "return tokens",
+                "return [token for token in tokens if len(token) > 1]",
                 "Single letters are missing. They are tokens, too.",
             ),
         ],
         hints=[
             "Start with the letters, `list(word)`.",
             "Do what training did: apply the first merge everywhere in the word, then the second, and so on.",
-            "`pieces = merge(pieces, pair)` for each pair in `merges`.",
+            "`tokens = merge(tokens, pair)` for each pair in `merges`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 7.3 masked words
-VOCABULARY = 100  # how many tokens there are in most cases
+# ---------------------------------------------------------------------------------------------- 7.3 masked tokens
+VOCAB_SIZE = 100
 
 
-def some_texts(generator, b, n, pieces):
-    """Token ids (b, n) with special tokens among them, and which are real; padding looks like any token."""
-    numbers = integers(generator, pieces, b, n, low=len(SPECIAL_TOKENS))
-    numbers[:, 0] = CLS_ID
-    numbers[torch.rand(b, n, generator=generator) < 0.05] = SEP_ID
+def random_texts(generator, b, n, vocab_size):
+    """Token ids (b, n) with special tokens among them, and the attention mask; padding has the id of any token."""
+    token_ids = integers(generator, vocab_size, b, n, low=len(SPECIAL_TOKENS))
+    token_ids[:, 0] = CLS_ID
+    token_ids[torch.rand(b, n, generator=generator) < 0.05] = SEP_ID
     lengths = integers(generator, n + 1, b, low=n // 2)
-    return numbers, torch.arange(n) < lengths.unsqueeze(1)
+    return token_ids, torch.arange(n) < lengths.unsqueeze(1)
 
 
 def mask_cases(generator):
-    def one(b, n, share, note, pieces=VOCABULARY):
+    def case(b, n, mask_prob, note, vocab_size=VOCAB_SIZE):
         draws = torch.Generator().manual_seed(int(integers(generator, 2**31)))
-        return Case((*some_texts(generator, b, n, pieces), MASK_ID, pieces, share, draws), note=note)
+        return Case((*random_texts(generator, b, n, vocab_size), MASK_ID, vocab_size, mask_prob, draws), note=note)
 
     return [
-        one(100, 40, 0.0, "a share of 0"),
-        one(100, 48, 1.0, "a share of 1"),
-        one(256, 64, 0.15, "many texts"),
-        one(200, 64, 0.4, "many texts, and a larger share"),
-        one(1, 12_000, 1.0, "one long text, a small vocabulary, and a share of 1", pieces=len(SPECIAL_TOKENS) + 25),
+        case(100, 40, 0.0, "mask_prob 0"),
+        case(100, 48, 1.0, "mask_prob 1"),
+        case(256, 64, 0.15, "many texts"),
+        case(200, 64, 0.4, "many texts, and a larger mask_prob"),
+        case(1, 12_000, 1.0, "one long text, a small vocabulary, and mask_prob 1", vocab_size=len(SPECIAL_TOKENS) + 25),
     ]
 
 
-def run_mask(answer, numbers, real, mask, pieces, share, generator):
-    """Judge by what holds of every right answer, whatever it draws: True, or `Wrong` with what does not hold."""
-    given, before = numbers.clone(), generator.get_state()
-    result = answer(numbers, real, mask, pieces, share, generator)
-    if not torch.equal(given, numbers):
-        raise Wrong("It changed `numbers` in place, but the targets need the original ids. Work on `numbers.clone()`.")
-    inputs, targets, chosen = three_tensors(result, numbers.shape)
-    require_choice(chosen, given, real, share)
+def run_mask(answer, token_ids, attention_mask, mask_id, vocab_size, mask_prob, generator):
+    """Check properties that hold for every correct answer, whatever it draws."""
+    given, before = token_ids.clone(), generator.get_state()
+    result = answer(token_ids, attention_mask, mask_id, vocab_size, mask_prob, generator)
+    if not torch.equal(given, token_ids):
+        raise Wrong(
+            "It changed `token_ids` in place, but the targets need the original ids. Work on `token_ids.clone()`."
+        )
+    inputs, targets, chosen = three_tensors(result, token_ids.shape)
+    require_choice(chosen, given, attention_mask, mask_prob)
     require_targets(targets, inputs, given, chosen)
-    require_fates(inputs, given, chosen, mask, pieces, share)
+    require_replacements(inputs, given, chosen, mask_id, vocab_size, mask_prob)
     if chosen.any():
-        require_the_generator(answer, result, (numbers, real, mask, pieces, share), before)
+        require_the_generator(answer, result, (token_ids, attention_mask, mask_id, vocab_size, mask_prob), before)
     return True
 
 
@@ -336,7 +342,7 @@ def three_tensors(result, shape):
         raise Wrong(f"It returned {a_thing(result)}. Return three tensors: inputs, targets and chosen.")
     for part, name in zip(result, ("inputs", "targets", "chosen"), strict=True):
         if not isinstance(part, torch.Tensor) or part.shape != shape:
-            raise Wrong(f"`{name}` is {a_thing(part)}. Return a tensor of the shape of `numbers`, {tuple(shape)}.")
+            raise Wrong(f"`{name}` is {a_thing(part)}. Return a tensor of the shape of `token_ids`, {tuple(shape)}.")
         wanted = torch.bool if name == "chosen" else torch.long
         if part.dtype != wanted:
             kinds = [f"{kind}".removeprefix("torch.") for kind in (part.dtype, wanted)]
@@ -346,109 +352,110 @@ def three_tensors(result, shape):
     return result
 
 
-def part_of(some, all_of):
-    """The fraction of the True positions of one mask that are True in another."""
-    return float((some & all_of).sum()) / max(1, int(all_of.sum()))
+def fraction(part, whole):
+    """The fraction of the True positions of `whole` that are True in `part`."""
+    return float((part & whole).sum()) / max(1, int(whole.sum()))
 
 
-def require_choice(chosen, numbers, real, share):
-    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
-    if (chosen & ~real).any():
-        raise Wrong("Padding was chosen. Restrict the choice to real tokens: `& real`.")
+def require_choice(chosen, token_ids, attention_mask, mask_prob):
+    ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
+    if (chosen & ~attention_mask).any():
+        raise Wrong("Padding was chosen. Restrict the choice to tokens: `& attention_mask`.")
     if (chosen & ~ordinary).any():
         raise Wrong(
-            "Special tokens such as [CLS] were chosen. Restrict the choice: `& (numbers >= len(SPECIAL_TOKENS))`."
+            "Special tokens such as [CLS] were chosen. Restrict the choice: `& (token_ids >= len(SPECIAL_TOKENS))`."
         )
-    found = part_of(chosen, ordinary)
-    if share in (0.0, 1.0) and found == share:
+    chosen_fraction = fraction(chosen, ordinary)
+    if mask_prob in (0.0, 1.0) and chosen_fraction == mask_prob:
         return
-    if 0 < share < 1 and chosen.any():
+    if 0 < mask_prob < 1 and chosen.any():
         for axis, what in ((0, "The same positions were chosen in every text"), (1, "Whole texts were chosen")):
-            some, all_of = chosen.sum(axis), ordinary.sum(axis)
-            if ((some == 0) | (some == all_of)).all():
-                raise Wrong(f"{what}. Draw one random number per token: `torch.rand(numbers.shape, ...)`.")
-        if abs(found - share) < 0.03:
+            count, total = chosen.sum(axis), ordinary.sum(axis)
+            if ((count == 0) | (count == total)).all():
+                raise Wrong(f"{what}. Draw one random number per token: `torch.rand(token_ids.shape, ...)`.")
+        if abs(chosen_fraction - mask_prob) < 0.03:
             return
     if not chosen.any():
-        raise Wrong(f"Nothing was chosen although `share` is {share}. Compare `torch.rand(...) < share`.")
-    if share == 1 and (numbers[ordinary & ~chosen] == len(SPECIAL_TOKENS)).all():
+        raise Wrong(f"Nothing was chosen although `mask_prob` is {mask_prob}. Compare `torch.rand(...) < mask_prob`.")
+    if mask_prob == 1 and (token_ids[ordinary & ~chosen] == len(SPECIAL_TOKENS)).all():
         raise Wrong(
-            f"The token with id {len(SPECIAL_TOKENS)} is never chosen. Ordinary ids start there: `numbers >= len(SPECIAL_TOKENS)`."
+            f"The token with id {len(SPECIAL_TOKENS)} is never chosen. Ordinary ids start there: `token_ids >= len(SPECIAL_TOKENS)`."
         )
-    if abs(found - (1 - share)) < 0.03:
-        raise Wrong("The choice is inverted. A token is chosen where the random number is *below* `share`.")
-    if abs(found - 0.15) < 0.03:
-        raise Wrong("`share` has no effect: 15 % were chosen. Use the argument.")
-    for part, what in ((0.8, "became [MASK]"), (0.9, "were replaced")):
-        if abs(found - part * share) < 0.03:
+    if abs(chosen_fraction - (1 - mask_prob)) < 0.03:
+        raise Wrong("The choice is inverted. A token is chosen where the random number is *below* `mask_prob`.")
+    if abs(chosen_fraction - 0.15) < 0.03:
+        raise Wrong("`mask_prob` has no effect: 15 % were chosen. Use the argument.")
+    for share, what in ((0.8, "became [MASK]"), (0.9, "were replaced")):
+        if abs(chosen_fraction - share * mask_prob) < 0.03:
             raise Wrong(
                 f"`chosen` holds only the tokens that {what}. Include those left unchanged: they have targets, too."
             )
     raise Wrong(
-        f"{found:.0%} of the ordinary tokens were chosen, but `share` is {share:.0%}. Choose each with probability `share`."
+        f"{chosen_fraction:.0%} of the ordinary tokens were chosen, but `mask_prob` is {mask_prob:.0%}. Choose each with probability `mask_prob`."
     )
 
 
-def require_targets(targets, inputs, numbers, chosen):
-    if not chosen.any():  # with a share of 0 no mistake can be told from another
+def require_targets(targets, inputs, token_ids, chosen):
+    if not chosen.any():  # with mask_prob 0 mistakes cannot be distinguished
         return
-    if not torch.equal(targets[chosen], numbers[chosen]):
+    if not torch.equal(targets[chosen], token_ids[chosen]):
         if torch.equal(targets[chosen], inputs[chosen]):
-            raise Wrong("The targets are the masked inputs. Take the original ids, from `numbers`.")
-        if (targets[chosen] == NOT_ASKED).all():
-            raise Wrong("The targets are inverted. They are `numbers` where chosen and `NOT_ASKED` elsewhere.")
-        if (targets[chosen] == NOT_ASKED).any():
+            raise Wrong("The targets are the masked inputs. Take the original ids, from `token_ids`.")
+        if (targets[chosen] == IGNORE_INDEX).all():
+            raise Wrong("The targets are inverted. They are `token_ids` where chosen and `IGNORE_INDEX` elsewhere.")
+        if (targets[chosen] == IGNORE_INDEX).any():
             raise Wrong("Some chosen tokens have no target. Those left unchanged need one, too.")
-        raise Wrong("The targets at chosen positions are not the original tokens. Take them from `numbers`.")
-    others = targets[~chosen]
-    if torch.equal(others, numbers[~chosen]):
+        raise Wrong("The targets at chosen positions are not the original tokens. Take them from `token_ids`.")
+    unchosen = targets[~chosen]
+    if torch.equal(unchosen, token_ids[~chosen]):
         raise Wrong(
-            "Every position has a target. Set it to `NOT_ASKED` where not chosen: copying visible tokens teaches nothing."
+            "Every position has a target. Set it to `IGNORE_INDEX` where not chosen: copying visible tokens teaches nothing."
         )
-    if (others == 0).all():
+    if (unchosen == 0).all():
         raise Wrong(
-            "Positions that were not chosen have target 0, a token like any other for the loss. Use `NOT_ASKED`."
+            "Positions that were not chosen have target 0, a token like any other for the loss. Use `IGNORE_INDEX`."
         )
-    if (others != NOT_ASKED).any():
-        raise Wrong("Targets that are not chosen must be `NOT_ASKED` (-100), which `cross_entropy` ignores.")
+    if (unchosen != IGNORE_INDEX).any():
+        raise Wrong("Targets that are not chosen must be `IGNORE_INDEX` (-100), which `cross_entropy` ignores.")
 
 
-def require_fates(inputs, numbers, chosen, mask, pieces, share):
-    if not torch.equal(inputs[~chosen], numbers[~chosen]):
-        raise Wrong("Tokens that were not chosen have changed. `inputs` differs from `numbers` only where chosen.")
+def require_replacements(inputs, token_ids, chosen, mask_id, vocab_size, mask_prob):
+    if not torch.equal(inputs[~chosen], token_ids[~chosen]):
+        raise Wrong("Tokens that were not chosen have changed. `inputs` differs from `token_ids` only where chosen.")
     if int(chosen.sum()) < 500:
         return
-    masked, kept = chosen & (inputs == mask), chosen & (inputs == numbers)
+    masked, kept = chosen & (inputs == mask_id), chosen & (inputs == token_ids)
     replaced = chosen & ~masked & ~kept
-    require_shares(*(part_of(some, chosen) for some in (masked, replaced, kept)), share)
-    drawn, right = (
-        inputs[replaced],
-        "Draw them with `torch.randint(len(SPECIAL_TOKENS), pieces, ...)`, which excludes its upper end.",
-    )
+    require_80_10_10(*(fraction(part, chosen) for part in (masked, replaced, kept)), mask_prob)
+    drawn = inputs[replaced]
+    advice = "Draw them with `torch.randint(len(SPECIAL_TOKENS), vocab_size, ...)`, which excludes its upper end."
     low, high = int(drawn.min()), int(drawn.max())
-    if low < len(SPECIAL_TOKENS) or high >= pieces:
+    if low < len(SPECIAL_TOKENS) or high >= vocab_size:
         raise Wrong(
-            f"The random tokens run from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {pieces - 1}. {right}"
+            f"The random tokens run from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {vocab_size - 1}. {advice}"
         )
-    if len(drawn) > 14 * (pieces - len(SPECIAL_TOKENS)) and (low > len(SPECIAL_TOKENS) or high < pieces - 1):
+    if len(drawn) > 14 * (vocab_size - len(SPECIAL_TOKENS)) and (low > len(SPECIAL_TOKENS) or high < vocab_size - 1):
         raise Wrong(
-            f"The random tokens run only from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {pieces - 1}. {right}"
+            f"The random tokens run only from {low} to {high}, not from {len(SPECIAL_TOKENS)} to {vocab_size - 1}. {advice}"
         )
     if low == high:
-        raise Wrong("The same random token was used everywhere. Draw one per position, of the shape of `numbers`.")
-    middle = (len(SPECIAL_TOKENS) + pieces) / 2
+        raise Wrong("The same random token was used everywhere. Draw one per position, of the shape of `token_ids`.")
+    middle = (len(SPECIAL_TOKENS) + vocab_size) / 2
     if not 0.2 < float((drawn > middle).float().mean()) < 0.8 or len(drawn.unique()) < 20:
-        raise Wrong(f"The random tokens are not uniform over the ordinary ones. {right}")
+        raise Wrong(f"The random tokens are not uniform over the ordinary ones. {advice}")
 
 
-def require_shares(masked, replaced, kept, share):
-    """Of the chosen tokens: which part became the mask, another token, or stayed."""
+def require_80_10_10(masked, replaced, kept, mask_prob):
+    """masked, replaced, kept: fractions of the chosen tokens."""
     if abs(masked - 0.8) < 0.04 and abs(replaced - 0.1) < 0.04 and abs(kept - 0.1) < 0.04:
         return
-    found, right = f"{masked:.0%} became [MASK], {replaced:.0%} another token, {kept:.0%} stayed", "80 %, 10 % and 10 %"
-    if masked > 0.99 and share < 1:  # a draw below 0.8 in any case: with a share of 1 it is not
+    fractions, expected = (
+        f"{masked:.0%} became [MASK], {replaced:.0%} another token, {kept:.0%} stayed",
+        "80 %, 10 % and 10 %",
+    )
+    if masked > 0.99 and mask_prob < 1:  # a draw below 0.8 in any case: with mask_prob 1 it is not
         raise Wrong(
-            "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `share`."
+            "Every chosen token became [MASK]. Draw again for 80/10/10: the draw that chose a token is always below `mask_prob`."
         )
     if masked > 0.99:
         raise Wrong("Every chosen token became [MASK]. 80 % do; 10 % become a random token and 10 % stay.")
@@ -458,28 +465,28 @@ def require_shares(masked, replaced, kept, share):
         raise Wrong("No chosen token stayed unchanged. 80 % become [MASK], 10 % a random token, and 10 % stay.")
     if abs(masked - 0.8) < 0.04 and replaced < 0.04:
         raise Wrong(
-            f"Of the chosen, {found}: that is 10 % of the remaining 20 %. Replace 10 % of all chosen, half of the rest."
+            f"Of the chosen, {fractions}: that is 10 % of the remaining 20 %. Replace 10 % of all chosen, half of the rest."
         )
     if abs(masked - 0.72) < 0.03 and abs(replaced - 0.1) < 0.04:
         raise Wrong(
-            f"Of the chosen, {found}: random tokens overwrote masks. Use one draw: below 0.8 [MASK], from 0.8 to 0.9 random."
+            f"Of the chosen, {fractions}: random tokens overwrote masks. Use one draw: below 0.8 [MASK], from 0.8 to 0.9 random."
         )
-    raise Wrong(f"Of the chosen, {found}. Expected {right}.")
+    raise Wrong(f"Of the chosen, {fractions}. Expected {expected}.")
 
 
 def require_the_generator(answer, result, args, before):
-    """The same generator gives the same, another gives something else, whatever torch's own random numbers are."""
+    """The same generator gives the same result and another a different one, whatever torch's global random state is."""
 
     def again(state):
         torch.default_generator.manual_seed(torch.initial_seed() + 1)
         return answer(*args, torch.Generator().set_state(state))
 
-    other = torch.Generator().manual_seed(123_456_789).get_state()
+    other_state = torch.Generator().manual_seed(123_456_789).get_state()
     if not all(map(torch.equal, again(before), result)):
         raise Wrong(
             "Two generators in the same state gave different results. Pass `generator=generator` to every draw."
         )
-    if all(map(torch.equal, again(other), result)) and args[0].numel() > 1000:
+    if all(map(torch.equal, again(other_state), result)) and args[0].numel() > 1000:
         raise Wrong("Another generator gives the same choice. Do not set a seed: draw with `generator=generator`.")
 
 
@@ -489,49 +496,53 @@ register(
         cases=mask_cases,
         call=run_mask,
         hints=[
-            "`torch.rand(numbers.shape, generator=generator) < share` chooses; `& real` and `& (numbers >= len(SPECIAL_TOKENS))` exclude padding and special tokens.",
-            "A second draw decides what happens to a chosen token: below 0.8 `mask`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)`, else unchanged.",
-            "`torch.where(chosen & (fate < 0.8), mask, numbers)` makes a new tensor. Targets: `torch.where(chosen, numbers, NOT_ASKED)`.",
+            "`torch.rand(token_ids.shape, generator=generator) < mask_prob` chooses; `& attention_mask` and `& (token_ids >= len(SPECIAL_TOKENS))` exclude padding and special tokens.",
+            "A second draw decides what happens to a chosen token: below 0.8 `mask_id`, from 0.8 to 0.9 a token of `torch.randint(len(SPECIAL_TOKENS), vocab_size, token_ids.shape, generator=generator)`, else unchanged.",
+            "`torch.where(chosen & (draw < 0.8), mask_id, token_ids)` makes a new tensor. Targets: `torch.where(chosen, token_ids, IGNORE_INDEX)`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 7.4 cut out spans
-def run_spans(answer, numbers, spans, gaps):
-    before = list(numbers)
-    result = answer(numbers, spans, gaps)
-    if numbers != before:
-        raise Wrong("It changed its input `numbers` in place. Build new lists, or work on a copy, `list(numbers)`.")
+# ---------------------------------------------------------------------------------------------- 7.4 span corruption
+def run_spans(answer, token_ids, spans, sentinel_ids):
+    before = list(token_ids)
+    result = answer(token_ids, spans, sentinel_ids)
+    if token_ids != before:
+        raise Wrong("It changed its input `token_ids` in place. Build new lists, or work on a copy, `list(token_ids)`.")
     return result
 
 
 def span_cases(generator):
     draw = dice(generator)
 
-    def one(n, spans, note, gaps=6):
-        return Case((draw.sample(range(100, 1000), n), spans, draw.sample(range(5, 21), gaps)), note=note)
+    def case(n, spans, note, num_sentinels=6):
+        return Case((draw.sample(range(100, 1000), n), spans, draw.sample(range(5, 21), num_sentinels)), note=note)
 
     borders = sorted(draw.sample(range(17), 6))
     return [
-        one(7, [(1, 3), (5, 6)], "two spans"),
-        one(6, [(0, 2)], "the text begins with a span"),
-        one(6, [(3, 6)], "the text ends with a span"),
-        one(8, [(1, 3), (3, 5)], "adjacent spans"),
-        one(9, [(0, 1), (3, 6), (8, 9)], "three spans, at both ends", gaps=4),
-        one(5, [], "no span"),
-        one(16, list(zip(borders[::2], borders[1::2], strict=True)), "random spans"),
+        case(7, [(1, 3), (5, 6)], "two spans"),
+        case(6, [(0, 2)], "the text begins with a span"),
+        case(6, [(3, 6)], "the text ends with a span"),
+        case(8, [(1, 3), (3, 5)], "adjacent spans"),
+        case(9, [(0, 1), (3, 6), (8, 9)], "three spans, at both ends", num_sentinels=4),
+        case(5, [], "no span"),
+        case(16, list(zip(borders[::2], borders[1::2], strict=True)), "random spans"),
     ]
 
 
-TARGET, SPAN, NAMED = "target + [gaps[len(spans)]]", "numbers[start:end]", "[gaps[number], *numbers[start:end]]"
-START_LINE = "source, target, place = [], [], 0"
+TARGET, SPAN, WITH_SENTINEL = (
+    "target + [sentinel_ids[len(spans)]]",
+    "token_ids[start:end]",
+    "[sentinel_ids[i], *token_ids[start:end]]",
+)
+START_LINE = "source, target, position = [], [], 0"
 MERGE_ADJACENT = """joined = []
 for start, end in spans:
     start = joined.pop()[0] if joined and joined[-1][1] == start else start
     joined.append((start, end))
 """
-ONE_GAP = "All spans have the same sentinel, so they cannot be told apart. Use `gaps[0]`, `gaps[1]` and so on."
+ONE_SENTINEL = "All spans have the same sentinel, so they cannot be distinguished. Use `sentinel_ids[0]`, `sentinel_ids[1]` and so on."
 ADJACENT = "Adjacent spans were merged into one. Each span has its own sentinel, also if it touches the one before."
 SHIFTED = "After the first replacement all later indices are shifted. Build new lists, or replace from the last span to the first."
 
@@ -542,133 +553,153 @@ register(
         call=run_spans,
         output_names=("source", "target"),
         mistakes=[
-            mistake(TARGET, "target", "The target lacks its final sentinel. Append `gaps[len(spans)]`."),
-            mistake("gaps[len(spans)]", "gaps[-1]", "The target ends with the last gap. End with `gaps[len(spans)]`."),
-            mistake("source + numbers[place:]", "source", "The source ends at the last span. Add `numbers[place:]`."),
-            mistake(", gaps[number]]", "]", "The source has no sentinels. Put one in place of each span."),
+            mistake(TARGET, "target", "The target lacks its final sentinel. Append `sentinel_ids[len(spans)]`."),
             mistake(
-                ", gaps[number]]",
-                ", *[gaps[number]] * (end - start)]",
+                "sentinel_ids[len(spans)]",
+                "sentinel_ids[-1]",
+                "The target ends with the last sentinel. End with `sentinel_ids[len(spans)]`.",
+            ),
+            mistake(
+                "source + token_ids[position:]",
+                "source",
+                "The source ends at the last span. Add `token_ids[position:]`.",
+            ),
+            mistake(", sentinel_ids[i]]", "]", "The source has no sentinels. Put one in place of each span."),
+            mistake(
+                ", sentinel_ids[i]]",
+                ", *[sentinel_ids[i]] * (end - start)]",
                 "Every removed token has a sentinel. Use one for the whole span.",
             ),
-            mistake(NAMED, SPAN, "The target lacks the sentinels. Put one in front of each span."),
+            mistake(WITH_SENTINEL, SPAN, "The target lacks the sentinels. Put one in front of each span."),
             mistake(
-                NAMED,
-                "[*numbers[start:end], gaps[number]]",
+                WITH_SENTINEL,
+                "[*token_ids[start:end], sentinel_ids[i]]",
                 "In the target the sentinels follow their spans. Put each one in front.",
             ),
-            mistake(START_LINE, f"gaps = [gaps[0]] * len(spans) + gaps[len(spans):]\n{START_LINE}", ONE_GAP),
-            mistake(START_LINE, f"gaps = [gaps[0]] * 9\n{START_LINE}", ONE_GAP),
-            mistake(START_LINE, f"gaps = gaps[1:]\n{START_LINE}", "The first sentinel was skipped. Use `gaps[0]`."),
+            mistake(
+                START_LINE,
+                f"sentinel_ids = [sentinel_ids[0]] * len(spans) + sentinel_ids[len(spans):]\n{START_LINE}",
+                ONE_SENTINEL,
+            ),
+            mistake(START_LINE, f"sentinel_ids = [sentinel_ids[0]] * 9\n{START_LINE}", ONE_SENTINEL),
+            mistake(
+                START_LINE,
+                f"sentinel_ids = sentinel_ids[1:]\n{START_LINE}",
+                "The first sentinel was skipped. Use `sentinel_ids[0]`.",
+            ),
             mistake(START_LINE, f"{MERGE_ADJACENT}spans = joined\n{START_LINE}", ADJACENT),
             mistake(
                 [
-                    (START_LINE, f"{MERGE_ADJACENT}last, spans = gaps[len(spans)], joined\n{START_LINE}"),
-                    ("[gaps[len(spans)]]", "[last]"),
+                    (START_LINE, f"{MERGE_ADJACENT}last, spans = sentinel_ids[len(spans)], joined\n{START_LINE}"),
+                    ("[sentinel_ids[len(spans)]]", "[last]"),
                 ],
                 ADJACENT,
             ),
             mistake(
-                [(SPAN, "numbers[start : end + 1]"), ("place = end", "place = end + 1")],
+                [(SPAN, "token_ids[start : end + 1]"), ("position = end", "position = end + 1")],
                 "Each span is one token too long: `end` is excluded.",
             ),
             mistake(
-                SPAN, "numbers[start : end + 1]", "In the target each span is one token too long: `end` is excluded."
+                SPAN, "token_ids[start : end + 1]", "In the target each span is one token too long: `end` is excluded."
             ),
             mistake(
-                [(SPAN, "numbers[start : start + end]"), ("place = end", "place = start + end")],
-                "`end` was used as the length of the span. It is its end: `numbers[start:end]`.",
+                [(SPAN, "token_ids[start : start + end]"), ("position = end", "position = start + end")],
+                "`end` was used as the length of the span. It is its end: `token_ids[start:end]`.",
             ),
-            mistake("place = end", "place = start", "The spans are still in the source. Continue at `end`."),
+            mistake("position = end", "position = start", "The spans are still in the source. Continue at `end`."),
             mistake(
                 BODY,
                 """
-                source, target = list(numbers), []
-                for number, (start, end) in enumerate(spans):
-                    target += [gaps[number], *source[start:end]]
-                    source[start:end] = [gaps[number]]
-                return source, [*target, gaps[len(spans)]]
+                source, target = list(token_ids), []
+                for i, (start, end) in enumerate(spans):
+                    target += [sentinel_ids[i], *source[start:end]]
+                    source[start:end] = [sentinel_ids[i]]
+                return source, [*target, sentinel_ids[len(spans)]]
                 """,
                 SHIFTED,
             ),
             mistake(
                 BODY,
                 """
-                source, target = list(numbers), []
-                for number, (start, end) in enumerate(spans):
-                    target += [gaps[number], *numbers[start:end]]
-                    source[start:end] = [gaps[number]]
-                return source, [*target, gaps[len(spans)]]
+                source, target = list(token_ids), []
+                for i, (start, end) in enumerate(spans):
+                    target += [sentinel_ids[i], *token_ids[start:end]]
+                    source[start:end] = [sentinel_ids[i]]
+                return source, [*target, sentinel_ids[len(spans)]]
                 """,
                 SHIFTED,
             ),
             mistake(
-                "return source + numbers[place:], target + [gaps[len(spans)]]",
-                "return target + [gaps[len(spans)]], source + numbers[place:]",
+                "return source + token_ids[position:], target + [sentinel_ids[len(spans)]]",
+                "return target + [sentinel_ids[len(spans)]], source + token_ids[position:]",
                 "The two results are swapped. Return source, then target.",
             ),
-            mistake(", target + [gaps[len(spans)]]", "", "It returned only the source. Return source and target."),
+            mistake(
+                ", target + [sentinel_ids[len(spans)]]", "", "It returned only the source. Return source and target."
+            ),
             mistake(
                 TARGET,
-                "list(numbers)",
+                "list(token_ids)",
                 "The target is the whole text. Keep only the removed spans and their sentinels.",
             ),
             mistake(
-                "numbers[place:],",
-                "numbers[place:] + [gaps[len(spans)]],",
+                "token_ids[position:],",
+                "token_ids[position:] + [sentinel_ids[len(spans)]],",
                 "The final sentinel is in the source, too. It ends only the target.",
             ),
         ],
         hints=[
-            "Build two new lists and keep `place`, the position up to which `numbers` is done.",
-            "For span `number`: `source += [*numbers[place:start], gaps[number]]`, `target += [gaps[number], *numbers[start:end]]`, then `place = end`.",
-            "After the loop: `numbers[place:]` for the source, and `gaps[len(spans)]` for the target.",
+            "Build two new lists and keep `position`, the position up to which `token_ids` is processed.",
+            "For span `i`: `source += [*token_ids[position:start], sentinel_ids[i]]`, `target += [sentinel_ids[i], *token_ids[start:end]]`, then `position = end`.",
+            "After the loop: `token_ids[position:]` for the source, and `sentinel_ids[len(spans)]` for the target.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.5 the masked model
-def with_random_parameters(answer, course, sizes, seed, yours):
-    """The answer's model with the same random parameters whoever wrote it; `__init__` is given."""
-    model, numbers = built_module(answer, course.__name__, *sizes), torch.Generator().manual_seed(seed)
+def with_random_parameters(answer, solution, sizes, seed, to_write):
+    """The answer's model with the parameters that every answer gets; `__init__` is given."""
+    model, generator = built_module(answer, solution.__name__, *sizes), torch.Generator().manual_seed(seed)
     given = dict(model.named_parameters())
-    for name, parameter in course(*sizes).named_parameters():
+    for name, parameter in solution(*sizes).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: only {yours} to write.")
-        given[name].data.copy_(0.7 * normal(numbers, *parameter.shape))
+            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: only {to_write} to write.")
+        given[name].data.copy_(0.7 * normal(generator, *parameter.shape))
     return model
 
 
-def run_masked(answer, seed, sizes, numbers, real):
-    """Build the model: vectors and logits."""
-    model = with_random_parameters(answer, solved.MaskedLM, sizes, seed, "`vectors` and `forward` are yours")
-    vectors = model.vectors(numbers, real)
-    if isinstance(vectors, tuple | list):
+def run_masked(answer, seed, sizes, token_ids, attention_mask):
+    """Hidden states and logits of the model."""
+    model = with_random_parameters(answer, solved.MaskedLM, sizes, seed, "`encode` and `forward` are yours")
+    hidden_states = model.encode(token_ids, attention_mask)
+    if isinstance(hidden_states, tuple | list):
         raise Wrong(
-            f"`vectors` returned {a_thing(vectors)}. `self.encoder` returns vectors and weights: keep the first, `[0]`."
+            f"`encode` returned {a_thing(hidden_states)}. `self.encoder` returns hidden states and attention weights: keep the first, `[0]`."
         )
-    if vectors is None:
-        raise Wrong("`vectors` returned None. End it with `return`.")
-    return vectors, model(numbers, real)
+    if hidden_states is None:
+        raise Wrong("`encode` returned None. End it with `return`.")
+    return hidden_states, model(token_ids, attention_mask)
 
 
 def language_cases(generator):
-    def one(n, lengths, note, pieces=11, dim=6, heads=3, hidden=8, layers=1):
-        seed, numbers = int(integers(generator, 10_000)), integers(generator, pieces, len(lengths), n)
-        return Case((seed, (pieces, dim, heads, hidden, layers), numbers, length_mask(lengths, n)), note=note)
+    def case(n, lengths, note, vocab_size=11, dim=6, num_heads=3, hidden_dim=8, num_layers=1):
+        seed, token_ids = int(integers(generator, 10_000)), integers(generator, vocab_size, len(lengths), n)
+        return Case(
+            (seed, (vocab_size, dim, num_heads, hidden_dim, num_layers), token_ids, length_mask(lengths, n)), note=note
+        )
 
     return [
-        one(5, (3, 5), "one text is padded"),
-        one(3, (2, 3, 1), "as many texts as tokens in each", dim=4, heads=2),
-        one(4, (4, 4), "no padding"),
-        one(6, (6, 2, 4), "dim equal to the length of the text, and two layers", pieces=7, layers=2),
-        one(2, (2,), "one text, and dim equal to the vocabulary size", dim=8, heads=2, hidden=5, pieces=8),
+        case(5, (3, 5), "one text is padded"),
+        case(3, (2, 3, 1), "as many texts as tokens in each", dim=4, num_heads=2),
+        case(4, (4, 4), "no padding"),
+        case(6, (6, 2, 4), "dim equal to the length of the text, and two layers", vocab_size=7, num_layers=2),
+        case(2, (2,), "one text, and dim equal to the vocabulary size", dim=8, num_heads=2, hidden_dim=5, vocab_size=8),
     ]
 
 
-def gradients_arrive(course, run):
-    """Every parameter gets the gradient that it gets in the course's own model."""
+def gradients_arrive(solution, run):
+    """Every parameter gets the gradient that it gets in the solution."""
 
     def learn(answer, args, seed):
         """The results, and the gradient of a fixed random combination of them for every parameter."""
@@ -678,141 +709,153 @@ def gradients_arrive(course, run):
             built.append(answer(*sizes))
             return built[0]
 
-        results = run(type(course.__name__, (), {"__new__": make}), *args)
-        mixer = torch.Generator().manual_seed(seed)
-        total = sum((result * torch.randn(result.shape, generator=mixer)).sum() for result in results)
+        results = run(type(solution.__name__, (), {"__new__": make}), *args)
+        generator = torch.Generator().manual_seed(seed)
+        total = sum((result * torch.randn(result.shape, generator=generator)).sum() for result in results)
         if total.requires_grad:
             total.backward()
         return results, {name: parameter.grad for name, parameter in built[0].named_parameters()}
 
     def holds(answer, generator):
         args, seed = language_cases(generator)[0].args, int(integers(generator, 10_000))
-        wanted, right = learn(course, args, seed)
+        expected, expected_gradients = learn(solution, args, seed)
         results, gradients = learn(answer.answer, args, seed)
-        for got, want in zip(results, wanted, strict=True):
+        for got, want in zip(results, expected, strict=True):
             if got.shape != want.shape or not torch.allclose(got, want.to(got.dtype), rtol=1e-3, atol=1e-3):
                 return  # wrong values have messages of their own
             if not got.requires_grad:
                 raise Wrong(
-                    "The values are right, but no gradient flows back. Remove `detach`, `.data` or `torch.no_grad`."
+                    "The values are correct, but no gradient flows back. Remove `detach`, `.data` or `torch.no_grad`."
                 )
-        for name, want in right.items():
+        for name, want in expected_gradients.items():
             got = torch.zeros_like(want) if gradients[name] is None else gradients[name]
             if not torch.allclose(got, want, rtol=1e-2, atol=1e-3 * (1 + float(want.abs().max()))):
                 raise Wrong(
-                    f"The values are right, but part of the gradient of `{name}` is cut off. Remove `detach`, `.data` or `torch.no_grad`."
+                    f"The values are correct, but part of the gradient of `{name}` is cut off. Remove `detach`, `.data` or `torch.no_grad`."
                 )
 
     return holds
 
 
-KEYS, CAUSAL = "real.unsqueeze(1)", "causal_mask(numbers.size(1))"
-NO_POSITIONS = "The embedding matrix was used without scaling and positions. Call `self.words(numbers)`."
+KEYS, CAUSAL = "attention_mask.unsqueeze(1)", "causal_mask(token_ids.size(1))"
+NO_POSITIONS = "The embedding matrix was used without scaling and positions. Call `self.embedding(token_ids)`."
 PROBABILITIES = "`forward` returned {}. Return logits: the loss applies the softmax itself."
-NOT_TRANSPOSED = "The embedding matrix is (pieces, dim). Transpose it for the product: `@ self.words.table.weight.T`."
-NO_MATRIX = (
-    "`self.words.table` is an `nn.Embedding`, not a matrix. Its matrix (pieces, dim) is `self.words.table.weight`."
+NOT_TRANSPOSED = (
+    "The embedding matrix is (vocab_size, dim) and was not transposed. Call `self.lm_head`, which transposes it."
 )
+NO_MATRIX = "An `nn.Embedding` is not a matrix. Call `self.lm_head`, which uses its matrix (vocab_size, dim)."
+ENCODED = "self.encode(token_ids, attention_mask)"
+MATRIX = "self.embedding.token_embedding"
 
 register(
     Exercise(
         id="7.5",
         cases=language_cases,
         call=run_masked,
-        output_names=("vectors", "logits"),
+        output_names=("hidden_states", "logits"),
         tolerance=1e-3,
         properties=[gradients_arrive(solved.MaskedLM, run_masked)],
         mistakes=[
-            mistake(", real.unsqueeze(1)", "", "Tokens attend to padding. Pass `real` as a mask (b, 1, n)."),
-            mistake(KEYS, "real", "A mask (b, n) is read as (n, n). Pass `real.unsqueeze(1)`."),
+            mistake(
+                ", attention_mask.unsqueeze(1)",
+                "",
+                "Tokens attend to padding. Pass `attention_mask` as a mask (b, 1, n).",
+            ),
+            mistake(KEYS, "attention_mask", "A mask (b, n) is read as (n, n). Pass `attention_mask.unsqueeze(1)`."),
             mistake(KEYS, f"~{KEYS}", "The mask is inverted. True means may attend."),
             mistake(
-                KEYS, "real.unsqueeze(2)", "The mask restricts the queries. Restrict the keys: `real.unsqueeze(1)`."
+                KEYS,
+                "attention_mask.unsqueeze(2)",
+                "The mask restricts the queries. Restrict the keys: `attention_mask.unsqueeze(1)`.",
             ),
             mistake(
                 KEYS,
-                f"causal_mask(real.size(1)) & {KEYS}",
+                f"causal_mask(attention_mask.size(1)) & {KEYS}",
                 "The mask is causal. Mask only the padding: tokens attend to both sides.",
             ),
             mistake(
-                KEYS, "causal_mask(real.size(1))", "The mask is causal and ignores padding. Mask only the padding."
+                KEYS,
+                "causal_mask(attention_mask.size(1))",
+                "The mask is causal and ignores padding. Mask only the padding.",
             ),
-            mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
-            mistake(" + self.bias", "", "The bias is missing. Add `self.bias`: it learns how frequent each token is."),
+            mistake("self.embedding(token_ids)", "self.embedding.token_embedding(token_ids)", NO_POSITIONS),
             mistake(
-                " @ self.words.table.weight.T + self.bias",
-                "",
-                "`forward` returned vectors. Multiply them by the transposed embedding matrix.",
+                f"self.lm_head({ENCODED})",
+                f"{ENCODED} @ {MATRIX}.weight.T",
+                "The bias is missing. Call `self.lm_head`, whose bias learns how frequent each token is.",
             ),
-            mistake(".weight.T", ".T", NO_MATRIX),
-            mistake(".weight.T", "", NO_MATRIX),
-            mistake(".weight.T", ".weight", NOT_TRANSPOSED),
             mistake(
-                [("return self.vectors", "return (self.vectors"), ("+ self.bias", "+ self.bias).softmax(-1)")],
+                f"self.lm_head({ENCODED})",
+                ENCODED,
+                "`forward` returned hidden states. Apply the output layer `self.lm_head` to them.",
+            ),
+            mistake(f"self.lm_head({ENCODED})", f"{ENCODED} @ {MATRIX}.T + self.lm_head.bias", NO_MATRIX),
+            mistake(f"self.lm_head({ENCODED})", f"{ENCODED} @ {MATRIX} + self.lm_head.bias", NO_MATRIX),
+            mistake(f"self.lm_head({ENCODED})", f"{ENCODED} @ {MATRIX}.weight + self.lm_head.bias", NOT_TRANSPOSED),
+            mistake(
+                f"self.lm_head({ENCODED})",
+                f"self.lm_head({ENCODED}).softmax(-1)",
                 PROBABILITIES.format("probabilities"),
             ),
             mistake(
-                [("return self.vectors", "return (self.vectors"), ("+ self.bias", "+ self.bias).log_softmax(-1)")],
+                f"self.lm_head({ENCODED})",
+                f"self.lm_head({ENCODED}).log_softmax(-1)",
                 PROBABILITIES.format("log-probabilities"),
             ),
+            mistake(ENCODED, f"{ENCODED}[:, 0]", "Only the first position has logits. Return (b, n, vocab_size)."),
             mistake(
-                "self.vectors(numbers, real)",
-                "self.vectors(numbers, real)[:, 0]",
-                "Only the first position has logits. Return (b, n, pieces).",
+                f"self.lm_head({ENCODED})",
+                f"F.linear({ENCODED}, {MATRIX}.weight * {MATRIX}.embedding_dim**0.5, self.lm_head.bias)",
+                "The logits were scaled by the square root of dim. Call `self.lm_head`, which is unscaled.",
             ),
             mistake(
-                "weight.T",
-                "weight.T * self.words.table.embedding_dim**0.5",
-                "The logits were scaled by the square root of dim. Use the embedding matrix unscaled.",
-            ),
-            mistake(
-                "self.encoder(self.words(numbers), real.unsqueeze(1))[0]",
-                "self.words(numbers)",
+                "self.encoder(self.embedding(token_ids), attention_mask.unsqueeze(1))[0]",
+                "self.embedding(token_ids)",
                 "The encoder layers are missing. Pass the embeddings through `self.encoder`.",
             ),
-            mistake("[0]", "[0][:, 0]", "`vectors` returned one vector per text. Return one per token, (b, n, dim)."),
+            mistake("[0]", "[0][:, 0]", "`encode` returned one vector per text. Return one per token, (b, n, dim)."),
         ],
         hints=[
-            "`self.words(numbers)` gives (b, n, dim). `self.encoder(x, mask)` returns vectors and attention weights; keep the first.",
-            "The mask is `real.unsqueeze(1)`, (b, 1, n): every token attends to all real tokens, on both sides.",
-            "`forward`: the dot product of each vector with each row of `self.words.table.weight`, (pieces, dim), plus `self.bias`.",
+            "`self.embedding(token_ids)` gives (b, n, dim). `self.encoder(x, mask)` returns hidden states and attention weights; keep the first.",
+            "The mask is `attention_mask.unsqueeze(1)`, (b, 1, n): every token attends to all tokens that are not padding, on both sides.",
+            "`forward`: the output layer `self.lm_head`, applied to the hidden states of `encode`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 7.6 the causal model
-def run_causal(answer, seed, sizes, numbers, real):
-    """Build the model: logits and loss."""
+def run_causal(answer, seed, sizes, token_ids, attention_mask):
+    """Logits and loss of the model."""
     model = with_random_parameters(answer, solved.CausalLM, sizes, seed, "`forward` and `loss` are yours")
-    logits = model(numbers)
+    logits = model(token_ids)
     if logits is None:
         raise Wrong("`forward` returned None. End it with `return`.")
     if isinstance(logits, tuple | list):
         raise Wrong(
-            f"`forward` returned {a_thing(logits)}. `self.encoder` returns vectors and weights: continue with the first."
+            f"`forward` returned {a_thing(logits)}. `self.encoder` returns hidden states and attention weights: continue with the first."
         )
-    return logits, model.loss(numbers, real)
+    return logits, model.loss(token_ids, attention_mask)
 
 
 def no_leak_from_the_future(answer, generator):
-    seed, sizes, numbers, real = language_cases(generator)[0].args
-    before, _ = answer(seed, sizes, numbers, real)
-    other = torch.cat([numbers[:, :-1], (numbers[:, -1:] + 1) % sizes[0]], 1)
-    after, _ = answer(seed, sizes, other, real)
+    seed, sizes, token_ids, attention_mask = language_cases(generator)[0].args
+    before, _ = answer(seed, sizes, token_ids, attention_mask)
+    changed_ids = torch.cat([token_ids[:, :-1], (token_ids[:, -1:] + 1) % sizes[0]], 1)
+    after, _ = answer(seed, sizes, changed_ids, attention_mask)
     if not torch.allclose(before[:, :-1], after[:, :-1], atol=1e-3):
         raise Wrong("The last token changes the logits of earlier positions. Pass `causal_mask(n)` to `self.encoder`.")
 
 
 def padding_does_not_count(answer, generator):
-    seed, sizes, numbers, real = language_cases(generator)[0].args
-    _, before = answer(seed, sizes, numbers, real)
-    _, after = answer(seed, sizes, torch.where(real, numbers, (numbers + 1) % sizes[0]), real)
+    seed, sizes, token_ids, attention_mask = language_cases(generator)[0].args
+    _, before = answer(seed, sizes, token_ids, attention_mask)
+    _, after = answer(seed, sizes, torch.where(attention_mask, token_ids, (token_ids + 1) % sizes[0]), attention_mask)
     if not torch.allclose(before, after, rtol=1e-3, atol=1e-4):
-        raise Wrong("The padding changes the loss. Leave out the positions where `real[:, 1:]` is False.")
+        raise Wrong("The padding changes the loss. Leave out the positions where `attention_mask[:, 1:]` is False.")
 
 
-SHIFT, MEAN = "self(numbers)[:, :-1], numbers[:, 1:]", "losses[real[:, 1:]].mean()"
+SHIFT, MEAN = "self(token_ids)[:, :-1], token_ids[:, 1:]", "losses[attention_mask[:, 1:]].mean()"
 
 register(
     Exercise(
@@ -824,7 +867,7 @@ register(
         properties=[no_leak_from_the_future, padding_does_not_count, gradients_arrive(solved.CausalLM, run_causal)],
         mistakes=[
             mistake(
-                ", causal_mask(numbers.size(1))",
+                ", causal_mask(token_ids.size(1))",
                 "",
                 "Every token attends to those it has to predict. Pass `causal_mask(n)` to `self.encoder`.",
             ),
@@ -836,21 +879,15 @@ register(
             mistake(CAUSAL, f"{CAUSAL}.tril(-1)", "Tokens cannot attend to themselves. Mask only later tokens."),
             mistake(
                 CAUSAL,
-                "causal_mask(numbers.size(0))",
-                "The causal mask has the size of the batch. Its size is `numbers.size(1)`.",
+                "causal_mask(token_ids.size(0))",
+                "The causal mask has the size of the batch. Its size is `token_ids.size(1)`.",
             ),
-            mistake("self.words(numbers)", "self.words.table(numbers)", NO_POSITIONS),
-            mistake(" + self.bias", "", "The bias is missing. Add `self.bias` to the logits."),
-            mistake(".weight.T", ".T", NO_MATRIX),
-            mistake(".weight.T", ".weight", NOT_TRANSPOSED),
-            mistake(
-                [("return x @", "return (x @"), ("+ self.bias", "+ self.bias).softmax(-1)")],
-                PROBABILITIES.format("probabilities"),
-            ),
-            mistake(
-                [("return x @", "return (x @"), ("+ self.bias", "+ self.bias).log_softmax(-1)")],
-                PROBABILITIES.format("log-probabilities"),
-            ),
+            mistake("self.embedding(token_ids)", "self.embedding.token_embedding(token_ids)", NO_POSITIONS),
+            mistake("self.lm_head(x)", f"x @ {MATRIX}.weight.T", "The bias is missing. Call `self.lm_head`."),
+            mistake("self.lm_head(x)", f"x @ {MATRIX}.T + self.lm_head.bias", NO_MATRIX),
+            mistake("self.lm_head(x)", f"x @ {MATRIX}.weight + self.lm_head.bias", NOT_TRANSPOSED),
+            mistake("self.lm_head(x)", "self.lm_head(x).softmax(-1)", PROBABILITIES.format("probabilities")),
+            mistake("self.lm_head(x)", "self.lm_head(x).log_softmax(-1)", PROBABILITIES.format("log-probabilities")),
             mistake(
                 "logits.transpose(1, 2)",
                 "logits.softmax(-1).transpose(1, 2)",
@@ -862,53 +899,67 @@ register(
                 "`cross_entropy` expects the classes in axis 1. Pass `logits.transpose(1, 2)`.",
             ),
             mistake(
-                [(SHIFT, "self(numbers), numbers"), ("real[:, 1:]", "real")],
-                "The target is the current token, which the model sees. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
+                [(SHIFT, "self(token_ids), token_ids"), ("attention_mask[:, 1:]", "attention_mask")],
+                "The target is the current token, which the model sees. Compare `logits[:, :-1]` with `token_ids[:, 1:]`.",
             ),
             mistake(
-                [(SHIFT, "self(numbers)[:, 1:], numbers[:, :-1]"), ("real[:, 1:]", "real[:, :-1]")],
-                "The target is the previous token. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
+                [
+                    (SHIFT, "self(token_ids)[:, 1:], token_ids[:, :-1]"),
+                    ("attention_mask[:, 1:]", "attention_mask[:, :-1]"),
+                ],
+                "The target is the previous token. Compare `logits[:, :-1]` with `token_ids[:, 1:]`.",
             ),
             mistake(
                 SHIFT,
-                "self(numbers)[:, 1:], numbers[:, 1:]",
+                "self(token_ids)[:, 1:], token_ids[:, 1:]",
                 "Logits and targets are cut alike, not shifted. Drop the *last* logits: `logits[:, :-1]`.",
             ),
             mistake(
-                [(SHIFT, "self(numbers), numbers.roll(-1, 1)"), ("real[:, 1:]", "real.roll(-1, 1)")],
+                [
+                    (SHIFT, "self(token_ids), token_ids.roll(-1, 1)"),
+                    ("attention_mask[:, 1:]", "attention_mask.roll(-1, 1)"),
+                ],
                 "The last position has the first token as target. Drop it: `logits[:, :-1]`.",
             ),
-            mistake(MEAN, "losses.mean()", "The loss includes padding. Average where `real[:, 1:]`."),
+            mistake(MEAN, "losses.mean()", "The loss includes padding. Average where `attention_mask[:, 1:]`."),
             mistake(
-                "real[:, 1:]",
-                "real[:, :-1]",
-                "Positions count if their own token is real. The next one must be: `real[:, 1:]`.",
+                "attention_mask[:, 1:]",
+                "attention_mask[:, :-1]",
+                "Positions count if their own token is not padding. The next token decides: `attention_mask[:, 1:]`.",
             ),
-            mistake(MEAN, "(losses * real[:, 1:]).mean()", "Padding counts in the mean. Average over real targets."),
-            mistake(".mean()", ".sum()", "The loss is a sum. Return the mean over the real next tokens."),
             mistake(
                 MEAN,
-                "((losses * real[:, 1:]).sum(1) / real[:, 1:].sum(1).clamp(min=1)).mean()",
-                "It averaged within each text first. Take one mean over all real next tokens.",
+                "(losses * attention_mask[:, 1:]).mean()",
+                "Padding counts in the mean. Average over targets that are not padding.",
+            ),
+            mistake(
+                ".mean()", ".sum()", "The loss is a sum. Return the mean over the next tokens that are not padding."
+            ),
+            mistake(
+                MEAN,
+                "((losses * attention_mask[:, 1:]).sum(1) / attention_mask[:, 1:].sum(1).clamp(min=1)).mean()",
+                "It averaged within each text first. Take one mean over all next tokens that are not padding.",
             ),
             mistake(".mean()", ".mean().exp()", "It returned the perplexity. Return the mean cross-entropy."),
             mistake("return losses", "return -losses", "The sign is wrong. Return the *negative* log-likelihood."),
-            mistake(MEAN, "losses", "It returned one loss per position. Average over the real next tokens."),
+            mistake(
+                MEAN, "losses", "It returned one loss per position. Average over the next tokens that are not padding."
+            ),
         ],
         hints=[
-            "`forward` is that of the masked model with another mask, `causal_mask(n)`. Padding comes after the text, where no real token attends.",
-            "`loss`: the logits at position i predict token i + 1. Compare `logits[:, :-1]` with `numbers[:, 1:]`.",
-            "`F.cross_entropy(logits.transpose(1, 2), targets, reduction='none')` is (b, n - 1). Average it where `real[:, 1:]`.",
+            "`forward` is that of the masked model with another mask, `causal_mask(n)`. Padding comes after the text, where only padding attends.",
+            "`loss`: the logits at position i predict token i + 1. Compare `logits[:, :-1]` with `token_ids[:, 1:]`.",
+            "`F.cross_entropy(logits.transpose(1, 2), targets, reduction='none')` is (b, n - 1). Average it where `attention_mask[:, 1:]`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 7.7 the next piece
+# ---------------------------------------------------------------------------------------------- 7.7 the next token
 def sampling_cases(generator):
     """Fixed probabilities in random order, slightly perturbed: what each parameter keeps is the same in every draw."""
 
-    def one(probabilities, note, **options):
+    def case(probabilities, note, **options):
         count = len(probabilities)
         logits = torch.tensor(probabilities).log() + 0.02 * normal(generator, count) + normal(generator, 1)
         return Case((logits[torch.randperm(count, generator=generator)],), options, note=note)
@@ -916,29 +967,29 @@ def sampling_cases(generator):
     five = (0.4, 0.3, 0.15, 0.1, 0.05)
     seven = (0.28, 0.22, 0.17, 0.13, 0.1, 0.07, 0.03)
     return [
-        one(five, "no option"),
-        one(five, "a low temperature", temperature=0.5),
-        one(seven, "a high temperature", temperature=2.0),
-        one(seven, "top-k", top_k=3),
-        one(five, "top-k of one", top_k=1),
-        one(five, "top-k of all", top_k=5),
-        one(five, "top-p", top_p=0.76),
-        one(five, "top-p below the largest probability", top_p=0.2),
-        one(five, "top-p of all", top_p=1.0),
-        one(five, "both, top-k first", top_k=3, top_p=0.8),
-        one(five, "temperature and top-p", temperature=0.5, top_p=0.8),
-        one(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
-        one((*seven, *(0.01 for _ in range(12))), "many tokens", top_k=10, top_p=0.9),
-        one((1.0,), "a single token", temperature=0.5, top_k=1, top_p=0.5),
+        case(five, "no option"),
+        case(five, "a low temperature", temperature=0.5),
+        case(seven, "a high temperature", temperature=2.0),
+        case(seven, "top-k", top_k=3),
+        case(five, "top-k of one", top_k=1),
+        case(five, "top-k of all", top_k=5),
+        case(five, "top-p", top_p=0.76),
+        case(five, "top-p below the largest probability", top_p=0.2),
+        case(five, "top-p of all", top_p=1.0),
+        case(five, "both, top-k first", top_k=3, top_p=0.8),
+        case(five, "temperature and top-p", temperature=0.5, top_p=0.8),
+        case(seven, "all three", temperature=2.0, top_k=5, top_p=0.7),
+        case((*seven, *(0.01 for _ in range(12))), "many tokens", top_k=10, top_p=0.9),
+        case((1.0,), "a single token", temperature=0.5, top_k=1, top_p=0.5),
     ]
 
 
-WARM, BEFORE = "(logits / temperature).softmax(-1)", "chances.cumsum(0) - chances"
-CUT_K, CUT_P = "chances[top_k:] = 0", "chances[before >= top_p] = 0"
-DIVIDE, LAST = "\n    chances = chances / chances.sum()", "return torch.zeros_like(chances).scatter(0, order, chances)"
-DIVIDE_LAST = (LAST, f"chances = chances / chances.sum()\n{LAST}")
+WARM, BEFORE = "(logits / temperature).softmax(-1)", "probs.cumsum(0) - probs"
+CUT_K, CUT_P = "probs[top_k:] = 0", "probs[before >= top_p] = 0"
+DIVIDE, LAST = "\n    probs = probs / probs.sum()", "return torch.zeros_like(probs).scatter(0, order, probs)"
+DIVIDE_LAST = (LAST, f"probs = probs / probs.sum()\n{LAST}")
 KEPT = LAST.replace("return", "kept =") + " > 0\nreturn (logits / temperature).masked_fill(~kept, {}).softmax(-1)"
-A_TOKEN = "It returned one token. Return the whole distribution, (pieces,)."
+A_TOKEN = "It returned one token. Return the whole distribution, (vocab_size,)."
 ASCENDING = "The cut starts from the least likely token. Sort with `descending=True`."
 
 register(
@@ -960,46 +1011,46 @@ register(
                 "The cuts came before the temperature. Apply it first.",
             ),
             mistake(CUT_K, "pass", "`top_k` has no effect. Set all but the k largest probabilities to 0."),
-            mistake(CUT_K, "chances[:-top_k] = 0", "`top_k` kept the least likely tokens. Keep the k most likely."),
-            mistake(CUT_K, "chances[top_k + 1 :] = 0", "`top_k` kept one token too many. Keep exactly k."),
-            mistake(CUT_K, "chances[top_k - 1 :] = 0", "`top_k` kept one token too few. Keep the k-th largest, too."),
+            mistake(CUT_K, "probs[:-top_k] = 0", "`top_k` kept the least likely tokens. Keep the k most likely."),
+            mistake(CUT_K, "probs[top_k + 1 :] = 0", "`top_k` kept one token too many. Keep exactly k."),
+            mistake(CUT_K, "probs[top_k - 1 :] = 0", "`top_k` kept one token too few. Keep the k-th largest, too."),
             mistake(CUT_P, "pass", "`top_p` has no effect. Keep the fewest most likely tokens that sum to at least p."),
             mistake(
                 "before >= top_p",
-                "before + chances > top_p + 1e-6",
-                "`top_p` drops the token that reaches p, even if it is the first. Compare `chances.cumsum(0) - chances`.",
+                "before + probs > top_p + 1e-6",
+                "`top_p` drops the token that reaches p, even if it is the first. Compare `probs.cumsum(0) - probs`.",
             ),
             mistake(
                 CUT_P,
-                "chances[1:][(before + chances)[1:] > top_p + 1e-6] = 0",
-                "`top_p` drops the token that reaches p. Compare `chances.cumsum(0) - chances`.",
+                "probs[1:][(before + probs)[1:] > top_p + 1e-6] = 0",
+                "`top_p` drops the token that reaches p. Compare `probs.cumsum(0) - probs`.",
             ),
             mistake(
                 "before >= top_p",
-                "before - chances.roll(1) >= top_p",
+                "before - probs.roll(1) >= top_p",
                 "`top_p` kept one token too many. Stop as soon as the sum reaches p.",
             ),
             mistake(
                 "before >= top_p",
-                "chances < top_p",
+                "probs < top_p",
                 "`top_p` was used as a minimum probability. It is the total probability to keep.",
             ),
             mistake(
                 "before >= top_p",
-                "chances < 1 - top_p",
+                "probs < 1 - top_p",
                 "1 - `top_p` was used as a minimum probability. `top_p` is the total probability to keep.",
             ),
             mistake(
                 "before >= top_p",
-                "chances < top_p * chances.max()",
+                "probs < top_p * probs.max()",
                 "This is min-p, relative to the largest probability. Top-p compares a cumulative sum with p.",
             ),
             mistake(
                 f"before = {BEFORE}",
-                "by_id = torch.zeros_like(chances).scatter(0, order, chances)\n    before = (by_id.cumsum(0) - by_id)[order]",
+                "by_id = torch.zeros_like(probs).scatter(0, order, probs)\n    before = (by_id.cumsum(0) - by_id)[order]",
                 "`top_p` summed in the order of token ids. Sort in descending order first.",
             ),
-            mistake(BEFORE, "chances.flip(0).cumsum(0).flip(0) - chances", ASCENDING),
+            mistake(BEFORE, "probs.flip(0).cumsum(0).flip(0) - probs", ASCENDING),
             mistake("descending=True", "", ASCENDING),
             mistake([(CUT_K + DIVIDE, CUT_K), DIVIDE_LAST], "With both, too many stay. Renormalize after top-k."),
             mistake(
@@ -1008,7 +1059,7 @@ register(
             ),
             mistake(CUT_K + DIVIDE, CUT_K, "After top-k the probabilities do not sum to 1. Divide by their sum."),
             mistake(CUT_P + DIVIDE, CUT_P, "After top-p the probabilities do not sum to 1. Divide by their sum again."),
-            mistake(LAST, "return chances", "The probabilities are still sorted. Put them back with `scatter`."),
+            mistake(LAST, "return probs", "The probabilities are still sorted. Put them back with `scatter`."),
             mistake(LAST, f"{LAST}.log()", "It returned log-probabilities. Return probabilities."),
             mistake(LAST, KEPT.format(0.0), "Removed tokens got logit 0. Set it to minus infinity."),
             mistake(BODY, "return logits / temperature", "It returned logits. Return probabilities, their softmax."),
@@ -1016,9 +1067,9 @@ register(
             mistake(LAST, LAST.replace("return ", "return torch.multinomial(") + ", 1)", A_TOKEN),
         ],
         hints=[
-            "`(logits / temperature).softmax(-1)`, then `chances, order = chances.sort(descending=True)`: both cuts are easy on the sorted probabilities.",
-            "Top-k: `chances[top_k:] = 0`, then divide by the sum. Top-p: `before = chances.cumsum(0) - chances`; 0 where `before >= top_p`, then divide again.",
-            "`torch.zeros_like(chances).scatter(0, order, chances)` puts each probability back to its token id.",
+            "`(logits / temperature).softmax(-1)`, then `probs, order = probs.sort(descending=True)`: both cuts are easy on the sorted probabilities.",
+            "Top-k: `probs[top_k:] = 0`, then divide by the sum. Top-p: `before = probs.cumsum(0) - probs`; 0 where `before >= top_p`, then divide again.",
+            "`torch.zeros_like(probs).scatter(0, order, probs)` puts each probability back to its token id.",
         ],
     )
 )

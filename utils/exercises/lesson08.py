@@ -14,69 +14,73 @@ CUT = "`detach`, `.data` or `torch.no_grad` cut it"
 
 # ---------------------------------------------------------------------------------------------- 8.1 the classifier
 class Body(nn.Module):
-    """A body to try classifiers on: vectors that depend on which tokens are real."""
+    """A small encoder whose hidden states depend on the attention mask."""
 
-    def __init__(self, pieces, dim, seed):
+    def __init__(self, vocab_size, dim, seed):
         super().__init__()
-        self.table = nn.Parameter(normal(torch.Generator().manual_seed(seed), pieces, dim))
+        self.embedding = nn.Parameter(normal(torch.Generator().manual_seed(seed), vocab_size, dim))
 
-    def vectors(self, numbers, real=None):
-        real = torch.ones_like(numbers, dtype=torch.bool) if real is None else real
-        if real.shape != numbers.shape:
-            shapes = tuple(real.shape), tuple(numbers.shape)
-            raise Wrong(f"`self.body.vectors` got `real` of shape {shapes[0]}. Pass it unchanged, {shapes[1]}.")
-        x, weight = self.table[numbers], real.to(self.table.dtype).unsqueeze(-1)
+    def encode(self, token_ids, attention_mask=None):
+        attention_mask = torch.ones_like(token_ids, dtype=torch.bool) if attention_mask is None else attention_mask
+        if attention_mask.shape != token_ids.shape:
+            shapes = tuple(attention_mask.shape), tuple(token_ids.shape)
+            raise Wrong(
+                f"`self.body.encode` got `attention_mask` of shape {shapes[0]}. Pass it unchanged, {shapes[1]}."
+            )
+        x, weight = self.embedding[token_ids], attention_mask.to(self.embedding.dtype).unsqueeze(-1)
         return x + 2 * (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
 
-    def forward(self, numbers, real=None):
-        raise Wrong("`self.body(...)` returns logits over tokens. Its vectors are `self.body.vectors(numbers, real)`.")
+    def forward(self, token_ids, attention_mask=None):
+        raise Wrong(
+            "`self.body(...)` returns logits over tokens. Its hidden states are `self.body.encode(token_ids, attention_mask)`."
+        )
 
 
-def run_classifier(answer, seed, pieces, dim, classes, numbers, real):
+def run_classifier(answer, seed, vocab_size, dim, num_classes, token_ids, attention_mask):
     """Build the classifier on a body and call it."""
-    body = Body(pieces, dim, seed)
-    model = built_module(answer, "Classifier", body, dim, classes)
+    body = Body(vocab_size, dim, seed)
+    model = built_module(answer, "SequenceClassifier", body, dim, num_classes)
     head = getattr(model, "head", None)
     if getattr(model, "body", None) is not body or not isinstance(head, nn.Linear):
         raise Wrong(
             "`self.body` or `self.head` is not as `__init__` made it. Restore its lines: only `forward` is yours."
         )
-    numbers_of = torch.Generator().manual_seed(seed + 1)
-    head.weight.data.copy_(normal(numbers_of, classes, dim))
-    head.bias.data.copy_(normal(numbers_of, classes))
-    return model(numbers, real)
+    random_numbers = torch.Generator().manual_seed(seed + 1)
+    head.weight.data.copy_(normal(random_numbers, num_classes, dim))
+    head.bias.data.copy_(normal(random_numbers, num_classes))
+    return model(token_ids, attention_mask)
 
 
 def classifier_cases(generator):
-    def one(n, lengths, note, pieces=9, dim=5, classes=3):
-        seed, numbers = int(integers(generator, 10_000)), integers(generator, pieces, len(lengths), n)
-        return Case((seed, pieces, dim, classes, numbers, length_mask(lengths, n)), note=note)
+    def case(n, lengths, note, vocab_size=9, dim=5, num_classes=3):
+        seed, token_ids = int(integers(generator, 10_000)), integers(generator, vocab_size, len(lengths), n)
+        return Case((seed, vocab_size, dim, num_classes, token_ids, length_mask(lengths, n)), note=note)
 
     return [
-        one(6, (4, 6, 2), "texts of several lengths"),
-        one(4, (4, 4), "no padding", dim=4, classes=6),
-        one(3, (1, 3, 2), "as many texts as tokens", dim=3),
-        one(5, (1, 5), "a text of one token", classes=2),
-        one(7, (3,), "one text", dim=8),
+        case(6, (4, 6, 2), "texts of several lengths"),
+        case(4, (4, 4), "no padding", dim=4, num_classes=6),
+        case(3, (1, 3, 2), "as many texts as tokens", dim=3),
+        case(5, (1, 5), "a text of one token", num_classes=2),
+        case(7, (3,), "one text", dim=8),
     ]
 
 
 def body_and_head_learn(answer, generator):
-    """Gradients reach both the new layer and the body."""
-    seed, pieces, dim, classes, numbers, real = classifier_cases(generator)[0].args
-    model = answer.answer(Body(pieces, dim, seed), dim, classes)
+    """Gradients reach both the head and the body."""
+    seed, vocab_size, dim, num_classes, token_ids, attention_mask = classifier_cases(generator)[0].args
+    model = answer.answer(Body(vocab_size, dim, seed), dim, num_classes)
     nn.init.normal_(model.head.weight)
-    logits, freeze = model(numbers, real), "To freeze the body, training sets `requires_grad_(False)`."
+    logits, freeze = model(token_ids, attention_mask), "To freeze the body, training sets `requires_grad_(False)`."
     if not logits.requires_grad:
-        raise Wrong(f"The values are right, but no gradient flows back: {CUT}. {freeze}")
+        raise Wrong(f"The values are correct, but no gradient flows back: {CUT}. {freeze}")
     logits.square().sum().backward()
-    for parameter, name in ((model.body.table, "body"), (model.head.weight, "new layer")):
+    for parameter, name in ((model.body.embedding, "body"), (model.head.weight, "head")):
         if parameter.grad is None or not parameter.grad.abs().max() > 0:
             raise Wrong(f"No gradient reaches the {name}: {CUT}. {freeze}")
 
 
-POOL = "total / real.sum(1, keepdim=True)"
-OF_PADDING = "The mean runs over the padding. `real` is True at the tokens: sum over these."
+POOL = "total / attention_mask.sum(1, keepdim=True)"
+OF_PADDING = "The mean runs over the padding. `attention_mask` is True at the tokens: sum over these."
 
 register(
     Exercise(
@@ -88,68 +92,73 @@ register(
         mistakes=[
             mistake(
                 POOL,
-                "vectors.mean(1)",
-                "The mean includes the padding. Sum the vectors of the real tokens and divide by their number.",
+                "hidden_states.mean(1)",
+                "The mean includes the padding. Sum the hidden states of the real tokens and divide by their number.",
             ),
             mistake(
-                [("(numbers, real)", "(numbers)"), (POOL, "vectors.mean(1)")],
-                "`real` is not used. Pass it to the body, and average over the real tokens only.",
+                [("(token_ids, attention_mask)", "(token_ids)"), (POOL, "hidden_states.mean(1)")],
+                "`attention_mask` is not used. Pass it to the body, and average over the real tokens only.",
             ),
             mistake(
-                "(numbers, real)",
-                "(numbers)",
-                "The body does not know which tokens are padding. Call `self.body.vectors(numbers, real)`.",
+                "(token_ids, attention_mask)",
+                "(token_ids)",
+                "The body does not know which tokens are padding. Call `self.body.encode(token_ids, attention_mask)`.",
             ),
             mistake(
-                "real.sum(1, keepdim=True)",
-                "real.size(1)",
-                "The sum leaves padding out, but the mean counts it. Divide by `real.sum(1, keepdim=True)`.",
+                "attention_mask.sum(1, keepdim=True)",
+                "attention_mask.size(1)",
+                "The sum leaves padding out, but the mean counts it. Divide by `attention_mask.sum(1, keepdim=True)`.",
             ),
             mistake(
-                "total / real.sum(1, keepdim=True)",
+                "total / attention_mask.sum(1, keepdim=True)",
                 "total",
-                "The vectors are summed, so long texts get larger vectors. Divide by the number of real tokens.",
+                "The hidden states are summed, so long texts get larger vectors. Divide by the number of real tokens.",
             ),
-            mistake("total = (", "real = ~real\ntotal = (", OF_PADDING),
-            mistake([("total = (", "real = ~real\ntotal = ("), (POOL, f"({POOL}).nan_to_num()")], OF_PADDING),
+            mistake("total = (", "attention_mask = ~attention_mask\ntotal = (", OF_PADDING),
             mistake(
-                "real.sum(1, keepdim=True)",
-                "real.sum(1)",
-                "`real.sum(1)` is (b,) and does not divide (b, dim) row by row. Keep the axis: `real.sum(1, keepdim=True)`.",
+                [("total = (", "attention_mask = ~attention_mask\ntotal = ("), (POOL, f"({POOL}).nan_to_num()")],
+                OF_PADDING,
             ),
             mistake(
-                "real.unsqueeze(-1)",
-                "real",
-                "`real` is (b, n), the vectors are (b, n, dim). Add an axis: `real.unsqueeze(-1)`.",
+                "attention_mask.sum(1, keepdim=True)",
+                "attention_mask.sum(1)",
+                "`attention_mask.sum(1)` is (b,) and does not divide (b, dim) row by row. Keep the axis: `attention_mask.sum(1, keepdim=True)`.",
             ),
-            mistake(POOL, "vectors[:, 0]", "Only the first token was used. Average over all real tokens."),
             mistake(
-                POOL, "vectors[:, -1]", "Only the last position was used, maybe padding. Average over the real tokens."
+                "attention_mask.unsqueeze(-1)",
+                "attention_mask",
+                "`attention_mask` is (b, n), the hidden states are (b, n, dim). Add an axis: `attention_mask.unsqueeze(-1)`.",
+            ),
+            mistake(POOL, "hidden_states[:, 0]", "Only the first token was used. Average over all real tokens."),
+            mistake(
+                POOL,
+                "hidden_states[:, -1]",
+                "Only the last position was used, maybe padding. Average over the real tokens.",
             ),
             mistake(
                 POOL,
-                "vectors[torch.arange(len(vectors)), real.sum(1) - 1]",
+                "hidden_states[torch.arange(len(hidden_states)), attention_mask.sum(1) - 1]",
                 "Only the last real token was used. Average over all real tokens.",
             ),
             mistake(
                 POOL,
-                "vectors.masked_fill(~real.unsqueeze(-1), -torch.inf).amax(1)",
+                "hidden_states.masked_fill(~attention_mask.unsqueeze(-1), -torch.inf).amax(1)",
                 "This is max pooling. Average over the real tokens instead.",
             ),
             mistake(
                 POOL,
-                "vectors[real].mean(0)",
+                "hidden_states[attention_mask].mean(0)",
                 "One mean was taken for the whole batch. Each text has its own, (b, dim).",
             ),
             mistake(
                 POOL,
-                "vectors.mean(-1)",
+                "hidden_states.mean(-1)",
                 "The mean ran over the features. Average over the tokens of each text, axis 1.",
             ),
             mistake(
                 POOL,
-                "vectors",
-                "Every token got its own logits. Average before the linear layer: one row per text, (b, classes).",
+                "hidden_states",
+                "Every token got its own logits. Average before the linear layer: one row per text, (b, num_classes).",
             ),
             mistake(
                 f"self.head({POOL})", POOL, "It returned the mean vector. Apply `self.head` to get one logit per class."
@@ -171,39 +180,39 @@ register(
             ),
         ],
         hints=[
-            "`self.body.vectors(numbers, real)` is (b, n, dim).",
-            "`real.unsqueeze(-1)` is (b, n, 1): multiplied by it, padding becomes 0 and adds nothing to the sum.",
-            "Divide the sum by `real.sum(1, keepdim=True)`, (b, 1), then apply `self.head`.",
+            "`self.body.encode(token_ids, attention_mask)` is (b, n, dim).",
+            "`attention_mask.unsqueeze(-1)` is (b, n, 1): multiplied by it, padding becomes 0 and adds nothing to the sum.",
+            "Divide the sum by `attention_mask.sum(1, keepdim=True)`, (b, 1), then apply `self.head`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 8.2 a low-rank adapter
-def run_low_rank(answer, seed, inputs, outputs, rank, scale, x):
-    """Build the adapter around a frozen layer: its output at first, and with other values in `down` and `up`."""
+# ---------------------------------------------------------------------------------------------- 8.2 low-rank adaptation
+def run_lora(answer, seed, inputs, outputs, rank, scale, x):
+    """LoRA around a frozen layer: its output before training, and with other values in `lora_A` and `lora_B`."""
     numbers = torch.Generator().manual_seed(seed)
     linear = nn.Linear(inputs, outputs)
     linear.weight.data.copy_(normal(numbers, outputs, inputs))
     linear.bias.data.copy_(normal(numbers, outputs))
     before = linear.weight.detach().clone()
-    layer = built_module(answer, "LowRank", linear, rank, *(() if scale == 1.0 else (scale,)))
+    layer = built_module(answer, "LoRALinear", linear, rank, *(() if scale == 1.0 else (scale,)))
     require_parts(layer, inputs, outputs, rank)
     at_first = layer(x)
     if at_first is None:
         raise Wrong("`forward` returned None. End it with `return`.")
-    layer.down.data.copy_(normal(numbers, rank, inputs))
-    layer.up.data.copy_(normal(numbers, outputs, rank))
+    layer.lora_A.data.copy_(normal(numbers, rank, inputs))
+    layer.lora_B.data.copy_(normal(numbers, outputs, rank))
     result = layer(x)
     if not torch.equal(linear.weight, before):
-        raise Wrong("The frozen weight was changed. Leave it as it is and add the adapter to the layer's output.")
+        raise Wrong("The frozen weight was changed. Leave it as it is and add scale B (A x) to the layer's output.")
     return at_first.detach(), result
 
 
 def require_parts(layer, inputs, outputs, rank):
     """The parameters: names, shapes, initialization, and which are trained."""
     given = dict(layer.named_parameters())
-    shapes = {"down": ("(rank, inputs)", (rank, inputs)), "up": ("(outputs, rank)", (outputs, rank))}
+    shapes = {"lora_A": ("(rank, in_features)", (rank, inputs)), "lora_B": ("(out_features, rank)", (outputs, rank))}
     for name, (words, shape) in shapes.items():
         part, wanted = getattr(layer, name, None), f"an `nn.Parameter` of shape {words}, here {shape}"
         if isinstance(part, nn.Linear):
@@ -218,161 +227,167 @@ def require_parts(layer, inputs, outputs, rank):
     trained = [name for name in given if name not in shapes and given[name].requires_grad]
     if trained:
         raise Wrong(f"`{trained[0]}` is still trained. Freeze the given layer: `linear.requires_grad_(False)`.")
-    zero_down, zero_up = (part.abs().max() == 0 for part in (layer.down, layer.up))
-    if zero_down and zero_up:
+    zero_A, zero_B = (part.abs().max() == 0 for part in (layer.lora_A, layer.lora_B))
+    if zero_A and zero_B:
         raise Wrong(
-            "Both factors start at zero, where both gradients vanish. Initialize `self.down` with random numbers."
+            "Both factors are initialized to zero, where both gradients vanish. Initialize `self.lora_A` randomly."
         )
-    if zero_down:
-        raise Wrong("`self.down` starts at zero. Initialize it with random numbers, and `self.up` with zeros.")
-    if not zero_up:
+    if zero_A:
+        raise Wrong("`self.lora_A` is zero. Initialize it randomly, and `self.lora_B` with zeros.")
+    if not zero_B:
         raise Wrong(
-            "`self.up` starts with random numbers, which changes the pretrained layer at once. Initialize it with zeros."
+            "`self.lora_B` is random, which changes the pretrained layer before training. Initialize it with zeros."
         )
 
 
-def low_rank_cases(generator):
-    def one(inputs, outputs, rank, shape, note, scale=1.0):
+def lora_cases(generator):
+    def case(inputs, outputs, rank, shape, note, scale=1.0):
         seed = int(integers(generator, 10_000))
         return Case((seed, inputs, outputs, rank, scale, normal(generator, *shape, inputs)), note=note)
 
     return [
-        one(6, 9, 2, (3, 4), "more outputs than inputs"),
-        one(8, 5, 3, (2, 3), "fewer outputs, and a scale", scale=0.5),
-        one(4, 4, 2, (3,), "a square layer", scale=2.0),
-        one(5, 7, 1, (2, 2), "rank one"),
-        one(3, 3, 3, (4,), "full rank", scale=0.25),
-        one(5, 4, 2, (1, 3), "one sentence"),
+        case(6, 9, 2, (3, 4), "more outputs than inputs"),
+        case(8, 5, 3, (2, 3), "fewer outputs, and a scale", scale=0.5),
+        case(4, 4, 2, (3,), "a square layer", scale=2.0),
+        case(5, 7, 1, (2, 2), "rank one"),
+        case(3, 3, 3, (4,), "full rank", scale=0.25),
+        case(5, 4, 2, (1, 3), "one sentence"),
     ]
 
 
-def spread_of_down(answer, generator):
-    """1 / sqrt(inputs), or a uniform distribution that ends there; not by rank or outputs, and no constant."""
+def init_of_lora_A(answer, generator):
+    """1 / sqrt(in_features), or a uniform distribution with that bound; independent of rank and out_features, mean 0."""
     for inputs, outputs, rank in ((100, 1200, 8), (400, 20, 50)):
-        down = answer.answer(nn.Linear(inputs, outputs), rank).down.detach()
-        spread, wanted = float(down.std()), inputs**-0.5
-        if not 0.5 < spread / wanted < 1.25:
+        lora_A = answer.answer(nn.Linear(inputs, outputs), rank).lora_A.detach()
+        std, wanted = float(lora_A.std()), inputs**-0.5
+        if not 0.5 < std / wanted < 1.25:
             raise Wrong(
-                f"With {inputs} inputs, {outputs} outputs and rank {rank}, `self.down` has standard deviation {spread:.2g}. Use 1 / sqrt(inputs) = {wanted:.2g}."
+                f"With {inputs} inputs, {outputs} outputs and rank {rank}, `self.lora_A` has standard deviation {std:.2g}. Use 1 / sqrt(in_features) = {wanted:.2g}."
             )
-        if abs(float(down.mean())) > spread / 2:
-            raise Wrong(f"The mean of `self.down` is {float(down.mean()):.2g}. Draw around 0, with `torch.randn`.")
+        if abs(float(lora_A.mean())) > std / 2:
+            raise Wrong(f"The mean of `self.lora_A` is {float(lora_A.mean()):.2g}. Draw around 0, with `torch.randn`.")
 
 
-def only_the_adapter_learns(answer, generator):
+def only_lora_learns(answer, generator):
     layer = answer.answer(nn.Linear(5, 4), 2)
-    layer.up.data.normal_(generator=generator)
+    layer.lora_B.data.normal_(generator=generator)
     output = layer(normal(generator, 3, 5))
     if output.requires_grad:
         output.square().sum().backward()
-    for name in ("down", "up"):
+    for name in ("lora_A", "lora_B"):
         if getattr(layer, name).grad is None:
             raise Wrong(f"No gradient reaches `self.{name}`: {CUT}. Use the parameter itself.")
 
 
-LOW_RANK = "self.scale * (x @ self.down.T @ self.up.T)"
+UPDATE = "self.scale * (x @ self.lora_A.T @ self.lora_B.T)"
 
 register(
     Exercise(
         id="8.2",
-        cases=low_rank_cases,
-        call=run_low_rank,
+        cases=lora_cases,
+        call=run_lora,
         gradient=True,
         output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[spread_of_down, only_the_adapter_learns],
+        properties=[init_of_lora_A, only_lora_learns],
         mistakes=[
-            mistake("self.scale * (", "(", "`scale` has no effect. Multiply the output of the adapter by it."),
+            mistake("self.scale * (", "(", "`scale` has no effect. Multiply the low-rank update by it."),
             mistake(
-                f"self.linear(x) + {LOW_RANK}",
-                "self.scale * (self.linear(x) + x @ self.down.T @ self.up.T)",
-                "The frozen layer was scaled, too. Scale only the output of the adapter.",
+                f"self.linear(x) + {UPDATE}",
+                "self.scale * (self.linear(x) + x @ self.lora_A.T @ self.lora_B.T)",
+                "The frozen layer was scaled, too. Scale only the low-rank update.",
             ),
-            mistake("self.linear(x) + ", "", "The frozen layer is missing. Add the adapter to `self.linear(x)`."),
-            mistake(f" + {LOW_RANK}", "", "The adapter has no effect. Add scale B (A x)."),
+            mistake(
+                "self.linear(x) + ", "", "The frozen layer is missing. Add the low-rank update to `self.linear(x)`."
+            ),
+            mistake(f" + {UPDATE}", "", "The low-rank update is missing. Add scale B (A x)."),
             mistake(
                 "self.linear(x)",
                 "x @ self.linear.weight.T",
                 "The bias of the frozen layer is lost. Call the layer: `self.linear(x)`.",
             ),
             mistake(
-                "x @ self.down.T",
-                "torch.relu(x @ self.down.T)",
+                "x @ self.lora_A.T",
+                "torch.relu(x @ self.lora_A.T)",
                 "There is a nonlinearity between the factors. Without it B A is one matrix, which can be merged into W.",
             ),
             mistake(
                 "self.scale * (",
-                "self.scale / self.down.size(0) * (",
-                "The adapter was divided by the rank, as some libraries do. Here `scale` is used as it is.",
+                "self.scale / self.lora_A.size(0) * (",
+                "The update was divided by the rank, as some libraries do. Here `scale` is used as it is.",
             ),
             mistake(
-                "x @ self.down.T @ self.up.T",
-                "x @ self.down @ self.up",
-                "`self.down` is (rank, inputs), as the weight of a linear layer. Transpose both: `x @ self.down.T @ self.up.T`.",
+                "x @ self.lora_A.T @ self.lora_B.T",
+                "x @ self.lora_A @ self.lora_B",
+                "`self.lora_A` is (rank, in_features), as the weight of a linear layer. Transpose both: `x @ self.lora_A.T @ self.lora_B.T`.",
             ),
         ],
         hints=[
-            "`__init__`: call `super().__init__()`, then keep `linear.requires_grad_(False)` and `scale`. `self.down` is an `nn.Parameter` of shape (rank, linear.in_features), random with standard deviation 1 / sqrt(inputs).",
-            "`self.up` is an `nn.Parameter` of zeros, (linear.out_features, rank): at first the adapter adds nothing.",
-            "`forward`: `self.linear(x) + self.scale * (x @ self.down.T @ self.up.T)`.",
+            "`__init__`: call `super().__init__()`, then keep `linear.requires_grad_(False)` and `scale`. `self.lora_A` is an `nn.Parameter` of shape (rank, linear.in_features), random with standard deviation 1 / sqrt(in_features).",
+            "`self.lora_B` is an `nn.Parameter` of zeros, (linear.out_features, rank): before training nothing is added.",
+            "`forward`: `self.linear(x) + self.scale * (x @ self.lora_A.T @ self.lora_B.T)`.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 8.3 along the line
-def line_cases(generator):
-    def one(share, note, shapes=(("weight", (2, 3)), ("bias", (3,)))):
+# ---------------------------------------------------------------------------------------------- 8.3 linear interpolation
+def interpolation_cases(generator):
+    def case(fraction, note, shapes=(("weight", (2, 3)), ("bias", (3,)))):
         start, end = ({name: normal(generator, *shape) for name, shape in shapes} for _ in range(2))
-        return Case((start, end, share), note=note)
+        return Case((start, end, fraction), note=note)
 
     alike = (("first.weight", (2, 2)), ("second.weight", (2, 2)))
-    reordered = one(0.3, "the same names in another order", alike)
+    reordered = case(0.3, "the same names in another order", alike)
     reordered.args = (reordered.args[0], dict(reversed(reordered.args[1].items())), 0.3)
     return [
-        one(0.25, "a quarter of the way"),
-        one(0.0, "at the start"),
-        one(1.0, "at the end"),
-        one(0.5, "halfway", alike),
+        case(0.25, "fraction 0.25"),
+        case(0.0, "fraction 0"),
+        case(1.0, "fraction 1"),
+        case(0.5, "fraction 0.5", alike),
         reordered,
-        one(1.5, "beyond the end"),
-        one(-0.5, "before the start", (("gain", (4,)),)),
+        case(1.5, "extrapolation beyond the end"),
+        case(-0.5, "extrapolation before the start", (("norm.weight", (4,)),)),
     ]
 
 
-POINT, STEP = "start[name] + share * (end[name] - start[name])", "(end[name] - start[name])"
+POINT, STEP = "start[name] + fraction * (end[name] - start[name])", "(end[name] - start[name])"
 
 register(
     Exercise(
         id="8.3",
-        cases=line_cases,
+        cases=interpolation_cases,
         mistakes=[
             mistake(
                 POINT,
-                "end[name] + share * (start[name] - end[name])",
-                "Start and end are swapped. Share 0 gives `start`, share 1 gives `end`.",
+                "end[name] + fraction * (start[name] - end[name])",
+                "Start and end are swapped. Fraction 0 gives `start`, fraction 1 gives `end`.",
             ),
             mistake(
-                STEP, "end[name]", "At share 1 it gives start + end. Add `share` times the difference end - start."
+                STEP,
+                "end[name]",
+                "At fraction 1 it gives start + end. Add `fraction` times the difference end - start.",
             ),
             mistake(
-                "start[name] + share", "share", "It returned only the difference from the start. Add `start[name]`."
+                "start[name] + fraction",
+                "fraction",
+                "It returned only the difference from the start. Add `start[name]`.",
             ),
             mistake(STEP, "(start[name] - end[name])", "It moves away from the end. The direction is end - start."),
-            mistake(POINT, "(start[name] + end[name]) / 2", "`share` has no effect: this is the midpoint."),
+            mistake(POINT, "(start[name] + end[name]) / 2", "`fraction` has no effect: this is the midpoint."),
             mistake(
-                "+ share",
-                "+ min(max(share, 0.0), 1.0)",
-                "`share` was clamped to [0, 1]. The line continues on both sides: use it as it is.",
+                "+ fraction",
+                "+ min(max(fraction, 0.0), 1.0)",
+                "`fraction` was clamped to [0, 1]. Extrapolation is allowed: use it as it is.",
             ),
             mistake(
                 POINT,
-                "share * (start[name] + end[name])",
-                "Both ends were weighted by `share`. The weight of the start is 1 - share.",
+                "fraction * (start[name] + end[name])",
+                "Both ends were weighted by `fraction`. The weight of the start is 1 - fraction.",
             ),
             mistake(
                 BODY,
-                "return {name: a + share * (b - a) for (name, a), b in zip(start.items(), end.values())}",
+                "return {name: a + fraction * (b - a) for (name, a), b in zip(start.items(), end.values())}",
                 "The tensors were matched by their order. Match them by name: `end[name]`.",
             ),
             mistake(
@@ -382,13 +397,13 @@ register(
             ),
             mistake(
                 BODY,
-                "return start + share * (end - start)",
+                "return start + fraction * (end - start)",
                 "`start` and `end` are dicts, which cannot be subtracted. Compute it for each name.",
             ),
         ],
         hints=[
             "Use a dict comprehension over the names: `{name: ... for name in start}`.",
-            "For each name: start + share * (end - start).",
+            "For each name: start + fraction * (end - start).",
         ],
     )
 )
@@ -398,11 +413,11 @@ register(
 register_quiz(
     Quiz(
         id="8.a",
-        question="You fine-tune with a frozen body: only the new layer on top is trained (a linear probe). What does this save?",
+        question="You train a linear probe: the body is frozen, only the new head is trained. What does this save?",
         options=[
             (
                 "Half of the compute at inference, since frozen layers need not be computed.",
-                "The forward pass is the same: the vectors have to be computed.",
+                "The forward pass is the same: the hidden states have to be computed.",
             ),
             (
                 "The gradients of the body, and the optimizer's two moments for each of its parameters.",
@@ -411,7 +426,7 @@ register_quiz(
             ("The memory of the body: it is no longer needed.", "Every new text has to pass through it."),
             (
                 "Labels: a frozen body needs none.",
-                "The new layer learns from labels.",
+                "The head is trained on labels.",
             ),
         ],
         right=1,
@@ -421,7 +436,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.b",
-        question="A linear layer with 384 inputs and 384 outputs gets a LoRA adapter of rank 4. How many parameters does the adapter train?",
+        question="A linear layer with 384 inputs and 384 outputs gets LoRA of rank 4. How many parameters does LoRA train?",
         options=[
             (
                 "16, a matrix of 4 x 4.",

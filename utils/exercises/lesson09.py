@@ -49,7 +49,7 @@ def mask_by_slices(start, end):
         """
 
 
-NUMBERS = "The mask contains the numbers 0 and 1. Return booleans (True = may attend), the result of a comparison."
+NOT_BOOLEAN = "The mask contains the numbers 0 and 1. Return booleans (True = may attend), the result of a comparison."
 
 register(
     Exercise(
@@ -59,38 +59,40 @@ register(
             mistake("<= window", "< window", "The window is one position too short. Use `<=`."),
             mistake("<= window", "<= window + 1", "The window is one position too long. Use `<= window`."),
             mistake("<= window", "<= window // 2", "`window` is the reach to each side, not the total width."),
-            mistake("ahead.abs() <=", "ahead <=", "All earlier tokens are visible. Take `.abs()` of the distance."),
+            mistake("offset.abs() <=", "offset <=", "All earlier tokens are visible. Take `.abs()` of the distance."),
             mistake(
-                "ahead.abs() <= window",
-                "ahead >= -window",
+                "offset.abs() <= window",
+                "offset >= -window",
                 "All later tokens are visible. Take `.abs()` of the distance.",
             ),
-            mistake("((ahead <= 0) if causal else True)", "True", "`causal` has no effect. If set, mask later tokens."),
+            mistake(
+                "((offset <= 0) if causal else True)", "True", "`causal` has no effect. If set, mask later tokens."
+            ),
             mistake(" if causal else True", "", "It is always causal. Without `causal`, allow both sides."),
             mistake("if causal", "if not causal", "`causal` is inverted. Mask the later tokens when it is True."),
-            mistake("ahead <= 0", "ahead >= 0", "`causal` masks the past. Mask the columns right of the diagonal."),
-            mistake("ahead <= 0", "ahead < 0", "With `causal` no token attends to itself. Keep the diagonal."),
-            mistake("<= window)", "<= window) & (ahead != 0)", "No token attends to itself. Keep the diagonal True."),
+            mistake("offset <= 0", "offset >= 0", "`causal` masks the past. Mask the columns right of the diagonal."),
+            mistake("offset <= 0", "offset < 0", "With `causal` no token attends to itself. Keep the diagonal."),
+            mistake("<= window)", "<= window) & (offset != 0)", "No token attends to itself. Keep the diagonal True."),
             mistake(
-                "(ahead.abs() <= window) & ((ahead <= 0) if causal else True)",
-                "(ahead <= 0) if causal else (ahead.abs() <= window)",
+                "(offset.abs() <= window) & ((offset <= 0) if causal else True)",
+                "(offset <= 0) if causal else (offset.abs() <= window)",
                 "With `causal` the window is ignored. Combine both conditions with `&`.",
             ),
             mistake(mask_returned_as("~mask"), "The mask is inverted. True means 'may attend'."),
             mistake(
-                "(ahead.abs() <= window)",
-                "(place // window == place[:, None] // window)",
+                "(offset.abs() <= window)",
+                "(position // window == position[:, None] // window)",
                 "This cuts the sequence into separate blocks. Each token has a window centered on itself.",
             ),
             mistake(
-                "ahead.abs()",
-                "torch.minimum(ahead.abs(), n - ahead.abs())",
+                "offset.abs()",
+                "torch.minimum(offset.abs(), n - offset.abs())",
                 "The window wraps around from the last token to the first. Cut it off at both ends.",
             ),
             mistake(BODY, mask_by_slices("i - window", "i + window + 1"), SLICE_BELOW_0),
             mistake(BODY, mask_by_slices("max(0, i - window)", "i + window"), SLICE_END),
-            mistake(mask_returned_as("mask.float()"), NUMBERS),
-            mistake(mask_returned_as("mask.long()"), NUMBERS),
+            mistake(mask_returned_as("mask.float()"), NOT_BOOLEAN),
+            mistake(mask_returned_as("mask.long()"), NOT_BOOLEAN),
             mistake(
                 mask_returned_as("torch.zeros(n, n).masked_fill(~mask, -torch.inf)"),
                 "This is an additive mask (0 and minus infinity). Return a boolean mask, which `attention` expects.",
@@ -98,7 +100,7 @@ register(
             mistake(mask_returned_as("mask[None]"), "The mask has an extra axis. Return (n, n), which broadcasts."),
         ],
         hints=[
-            "With `place = torch.arange(n)`, entry (i, j) of `place - place[:, None]` is j - i, the signed distance from query i to key j.",
+            "With `position = torch.arange(n)`, entry (i, j) of `position - position[:, None]` is j - i, the signed distance from query i to key j.",
             "Inside the window: its absolute value is at most `window`.",
             "Causal: it must also be at most 0. `&` combines two masks.",
         ],
@@ -202,12 +204,12 @@ def the_cost_is_linear(answer, generator):
         )
 
 
-IN_WINDOW = "(ahead.abs() <= w) & inside[:, None]"
-PAD = "torch.nn.functional.pad(x, (0, 0, w, w + fill))"
-QUERY_BLOCKS = "torch.nn.functional.pad(query, (0, 0, 0, fill)).unflatten(2, (blocks, w))"
+IN_WINDOW = "(offset.abs() <= w) & inside[:, None]"
+PAD = "torch.nn.functional.pad(x, (0, 0, w, w + padding))"
+QUERY_BLOCKS = "torch.nn.functional.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))"
 WRAPPED = [
-    (PAD, "torch.nn.functional.pad(x, (0, 0, 0, fill))[:, :, torch.arange(-w, blocks * w + w) % (blocks * w)]"),
-    ("(place >= 0) & (place < n)", "place % (blocks * w) < n"),
+    (PAD, "torch.nn.functional.pad(x, (0, 0, 0, padding))[:, :, torch.arange(-w, blocks * w + w) % (blocks * w)]"),
+    ("(position >= 0) & (position < n)", "position % (blocks * w) < n"),
 ]
 
 
@@ -233,8 +235,8 @@ def gathered(wrap):
     """For each query its own 2 window + 1 keys."""
     return f"""
         n = query.size(2)
-        place = (torch.arange(n)[:, None] + torch.arange(-window, window + 1)){wrap}
-        return attention(query.unsqueeze(3), key[:, :, place], value[:, :, place])[0].squeeze(3)
+        position = (torch.arange(n)[:, None] + torch.arange(-window, window + 1)){wrap}
+        return attention(query.unsqueeze(3), key[:, :, position], value[:, :, position])[0].squeeze(3)
         """
 
 
@@ -262,18 +264,18 @@ register(
         properties=[the_cost_is_linear],
         mistakes=[
             mistake(
-                "place >= 0",
-                "place // w == torch.arange(blocks)[:, None]",
+                "position >= 0",
+                "position // w == torch.arange(blocks)[:, None]",
                 "Each block sees its own keys only. Near its edges the window reaches into the blocks before and after it.",
             ),
             mistake(
-                "place >= 0",
-                "place // w >= torch.arange(blocks)[:, None]",
+                "position >= 0",
+                "position // w >= torch.arange(blocks)[:, None]",
                 "The keys of the previous block are missing. The first queries of a block attend to them.",
             ),
             mistake(
-                "(place < n)",
-                "(place < n) & (place // w <= torch.arange(blocks)[:, None])",
+                "(position < n)",
+                "(position < n) & (position // w <= torch.arange(blocks)[:, None])",
                 "The keys of the next block are missing. The last queries of a block attend to them.",
             ),
             mistake(IN_WINDOW, "inside[:, None]", "Queries attend to whole blocks. Mask keys outside the window."),
@@ -283,23 +285,25 @@ register(
             mistake(WRAPPED, WRAPS_AROUND),
             mistake(BODY, gathered(" % n"), WRAPS_AROUND),
             mistake(BODY, gathered(".clamp(0, n - 1)"), "Clamped indices count the end keys several times. Mask them."),
-            mistake("ahead.abs() <= w", "ahead.abs() < w", "The window is one position too short. Use `<=`."),
+            mistake("offset.abs() <= w", "offset.abs() < w", "The window is one position too short. Use `<=`."),
             mistake(
                 BODY,
                 full_attention("local_attention_mask(n, window + 1)"),
                 "The window is one position too long. Use `<= window`.",
             ),
             mistake(
-                "ahead.abs() <= w", "ahead.abs() <= w // 2", "`window` is the reach to each side, not the total width."
+                "offset.abs() <= w",
+                "offset.abs() <= w // 2",
+                "`window` is the reach to each side, not the total width.",
             ),
             mistake(
-                "(ahead.abs() <= w)",
-                "(ahead.abs() <= w) & (ahead <= 0)",
+                "(offset.abs() <= w)",
+                "(offset.abs() <= w) & (offset <= 0)",
                 "Only earlier keys are visible. Allow both sides.",
             ),
             mistake(
-                "(ahead.abs() <= w)",
-                "(ahead.abs() <= w) & (ahead >= 0)",
+                "(offset.abs() <= w)",
+                "(offset.abs() <= w) & (offset >= 0)",
                 "Only later keys are visible. Allow both sides.",
             ),
             mistake(BODY, by_slices("i - window", "i + window + 1"), SLICE_BELOW_0),
@@ -370,17 +374,17 @@ def few_cases(generator):
 
 
 def projected(form):
-    return [(f"project @ {name}", form.format(name)) for name in ("key", "value")]
+    return [(f"projection @ {name}", form.format(name)) for name in ("key", "value")]
 
 
 def few_by_hand(keys, values, dim=-1):
     return f"key, value = {keys}, {values}\n{SCORES}\nreturn scores.softmax({dim}) @ value"
 
 
-ONLY_KEYS = "Only the keys were projected, so k weights meet n values. Project the values too: `project @ value`."
-ONLY_VALUES = "Only the values were projected, so n weights meet k values. Project the keys too: `project @ key`."
+ONLY_KEYS = "Only the keys were projected, so k weights meet n values. Project the values too: `projection @ value`."
+ONLY_VALUES = "Only the values were projected, so n weights meet k values. Project the keys too: `projection @ key`."
 FEATURES_MIXED = (
-    "`project` was applied to the features. It combines tokens, so it multiplies from the left: `project @ key`."
+    "`projection` was applied to the features. It combines tokens, so it multiplies from the left: `projection @ key`."
 )
 
 register(
@@ -390,29 +394,37 @@ register(
         gradient=True,
         tolerance=1e-3,
         mistakes=[
-            mistake("project @ value", "value", ONLY_KEYS),
-            mistake(BODY, few_by_hand("project @ key", "value"), ONLY_KEYS),
-            mistake("project @ key", "key", ONLY_VALUES),
-            mistake(BODY, few_by_hand("key", "project @ value"), ONLY_VALUES),
-            mistake(projected("{}"), "`project` has no effect. Reduce the n keys to k first: `project @ key`."),
-            mistake("attention(query", "attention(project @ query", "The queries were projected too. Keep them as is."),
-            mistake("output, _ =", "return", OUTPUT_AND_WEIGHTS),
-            mistake(projected("{}[..., : len(project), :]"), "These are the first k tokens. Use `project @ key`."),
-            mistake(projected("project.T @ {}"), "`project` was transposed. It is already (k, n): `project @ key`."),
-            mistake(projected("{} @ project"), FEATURES_MIXED),
-            mistake(projected("{} @ project.T"), FEATURES_MIXED),
-            mistake(projected("project.softmax(-1) @ {}"), "`project` went through a softmax. Use it as it is."),
-            mistake(projected("project @ {} / project.size(-1)"), "The projection was divided by n. Use it as it is."),
-            mistake(BODY, few_by_hand("project @ key", "project @ value", -2), OVER_THE_QUERIES),
-            mistake("project @ value", "project @ value, scale=1", NOT_SCALED),
+            mistake("projection @ value", "value", ONLY_KEYS),
+            mistake(BODY, few_by_hand("projection @ key", "value"), ONLY_KEYS),
+            mistake("projection @ key", "key", ONLY_VALUES),
+            mistake(BODY, few_by_hand("key", "projection @ value"), ONLY_VALUES),
+            mistake(projected("{}"), "`projection` has no effect. Reduce the n keys to k first: `projection @ key`."),
             mistake(
-                "project @ value",
-                "project @ value, scale=len(project) ** -0.5",
+                "attention(query", "attention(projection @ query", "The queries were projected too. Keep them as is."
+            ),
+            mistake("output, _ =", "return", OUTPUT_AND_WEIGHTS),
+            mistake(
+                projected("{}[..., : len(projection), :]"), "These are the first k tokens. Use `projection @ key`."
+            ),
+            mistake(
+                projected("projection.T @ {}"), "`projection` was transposed. It is already (k, n): `projection @ key`."
+            ),
+            mistake(projected("{} @ projection"), FEATURES_MIXED),
+            mistake(projected("{} @ projection.T"), FEATURES_MIXED),
+            mistake(projected("projection.softmax(-1) @ {}"), "`projection` went through a softmax. Use it as it is."),
+            mistake(
+                projected("projection @ {} / projection.size(-1)"), "The projection was divided by n. Use it as it is."
+            ),
+            mistake(BODY, few_by_hand("projection @ key", "projection @ value", -2), OVER_THE_QUERIES),
+            mistake("projection @ value", "projection @ value, scale=1", NOT_SCALED),
+            mistake(
+                "projection @ value",
+                "projection @ value, scale=len(projection) ** -0.5",
                 "The scores were divided by the square root of k. Divide by the square root of d, the feature dimension.",
             ),
         ],
         hints=[
-            "`project @ key` is (..., k, d): each of its k rows is a linear combination of all n keys.",
+            "`projection @ key` is (..., k, d): each of its k rows is a linear combination of all n keys.",
             "Project the values in the same way and leave the queries as they are.",
             "`attention` returns the output and the attention weights: return the first.",
         ],
@@ -425,9 +437,9 @@ def law_cases(generator):
     def uniform(low, high):
         return low + (high - low) * float(torch.rand((), generator=generator))
 
-    def case(x, amount, exponent, scatter, note=""):
+    def case(x, coefficient, exponent, scatter, note=""):
         x = torch.tensor(x)
-        return Case((x, amount * x**-exponent * (scatter * normal(generator, len(x))).exp()), note=note)
+        return Case((x, coefficient * x**-exponent * (scatter * normal(generator, len(x))).exp()), note=note)
 
     sizes = [3800.0, 10_000.0, 25_000.0, 57_000.0, 100_000.0, 220_000.0, 400_000.0]
     return [
@@ -445,18 +457,18 @@ LOGS, INTERCEPT = "x, y = x.log(), y.log()", "(y.mean() - slope * x.mean())"
 FIT, RESULTS = "((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()", f"{INTERCEPT}.exp(), -slope"
 NO_LOGARITHMS = "The line was fitted to x and y. A power law is linear in the logarithms: log y = log a - b log x."
 MIXED_BASES = "The logarithm and the exponential have different bases. `exp` inverts `log`; 10 ** inverts `log10`."
-SWAPPED = "The two results are swapped. Return the amount first, then the exponent."
+SWAPPED = "The two results are swapped. Return the coefficient first, then the exponent."
 
 register(
     Exercise(
         id="9.4",
         cases=law_cases,
-        output_names=("amount", "exponent"),
+        output_names=("coefficient", "exponent"),
         any_float=True,
         mistakes=[
             mistake("-slope", "slope", "The exponent has the wrong sign. In y = a x ** -b it is minus the slope."),
             mistake("-slope", "slope.abs()", "The exponent lost its sign. It is negative where y grows."),
-            mistake(".exp()", "", "The amount is still a logarithm. The intercept is log a: take its `exp`."),
+            mistake(".exp()", "", "The coefficient is still a logarithm. The intercept is log a: take its `exp`."),
             mistake(RESULTS, f"{INTERCEPT}, slope", "These are intercept and slope. Return exp(intercept) and -slope."),
             mistake([(LOGS, ""), (RESULTS, f"{INTERCEPT}, -slope")], NO_LOGARITHMS),
             mistake([(LOGS, ""), (RESULTS, f"{INTERCEPT}, slope")], NO_LOGARITHMS),
@@ -487,15 +499,15 @@ register(
             ),
             mistake(" - slope * x.mean()", "", "The intercept is the mean of log y. Subtract slope * mean(log x)."),
             mistake("- slope", "+ slope", "The intercept has a wrong sign. It is mean(log y) - slope * mean(log x)."),
-            mistake(INTERCEPT, "y[0]", "The amount is the first y. It is the fitted value at x = 1."),
-            mistake(RESULTS, "-slope", "Only the exponent was returned. Return the amount and the exponent."),
+            mistake(INTERCEPT, "y[0]", "The coefficient is the first y. It is the fitted value at x = 1."),
+            mistake(RESULTS, "-slope", "Only the exponent was returned. Return the coefficient and the exponent."),
         ],
         hints=[
             "log y = log a - b log x: a straight line in `x.log()` and `y.log()`.",
             "Subtract the mean from each. The least-squares slope is the sum of their products divided by the sum of squares of the "
             "centered log x.",
             "The exponent is minus the slope. The line passes through both means, so log a = mean(log y) - slope * mean(log x); "
-            "the amount is `exp` of that.",
+            "the coefficient is `exp` of that.",
         ],
     )
 )
@@ -560,12 +572,12 @@ register(
             mistake("mean(-1", "mean(-2 if x.dim() > 1 else -1", "The mean ran over the positions. Use dim -1."),
             mistake("mean(-1, keepdim=True)", "mean()", "The mean ran over all numbers. Take one per token (dim -1)."),
             mistake(", keepdim=True", "", "The mean broadcasts along the wrong axis. Use `keepdim=True`."),
-            mistake(" * gain", "", "`gain` has no effect. Multiply by it at the end."),
-            mistake("* gain", "+ gain", "`gain` was added. Multiply by it."),
-            mistake("* gain", "* (1 + gain)", "It was multiplied by 1 + gain. Multiply by `gain`."),
+            mistake(" * weight", "", "`weight` has no effect. Multiply by it at the end."),
+            mistake("* weight", "+ weight", "`weight` was added. Multiply by it."),
+            mistake("* weight", "* (1 + weight)", "It was multiplied by 1 + weight. Multiply by `weight`."),
             mistake(
-                [(" * gain", ""), ("return", "x = x * gain\nreturn")],
-                "`gain` was applied before the norm, which partly undoes it. Normalize first, then multiply by `gain`.",
+                [(" * weight", ""), ("return", "x = x * weight\nreturn")],
+                "`weight` was applied before the norm, which partly undoes it. Normalize first, then multiply by `weight`.",
             ),
             mistake("+ eps", "+ 1e-5", "The argument `eps` has no effect. Use it instead of a constant."),
             mistake("+ eps", "+ eps**2", "`eps` was squared. Add it as it is."),
@@ -574,7 +586,7 @@ register(
             "`x.square().mean(-1, keepdim=True)` is the mean square of each token; `keepdim` keeps an axis of length 1, so that it "
             "broadcasts over the features.",
             "Add `eps`, take the square root, divide x by it.",
-            "Multiply by `gain`, which broadcasts along the last axis.",
+            "Multiply by `weight`, which broadcasts along the last axis.",
         ],
     )
 )
@@ -599,7 +611,7 @@ def join_cases(generator):
     ]
 
 
-SHARES = "counts / counts.sum()"
+TOKEN_WEIGHTS = "counts / counts.sum()"
 WRONG_AXIS = "The sum ran over an axis of the gradients. Sum over the workers."
 
 register(
@@ -617,29 +629,45 @@ register(
                 "return gradients.sum(0)",
                 "The gradients were summed, but each is already a mean. Weight them by `counts / counts.sum()`.",
             ),
-            mistake(SHARES, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
-            mistake(SHARES, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."),
-            mistake(SHARES, f"{SHARES} / len(counts)", "It was also divided by the number of workers. Use a sum."),
+            mistake(TOKEN_WEIGHTS, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
+            mistake(
+                TOKEN_WEIGHTS, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."
+            ),
+            mistake(
+                TOKEN_WEIGHTS,
+                f"{TOKEN_WEIGHTS} / len(counts)",
+                "It was also divided by the number of workers. Use a sum.",
+            ),
             mistake(
                 BODY,
                 "return gradients.sum(0) / counts.sum()",
                 "Gradients of means were summed and divided by all tokens. Multiply each by its count first.",
             ),
-            mistake(SHARES, "(1 / counts) / (1 / counts).sum()", "The weights are inverted. They grow with the count."),
-            mistake(SHARES, "1 / counts", "Gradients were divided by `counts`. Multiply by `counts / counts.sum()`."),
-            mistake(SHARES, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."),
-            mistake(SHARES, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
             mistake(
-                SHARES, "counts.float().softmax(0)", "The counts went through a softmax. Use `counts / counts.sum()`."
+                TOKEN_WEIGHTS,
+                "(1 / counts) / (1 / counts).sum()",
+                "The weights are inverted. They grow with the count.",
             ),
             mistake(
-                SHARES,
+                TOKEN_WEIGHTS, "1 / counts", "Gradients were divided by `counts`. Multiply by `counts / counts.sum()`."
+            ),
+            mistake(
+                TOKEN_WEIGHTS, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."
+            ),
+            mistake(TOKEN_WEIGHTS, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
+            mistake(
+                TOKEN_WEIGHTS,
+                "counts.float().softmax(0)",
+                "The counts went through a softmax. Use `counts / counts.sum()`.",
+            ),
+            mistake(
+                TOKEN_WEIGHTS,
                 "counts.square() / counts.square().sum()",
                 "The counts were used twice. The gradients are means, so weight each by its count once.",
             ),
             mistake(
-                "gradients.movedim(0, -1) * shares).sum(-1)",
-                "gradients * shares).sum(0)",
+                "gradients.movedim(0, -1) * weights).sum(-1)",
+                "gradients * weights).sum(0)",
                 "The weights (workers,) broadcast along the last axis. They belong to the first: reshape them to (workers, 1, ...).",
             ),
             mistake(
@@ -667,9 +695,9 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 9.7 shared keys
 def group_cases(generator):
-    def case(b, heads, key_heads, m, n, d, mask=None, note=""):
-        key, value = (normal(generator, b, key_heads, n, d) for _ in range(2))
-        args = normal(generator, b, heads, m, d), key, value
+    def case(b, num_heads, num_kv_heads, m, n, d, mask=None, note=""):
+        key, value = (normal(generator, b, num_kv_heads, n, d) for _ in range(2))
+        args = normal(generator, b, num_heads, m, d), key, value
         return Case(args if mask is None else (*args, mask), note=note)
 
     return [
@@ -720,7 +748,7 @@ register(
             mistake(
                 REPEAT,
                 "x[:, torch.arange(query.size(1)) // x.size(1)]",
-                "Query head h got key head h // key_heads. Divide by the group size, heads / key_heads.",
+                "Query head h got key head h // num_kv_heads. Divide by the group size, num_heads / num_kv_heads.",
             ),
             mistake(REPEAT, "x[:, :1]", "All query heads use key head 0. Head h uses h // group."),
             mistake(REPEAT, "x.mean(1, keepdim=True)", "The key heads were averaged. Each group has its own."),
@@ -765,7 +793,7 @@ register(
             mistake(
                 ", mask)",
                 ", mask, scale=(query.size(1) * query.size(-1)) ** -0.5)",
-                "The scores were divided by the square root of heads * d. Use the square root of d, the dimension of one head.",
+                "The scores were divided by the square root of num_heads * d. Use the square root of d, the dimension of one head.",
             ),
             mistake(grouped_by_hand("scores.masked_fill(~mask, -torch.inf).softmax(-2)"), OVER_THE_QUERIES),
             mistake("[0]", "", OUTPUT_AND_WEIGHTS),

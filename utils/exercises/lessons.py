@@ -79,7 +79,7 @@ LESSONS = (
         "07_tokenize_and_pretrain",
         "Tokenize and pretrain",
         "What can a model learn before it has seen the task?",
-        "bpe_merges, mask_tokens, MaskedLM, CausalLM, next_distribution",
+        "bpe_merges, mask_tokens, MaskedLM, CausalLM, next_token_probs",
         120,
     ),
     Lesson(
@@ -87,7 +87,7 @@ LESSONS = (
         "08_fine_tune_and_transfer",
         "Fine-tune and transfer",
         "How few labels are enough, once a model has been pretrained?",
-        "Classifier, LowRank, along_the_line",
+        "SequenceClassifier, LoRALinear, interpolate",
         90,
     ),
     Lesson(

@@ -4,12 +4,12 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
 from utils.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, RED, SKY, YELLOW, canvas
 
-# Two columns of boxes, from the bottom up: (words, lesson, height). A box without a lesson is a gap.
-TALL, THIN, GAP = 0.58, 0.3, 0.24
+# Two columns of parts, from the bottom up: (name, lesson, height). A part without a lesson is empty space.
+TALL, THIN, SPACE = 0.58, 0.3, 0.24
 ENCODER = (
-    ("words to vectors", "03", TALL),
-    ("+ positions", "04", TALL),
-    ("", "", GAP),
+    ("token embedding", "03", TALL),
+    ("+ position encoding", "04", TALL),
+    ("", "", SPACE),
     ("multi-head self-attention", "05", TALL),
     ("add, norm", "05", THIN),
     ("feed-forward", "04", TALL),
@@ -17,27 +17,27 @@ ENCODER = (
 )
 DECODER = (
     ("shifted targets", "06", TALL),
-    ("+ positions", "04", TALL),
-    ("", "", GAP),
-    ("the same, causal mask", "04", TALL),
+    ("+ position encoding", "04", TALL),
+    ("", "", SPACE),
+    ("self-attention, causal mask", "04", TALL),
     ("add, norm", "05", THIN),
-    ("attention to the encoder", "03", TALL),
+    ("cross-attention", "03", TALL),
     ("add, norm", "05", THIN),
     ("feed-forward", "04", TALL),
     ("add, norm", "05", THIN),
-    ("", "", GAP),
+    ("", "", SPACE),
     ("linear, softmax", "01", TALL),
 )
 SIDE = (
-    ("01", "softmax attention, inside every look"),
-    ("02", "several looks in a row: why N times"),
-    ("03", "from one sentence to another"),
-    ("04", "self-attention, order, the future"),
-    ("05", "several heads, residuals, norms"),
-    ("06", "the whole machine"),
+    ("01", "softmax attention, in every layer"),
+    ("02", "several hops: why N layers"),
+    ("03", "sequence to sequence"),
+    ("04", "self-attention, positions, masks"),
+    ("05", "multi-head, residuals, layer norm"),
+    ("06", "the whole Transformer"),
     ("07", "subword tokens, pretraining"),
     ("08", "fine-tuning, published weights"),
-    ("09", "what all of it costs, what scale buys"),
+    ("09", "cost and scaling laws"),
 )
 SHADES = {
     "01": BLUE,
@@ -69,15 +69,15 @@ def course_map():
         if lesson not in ("03", "09"):
             axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
     axes.text(8.0, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
-    axes.set_title("Nine lessons, one machine: what each lesson adds", fontsize=17)
+    axes.set_title("Nine lessons, one Transformer: what each lesson adds", fontsize=17)
     return figure
 
 
 def _column(axes, parts, left, name, frame, width=3.3):
-    """Boxes from the bottom up with arrows between them; returns the (left, right, middle height) of each."""
-    bottom, places, step = 0.3, [], 0.2
+    """Parts from the bottom up with arrows between them; returns the (left, right, middle height) of each."""
+    bottom, edges, step = 0.3, [], 0.2
     for words, lesson, height in parts:
-        places.append((left, left + width, bottom + height / 2))
+        edges.append((left, left + width, bottom + height / 2))
         if lesson:
             axes.add_patch(_box(left, bottom, width, height, SHADES[lesson], BLACK))
             small = height == THIN
@@ -85,15 +85,15 @@ def _column(axes, parts, left, name, frame, width=3.3):
             axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
             axes.text(left + 0.55, bottom + height / 2, words, **style)
             if bottom > 0.3:
-                start = bottom - step - (GAP + step if parts[len(places) - 2][0] == "" else 0)
+                start = bottom - step - (SPACE + step if parts[len(edges) - 2][0] == "" else 0)
                 _arrow(axes, (left + width / 2, start), (left + width / 2, bottom))
         bottom += height + step
-    first, last = places[frame[0]], places[frame[1]]
+    first, last = edges[frame[0]], edges[frame[1]]
     low, high = first[2] - TALL / 2 - 0.14, last[2] + THIN / 2 + 0.14
     axes.add_patch(_box(left - 0.2, low, width + 0.4, high - low, "#F1F1F1", GREY, order=0))
-    axes.text(left - 0.15, high + 0.02, "N times", ha="left", va="bottom", fontsize=12, color="#444444")
+    axes.text(left - 0.15, high + 0.02, "N layers", ha="left", va="bottom", fontsize=12, color="#444444")
     axes.text(left + width / 2, 0.12, name, ha="center", va="top", fontsize=14, color="#444444")
-    return places
+    return edges
 
 
 def _elbow(axes, source, target):

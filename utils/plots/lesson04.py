@@ -32,88 +32,79 @@ RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
 # One controller, and one for each token
 
-LOWER, UPPER = 0.95, 3.35  # inches: the rows of those who are looked at and of those who look
+LOWER, UPPER = 0.95, 3.35  # inches: the rows of the keys and of the queries
 
 
 def controllers(tokens):
-    """Left: one state looks at n sentences. Right: every token looks at every token, so n states look at n tokens."""
+    """Left: one controller attends to n sentences. Right: every token attends to every token."""
     count = len(tokens)
-    boxes = np.array([max(0.5, inches(token, FONT, "bold") + 0.2) for token in tokens])
-    row = boxes.sum() + 0.14 * (count - 1)
+    widths = np.array([max(0.5, inches(token, FONT, "bold") + 0.2) for token in tokens])
+    row = widths.sum() + 0.14 * (count - 1)
     state = inches("state of the controller", FONT, "bold") + 0.4
-    margin, gap = 0.35 + inches("is looked at", LABEL), 0.9
+    margin, space = 0.35 + inches("queries", LABEL), 0.9
     left_count, right_count = f"1 × {count} scores", f"{count} × {count} = {count**2} scores"
     left_width = max(count * 0.62, state, inches("one controller for the story", FONT + 1, "bold"))
     right_width = max(row, inches("one controller for each token", FONT + 1, "bold"))
-    width = margin + left_width + gap + right_width + 0.2
+    width = margin + left_width + space + right_width + 0.2
     title = "from one controller to one for each token"
     figure, axes = sheet(width, 4.6 + top_of(title, width))
-    for y, name in ((UPPER, "looks"), (LOWER, "is looked at")):
+    for y, name in ((UPPER, "queries"), (LOWER, "keys")):
         write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
     middle = margin + left_width / 2
     sentences = middle + 0.62 * (np.arange(count) - (count - 1) / 2)
-    _look(axes, [middle], sentences, focus=0)
+    _draw_scores(axes, [middle], sentences, focus=0)
     draw_box(axes, middle, UPPER, state, 0.46, "state of the controller", PALE_BLUE, BLUE, fontweight="bold")
-    for place, x in enumerate(sentences):
-        draw_box(axes, x, LOWER, 0.5, 0.46, str(place + 1), "white", COLORS["key"])
+    for number, x in enumerate(sentences, 1):
+        draw_box(axes, x, LOWER, 0.5, 0.46, str(number), "white", COLORS["key"])
     _panel_words(axes, middle, "one controller for the story", f"{count} sentences", left_count)
-    middle = margin + left_width + gap + right_width / 2
-    places = middle - row / 2 + np.cumsum(boxes + 0.14) - 0.14 - boxes / 2
+    middle = margin + left_width + space + right_width / 2
+    centers = middle - row / 2 + np.cumsum(widths + 0.14) - 0.14 - widths / 2
     focus = count // 2
-    _look(axes, places, places, focus)
-    for place, (x, box, token) in enumerate(zip(places, boxes, tokens, strict=True)):
-        face, weight = (PALE_BLUE, "bold") if place == focus else ("white", "normal")
-        draw_box(axes, x, UPPER, box, 0.46, token, face, BLUE, fontweight=weight)
-        draw_box(axes, x, LOWER, box, 0.46, token, "white", COLORS["key"])
+    _draw_scores(axes, centers, centers, focus)
+    for position, (x, token_width, token) in enumerate(zip(centers, widths, tokens, strict=True)):
+        face, weight = (PALE_BLUE, "bold") if position == focus else ("white", "normal")
+        draw_box(axes, x, UPPER, token_width, 0.46, token, face, BLUE, fontweight=weight)
+        draw_box(axes, x, LOWER, token_width, 0.46, token, "white", COLORS["key"])
     _panel_words(axes, middle, "one controller for each token", f"the same {count} tokens", right_count)
-    divide = margin + left_width + gap / 2
+    divide = margin + left_width + space / 2
     axes.plot([divide] * 2, [0.2, 4.4], color=PALE, linewidth=1.5)
     write_title(figure, title)
     return figure
 
 
-def _look(axes, upper, lower, focus):
-    """A line for every look; those of one controller stand out."""
-    for number, x in enumerate(upper):
+def _draw_scores(axes, queries, keys, focus):
+    """A line for the score of every query with every key; those of one query stand out."""
+    for number, query in enumerate(queries):
         shade, line = (BLUE, 2.6) if number == focus else ("#9A9A9A", 0.9)
-        looks = [[(x, UPPER - 0.25), (y, LOWER + 0.26)] for y in lower]
+        lines = [[(query, UPPER - 0.25), (key, LOWER + 0.26)] for key in keys]
         order = 3 if number == focus else 2
-        axes.add_collection(LineCollection(looks, colors=shade, linewidths=line, zorder=order))
+        axes.add_collection(LineCollection(lines, colors=shade, linewidths=line, zorder=order))
 
 
-def _panel_words(axes, middle, name, looked_at, scores):
+def _panel_words(axes, middle, name, keys, scores):
     write(axes, middle, 4.35, name, FONT + 1, fontweight="bold")
     write(axes, middle, 3.92, scores, LABEL)
-    write(axes, middle, 0.42, looked_at, LABEL)
+    write(axes, middle, 0.42, keys, LABEL)
 
 
-# Why the scores are divided by a root
-
-GROWTH = "without the root the scores grow with d_k until softmax is stuck"
+# Scaled dot products
 
 
-def scaling(dims, raw, scaled, title=GROWTH):
-    """Three panels over d_k: variance of the scores, entropy of the weights, and the median slope of softmax.
+def scaling(dims, raw, scaled):
+    """Three panels over d_k: variance of the scores, entropy of the attention weights, and gradient of the softmax.
 
-    raw and scaled: dicts of arrays (dims,) with the keys "variance", "entropy_share" (of log n, 0 to 1) and "median_slope".
+    raw and scaled: dicts of arrays (dims,), "variance", "normalized_entropy" (0 to 1) and "jacobian_norm".
     """
-    figure, axes = chart(title, WIDEST, 5.0, columns=3)
+    figure, axes = chart("unscaled scores grow with d_k until the softmax saturates", WIDEST, 5.0, columns=3)
     panels = (
         ("variance", "variance of the scores", 1),
-        ("entropy_share", "entropy in % of log n", 100),
-        ("median_slope", "median slope of softmax", 1),
+        ("normalized_entropy", "entropy in % of log n", 100),
+        ("jacobian_norm", "norm of the softmax's Jacobian", 1),
     )
     for panel, (key, name, factor) in zip(axes, panels, strict=True):
-        for table, words, (shade, marker, line) in ((raw, "as they are", RAW), (scaled, "divided by √d_k", SCALED)):
-            panel.plot(
-                dims,
-                factor * as_array(table[key]),
-                marker=marker,
-                linestyle=line,
-                color=shade,
-                clip_on=False,
-                label=words,
-            )
+        for statistics, label, (shade, marker, line) in ((raw, "unscaled", RAW), (scaled, "divided by √d_k", SCALED)):
+            style = {"marker": marker, "linestyle": line, "color": shade, "clip_on": False}
+            panel.plot(dims, factor * as_array(statistics[key]), label=label, **style)
         panel.set(xscale="log", xlabel="d_k")
         if factor == 1:
             panel.set_yscale("log")
@@ -127,42 +118,42 @@ def scaling(dims, raw, scaled, title=GROWTH):
 
 
 def dk_picture(scores_raw, scores_scaled, weights_raw, weights_scaled, d_k):
-    """The weights of one query on n keys, most weight first, from the scores as they are and from the divided ones.
+    """Attention weights of one query over n keys, in descending order, from unscaled and from scaled scores.
 
-    All four (n,). The axes stay where they are whatever d_k is, so a slider can move it.
+    All four (n,). The axes are the same for every d_k, so a slider can move it.
     """
     scores = [as_array(scores_raw), as_array(scores_scaled)]
     weights = [as_array(weights_raw), as_array(weights_scaled)]
-    largest = [percent(one.max()) for one in weights]
-    title = f"d_k = {d_k}: the best key takes {largest[0]} without the root and {largest[1]} with it"
+    largest = [percent(row.max()) for row in weights]
+    title = f"d_k = {d_k}: the largest weight is {largest[0]} without scaling and {largest[1]} with it"
     top = top_of(title, 11.0) + 0.75
     figure, axes = canvas(11.0, 3.9 + top, columns=2, margins=(0.9, 0.25, 0.75, top), gaps=(0.55, 0))
     count = len(scores[0])
-    names = ("scores as they are", "scores divided by √d_k")
-    for panel, name, row, mine, look in zip(axes, names, scores, weights, (RAW, SCALED), strict=True):
-        hatch = {"hatch": "///", "edgecolor": "white"} if look is RAW else {}
-        panel.bar(np.arange(1, count + 1), np.sort(mine)[::-1], 0.85, color=look[0], linewidth=0, **hatch)
-        panel.set(xlim=(0.4, count + 0.6), ylim=(0, 1), xlabel="keys, most weight first")
+    names = ("unscaled scores", "scores divided by √d_k")
+    for panel, name, score_row, weight_row, style in zip(axes, names, scores, weights, (RAW, SCALED), strict=True):
+        hatch = {"hatch": "///", "edgecolor": "white"} if style is RAW else {}
+        panel.bar(np.arange(1, count + 1), np.sort(weight_row)[::-1], 0.85, color=style[0], linewidth=0, **hatch)
+        panel.set(xlim=(0.4, count + 0.6), ylim=(0, 1), xlabel="keys, by weight")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, min_n_ticks=1))
-        entropy = f"entropy {entropy_of(mine):.2f} of {np.log(count):.2f} nats"
+        entropy = f"entropy {entropy_of(weight_row):.2f} of {np.log(count):.2f} nats"
         panel.set_title(f"{name}\n{entropy}", fontsize=FONT, fontweight="normal", loc="left", pad=8)
-        words = f"scores from {signed(row.min(), 1)}\nto {signed(row.max(), 1)}"
-        # One key takes all the weight, and its bar the whole panel.
-        look = {
+        words = f"scores from {signed(score_row.min(), 1)}\nto {signed(score_row.max(), 1)}"
+        # A white background: a single bar may be as tall as the panel.
+        text_style = {
             "color": GREY,
             "transform": panel.transAxes,
             "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 2},
         }
-        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", **look)
-    axes[0].set_ylabel("weight")
+        write(panel, 0.97, 0.95, words, LABEL, ha="right", va="top", **text_style)
+    axes[0].set_ylabel("attention weight")
     write_title(figure, title)
     return figure
 
 
 def entropy_of(weights):
-    """In nats; a weight of 0 adds nothing."""
-    seen = weights[weights > 0]
-    return max(0.0, float(-(seen * np.log(seen)).sum()))
+    """Entropy in nats; a weight of 0 adds nothing."""
+    positive = weights[weights > 0]
+    return max(0.0, float(-(positive * np.log(positive)).sum()))
 
 
 # Positions
@@ -184,8 +175,8 @@ def position_pattern(positions, title):
 def offset_products(products, title):
     """The dot products of position vectors, products (n, n) with P Pᵀ in it, over the offset from the row's own position.
 
-    Four rows are drawn. If the product depends on the offset alone, all of them fall on one curve; the largest gap between
-    two rows at the same offset is written beside them.
+    Four rows are drawn. If the product depends on the offset alone, all of them fall on one curve; the legend has the largest
+    difference of two rows at the same offset.
     """
     products = as_array(products)
     count = len(products)
@@ -193,23 +184,23 @@ def offset_products(products, title):
     figure, axes = chart(title, 10.5, 4.9)
     for number, (row, (shade, marker, _)) in enumerate(zip(rows, LOOKS, strict=False)):
         offsets = np.arange(count) - row
-        mine = np.flatnonzero(
+        marked = np.flatnonzero(
             offsets % 8 == 2 * number
-        ).tolist()  # marks of all rows take turns, so none covers another
+        ).tolist()  # different offsets, so that no marker covers another
         axes.plot(offsets, products[row], color="#9A9A9A", linewidth=1.6, zorder=1)
-        axes.plot(offsets[mine], products[row][mine], marker, color=shade, label=f"position {row}", zorder=4)
+        axes.plot(offsets[marked], products[row][marked], marker, color=shade, label=f"position {row}", zorder=4)
     axes.set(xlabel="offset", ylabel="dot product")
-    gap = f"largest gap at the\nsame offset: {gap_of(products, rows):.2g}"
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=gap, title_fontsize=LABEL)
+    difference = f"largest difference at\nthe same offset: {largest_difference(products, rows):.2g}"
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), title=difference, title_fontsize=LABEL)
     return figure
 
 
-def gap_of(products, rows):
+def largest_difference(products, rows):
     """The largest difference between two of the rows at the same offset; 0 if there is nothing to compare."""
     by_offset = {}
     for row in rows:
-        for place, product in enumerate(products[row]):
-            by_offset.setdefault(place - row, []).append(product)
+        for column, product in enumerate(products[row]):
+            by_offset.setdefault(column - row, []).append(product)
     return max(max(values) - min(values) for values in by_offset.values())
 
 
@@ -220,17 +211,17 @@ def order_bars(rows, chance, title):
     """(name, accuracies of the seeds in %) for each model: a dot for every seed, a bar at the median, a line at chance."""
     figure, axes = chart(title, 9.5, 1.9 + 0.62 * len(rows))
     names = []
-    for place, (name, accuracies) in enumerate(rows):
+    for number, (name, accuracies) in enumerate(rows):
         accuracies = as_array(accuracies)
         low, middle, high = accuracies.min(), np.median(accuracies), accuracies.max()
         names.append(f"{name}\n{middle:.1f}" if low == high else f"{name}\n{middle:.1f}  ({low:.1f} to {high:.1f})")
-        shade, marker, _ = LOOKS[place % len(LOOKS)]
-        heights = place + np.linspace(-0.3, 0.3, len(accuracies))
-        axes.plot([middle] * 2, [place - 0.42, place + 0.42], color=shade, linewidth=4, alpha=0.45)
+        shade, marker, _ = LOOKS[number % len(LOOKS)]
+        heights = number + np.linspace(-0.3, 0.3, len(accuracies))
+        axes.plot([middle] * 2, [number - 0.42, number + 0.42], color=shade, linewidth=4, alpha=0.45)
         axes.plot(accuracies, heights, marker, color=shade, markersize=7, zorder=3)
     axes.axvline(chance, color="black", linewidth=2, linestyle=(0, (4, 2)), zorder=1, label=f"chance {chance:g} %")
     only_rows(axes, names)
-    axes.set(xlim=(0, 103), xlabel="right in % (a mark for each seed, a bar at the median)")
+    axes.set(xlim=(0, 103), xlabel="accuracy in % (a marker for each seed, a bar at the median)")
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     return figure
 
@@ -238,10 +229,10 @@ def order_bars(rows, chance, title):
 def extrapolation(lengths, curves, trained_to, title, chance):
     """{name: (lengths, seeds) in %} as the median over the length, in a band from the lowest seed to the highest.
 
-    NaN at a length, for all seeds, is a model that refuses: it is marked on a line of its own below 0. A line stands at
-    `trained_to`, the longest length in training, and one at `chance`.
+    NaN at a length: the model has no positions there, marked on a line of its own below 0. A line is at `trained_to`, the
+    maximum length in training, and one at `chance`.
     """
-    lengths, refuses = as_array(lengths), -14.0  # where "refuses" stands on the scale of per cents
+    lengths, impossible = as_array(lengths), -14.0  # on the scale of percents
     figure, axes = chart(title, 10.5, 5.6)
     axes.set_xscale("log")
     for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
@@ -249,14 +240,14 @@ def extrapolation(lengths, curves, trained_to, title, chance):
         low, middle, high = values.min(1), np.median(values, 1), values.max(1)
         axes.fill_between(lengths, low, high, color=shade, alpha=0.2, linewidth=0)
         axes.plot(lengths, middle, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label=name)
-        gone = np.isnan(middle)
+        missing = np.isnan(middle)
         hollow = {"markerfacecolor": "white", "markeredgecolor": shade, "markeredgewidth": 2, "linestyle": "none"}
-        axes.plot(lengths[gone], np.full(gone.sum(), refuses), marker, zorder=4, **hollow)
+        axes.plot(lengths[missing], np.full(missing.sum(), impossible), marker, zorder=4, **hollow)
     axes.axhline(0, color=GREY, linewidth=1.2, zorder=1)
     axes.axvline(trained_to, color="black", linewidth=2, linestyle=(0, (4, 2)), label=f"trained up to {trained_to:g}")
     axes.axhline(chance, color=GREY, linewidth=1.5, linestyle=(0, (2, 2)), zorder=1, label=f"chance {chance:g} %")
-    axes.set(xlabel="length in tokens", ylabel="right in %", ylim=(refuses - 6, 104))
-    axes.set_yticks([refuses, *range(0, 101, 20)], ["refuses", *map(str, range(0, 101, 20))])
+    axes.set(xlabel="length in tokens", ylabel="accuracy in %", ylim=(impossible - 6, 104))
+    axes.set_yticks([impossible, *range(0, 101, 20)], ["impossible", *map(str, range(0, 101, 20))])
     plain_ticks(axes.xaxis, lengths)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3)
     return figure
@@ -265,13 +256,13 @@ def extrapolation(lengths, curves, trained_to, title, chance):
 # The language model
 
 
-def loss_by_context(losses, counts, title):
-    """Loss (n,) in nats after 1 ... n tokens of context, beside the losses of counts, {name: loss}, which do not depend on it."""
+def loss_by_context(losses, ngrams, title):
+    """Loss (n,) in nats after 1 ... n tokens of context, and the losses of n-gram models, {name: loss}, as horizontal lines."""
     losses = as_array(losses)
-    places = np.arange(1, len(losses) + 1)
+    context = np.arange(1, len(losses) + 1)
     figure, axes = chart(title)
-    levels = {name: np.full(len(places), float(loss)) for name, loss in counts.items()}
-    draw_lines(axes, places, {"self-attention": losses, **levels}, markevery=max(1, len(losses) // 12))
+    levels = {name: np.full(len(context), float(loss)) for name, loss in ngrams.items()}
+    draw_lines(axes, context, {"self-attention": losses, **levels}, markevery=max(1, len(losses) // 12))
     axes.set(ylim=(0, None), xlabel="tokens of context", ylabel="held-out loss in nats")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     name_lines(axes)
@@ -291,13 +282,13 @@ def two_contexts(first, second, word, similarity_before, similarity_after, title
     at = []
     for sentence, row, y in zip((first, second), widths, (3.3, 0.5), strict=True):
         x = (width - sum(row) - space * (len(row) - 1)) / 2
-        for token, wide in zip(sentence, row, strict=True):
-            mine = token == word
-            face, edge = (PALE_RED, RED) if mine else ("white", PALE)
-            draw_box(axes, x + wide / 2, y, wide, 0.5, token, face, edge, fontweight="bold" if mine else "normal")
-            if mine:
-                at.append(x + wide / 2)
-            x += wide + space
+        for token, token_width in zip(sentence, row, strict=True):
+            center, chosen = x + token_width / 2, token == word
+            face, edge = (PALE_RED, RED) if chosen else ("white", PALE)
+            draw_box(axes, center, y, token_width, 0.5, token, face, edge, fontweight="bold" if chosen else "normal")
+            if chosen:
+                at.append(center)
+            x += token_width + space
     box, middle = max(inches(line, FONT, "bold") for line in words) + 0.5, sum(at) / 2
     draw_arrow(axes, (middle, 2.5), (at[0], 3.03), RED)
     draw_arrow(axes, (middle, 1.3), (at[1], 0.77), RED)

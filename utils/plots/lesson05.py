@@ -47,32 +47,34 @@ HEAD_SHADES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, GREY, "#8C510A")  # a color 
 LEVELS = 15  # of a loss seen from above, the same in all panels
 
 
-# One softmax, two places
+# One softmax, two positions
 
 
 def one_or_two_heads(tokens, values, first, second, title):
-    """Left: one head looks half at each of two places and keeps their mean. Right: two heads keep both.
+    """Left: one head attends half to each of two positions and returns their mean. Right: two heads return both values.
 
-    tokens: letters; values: the number that each of them carries; first, second: the places to look at, in this order.
+    tokens: letters; values: the number that each of them carries; first, second: the positions to attend to, in this order.
     """
-    box = 0.5
-    row = len(tokens) * (box + 0.08) - 0.08
+    size = 0.5
+    row = len(tokens) * (size + 0.08) - 0.08
     half = row + 1.15  # beside the row stands what it is
     width = 2 * half + 0.8
     figure, axes = sheet(width, 4.75 + top_of(title, width))
-    one, two = (f"{values[place]:g}" for place in (first, second))
+    one, two = (f"{values[position]:g}" for position in (first, second))
     mean = f"{(values[first] + values[second]) / 2:g}"
     for side, name in enumerate(("one head", "two heads")):
         left = 0.2 + side * (half + 0.4)
         middle = left + half / 2
-        centers = middle - row / 2 + box / 2 + (box + 0.08) * np.arange(len(tokens))
+        centers = middle - row / 2 + size / 2 + (size + 0.08) * np.arange(len(tokens))
         write(axes, middle, 4.55, name, FONT + 1, fontweight="bold")
-        for place, (x, token) in enumerate(zip(centers, tokens, strict=True)):
-            seen = place in (first, second)
-            draw_box(axes, x, 0.45, box, 0.42, token, "white", COLORS["key"], fontweight="bold" if seen else "normal")
-            draw_box(axes, x, 1.0, box, 0.42, f"{values[place]:g}", PALE_GREEN if seen else "white", COLORS["value"])
+        for position, (x, token) in enumerate(zip(centers, tokens, strict=True)):
+            seen = position in (first, second)
+            draw_box(axes, x, 0.45, size, 0.42, token, "white", COLORS["key"], fontweight="bold" if seen else "normal")
+            draw_box(
+                axes, x, 1.0, size, 0.42, f"{values[position]:g}", PALE_GREEN if seen else "white", COLORS["value"]
+            )
         for y, word in ((0.45, "token"), (1.0, "value")):
-            write(axes, centers[0] - box / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
+            write(axes, centers[0] - size / 2 - 0.1, y, word, SMALL, ha="right", color=GREY)
         if side == 0:
             _one_head(axes, middle, centers[[first, second]], mean, one, two)
         else:
@@ -82,8 +84,8 @@ def one_or_two_heads(tokens, values, first, second, title):
     return figure
 
 
-def _one_head(axes, middle, places, mean, one, two):
-    for x in places:
+def _one_head(axes, middle, xs, mean, one, two):
+    for x in xs:
         axes.plot([x, middle], [1.22, 2.42], color=BLUE, linewidth=4, solid_capstyle="round")
         _weight(axes, (2 * x + middle) / 3, 1.62, "½")
     draw_box(axes, middle, 2.65, 1.9, 0.48, "one softmax", PALE_BLUE, BLUE)
@@ -93,8 +95,8 @@ def _one_head(axes, middle, places, mean, one, two):
     write(axes, middle, 4.05, words, LABEL)
 
 
-def _two_heads(axes, middle, places, one, two):
-    for x, value, name, side, shade in zip(places, (one, two), "12", (-1, 1), (BLUE, ORANGE), strict=True):
+def _two_heads(axes, middle, xs, one, two):
+    for x, value, name, side, shade in zip(xs, (one, two), "12", (-1, 1), (BLUE, ORANGE), strict=True):
         at = middle + side * 1.15
         axes.plot([x, at], [1.22, 2.42], color=shade, linewidth=6, solid_capstyle="round")
         _weight(axes, (2 * x + at) / 3, 1.62, "1")
@@ -102,7 +104,7 @@ def _two_heads(axes, middle, places, one, two):
         slot = middle + (-0.46 if name == "1" else 0.46)
         draw_arrow(axes, (at, 2.9), (slot, 3.3), RED)
         draw_box(axes, slot, 3.55, 0.9, 0.48, value, PALE_RED, RED, fontweight="bold")
-    write(axes, middle, 4.05, f"first {one}, then {two}: side by side, both are kept", LABEL)
+    write(axes, middle, 4.05, f"first {one}, then {two}: concatenated, both are kept", LABEL)
 
 
 def _weight(axes, x, y, text):
@@ -117,27 +119,27 @@ def split_shapes(batch, length, dim, heads, title):
     """(batch, length, dim) to (batch, heads, length, dim / heads) as colored blocks: a color for each head."""
     head = dim // heads
     shift = 0.12 * (batch - 1)
-    gap = 0.1 + shift  # between the blocks of the heads
+    space = 0.1 + shift  # between the blocks of the heads
     width = WIDEST
-    cell = (width - 0.8 - 2 * 1.15 - 3 * shift - (heads - 1) * gap) / (3 * dim)
-    tall, wide, pile = length * cell, dim * cell, dim * cell + (heads - 1) * gap
+    cell = (width - 0.8 - 2 * 1.15 - 3 * shift - (heads - 1) * space) / (3 * dim)
+    tall, wide, pile = length * cell, dim * cell, dim * cell + (heads - 1) * space
     middle = 1.35 + (tall + shift) / 2
     figure, axes = sheet(width, 1.35 + tall + shift + 0.85 + top_of(title, width))
     whole, split = f"({batch}, {length}, {dim})", f"({batch}, {heads}, {length}, {head})"
     panels = (
         ("the tokens", whole, wide, "split"),
         ("one block for each head", split, pile, "merge"),
-        ("side by side again", whole, wide, ""),
+        ("concatenated again", whole, wide, ""),
     )
     free = (width - 0.8 - 2 * wide - pile - 3 * shift) / 2
     left = 0.4
     for number, (name, shape, span, then) in enumerate(panels):
         x = left + (span + shift) / 2
         if number == 1:
-            for one in range(heads):
-                start = left + one * (head * cell + gap)
-                _block(axes, start, 1.35, [one] * head, length, cell, batch)
-                write(axes, start + head * cell / 2, 1.12, str(one + 1), LABEL)
+            for index in range(heads):
+                start = left + index * (head * cell + space)
+                _block(axes, start, 1.35, [index] * head, length, cell, batch)
+                write(axes, start + head * cell / 2, 1.12, str(index + 1), LABEL)
         else:
             _block(axes, left, 1.35, np.repeat(np.arange(heads), head), length, cell, batch)
         write(axes, x, 1.35 + tall + shift + 0.35, name, FONT, fontweight="bold")
@@ -156,7 +158,7 @@ def split_shapes(batch, length, dim, heads, title):
 
 
 def _block(axes, left, bottom, shades, length, cell, batch):
-    """One matrix for each sentence of the batch, one behind the other; a column for each feature."""
+    """A matrix for each sequence of the batch; a column for each feature."""
     for sentence in reversed(range(batch)):
         x, y = left + 0.12 * sentence, bottom + 0.12 * sentence
         for column, shade in enumerate(shades):
@@ -225,13 +227,13 @@ def gradient_depth(depths, curves, title, ylabel):
     return spread(depths, curves, title, "layers", ylabel, log_x=True, log_y=True)
 
 
-# Removing heads
+# Ablating heads
 
 
 def removal_effects(effects, title):
-    """The change of accuracy when one head alone is removed, in points, as colored tiles; a panel for each seed.
+    """The change of accuracy when one head alone is ablated, in points, as colored tiles; a panel for each seed.
 
-    effects (seeds, layers, heads), shares between -1 and 1, below 0 where the head is missed. One scale of colors for all.
+    effects (seeds, layers, heads) between -1 and 1, below 0 where the head is needed. One color scale for all.
     """
     effects = as_array(effects)
     seeds, layers, heads = effects.shape
@@ -250,7 +252,7 @@ def removal_effects(effects, title):
         axes.grid(False)
         axes.spines[:].set_visible(False)
         axes.set_title(f"seed {seed + 1}", fontsize=FONT)
-    figure.supxlabel("change of accuracy, in points, when this head alone is removed", fontsize=LABEL, color=GREY)
+    figure.supxlabel("change of accuracy, in points, when this head alone is ablated", fontsize=LABEL, color=GREY)
     return figure
 
 
@@ -258,10 +260,10 @@ def removal_effects(effects, title):
 
 
 def loss_surfaces(surfaces, span, title):
-    """{name: losses (k, k)}, (first direction, second direction), seen from above, side by side on one scale of colors.
+    """{name: losses (k, k)}, (first direction, second direction), seen from above, on one color scale.
 
-    span: how far the grid goes to each side, in units of the directions. The cross in the middle is the model itself; a dot
-    stands at every inner point of the grid that is lower than all eight around it.
+    span: half the width of the grid, in units of the directions. A cross marks the trained model, a dot every local minimum:
+    an inner point of the grid that is lower than all eight neighbors.
     """
     surfaces = {name: as_array(losses) for name, losses in surfaces.items()}
     low, high = min(map(np.min, surfaces.values())), max(map(np.max, surfaces.values()))
@@ -271,7 +273,7 @@ def loss_surfaces(surfaces, span, title):
         line = np.linspace(-span, span, len(losses))
         image = axes.contourf(line, line, losses.T, levels=levels, cmap=WEIGHTS_MAP)
         axes.contour(line, line, losses.T, levels=levels, colors="black", linewidths=0.9, alpha=0.6)
-        first, second = np.nonzero(_lower_than_around(losses))
+        first, second = np.nonzero(_local_minima(losses))
         look = {"color": "white", "markeredgecolor": "black", "markeredgewidth": 1.5}
         axes.plot(line[first], line[second], "o", markersize=9, zorder=5, **look)
         # White on black: seen on every color.
@@ -284,22 +286,22 @@ def loss_surfaces(surfaces, span, title):
     bar = figure.colorbar(image, ax=panels, label="loss", aspect=25, format="{x:g}", pad=0.01)
     bar.locator = MaxNLocator(nbins=7)
     bar.outline.set_visible(False)
-    words = "cross: the model; dots: valleys, lower than all eight points around"
+    words = "cross: the trained model; dots: local minima, lower than all eight neighbors"
     figure.supxlabel(words, fontsize=LABEL, color="#444444")
     return figure
 
 
-def _lower_than_around(losses):
+def _local_minima(losses):
     """(k, k) bool: True at inner points that are lower than their eight neighbors."""
-    found, size = np.zeros(losses.shape, dtype=bool), len(losses)
-    around = [
+    minima, size = np.zeros(losses.shape, dtype=bool), len(losses)
+    neighbors = [
         losses[1 + down : size - 1 + down, 1 + right : size - 1 + right]
         for down in (-1, 0, 1)
         for right in (-1, 0, 1)
         if down or right
     ]
-    found[1:-1, 1:-1] = losses[1:-1, 1:-1] < np.min(around, axis=0)
-    return found
+    minima[1:-1, 1:-1] = losses[1:-1, 1:-1] < np.min(neighbors, axis=0)
+    return minima
 
 
 # Layer normalization
@@ -319,13 +321,13 @@ def norm_axis(tokens, dim, title):
         mark = "✓" if right else "✗"
         write(axes, left, bottom + count * cell + 0.68, f"{mark} {name}", FONT + 1, ha="left", fontweight="bold",
                color=GREEN if right else "#A84A00")  # fmt: skip
-        write(axes, left, bottom + count * cell + 0.33, f"mean and deviation {words}", LABEL, ha="left")
+        write(axes, left, bottom + count * cell + 0.33, f"mean and standard deviation {words}", LABEL, ha="left")
         for row, token in enumerate(tokens):
             y = bottom + (count - 1 - row) * cell
             write(axes, left - 0.12, y + cell / 2, token, LABEL, ha="right")
             for column in range(dim):
-                mine = row == chosen if right else column == dim // 2
-                face = (PALE_BLUE if right else PALE_RED) if mine else "#F4F4F4"
+                marked = row == chosen if right else column == dim // 2
+                face = (PALE_BLUE if right else PALE_RED) if marked else "#F4F4F4"
                 look = {"facecolor": face, "edgecolor": "#B0B0B0", "linewidth": 0.8}
                 axes.add_patch(Rectangle((left + column * cell, y), cell, cell, **look))
         if right:
@@ -341,20 +343,20 @@ def norm_axis(tokens, dim, title):
 
 # The encoder block
 
-NORM, LOOK, FEED, SUM = "norm", "look", "feed", "sum"
-PARTS = {  # what is written in a box, its width, face and edge
+NORM, ATTENTION, FEED, SUM = "norm", "attention", "feed", "sum"
+PARTS = {  # label, width, face and edge
     NORM: ("layer\nnorm", 1.0, PALE_ORANGE, "#7A5500"),
-    LOOK: ("multi-head\nattention", 1.75, PALE_BLUE, BLUE),
+    ATTENTION: ("multi-head\nattention", 1.75, PALE_BLUE, BLUE),
     FEED: ("feed-\nforward", 1.4, PALE_GREEN, "#00694D"),
     SUM: ("+", 0.52, "white", "black"),
 }
 ORDERS = {  # the parts from input to output, and where each of the two skips leaves and arrives: before, at part number
-    "pre": ((NORM, LOOK, SUM, NORM, FEED, SUM), ((0, 2), (3, 5))),
-    "post": ((LOOK, SUM, NORM, FEED, SUM, NORM), ((0, 1), (3, 4))),
+    "pre": ((NORM, ATTENTION, SUM, NORM, FEED, SUM), ((0, 2), (3, 5))),
+    "post": ((ATTENTION, SUM, NORM, FEED, SUM, NORM), ((0, 1), (3, 4))),
 }
 ORDER_WORDS = {
-    "pre": ("pre-norm", "the norm is inside the branch: from end to end a way of sums alone"),
-    "post": ("post-norm", "the norm comes after the sum: no way around it"),
+    "pre": ("pre-norm", "the norm is inside the branch: the skip connections are the identity from end to end"),
+    "post": ("post-norm", "the norm comes after the addition: it is on every path"),
 }
 
 
@@ -362,10 +364,10 @@ def encoder_block(dim, heads, hidden, title):
     """The encoder block from left to right, post-norm above and pre-norm below, with the sizes written into the shapes."""
     row, foot = 2.95, 0.45
     figure, axes = sheet(WIDEST, foot + row * len(ORDERS) + top_of(title, WIDEST) + 0.05)
-    words = f"(b, n, {dim}) at every arrow: sentences, tokens, features"
+    words = f"(b, n, {dim}) at every arrow: sequences, tokens, features"
     write(axes, WIDEST / 2, 0.27, words, FONT + 1, fontweight="bold")
-    for place, order in enumerate(ORDERS):
-        _block_row(axes, order, foot + row * place, (dim, heads, hidden))
+    for index, order in enumerate(ORDERS):
+        _block_row(axes, order, foot + row * index, (dim, heads, hidden))
     axes.plot([0.15, WIDEST - 0.15], [foot + row] * 2, color=PALE, linewidth=1.5)
     write_title(figure, title)
     return figure
@@ -379,15 +381,15 @@ def _block_row(axes, order, base, sizes):
     write(axes, 0.4 + inches(name, FONT + 4, "bold"), base + 2.61, words, FONT, ha="left", color="#333333")
     widths = np.array([PARTS[part][1] for part in parts])
     ends = 0.32  # the letter at each end
-    gap = (WIDEST - 0.3 - 2 * ends - widths.sum()) / (len(parts) + 1)
-    lefts = 0.15 + ends + gap + np.concatenate([[0], np.cumsum(widths + gap)[:-1]])
+    space = (WIDEST - 0.3 - 2 * ends - widths.sum()) / (len(parts) + 1)
+    lefts = 0.15 + ends + space + np.concatenate([[0], np.cumsum(widths + space)[:-1]])
     y = base + 1.05
     write(axes, 0.15 + ends / 2, y, "x", FONT + 8, fontweight="bold", style="italic")
     write(axes, WIDEST - 0.15 - ends / 2, y, "y", FONT + 8, fontweight="bold", style="italic")
     borders = [0.15 + ends, *lefts, WIDEST - 0.15 - ends]
-    for place in range(len(parts) + 1):
-        start = borders[0] if place == 0 else lefts[place - 1] + widths[place - 1]
-        draw_strong_arrow(axes, [(start, y), (borders[place + 1], y)], "black")
+    for index in range(len(parts) + 1):
+        start = borders[0] if index == 0 else lefts[index - 1] + widths[index - 1]
+        draw_strong_arrow(axes, [(start, y), (borders[index + 1], y)], "black")
     for left, part in zip(lefts, parts, strict=True):
         text, width, face, edge = PARTS[part]
         middle = left + width / 2
@@ -398,14 +400,14 @@ def _block_row(axes, order, base, sizes):
         else:
             draw_box(axes, middle, y, width, 0.95, text, face, edge, FONT + 4)
     for leaves, arrives in skips:
-        # A skip leaves in the middle of an arrow, where nothing stands, and goes over everything up to its sum.
-        start = borders[0] + 0.3 * gap if leaves == 0 else lefts[leaves - 1] + widths[leaves - 1] + 0.3 * gap
+        # A skip leaves in the middle of an arrow, between two parts, and goes over everything up to its addition.
+        start = borders[0] + 0.3 * space if leaves == 0 else lefts[leaves - 1] + widths[leaves - 1] + 0.3 * space
         end = lefts[arrives] + widths[arrives] / 2
         axes.plot([start], [y], "o", color=RED, markersize=10, zorder=5)
         draw_strong_arrow(axes, [(start, y), (start, y + 0.95), (end, y + 0.95), (end, y + 0.26)], RED)
         write(axes, (start + end) / 2, y + 1.16, "skip", FONT + 1, color="#A84A00")
     below = {
-        LOOK: f"{heads} heads: (b, {heads}, n, {dim // heads})",
+        ATTENTION: f"{heads} heads: (b, {heads}, n, {dim // heads})",
         FEED: f"{dim} → {hidden} → {dim}",
     }
     for left, part in zip(lefts, parts, strict=True):
@@ -413,57 +415,57 @@ def _block_row(axes, order, base, sizes):
             write(axes, left + PARTS[part][1] / 2, base + 0.33, below[part], FONT + 1, color=PARTS[part][3])
 
 
-# Relations of relations
+# Paths through several layers
 
 LEAST = 0.1  # of the weight, for a line
 
 
 def relation_paths(weights, tokens, target, title):
-    """How one token reaches others in two steps and more: from the top layer down, a line for every look that counts.
+    """Attention rollout (Abnar and Zuidema, 2020) of one token: paths from the top layer down to the tokens.
 
-    weights (layers, n, n), one map for each layer from the first to the last, such as one head of each or their mean.
-    The number under a word is the product of the weights along the ways to it, summed over all ways. Looks below LEAST
-    have no line; their ways are counted all the same. A word is marked if a line leads to it.
+    weights (layers, n, n), from the first layer to the last, such as the mean over the heads. The number under a token is
+    the product of the weights along a path, summed over all paths to it. Weights below LEAST have no line, but their paths
+    count. A token is marked if a line leads to it.
     """
     weights = as_array(weights)
     layers = len(weights)
-    boxes = np.array([max(0.66, inches(token, FONT, "bold") + 0.2) for token in tokens])
+    widths = np.array([max(0.66, inches(token, FONT, "bold") + 0.2) for token in tokens])
     margin = 0.35 + inches("after layer 9", LABEL)
-    width = margin + boxes.sum() + 0.1 * (len(tokens) - 1) + 0.2
-    places = margin + np.cumsum(boxes + 0.1) - 0.1 - boxes / 2
+    width = margin + widths.sum() + 0.1 * (len(tokens) - 1) + 0.2
+    xs = margin + np.cumsum(widths + 0.1) - 0.1 - widths / 2
     rise, bottom = 1.35, 1.3
     figure, axes = sheet(width, bottom + 0.1 + rise * layers + 0.4 + top_of(title, width))
-    share = (np.arange(len(tokens)) == target).astype(float)
-    level, marked = {layers: share}, {layers: share > 0}
+    start = (np.arange(len(tokens)) == target).astype(float)
+    level, marked = {layers: start}, {layers: start > 0}
     for layer in reversed(range(layers)):
         level[layer] = level[layer + 1] @ weights[layer]
         seen = marked[layer + 1][:, None] & (weights[layer] >= LEAST)
         marked[layer] = seen.any(0)
-        _draw_looks(axes, places, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
+        _draw_paths(axes, xs, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
     for layer in range(layers + 1):
         y = bottom + rise * layer
         name = "words" if layer == 0 else f"after layer {layer}"
         write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
-        for x, box, token, strong in zip(places, boxes, tokens, marked[layer], strict=True):
+        for x, token_width, token, strong in zip(xs, widths, tokens, marked[layer], strict=True):
             face, edge = (
                 (PALE_RED, RED) if layer == layers and strong else (PALE_BLUE, BLUE) if strong else ("white", PALE)
             )
-            draw_box(axes, x, y, box, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
-    for x, share, strong in zip(places, level[0], marked[0], strict=True):
-        write(axes, x, bottom - 0.48, percent(share), LABEL, fontweight="bold" if strong else "normal")
-    write(axes, 0.15, bottom - 0.48, "share", LABEL, ha="left", color=GREY)
-    words = f"share: product of the weights along all ways, summed; lines for looks of at least {percent(LEAST)}"
+            draw_box(axes, x, y, token_width, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
+    for x, rollout, strong in zip(xs, level[0], marked[0], strict=True):
+        write(axes, x, bottom - 0.48, percent(rollout), LABEL, fontweight="bold" if strong else "normal")
+    write(axes, 0.15, bottom - 0.48, "rollout", LABEL, ha="left", color=GREY)
+    words = f"rollout: product of the weights along each path, summed; lines for weights of at least {percent(LEAST)}"
     write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
     write_title(figure, title)
     return figure
 
 
-def _draw_looks(axes, places, base, rise, shares, weights, seen):
-    """Lines from the row above to the row at `base` where `seen` (n, n) is True; as strong as the way that led there."""
+def _draw_paths(axes, xs, base, rise, rollout, weights, seen):
+    """Lines from the row above to the row at `base` where `seen` (n, n) is True; as opaque as the path that led there."""
     lines, thick, strong = [], [], []
     for upper, lower in np.argwhere(seen):
         weight = weights[upper, lower]
-        lines.append([(places[upper], base + rise - 0.21), (places[lower], base + 0.21)])
+        lines.append([(xs[upper], base + rise - 0.21), (xs[lower], base + 0.21)])
         thick.append(1 + 6 * weight)
-        strong.append((*to_rgb(BLUE), 0.25 + 0.7 * shares[upper] * weight))
+        strong.append((*to_rgb(BLUE), 0.25 + 0.7 * rollout[upper] * weight))
     axes.add_collection(LineCollection(lines, colors=strong, linewidths=thick, capstyle="round", zorder=1))

@@ -40,18 +40,18 @@ from utils.plots.style import (
 from utils.plots.text import inches
 
 DARK_ORANGE = "#8A5F00"  # the color of norms, dark enough for letters on white
-PLUM = "#9C4A7C"  # tables of word vectors
+PLUM = "#9C4A7C"  # embeddings
 INK = "#333333"
-START, END, PADDING = "<bos>", "<eos>", "<pad>"
+BOS, EOS, PAD = "<bos>", "<eos>", "<pad>"
 
 
 # The whole model, in inches from the lower left corner
 
 STREAMS = {"encoder": 3.75, "decoder": 9.35}  # where the two streams go up
-TABLE = 2.7  # how wide the box of a table is
-BRANCH, BESIDE = 2.6, 0.5  # how wide the box of a branch is, and how far it stands from its stream
-STEP = 1.1  # how high one sum with its branch is
-MORE = 0.15  # and how much higher that of the cross-attention, whose box has a line more
+MATRIX = 2.7  # width of an embedding or output layer
+BRANCH, BESIDE = 2.6, 0.5  # width of a sublayer, and its distance from the residual stream
+STEP = 1.1  # height of a sublayer with its residual connection
+MORE = 0.15  # cross-attention is so much higher, for a third line
 FIRST = 1.95  # where the first layer begins
 PARTS = {  # face and edge
     "look": (PALE_BLUE, BLUE),
@@ -61,37 +61,40 @@ PARTS = {  # face and edge
     "table": ("#F6E8F1", PLUM),
     "plain": ("white", "#444444"),
 }
-MADE_HERE = "keys, values: made in here"  # each layer has its own maps; what the encoder hands over is only its output
+MADE_HERE = "keys, values: made in here"  # each layer has its own projections of the encoder's output
 
 
-def transformer_diagram(dim, heads, hidden, layers, source_words, target_words, title):
+def transformer_diagram(dim, num_heads, hidden_dim, num_layers, source_vocab_size, target_vocab_size, title):
     """The pre-norm encoder on the left, the decoder on the right, with the shape along both streams; b, n and m stay letters."""
     top = FIRST + 3 * STEP + MORE + 0.72
     figure, axes = sheet(WIDEST, top + 1.95 + top_of(title, WIDEST))
-    own, feed = f"weights (b, {heads}, {{0}}, {{0}})", f"{dim} → {hidden} → {dim}"
+    own, feed = f"weights (b, {num_heads}, {{0}}, {{0}})", f"{dim} → {hidden_dim} → {dim}"
     branches = {
         "encoder": (("look", "self-attention", own.format("n")), ("feed", "feed-forward", feed)),
         "decoder": (
             ("look", "causal self-attention", own.format("m")),
-            ("cross", "cross-attention", f"weights (b, {heads}, m, n)\n{MADE_HERE}"),
+            ("cross", "cross-attention", f"weights (b, {num_heads}, m, n)\n{MADE_HERE}"),
             ("feed", "feed-forward", feed),
         ),
     }
-    words = {"encoder": ("n", "source words", source_words), "decoder": ("m", "target words so far", target_words)}
+    sides = {
+        "encoder": ("n", "source tokens", source_vocab_size),
+        "decoder": ("m", "target tokens so far", target_vocab_size),
+    }
     ends = {}
-    for side, (length, name, count) in words.items():
+    for side, (length, name, vocab_size) in sides.items():
         x, shape = STREAMS[side], f"(b, {length}, {dim})"
-        _entrance(axes, x, length, name, count, dim)
-        ends[side] = _stack(axes, x, shape, branches[side], side, layers)
+        _entrance(axes, x, length, name, vocab_size, dim)
+        ends[side] = _stack(axes, x, shape, branches[side], side, num_layers)
     _hand_over(axes, ends["encoder"], FIRST + STEP + 0.72, f"(b, n, {dim})")
-    _exit(axes, ends["decoder"], dim, target_words)
-    _letters(axes, ends["decoder"] + 1.6, dim, heads)
+    _exit(axes, ends["decoder"], dim, target_vocab_size)
+    _letters(axes, ends["decoder"] + 1.6, dim, num_heads)
     write_title(figure, title)
     return figure
 
 
 def _part(axes, x, y, width, height, kind, words, size=FONT, small=""):
-    """A box with one line, or with one or two smaller ones under it."""
+    """A rectangle with one line of text, or with one or two smaller ones under it."""
     face, edge = PARTS[kind]
     draw_box(axes, x, y, width, height, "", face, edge)
     dark = {"look": "#00507D", "cross": DARK_RED, "feed": "#00654A"}.get(kind, edge)
@@ -117,13 +120,13 @@ def _shape(axes, x, y, text):
     write(axes, x + 0.14, y, text, LABEL, ha="left", color=INK)
 
 
-def _entrance(axes, x, length, name, count, dim):
-    """From words to vectors with positions, up to the first layer."""
+def _entrance(axes, x, length, name, vocab_size, dim):
+    """From token ids to embeddings with positions, up to the first layer."""
     shape = f"(b, {length}, {dim})"
     write(axes, x, 0.2, name, FONT, fontweight="bold")
     draw_strong_arrow(axes, [(x, 0.34), (x, 0.64)], "black")
     _shape(axes, x, 0.47, f"(b, {length})")
-    _part(axes, x, 0.87, TABLE, 0.46, "table", f"vectors ({count}, {dim}) × √{dim}", LABEL)
+    _part(axes, x, 0.87, MATRIX, 0.46, "table", f"embedding ({vocab_size}, {dim}) × √{dim}", LABEL)
     draw_strong_arrow(axes, [(x, 1.1), (x, 1.4)], "black")
     _shape(axes, x, 1.24, shape)
     _plus(axes, x, 1.57)
@@ -134,14 +137,14 @@ def _entrance(axes, x, length, name, count, dim):
     _shape(axes, x, 1.74, shape)
 
 
-def _stack(axes, x, shape, branches, name, layers):
-    """One layer in its frame, and the norm behind the stack; gives the height where the stream leaves it."""
+def _stack(axes, x, shape, branches, name, num_layers):
+    """One layer in its frame, and the norm after the stack; returns the height where the stream leaves it."""
     lows = FIRST + np.cumsum([0.0, *(STEP + MORE * (kind == "cross") for kind, _, _ in branches)])
     top = lows[-1]
     left, right = x - BESIDE - BRANCH - 0.2, x + 0.14 + inches(shape, LABEL) + 0.1
     look = {"facecolor": "#FAFAFA", "edgecolor": GREY, "linewidth": 1.8, "linestyle": (0, (5, 2)), "zorder": 0}
     axes.add_patch(Rectangle((left, FIRST), right - left, top - FIRST, **look))
-    write(axes, left, top + 0.18, f"{name}: {layers} ×", FONT + 1, ha="left", fontweight="bold")
+    write(axes, left, top + 0.18, f"{name}: {num_layers} ×", FONT + 1, ha="left", fontweight="bold")
     for low, end, branch in zip(lows, lows[1:], branches, strict=False):
         _branch(axes, x, low, end, *branch, shape)
     draw_strong_arrow(axes, [(x, top), (x, top + 0.34)], "black")
@@ -150,7 +153,7 @@ def _stack(axes, x, shape, branches, name, layers):
 
 
 def _branch(axes, x, low, end, kind, words, weights, shape):
-    """One sum from low to end: the stream comes up, a branch leaves it at the dot and comes back at the plus."""
+    """One sublayer from low to end: it leaves the residual stream at the dot and is added at the plus."""
     middle, plus = x - BESIDE - BRANCH / 2, low + 0.72
     _line(axes, (x, low), (x, low + 0.2))
     axes.plot([x], [low + 0.2], "o", color="black", markersize=8, zorder=5)
@@ -176,26 +179,26 @@ def _hand_over(axes, start, goal, shape):
     write(axes, x, start + 0.42, f"memory {shape}", FONT, ha="center", color=DARK_RED, fontweight="bold")
 
 
-def _exit(axes, start, dim, words):
+def _exit(axes, start, dim, vocab_size):
     x = STREAMS["decoder"]
     draw_strong_arrow(axes, [(x, start), (x, start + 0.3)], "black")
     _shape(axes, x, start + 0.13, f"(b, m, {dim})")
-    _part(axes, x, start + 0.5, TABLE, 0.4, "table", f"linear to {words} words", LABEL)
+    _part(axes, x, start + 0.5, MATRIX, 0.4, "table", f"linear to {vocab_size} tokens", LABEL)
     draw_strong_arrow(axes, [(x, start + 0.7), (x, start + 1.0)], "black")
-    _shape(axes, x, start + 0.83, f"logits (b, m, {words})")
-    _part(axes, x, start + 1.2, TABLE, 0.4, "plain", "softmax")
+    _shape(axes, x, start + 0.83, f"logits (b, m, {vocab_size})")
+    _part(axes, x, start + 1.2, MATRIX, 0.4, "plain", "softmax")
     draw_strong_arrow(axes, [(x, start + 1.4), (x, start + 1.66)], "black")
-    _shape(axes, x, start + 1.51, f"probabilities (b, m, {words})")
-    write(axes, x, start + 1.8, "the next word, at each place", FONT, fontweight="bold")
+    _shape(axes, x, start + 1.51, f"probabilities (b, m, {vocab_size})")
+    write(axes, x, start + 1.8, "the next token, at each position", FONT, fontweight="bold")
 
 
-def _letters(axes, y, dim, heads):
+def _letters(axes, y, dim, num_heads):
     """What the letters mean, in the free corner over the encoder."""
     lines = (
         ("b", "sentences in the batch"),
-        ("n, m", "words of source and target"),
-        (f"{heads} × {dim // heads} = {dim}", "heads × width of a head"),
-        ("pre-norm", "each norm inside its branch"),
+        ("n, m", "tokens of source and target"),
+        (f"{num_heads} × {dim // num_heads} = {dim}", "num_heads × head_dim = dim"),
+        ("pre-norm", "norms inside the residual branch"),
     )
     for number, (letter, words) in enumerate(lines):
         write(axes, 0.45, y - 0.3 * number, letter, LABEL, ha="left", fontweight="bold")
@@ -206,36 +209,36 @@ def _letters(axes, y, dim, heads):
 
 
 def shifted_targets(source, target, title, padding=0):
-    """What the decoder reads and what it must say at each place, and below the words that each place may look at.
+    """Input and target of the decoder at each position, and below the causal mask.
 
-    source, target: words without special tokens. padding: how many places of padding stand behind, which cost nothing.
+    source, target: tokens without special ones. padding: the number of padding tokens, which have no loss.
     """
-    reads, says = [START, *target, *[PADDING] * padding], [*target, END, *[PADDING] * padding]
-    real = len(target) + 1
-    wide = np.array([0.3 + max(inches(one, FONT), inches(other, FONT)) for one, other in zip(reads, says, strict=True)])
+    inputs, targets = [BOS, *target, *[PAD] * padding], [*target, EOS, *[PAD] * padding]
+    length = len(target) + 1
+    wide = np.array([0.3 + max(inches(token, FONT) for token in pair) for pair in zip(inputs, targets, strict=True)])
     left, cell = 1.6, 0.36
     end = left + wide.sum()
-    tall = len(reads) * cell
+    tall = len(inputs) * cell
     width, height = end + 1.75, tall + 3.35
     figure, axes = sheet(width, height + top_of(title, width))
     centers = left + np.cumsum(wide) - wide / 2
-    _source_row(axes, [*source, END], left, height - 0.3)
+    _source_row(axes, [*source, EOS], left, height - 0.3)
     upper, lower = height - 1.1, height - 1.95
-    for y, words in ((upper, "must say"), (lower, "reads")):
+    for y, words in ((upper, "target"), (lower, "input")):
         write(axes, 0.15, y, words, FONT, ha="left", fontweight="bold")
-    for place, x in enumerate(centers):
-        pale = place >= real
-        for y, words, face, edge in ((upper, says, PALE_RED, RED), (lower, reads, PALE_BLUE, BLUE)):
+    for position, x in enumerate(centers):
+        pale = position >= length
+        for y, words, face, edge in ((upper, targets, PALE_RED, RED), (lower, inputs, PALE_BLUE, BLUE)):
             look = ("#F3F3F3", PALE) if pale else (face, edge)
-            draw_box(axes, x, y, wide[place] - 0.14, 0.4, words[place], *look, color=GREY if pale else "black")
+            draw_box(axes, x, y, wide[position] - 0.14, 0.4, words[position], *look, color=GREY if pale else "black")
         if not pale:
             draw_strong_arrow(axes, [(x, lower + 0.2), (x, upper - 0.2)], "black")
-        if 0 < place < real:
-            shift = [(centers[place - 1] + 0.18, upper - 0.21), (x - 0.18, lower + 0.21)]
+        if 0 < position < length:
+            shift = [(centers[position - 1] + 0.18, upper - 0.21), (x - 0.18, lower + 0.21)]
             axes.plot(*np.transpose(shift), color=GREY, linewidth=1.8, linestyle=(0, (3, 2)), zorder=1)
     write(axes, end + 0.1, upper, "no loss on\npadding", LABEL, ha="left", color=GREY)
-    write(axes, end + 0.1, (upper + lower) / 2 - 0.2, "broken lines:\nthe same word", LABEL, ha="left", color=GREY)
-    _triangle(axes, reads, says, real, centers, wide, tall, cell)
+    write(axes, end + 0.1, (upper + lower) / 2 - 0.2, "broken lines:\nthe same token", LABEL, ha="left", color=GREY)
+    _triangle(axes, inputs, targets, length, centers, wide, tall, cell)
     write_title(figure, title)
     return figure
 
@@ -247,19 +250,19 @@ def _source_row(axes, source, left, y):
         wide = inches(word, FONT) + 0.3
         draw_box(axes, x + wide / 2, y, wide - 0.06, 0.4, word, PALE_ORANGE, ORANGE)
         x += wide
-    write(axes, x + 0.12, y, "every place may look at all of it", LABEL, ha="left", color=GREY)
+    write(axes, x + 0.12, y, "visible to every position", LABEL, ha="left", color=GREY)
 
 
-def _triangle(axes, reads, says, real, centers, wide, tall, cell):
-    """A row for each place: a tick under every word that it may look at, and behind the row what it must say."""
+def _triangle(axes, inputs, targets, length, centers, wide, tall, cell):
+    """The causal mask: a tick where a query (row) may attend to a key (column), and the target of each row."""
     top = tall + 0.25
     left, end = centers[0] - wide[0] / 2, centers[-1] + wide[-1] / 2
-    write(axes, 0.15, top + 0.17, "may look at", FONT, ha="left", fontweight="bold")
-    for column, (x, word) in enumerate(zip(centers, reads, strict=True)):
-        write(axes, x, top + 0.17, word, LABEL, color=GREY if column >= real else "black")
-    for row, word in enumerate(reads):
+    write(axes, 0.15, top + 0.17, "causal mask", FONT, ha="left", fontweight="bold")
+    for column, (x, word) in enumerate(zip(centers, inputs, strict=True)):
+        write(axes, x, top + 0.17, word, LABEL, color=GREY if column >= length else "black")
+    for row, word in enumerate(inputs):
         y = top - (row + 0.5) * cell
-        padding = row >= real
+        padding = row >= length
         write(axes, left - 0.12, y, word, LABEL, ha="right", color=GREY if padding else "black")
         for column, (x, room) in enumerate(zip(centers, wide, strict=True)):
             may = column <= row
@@ -270,7 +273,7 @@ def _triangle(axes, reads, says, real, centers, wide, tall, cell):
                 axes.plot([x - 0.07, x - 0.02, x + 0.08], [y, y - 0.06, y + 0.07], color="white", linewidth=2.4)
         if not padding:
             draw_arrow(axes, (end + 0.06, y), (end + 0.34, y), RED)
-            write(axes, end + 0.42, y, says[row], LABEL, ha="left")
+            write(axes, end + 0.42, y, targets[row], LABEL, ha="left")
 
 
 # Training
@@ -289,25 +292,25 @@ def schedules(steps, curves, title):
 
 
 def _marked_curves(axes, x, curves, marked):
-    """{label: values} over x, each with a mark at one of its points, whose place is in `marked`."""
-    for (label, values), place, (shade, marker, line) in zip(curves.items(), marked, LOOKS, strict=False):
+    """{label: values} over x, each with a mark at one of its points, whose index is in `marked`."""
+    for (label, values), index, (shade, marker, line) in zip(curves.items(), marked, LOOKS, strict=False):
         axes.plot(
-            x, values, marker, linestyle=line, color=shade, markevery=[place], markersize=10, clip_on=False, label=label
+            x, values, marker, linestyle=line, color=shade, markevery=[index], markersize=10, clip_on=False, label=label
         )
 
 
-def label_smoothing(words, hard, smooth, title, others):
-    """Two distributions over the same words side by side: all on the right word, and a little on every other.
+def label_smoothing(tokens, hard, smooth, title, others):
+    """One-hot and smoothed target distribution over the same tokens.
 
-    words (k,), hard and smooth (k,), probabilities. others: how many words more there are, each with the last probability.
+    tokens (k,), hard and smooth (k,): probabilities. others: the number of further tokens, each with the last probability.
     """
-    names = [*words, f"and {others} words more"]
+    names = [*tokens, f"and {others} more tokens"]
     figure, panels = chart(title, 11.0, 3.9, columns=2, sharey=True)
     sides = (("one-hot", hard, GREY), ("smoothed", smooth, COLORS["output"]))
     for axes, (name, values, shade) in zip(panels, sides, strict=True):
         drawn = axes.barh(range(len(names)), [*values, 0], 0.66, color=shade)
-        numbers = [f"{value:.5f}".rstrip("0").rstrip(".") for value in values]
-        axes.bar_label(drawn, [*numbers, f"{numbers[-1]} each"], padding=4, fontsize=LABEL)
+        labels = [f"{value:.5f}".rstrip("0").rstrip(".") for value in values]
+        axes.bar_label(drawn, [*labels, f"{labels[-1]} each"], padding=4, fontsize=LABEL)
         axes.set(xlim=(0, 1.25), xticks=(0, 0.2, 0.4, 0.6, 0.8, 1.0), xlabel="probability in the target")
         axes.set_title(name, fontsize=FONT)
     only_rows(panels[0], names)
@@ -317,25 +320,25 @@ def label_smoothing(words, hard, smooth, title, others):
 
 
 def loss_and_confidence(p, losses, title):
-    """The loss over the probability of the target word, a curve for each way to count it, with its minimum marked.
+    """The loss over the probability of the target token, a curve for each way to count it, with its minimum marked.
 
     p (points,): rising, above 0 and up to 1. losses: {name: losses (points,) in nats}.
     """
     p, curves = as_array(p), {name: as_array(values) for name, values in losses.items()}
     lowest = [int(values.argmin()) for values in curves.values()]
     labels = {
-        name: f"{name}\nlowest {values[place] + 0.0:.2f} at {p[place]:.3g}"
-        for (name, values), place in zip(curves.items(), lowest, strict=True)
+        name: f"{name}\nlowest {values[index] + 0.0:.2f} at {p[index]:.3g}"
+        for (name, values), index in zip(curves.items(), lowest, strict=True)
     }
     figure, axes = chart(title, 10.0, 5.6)
     _marked_curves(axes, p, {labels[name]: values for name, values in curves.items()}, lowest)
-    axes.set(xlim=(0, 1), ylim=(0, None), xlabel="probability of the target word", ylabel="loss in nats")
+    axes.set(xlim=(0, 1), ylim=(0, None), xlabel="probability of the target token", ylabel="loss in nats")
     axes.legend(loc="upper right", labelspacing=0.8)
     return figure
 
 
 def training_panels(x, panels, title):
-    """Panels side by side over the training step: {panel: {name: values (points,)}}. A name has the same look in every panel."""
+    """Panels over the training step: {panel: {name: values (points,)}}. A name has the same look in every panel."""
     figure, axes = chart(title, 12.0, 5.0, columns=len(panels), squeeze=False)
     for cell, (panel, curves) in zip(axes[0], panels.items(), strict=True):
         draw_lines(cell, x, curves, markevery=max(1, len(x) // 10))
@@ -344,25 +347,25 @@ def training_panels(x, panels, title):
     return figure
 
 
-# The ladder
+# Comparison of all models
 
 
-def ladder_splits(rows, splits, title):
-    """Exact match of every model on every split, as panels side by side: a dot at the median, a line over all seeds.
+def exact_match_splits(rows, splits, title):
+    """Exact match of every model on every split, one panel for each split: a dot at the median, a line over all seeds.
 
     rows: (name, [(median, low, high) in %, one for each split]). splits: the names of the panels.
     """
     figure, axes = chart(title, WIDEST, 1.9 + 0.52 * len(rows), columns=len(splits), sharey=True)
     for column, (panel, split) in enumerate(zip(axes, splits, strict=True)):
-        for place, (_, cells) in enumerate(rows):
+        for row, (_, cells) in enumerate(rows):
             median, low, high = cells[column]
-            shade, marker, _ = LOOKS[place % len(LOOKS)]
-            panel.barh(place, median, 0.5, color=shade, alpha=0.18)
+            shade, marker, _ = LOOKS[row % len(LOOKS)]
+            panel.barh(row, median, 0.5, color=shade, alpha=0.18)
             panel.plot(
-                [low, high], [place] * 2, "|-", color=shade, markersize=13, markeredgewidth=2.5, linewidth=4, alpha=0.6
+                [low, high], [row] * 2, "|-", color=shade, markersize=13, markeredgewidth=2.5, linewidth=4, alpha=0.6
             )
-            panel.plot([median], [place], marker, color=shade, markersize=9, zorder=3)
-            write(panel, 129, place, f"{median:.1f}", LABEL, ha="right")
+            panel.plot([median], [row], marker, color=shade, markersize=9, zorder=3)
+            write(panel, 129, row, f"{median:.1f}", LABEL, ha="right")
         panel.set(xlim=(0, 130), xticks=(0, 50, 100), xlabel="exact in %")
         panel.set_title(split, fontsize=FONT)
         panel.tick_params(axis="y", length=0)
@@ -371,27 +374,31 @@ def ladder_splits(rows, splits, title):
     return figure
 
 
-# What the three kinds of attention look at
+# The three kinds of attention
 
 
-def three_attentions(source, target, encoder, decoder, cross, title, names, said):
-    """Three maps side by side: source among itself, target among itself (only back), target to source.
+def three_attentions(source, target_in, encoder, decoder, cross, title, names, target_out):
+    """Attention maps of encoder self-attention, causal decoder self-attention and cross-attention.
 
-    encoder (n, n), decoder (m, m), cross (m, n): the weights of one head or the mean of several, with the words of both.
-    names: what stands over each map, such as "layer 2, head 1". said: the word that each place of the target says next; its
-    places are named by both, "read → said".
+    encoder (n, n), decoder (m, m), cross (m, n): the weights of one head or the mean of several. names: what stands under
+    each map, such as "layer 2, head 1". A target position is labeled by its input and its target, "input → target".
     """
-    target = [f"{word} → {following}" for word, following in zip(target, said, strict=True)]
+    target = [f"{token} → {following}" for token, following in zip(target_in, target_out, strict=True)]
     maps = (
-        ("source looks at source", source, source, as_array(encoder)),
-        ("target looks back", target, target, np.where(np.tri(len(target), dtype=bool), as_array(decoder), np.nan)),
-        ("target looks at source", target, source, as_array(cross)),
+        ("encoder self-attention", source, source, as_array(encoder)),
+        (
+            "decoder self-attention",
+            target,
+            target,
+            np.where(np.tri(len(target), dtype=bool), as_array(decoder), np.nan),
+        ),
+        ("cross-attention", target, source, as_array(cross)),
     )
-    longest = max(inches(word, LABEL) for word in (*source, *target))
-    figure, axes = chart(title, WIDEST, 1.4 + longest + 0.34 * max(len(source), len(target)), columns=3)
+    label_width = max(inches(token, LABEL) for token in (*source, *target))
+    figure, axes = chart(title, WIDEST, 1.4 + label_width + 0.34 * max(len(source), len(target)), columns=3)
     for panel, (heading, rows, columns, weights), name in zip(axes, maps, names, strict=True):
         image = panel.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=1)
-        panel.set_facecolor("#E4E4E4")  # the future, which the mask hides
+        panel.set_facecolor("#E4E4E4")  # masked: the future
         panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=SMALL)
         panel.set_yticks(range(len(rows)), rows, fontsize=SMALL)
         panel.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
@@ -409,38 +416,40 @@ def three_attentions(source, target, encoder, decoder, cross, title, names, said
 MEAN = -1  # instead of a layer or a head: the mean of all
 
 
-def layer_choices(layers):
+def layer_choices(num_layers):
     """{words: number} for a menu of layers, the mean of all first."""
-    return {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(layers)} if layers > 1 else {"1": 0}
+    return (
+        {"mean of all": MEAN} | {str(layer + 1): layer for layer in range(num_layers)} if num_layers > 1 else {"1": 0}
+    )
 
 
-def head_choices(heads):
+def head_choices(num_heads):
     """{words: number} for a menu of heads, the mean of all first."""
-    return layer_choices(heads)
+    return layer_choices(num_heads)
 
 
 def chosen_map(weights, layer=MEAN, head=MEAN):
-    """(m, n) of one layer and head of weights (layers, heads, m, n); MEAN stands for the mean over all of them."""
+    """(m, n) of one layer and head of weights (num_layers, num_heads, m, n); MEAN stands for the mean over all of them."""
     weights = as_array(weights)
     weights = weights.mean(0) if layer == MEAN else weights[layer]
     return weights.mean(0) if head == MEAN else weights[head]
 
 
-def map_name(layers, heads, layer=MEAN, head=MEAN):
+def map_name(num_layers, num_heads, layer=MEAN, head=MEAN):
     """Which map it is, in words."""
-    if layers * heads == 1:
+    if num_layers * num_heads == 1:
         return "the only head"
     if MEAN == layer == head:
-        return f"mean of all {layers * heads} heads"
-    where = "" if layers == 1 else f"mean of {layers} layers" if layer == MEAN else f"layer {layer + 1}"
-    who = "" if heads == 1 else f"mean of {heads} heads" if head == MEAN else f"head {head + 1}"
+        return f"mean of all {num_layers * num_heads} heads"
+    where = "" if num_layers == 1 else f"mean of {num_layers} layers" if layer == MEAN else f"layer {layer + 1}"
+    who = "" if num_heads == 1 else f"mean of {num_heads} heads" if head == MEAN else f"head {head + 1}"
     return ", ".join(part for part in (where, who) if part)
 
 
 def gold_share(weights, links):
-    """Of the weight (m, n) of the target words that have gold links, the share that lies on these links, from 0 to 1.
+    """The share of attention weight (m, n) on gold links, over the target tokens that have links, from 0 to 1.
 
-    links: (source place, target place).
+    links: (source position, target position).
     """
     rows = sorted({target for _, target in links})
     return float(sum(weights[target, source] for source, target in set(links)) / weights[rows].sum())
@@ -449,8 +458,8 @@ def gold_share(weights, links):
 def gold_alignment(source, target, weights, links, layer, head, title):
     """The cross-attention of one layer and head, or of their mean, as a map with the gold links outlined.
 
-    weights (layers, heads, m, n), rows sum to 1. links: (source place, target place) from 0. Behind the title stands
-    which map it is and how much of the weight lies on gold links.
+    weights (num_layers, num_heads, m, n), rows sum to 1. links: (source, target) positions from 0. After the title come
+    the name of the map and the share of the weight on gold links.
     """
     matrix = chosen_map(weights, layer, head)
     which = map_name(*np.shape(weights)[:2], layer, head)

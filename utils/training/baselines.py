@@ -1,4 +1,4 @@
-"""What counting words gets right: the baseline under every model that reads in order."""
+"""Bag of words and logistic regression: the baselines that every sequence model should beat."""
 
 import math
 import re
@@ -13,8 +13,8 @@ from torch.nn import functional as F
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Readable(Protocol):
-    """One text, or two: `second` is None where there is one. `utils.data.docstrings.Example` and `utils.data.reviews.Review` are such."""
+class TextExample(Protocol):
+    """A text or a pair of texts (`second` is None without one), as `docstrings.Example` and `reviews.Review`."""
 
     @property
     def text(self) -> str: ...
@@ -23,55 +23,57 @@ class Readable(Protocol):
     def second(self) -> str | None: ...
 
 
-def features_of(example: Readable) -> set[str]:
-    """The words of a text, in lower case. Of two texts: the words of each, and the words that both have."""
+def words_of(example: TextExample) -> set[str]:
+    """The lowercase words of a text. Of a pair: the words of each text, and the words that occur in both."""
     first = set(WORD.findall(example.text.lower()))
     if example.second is None:
         return first
     second = set(WORD.findall(example.second.lower()))
     parts = {"1": first, "2": second, "both": first & second}
-    return {f"{part} {word}" for part, found in parts.items() for word in found}
+    return {f"{part} {word}" for part, words in parts.items() for word in words}
 
 
-class Bag:
-    """Texts as rows of numbers: a word that is there weighs log(1 + texts / texts with the word), and each row has length 1.
+class BagOfWords:
+    """Binary bag of words with inverse document frequencies log(1 + texts / texts with the word), rows of norm 1.
 
-    Words and weights come from the training texts alone.
+    Vocabulary and weights come from the training texts alone.
     """
 
-    def __init__(self, examples: Sequence[Readable]):
-        seen = Counter(word for example in examples for word in features_of(example))
-        self.place = {word: number for number, word in enumerate(sorted(seen))}
-        self.weights = torch.tensor([math.log(1 + len(examples) / seen[word]) for word in self.place])
+    def __init__(self, examples: Sequence[TextExample]):
+        counts = Counter(word for example in examples for word in words_of(example))
+        self.index = {word: index for index, word in enumerate(sorted(counts))}
+        self.weights = torch.tensor([math.log(1 + len(examples) / counts[word]) for word in self.index])
 
-    def __call__(self, examples: Sequence[Readable]) -> Tensor:
-        """(n, words), sparse: few of the words are in any one text."""
-        places = [sorted(self.place[word] for word in features_of(one) if word in self.place) for one in examples]
-        known = torch.tensor([len(one) for one in places], dtype=torch.long)
-        rows = torch.repeat_interleave(torch.arange(len(places)), known)
-        columns = torch.tensor([number for one in places for number in one], dtype=torch.long)
+    def __call__(self, examples: Sequence[TextExample]) -> Tensor:
+        """A sparse tensor (n, words). Words outside the vocabulary are ignored."""
+        word_ids = [
+            sorted(self.index[word] for word in words_of(example) if word in self.index) for example in examples
+        ]
+        lengths = torch.tensor([len(ids) for ids in word_ids], dtype=torch.long)
+        rows = torch.repeat_interleave(torch.arange(len(word_ids)), lengths)
+        columns = torch.tensor([index for ids in word_ids for index in ids], dtype=torch.long)
         weights = self.weights[columns]
-        values = weights / torch.zeros(len(places)).index_add_(0, rows, weights.square()).sqrt()[rows]
-        size = (len(places), len(self.place))
+        values = weights / torch.zeros(len(word_ids)).index_add_(0, rows, weights.square()).sqrt()[rows]
+        size = (len(word_ids), len(self.index))
         return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, size, check_invariants=True).coalesce()
 
 
-def logistic_regression(inputs: Tensor, labels: Tensor, classes: int, penalty: float) -> tuple[Tensor, Tensor]:
-    """Weights (classes, d) and biases (classes,) for inputs (n, d) and labels (n,).
+def logistic_regression(features: Tensor, labels: Tensor, num_classes: int, penalty: float) -> tuple[Tensor, Tensor]:
+    """Multinomial logistic regression: weight (num_classes, d) and bias (num_classes,) for features (n, d), labels (n,).
 
-    Minimises the mean cross-entropy plus penalty / n times half the squared weights. The problem has one solution, so there is no
+    Minimizes the mean cross-entropy plus penalty / n times half the squared weights. The problem is convex: there is no
     seed and no learning rate to choose.
     """
-    weight = torch.zeros(classes, inputs.size(1), requires_grad=True)
-    bias = torch.zeros(classes, requires_grad=True)
+    weight = torch.zeros(num_classes, features.size(1), requires_grad=True)
+    bias = torch.zeros(num_classes, requires_grad=True)
     optimizer = torch.optim.LBFGS(
         [weight, bias], max_iter=200, tolerance_grad=1e-5, history_size=10, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        loss = F.cross_entropy(inputs @ weight.T + bias, labels)
-        loss = loss + penalty / len(inputs) * weight.square().sum() / 2
+        loss = F.cross_entropy(features @ weight.T + bias, labels)
+        loss = loss + penalty / len(features) * weight.square().sum() / 2
         loss.backward()
         return loss
 
@@ -79,10 +81,19 @@ def logistic_regression(inputs: Tensor, labels: Tensor, classes: int, penalty: f
     return weight.detach(), bias.detach()
 
 
+def linear_probe(train: Tensor, labels: Tensor, test: Tensor, num_classes: int, penalty: float) -> Tensor:
+    """Logistic regression on fixed features: predicted classes (n,) of test (n, d), from train (m, d) and labels (m,)."""
+    weight, bias = logistic_regression(train, labels, num_classes, penalty)
+    return (test @ weight.T + bias).argmax(-1)
+
+
 def bag_of_words(
-    train: Sequence[Readable], labels: Tensor, test: Sequence[Readable], classes: int, penalty: float = 0.3
+    train: Sequence[TextExample],
+    labels: Tensor,
+    test: Sequence[TextExample],
+    num_classes: int,
+    penalty: float = 0.3,
 ) -> Tensor:
-    """Answers (n,) for the test texts: a linear layer on which words are there, whatever their order. `labels` (m,) are of `train`."""
-    bag = Bag(train)
-    weight, bias = logistic_regression(bag(train), labels, classes, penalty)
-    return (bag(test) @ weight.T + bias).argmax(-1)
+    """Bag of words with logistic regression: predicted classes (n,) of the test texts. `labels` (m,) are of `train`."""
+    bag = BagOfWords(train)
+    return linear_probe(bag(train), labels, bag(test), num_classes, penalty)

@@ -1,11 +1,11 @@
 """Pretraining as a distributed job: data parallelism with `torchrun` and `DistributedDataParallel` (gloo, CPU).
 
-    python -m utils.training.distributed --steps 200                                       one process
-    torchrun --standalone --nproc_per_node=2 -m utils.training.distributed --steps 200     two workers
+    python -m utils.training.distributed --num_steps 200                                       one process
+    torchrun --standalone --nproc_per_node=2 -m utils.training.distributed --num_steps 200     two workers
 
 Both learn the same parameters up to rounding, those of `pretrain` with the same settings:
 
-- `--batch` is the global batch. Every worker draws all of it with the same generator, which costs next to nothing, and
+- `--batch_size` is the global batch. Every worker draws all of it with the same generator, which costs next to nothing, and
   computes its own rows. So every worker knows how many tokens the whole batch predicts, and divides its summed loss by
   that number. The mean of the workers' means would be another loss, in which a worker with few masked tokens counts as
   much as one with many.
@@ -37,8 +37,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from utils.data.bpe import BPETokenizer
 from utils.training import fingerprint, pretraining
-from utils.training.pretraining import Asked, Corpus, Pretrained, build, corpus, draw_fragments, held_out_losses
-from utils.training.trainer import Trainer, linear_warmup_cosine
+from utils.training.pretraining import Corpus, Objective, Pretrained, build, corpus, held_out_losses, sample_windows
+from utils.training.trainer import IGNORE_INDEX, Trainer, linear_warmup_cosine
 
 MODULE = "utils.training.distributed"
 RUNS = Path(__file__).resolve().parents[2] / "work" / "runs"
@@ -55,35 +55,35 @@ class Job:
 
     objective: str = "masked"
     seed: int = 0
-    steps: int = 600
+    num_steps: int = 600
     dim: int = 128
-    heads: int = 4
-    hidden: int = 512
-    layers: int = 3
+    num_heads: int = 4
+    hidden_dim: int = 512
+    num_layers: int = 3
     length: int = pretraining.LENGTH
-    batch: int = 8  # sequences, of all workers together
-    rate: float = 3e-3
-    warmup: float = 0.1
-    decay: float = 0.1
-    pieces: int = pretraining.PIECES
-    texts: int = 100_000  # of each split, at most
+    batch_size: int = 8  # sequences, of all workers together
+    learning_rate: float = 3e-3
+    warmup_ratio: float = 0.1
+    weight_decay: float = 0.1
+    vocab_size: int = pretraining.VOCAB_SIZE
+    num_texts: int = 100_000  # of each split, at most
 
-    def build(self, pieces: int) -> nn.Module:
-        """pieces: of the trained tokenizer, which may have fewer than it was asked for."""
-        sizes = {name: getattr(self, name) for name in ("dim", "heads", "hidden", "layers")}
-        return build(self.objective, {"pieces": pieces, **sizes, "dropout": 0.0})
+    def build(self, vocab_size: int) -> nn.Module:
+        """vocab_size: of the trained tokenizer, which may be smaller than that of the job."""
+        sizes = {name: getattr(self, name) for name in ("dim", "num_heads", "hidden_dim", "num_layers")}
+        return build(self.objective, {"vocab_size": vocab_size, **sizes, "dropout": 0.0})
 
 
 class SummedLoss(nn.Module):
     """A model and its summed cross-entropy in one module: DistributedDataParallel wraps what `forward` computes."""
 
-    def __init__(self, model: nn.Module, asked: Asked):
+    def __init__(self, model: nn.Module, objective: Objective):
         super().__init__()
-        self.model, self.asked = model, asked
+        self.model, self.objective = model, objective
 
     def forward(self, *inputs_and_targets: Tensor) -> Tensor:
         *inputs, targets = inputs_and_targets
-        return F.cross_entropy(*self.asked.scores(self.model, inputs, targets), reduction="sum")
+        return F.cross_entropy(*self.objective.logits(self.model, inputs, targets), reduction="sum")
 
 
 def write(path: Path, content: dict) -> None:
@@ -117,13 +117,13 @@ def prepare_text(job: Job, folder: Path) -> Corpus:
     path = folder / TEXT
     if _rank() == 0 and not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        text = corpus(job.pieces, job.length, job.texts)
+        text = corpus(job.vocab_size, job.length, job.num_texts)
         tensors = {"train": text.train, "held_out": text.held_out.contiguous()}
-        write(path, {"job": asdict(job), "subwords": text.subwords.to_str(), **tensors})
+        write(path, {"job": asdict(job), "tokenizer": text.tokenizer.to_str(), **tensors})
     if dist.is_initialized():
         dist.barrier()
     content = read(path, job)
-    return Corpus(BPETokenizer.from_str(content["subwords"]), content["train"], content["held_out"])
+    return Corpus(BPETokenizer.from_str(content["tokenizer"]), content["train"], content["held_out"])
 
 
 def _rank() -> int:
@@ -131,35 +131,34 @@ def _rank() -> int:
 
 
 def run(
-    job: Job, folder: Path, every: int = 100, kill_at: int | None = None, say: Callable[[str], None] = print
+    job: Job, folder: Path, every: int = 100, kill_at: int | None = None, log: Callable[[str], None] = print
 ) -> dict:
     """Train, resuming from the checkpoint in the folder if there is one. `trained(folder)` is the model.
 
     every: steps between two checkpoints. kill_at: before this step the last worker kills itself, unless torchrun has
-    restarted it. Returns loss (steps,); held_out, the loss in nats per predicted token of unseen text; and unigram,
+    restarted it. Returns loss (num_steps,); held_out, the loss in nats per predicted token of unseen text; and unigram,
     that of knowing the token frequencies.
     """
     rank, size = _rank(), dist.get_world_size() if dist.is_initialized() else 1
-    if job.batch < size:
-        raise RunError(f"expected a batch of at least {size}, a sequence for each worker, got {job.batch}")
+    if job.batch_size < size:
+        raise RunError(f"expected a batch of at least {size}, a sequence for each worker, got {job.batch_size}")
     text = prepare_text(job, folder)
-    asked = Asked(job.objective, len(text.subwords))
-    counts = text.train.bincount(minlength=asked.pieces).float()
+    objective = Objective(job.objective, len(text.tokenizer))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(job.seed)
-        model = job.build(asked.pieces)
+        model = job.build(objective.vocab_size)
     if job.objective != "spans":
-        pretraining.start_from_counts(model, counts)
+        pretraining.init_output_bias(model, text.token_counts)
     trainer = Trainer(
         model,
-        learning_rate=job.rate,
-        schedule=linear_warmup_cosine(job.steps, job.warmup),
+        learning_rate=job.learning_rate,
+        schedule=linear_warmup_cosine(job.num_steps, job.warmup_ratio),
         betas=pretraining.BETAS,
-        weight_decay=job.decay,
-        max_norm=pretraining.LARGEST_GRADIENT,
+        weight_decay=job.weight_decay,
+        max_norm=pretraining.MAX_NORM,
     )
     generator = torch.Generator().manual_seed(10_000 + job.seed)
-    losses, start = torch.zeros(job.steps), 0
+    losses, start = torch.zeros(job.num_steps), 0
     if (folder / CHECKPOINT).exists():
         saved = read(folder / CHECKPOINT, job)
         model.load_state_dict(saved["model"])
@@ -168,40 +167,41 @@ def run(
         losses, start = saved["losses"], saved["step"]
     if rank == 0:
         how = f"resumes at step {start}" if start else "starts"
-        say(f"{job.objective}, {job.steps} steps, workers: {size}, {how}")
+        log(f"{job.objective}, {job.num_steps} steps, workers: {size}, {how}")
 
-    summed_loss: nn.Module = SummedLoss(model.train(), asked)
+    summed_loss: nn.Module = SummedLoss(model.train(), objective)
     if dist.is_initialized():
         summed_loss = DistributedDataParallel(summed_loss)
-    for step in range(start, job.steps):
+    for step in range(start, job.num_steps):
         if step == kill_at and rank == size - 1 and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
             os.kill(os.getpid(), signal.SIGKILL)
-        inputs, targets = asked.draw(draw_fragments(text.train, job.length + 1, job.batch, generator), generator)
-        predicted = (targets != pretraining.NOT_ASKED).sum().clamp(min=1)
+        inputs, targets = objective.corrupt(
+            sample_windows(text.train, job.length + 1, job.batch_size, generator), generator
+        )
+        predicted = (targets != IGNORE_INDEX).sum().clamp(min=1)
         loss = summed_loss(*(tensor.tensor_split(size)[rank] for tensor in (*inputs, targets))) / predicted
-        trainer.step(
-            step, loss * size
-        )  # DistributedDataParallel takes the mean over the workers, and the sum is needed
+        # DistributedDataParallel averages the gradients of the workers (all-reduce); the sum is needed.
+        trainer.step(step, loss * size)
         losses[step] = loss.detach()
         if dist.is_initialized():
             dist.all_reduce(losses[step])
         done = step + 1
-        if rank == 0 and (done % every == 0 or done == job.steps):
-            say(f"step {done} of {job.steps}   loss {losses[max(0, done - every) : done].mean():.4f}")
+        if rank == 0 and (done % every == 0 or done == job.num_steps):
+            log(f"step {done} of {job.num_steps}   loss {losses[max(0, done - every) : done].mean():.4f}")
             state = {"model": model.state_dict(), "optimizer": trainer.optimizer.state_dict()}
             state |= {"generator": generator.get_state(), "losses": losses, "step": done}
             write(folder / CHECKPOINT, {"job": asdict(job), **state})
-    held_out, unigram = held_out_losses(model.eval(), text, asked, counts)
+    held_out, unigram = held_out_losses(model.eval(), text, objective)
     return {"loss": losses, "held_out": held_out, "unigram": unigram}
 
 
 def trained(folder: Path) -> Pretrained:
     """The model of the checkpoint in a folder, with its tokenizer."""
     text, saved = read(folder / TEXT), read(folder / CHECKPOINT)
-    job, subwords = Job(**saved["job"]), BPETokenizer.from_str(text["subwords"])
-    model = job.build(len(subwords))
+    job, tokenizer = Job(**saved["job"]), BPETokenizer.from_str(text["tokenizer"])
+    model = job.build(len(tokenizer))
     model.load_state_dict(saved["model"])
-    return Pretrained(job.objective, model.eval(), subwords, job.length)
+    return Pretrained(job.objective, model.eval(), tokenizer, job.length)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,12 +1,11 @@
 """Fine-tuning: what a pretrained encoder is worth when labels are few.
 
-The same task in six ways, from counting words to training every parameter of a pretrained model, on the same draws of labels and
-the same test modules. Recipes are fixed and were chosen on the validation modules; with four labels per class there is nothing
-to spare for deciding when to stop.
+Six methods, from a bag of words to full fine-tuning, with the same draws of labels and the same test modules. Hyperparameters
+are fixed and were chosen on the validation modules: with four labels per class nothing is left for early stopping.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,484 +14,447 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.data.bpe import PAD_ID, SPECIAL_TOKENS, BPETokenizer
+from utils.data.bpe import SPECIAL_TOKENS, BPETokenizer
 from utils.data.docstrings import TASKS, Example, Task, few
 from utils.data.real_text import topics_file
-from utils.models.language import Classifier, LowRank, MaskedLM, add_adapters, mean_of_real
-from utils.training.baselines import bag_of_words, logistic_regression
+from utils.models.language_models import (
+    EncoderConfig,
+    LoRALinear,
+    MaskedLM,
+    SequenceClassifier,
+    add_lora,
+    mean_pooling,
+)
+from utils.models.pretrained import pad
+from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
 from utils.training.pretraining import (
-    Asked,
     Corpus,
+    Objective,
     corpus,
     held_out_losses,
-    in_pieces,
     pretrain,
     restore_pretrained,
+    tokenized_corpus,
 )
 from utils.training.stored_encoder import encoder_files, stored_encoder
 from utils.training.trainer import linear_warmup_cosine, train
 
-WAYS = ("bag of words", "word vectors + GRU", "scratch", "frozen", "adapters", "full")
-WITHOUT_CHANCE = ("bag of words", "frozen")  # with the same labels they give the same each time
-LABELS = (1, 4, 16, None)  # per class; None: all that there are
-LONGEST = 64  # pieces of a text; the rest is not read
-BATCH, TOGETHER = 16, 64
+METHODS = ("bag of words", "word vectors + GRU", "from scratch", "linear probe", "LoRA", "full fine-tuning")
+DETERMINISTIC = ("bag of words", "linear probe")  # the same labels give the same predictions
+LABELS_PER_CLASS = (1, 4, 16, None)  # None: all labels
+MAX_LEN = 64  # tokens; longer texts are truncated
+BATCH_SIZE, TEST_BATCH_SIZE = 16, 64
 
 
 class Recipe(NamedTuple):
-    """rate: the highest; decay: as in AdamW; steps: of batches, times the root of the number of examples.
+    """Hyperparameters of AdamW. num_steps: times the square root of the number of examples.
 
-    alike: texts of like length share a batch, which spares a large model much padding.
+    group_by_length: batches of texts of similar length, which saves a large model most of the padding.
     """
 
-    rate: float
-    decay: float = 0.01
-    steps: float = 12.0
-    alike: bool = False
+    learning_rate: float
+    weight_decay: float = 0.01
+    num_steps: float = 12.0
+    group_by_length: bool = False
 
 
 RECIPES = {
     "word vectors + GRU": Recipe(3e-3),
-    "scratch": Recipe(1e-3),
-    "adapters": Recipe(3e-3),
-    "full": Recipe(1e-3),
+    "from scratch": Recipe(1e-3),
+    "LoRA": Recipe(3e-3),
+    "full fine-tuning": Recipe(1e-3),
 }
 RANK, PENALTY = 8, 0.1
 
 
-# Texts as numbers
+# Labeled texts as tensors
 
 
 @dataclass
-class Texts:
-    """numbers and real (b, n), labels (b,)."""
+class EncodedTexts:
+    """token_ids and attention_mask (b, n), labels (b,)."""
 
-    numbers: Tensor
-    real: Tensor
+    token_ids: Tensor
+    attention_mask: Tensor
     labels: Tensor
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def part(self, places: Tensor) -> "Texts":
-        """Some of the texts, without columns in which all of them are padding."""
-        real = self.real[places]
-        n = int(real.sum(1).max())
-        return Texts(self.numbers[places, :n], real[:, :n], self.labels[places])
+    def select(self, indices: Tensor) -> "EncodedTexts":
+        """Some of the texts, without columns that are padding in all of them."""
+        attention_mask = self.attention_mask[indices]
+        n = int(attention_mask.sum(1).max())
+        return EncodedTexts(self.token_ids[indices, :n], attention_mask[:, :n], self.labels[indices])
+
+    def by_length(self, batch_size: int = TEST_BATCH_SIZE) -> list[tuple[Tensor, "EncodedTexts"]]:
+        """Batches of texts of similar length, with their indices: less padding, less time."""
+        order = self.attention_mask.sum(1).argsort()
+        return [(indices, self.select(indices)) for indices in order.split(batch_size)]
+
+    def shuffled_batches(self, group_by_length: bool, generator: torch.Generator) -> list[Tensor]:
+        """One epoch: the indices of all texts in batches, in random order."""
+        order = torch.randperm(len(self), generator=generator)
+        if not group_by_length:
+            return list(order.split(BATCH_SIZE))
+        # A stable sort keeps texts of one length in random order, so that every epoch has batches of its own.
+        batches = order[self.attention_mask[order].sum(1).argsort(stable=True)].split(BATCH_SIZE)
+        return [batches[index] for index in torch.randperm(len(batches), generator=generator)]
 
 
-def as_texts(task: Task, examples: Sequence[Example], subwords: BPETokenizer, longest: int = LONGEST) -> Texts:
-    rows = [subwords.encode_pair(one.text, one.second, longest) for one in examples]
-    n = max(map(len, rows))
-    numbers = torch.tensor([row + [PAD_ID] * (n - len(row)) for row in rows])
-    real = torch.arange(n) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
-    return Texts(numbers, real, task.label_ids(examples))
+# Training and prediction
 
 
-def in_parts(texts: Texts, size: int = TOGETHER) -> list[tuple[Tensor, Texts]]:
-    """Texts of like length together, with their places: less padding, less time."""
-    order = texts.real.sum(1).argsort()
-    return [(places, texts.part(places)) for places in order.split(size)]
-
-
-# Training and answering
-
-
-def shuffled(texts: Texts, alike: bool, generator: torch.Generator) -> list[Tensor]:
-    """The places of all texts in batches, in random order."""
-    order = torch.randperm(len(texts), generator=generator)
-    if not alike:
-        return list(order.split(BATCH))
-    # The sort keeps texts of one length in their random order, so that an epoch's batches are not those of the one before.
-    batches = order[texts.real[order].sum(1).argsort(stable=True)].split(BATCH)
-    return [batches[place] for place in torch.randperm(len(batches), generator=generator)]
-
-
-def tune(model: nn.Module, texts: Texts, recipe: Recipe, seed: int) -> Tensor:
-    """Train whatever of the model is not frozen, in place; returns the losses (steps,)."""
-    steps = round(recipe.steps * math.sqrt(len(texts)))
+def fine_tune(model: nn.Module, texts: EncodedTexts, recipe: Recipe, seed: int) -> Tensor:
+    """Train the parameters that are not frozen, in place; returns the losses (steps,)."""
+    steps = round(recipe.num_steps * math.sqrt(len(texts)))
     generator = torch.Generator().manual_seed(20_000 + seed)
     batches: list[Tensor] = []
 
     def loss_of_step(step: int) -> Tensor:
         if not batches:
-            batches.extend(shuffled(texts, recipe.alike, generator))
-        batch = texts.part(batches.pop())
-        return F.cross_entropy(model(batch.numbers, batch.real), batch.labels)
+            batches.extend(texts.shuffled_batches(recipe.group_by_length, generator))
+        batch = texts.select(batches.pop())
+        return F.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels)
 
     return train(
         model,
         loss_of_step,
         steps,
-        learning_rate=recipe.rate,
+        learning_rate=recipe.learning_rate,
         schedule=linear_warmup_cosine(steps, 0.1),
         betas=(0.9, 0.98),
-        weight_decay=recipe.decay,
+        weight_decay=recipe.weight_decay,
         max_norm=1.0,
     )
 
 
 @torch.no_grad()
-def answers(model: nn.Module, texts: Texts) -> Tensor:
-    """Logits (b, classes)."""
-    found = None
-    for places, part in in_parts(texts):
-        logits = model(part.numbers, part.real)
-        found = logits.new_zeros(len(texts), logits.size(1)) if found is None else found
-        found[places] = logits
-    return found
+def predict_logits(model: Callable[[Tensor, Tensor], Tensor], texts: EncodedTexts) -> Tensor:
+    """Logits (b, num_classes), in the order of the texts."""
+    batches = texts.by_length()
+    logits = torch.cat([model(batch.token_ids, batch.attention_mask) for _, batch in batches])
+    return logits[torch.cat([indices for indices, _ in batches]).argsort()]
 
 
-@torch.no_grad()
-def features(body: nn.Module, texts: Texts) -> Tensor:
-    """The mean vector (b, dim) of each text."""
-    found = torch.zeros(len(texts), body.dim)
-    for places, part in in_parts(texts):
-        found[places] = mean_of_real(body.vectors(part.numbers, part.real), part.real)
-    return found
+def features(body: nn.Module, texts: EncodedTexts) -> Tensor:
+    """Mean-pooled hidden states (b, dim) of a frozen encoder, in the order of the texts."""
+    return predict_logits(lambda token_ids, mask: mean_pooling(body.encode(token_ids, mask), mask), texts)
 
 
-# The older way: a vector for each piece, whatever stands around it, and a recurrent model
+# Before Transformers: static word vectors and a recurrent network
 
 
-def word_vectors(text: Tensor, pieces: int, dim: int, window: int = 4) -> Tensor:
-    """(pieces, dim): what stands near a piece more often than chance, squeezed into few numbers.
+def pmi_embeddings(text: Tensor, vocab_size: int, dim: int, window: int = 4) -> Tensor:
+    """Word vectors (vocab_size, dim) by factorizing the matrix of positive pointwise mutual information (PPMI).
 
-    The table of how often two pieces stand at most `window` places apart is compared with chance (positive pointwise mutual
-    information) and factorised; skip-gram with negative samples does nearly the same step by step (Levy and Goldberg, 2014).
+    It counts how often two tokens occur at most `window` positions apart. Skip-gram with negative sampling factorizes
+    nearly the same matrix, step by step (Levy and Goldberg, 2014).
     """
-    counts = torch.zeros(pieces * pieces)
-    for gap in range(1, window + 1):
-        counts += torch.bincount(text[:-gap] * pieces + text[gap:], minlength=pieces * pieces)
-    counts = counts.view(pieces, pieces)
+    counts = torch.zeros(vocab_size * vocab_size)
+    for offset in range(1, window + 1):
+        counts += torch.bincount(text[:-offset] * vocab_size + text[offset:], minlength=vocab_size**2)
+    counts = counts.view(vocab_size, vocab_size)
     counts = counts + counts.T
     counts[: len(SPECIAL_TOKENS)] = 0
     counts[:, : len(SPECIAL_TOKENS)] = 0
-    # Contexts are made a little more alike than they are: rare ones would look too telling.
+    # Context distribution smoothing (Levy et al., 2015): rare contexts would get too high a PMI.
     context = counts.sum(0) ** 0.75
-    chance = counts.sum(1, keepdim=True) * (context / context.sum())
-    surplus = (counts / chance.clamp(min=1e-9)).clamp(min=1).log()
+    expected = counts.sum(1, keepdim=True) * (context / context.sum())
+    ppmi = (counts / expected.clamp(min=1e-9)).clamp(min=1).log()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # the factorisation starts from random directions
-        left, sizes, _ = torch.svd_lowrank(surplus, q=dim, niter=4)
-    vectors = left * sizes.sqrt()
-    return vectors / vectors[len(SPECIAL_TOKENS) :].std()
+        torch.manual_seed(0)  # the randomized SVD starts from random directions
+        left, singular_values, _ = torch.svd_lowrank(ppmi, q=dim, niter=4)
+    embeddings = left * singular_values.sqrt()
+    return embeddings / embeddings[len(SPECIAL_TOKENS) :].std()
 
 
-class WordVectorsAndGRU(nn.Module):
-    """Fixed vectors of pieces (pieces, d), read by a recurrent network from both sides; each direction has half of `dim`."""
+class GRUEncoder(nn.Module):
+    """Bidirectional GRU (Cho et al., 2014) on frozen embeddings (vocab_size, d); each direction has half of `dim`."""
 
-    def __init__(self, table: Tensor, dim: int):
+    def __init__(self, embeddings: Tensor, dim: int):
         super().__init__()
-        self.dim = dim
-        self.table = nn.Embedding.from_pretrained(table, freeze=True)
-        self.gru = nn.GRU(table.size(1), dim // 2, batch_first=True, bidirectional=True)
+        self.embedding = nn.Embedding.from_pretrained(embeddings, freeze=True)
+        self.gru = nn.GRU(embeddings.size(1), dim // 2, batch_first=True, bidirectional=True)
 
-    def vectors(self, numbers: Tensor, real: Tensor) -> Tensor:
-        """(b, n, dim)."""
+    def encode(self, token_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(b, n, dim); zeros at padding."""
         packed = nn.utils.rnn.pack_padded_sequence(
-            self.table(numbers), real.sum(1), batch_first=True, enforce_sorted=False
+            self.embedding(token_ids), attention_mask.sum(1), batch_first=True, enforce_sorted=False
         )
         return nn.utils.rnn.pad_packed_sequence(self.gru(packed)[0], batch_first=True)[0]
 
 
-# Six ways
+# Six methods
 
 
 @dataclass
 class Setting:
-    """What all ways share: a task, the pretraining text, and the result of `pretrain` on it."""
+    """What all methods share: a task, the pretraining corpus, and the result of `pretrain` on it."""
 
     task: Task
-    text: Corpus
+    corpus: Corpus
     pretrained: dict
-    longest: int
+    max_len: int
 
     @property
-    def subwords(self) -> BPETokenizer:
-        return self.text.subwords
+    def tokenizer(self) -> BPETokenizer:
+        return self.corpus.tokenizer
 
     @property
-    def classes(self) -> int:
+    def config(self) -> EncoderConfig:
+        return EncoderConfig(**self.pretrained["settings"])
+
+    @property
+    def num_classes(self) -> int:
         return len(self.task.labels)
 
-    def texts(self, examples: Sequence[Example]) -> Texts:
-        return as_texts(self.task, examples, self.subwords, self.longest)
+    def encode(self, examples: Sequence[Example]) -> EncodedTexts:
+        """Token ids of texts or pairs of texts, truncated to max_len."""
+        rows = [self.tokenizer.encode_pair(example.text, example.second, self.max_len) for example in examples]
+        return EncodedTexts(*pad(rows), self.task.label_ids(examples))
 
-    def body(self) -> MaskedLM:
-        """The pretrained encoder, a fresh copy each time."""
+    def pretrained_body(self) -> MaskedLM:
+        """A new copy of the pretrained encoder."""
         return restore_pretrained(self.pretrained).model
 
-    def fresh_body(self) -> MaskedLM:
-        """The same encoder with random parameters; take care of the seed."""
-        return MaskedLM(**self.pretrained["settings"])
 
-
-def setting(task: str, pretraining: dict | None = None, longest: int = LONGEST) -> Setting:
-    """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each with its own pieces."""
+def load_setting(task: str, pretraining: dict | None = None, max_len: int = MAX_LEN) -> Setting:
+    """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each has its own tokenizer."""
     if pretraining is None:
         pretrained = stored_encoder()
-        text = in_pieces(BPETokenizer.from_str(pretrained["subwords"]), pretrained["length"])
+        text = tokenized_corpus(BPETokenizer.from_str(pretrained["tokenizer"]), pretrained["length"])
     else:
         pretrained = pretrain("masked", **pretraining)
-        text = corpus(**{name: pretraining[name] for name in ("pieces", "length", "texts") if name in pretraining})
-    return Setting(TASKS[task](), text, pretrained, longest)
+        text = corpus(
+            **{name: pretraining[name] for name in ("vocab_size", "length", "num_texts") if name in pretraining}
+        )
+    return Setting(TASKS[task](), text, pretrained, max_len)
 
 
-def read_files(*_, **__) -> list[Path]:
-    """What results of fine-tuning depend on beside code and arguments."""
+def data_files(*_, **__) -> list[Path]:
     return [topics_file(), *encoder_files()]
 
 
-def classifier(way: str, given: Setting, seed: int) -> Classifier:
-    """A model before training on labels. The seed draws its new layers, and with "scratch" all of it."""
+def build_classifier(method: str, setting: Setting, seed: int) -> SequenceClassifier:
+    """The model of one of the `RECIPES` before training on labels. The seed draws its new parameters."""
+    dim = setting.config.dim
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if way == "full":
-            body = given.body()
-        elif way == "adapters":
-            body = given.body()
-            add_adapters(body, RANK)
-        elif way == "scratch":
-            body = given.fresh_body()
-        elif way == "word vectors + GRU":
-            dim = given.pretrained["settings"]["dim"]
-            body = WordVectorsAndGRU(word_vectors(given.text.train, len(given.subwords), dim), dim)
+        if method == "from scratch":
+            body = MaskedLM(setting.config)
+        elif method == "word vectors + GRU":
+            body = GRUEncoder(pmi_embeddings(setting.corpus.train, len(setting.tokenizer), dim), dim)
         else:
-            raise ValueError(f"expected a way that trains by steps, of {', '.join(RECIPES)}, got {way!r}")
-        return Classifier(body, body.dim, given.classes)
+            body = setting.pretrained_body()
+        if method == "LoRA":
+            add_lora(body, RANK)
+        return SequenceClassifier(body, dim, setting.num_classes)
 
 
-def answer(
-    way: str,
-    given: Setting,
+def predict(
+    method: str,
+    setting: Setting,
     examples: Sequence[Example],
-    asked: Sequence[Example],
+    test_examples: Sequence[Example],
     seed: int,
     recipe: Recipe | None = None,
 ) -> Tensor:
-    """Learn from the examples in one of the `WAYS`, and answer (n,) for the texts that are asked about."""
-    if way == "bag of words":
-        return bag_of_words(examples, given.task.label_ids(examples), asked, given.classes)
-    train, test = given.texts(examples), given.texts(asked)
-    if way == "frozen":
-        body = given.body()
-        known = features(body, train)
-        weight, bias = logistic_regression(known, train.labels, given.classes, PENALTY)
-        return (features(body, test) @ weight.T + bias).argmax(-1)
-    model = classifier(way, given, seed)
-    tune(model, train, recipe or RECIPES[way], seed)
-    return answers(model, test).argmax(-1)
+    """Train on the examples by one of the `METHODS`; returns the predicted classes (n,) of the test examples."""
+    labels = setting.task.label_ids(examples)
+    if method == "bag of words":
+        return bag_of_words(examples, labels, test_examples, setting.num_classes)
+    train, test = setting.encode(examples), setting.encode(test_examples)
+    if method == "linear probe":
+        body = setting.pretrained_body()
+        return linear_probe(features(body, train), labels, features(body, test), setting.num_classes, PENALTY)
+    model = build_classifier(method, setting, seed)
+    fine_tune(model, train, recipe or RECIPES[method], seed)
+    return predict_logits(model, test).argmax(-1)
 
 
-def drawn(task: Task, per_class: int | None, seed: int) -> tuple[Example, ...]:
+def labeled_examples(task: Task, per_class: int | None, seed: int) -> tuple[Example, ...]:
     """`few`, or the whole training set for None."""
     return task.train if per_class is None else few(task, per_class, seed)
 
 
-def accuracy(answered: Tensor, task: Task, asked: Sequence[Example]) -> float:
-    return (answered == task.label_ids(asked)).float().mean().item()
+def accuracy(predicted: Tensor, task: Task, examples: Sequence[Example]) -> float:
+    return (predicted == task.label_ids(examples)).float().mean().item()
 
 
-@cached(data_files=read_files)
+def accuracy_of_seeds(
+    method: str, setting: Setting, per_class: int | None, seeds: int, num_test: int | None = None
+) -> Tensor:
+    """Test accuracy (seeds,). A seed draws the labels and the new parameters; where neither is random, one is run."""
+    test = setting.task.test[:num_test]
+    runs = 1 if per_class is None and method in DETERMINISTIC else seeds
+    results = []
+    for seed in range(runs):
+        examples = labeled_examples(setting.task, per_class, seed)
+        results.append(accuracy(predict(method, setting, examples, test, seed), setting.task, test))
+    return torch.tensor(results).expand(seeds) if runs == 1 else torch.tensor(results)
+
+
+@cached(data_files=data_files)
 def accuracies(
-    ways: Sequence[str] = WAYS,
-    labels: Sequence[int | None] = LABELS,
-    seeds: int = 5,
-    *,
-    task: str = "families",
-    pretraining: dict | None = None,
-    part: str = "test",
-    longest: int = LONGEST,
-    asked: int | None = None,
+    methods: Sequence[str] = METHODS, labels: Sequence[int | None] = LABELS_PER_CLASS, seeds: int = 5
 ) -> dict:
-    """Accuracy (ways, labels, seeds) of each way with so many labels per class, on texts of modules that no way has seen.
-
-    A seed draws the labels and the new parameters. With all labels and a way without chance in it, the seeds give the same and
-    one is run. pretraining: arguments of `pretrain` for the masked encoder that the ways share; the stored one without. part: "validation" to choose a
-    recipe, "test" to report. asked: only so many texts. Returns also the majority's share and the sizes of both sets.
-    """
-    given = setting(task, pretraining, longest)
-    tested = getattr(given.task, part)[:asked]
-    found = torch.zeros(len(ways), len(labels), seeds)
-    for row, way in enumerate(ways):
-        for column, per_class in enumerate(labels):
-            for seed in range(seeds):
-                if seed and per_class is None and way in WITHOUT_CHANCE:
-                    found[row, column, seed] = found[row, column, 0]
-                    continue
-                examples = drawn(given.task, per_class, seed)
-                found[row, column, seed] = accuracy(answer(way, given, examples, tested, seed), given.task, tested)
+    """Test accuracy (methods, labels, seeds) of each method on the families task, by the number of labels per class."""
+    setting = load_setting("families")
+    rows = [
+        torch.stack([accuracy_of_seeds(method, setting, per_class, seeds) for per_class in labels])
+        for method in methods
+    ]
     return {
-        "ways": list(ways),
+        "methods": list(methods),
         "labels": list(labels),
-        "accuracy": found,
-        "majority": given.task.majority(),
-        "sizes": (len(given.task.train), len(tested)),
-        "classes": given.classes,
+        "accuracy": torch.stack(rows),
+        "majority": setting.task.majority(),
+        "sizes": (len(setting.task.train), len(setting.task.test)),
     }
 
 
-# Why it works
+@cached(data_files=data_files)
+def several_tasks(
+    tasks: Sequence[str] = tuple(TASKS),
+    methods: Sequence[str] = ("bag of words", "from scratch", "linear probe", "full fine-tuning"),
+    seeds: int = 3,
+    *,
+    per_class: int | None = None,
+    num_test: int | None = None,
+) -> dict:
+    """Test accuracy (tasks, methods, seeds) on each task, each time from the one pretrained encoder; majority (tasks,)."""
+    settings = [load_setting(task) for task in tasks]
+    rows = [
+        torch.stack([accuracy_of_seeds(method, setting, per_class, seeds, num_test) for method in methods])
+        for setting in settings
+    ]
+    return {
+        "tasks": list(tasks),
+        "methods": list(methods),
+        "accuracy": torch.stack(rows),
+        "majority": torch.tensor([setting.task.majority() for setting in settings]),
+    }
 
 
-def group_of(name: str) -> str:
-    """The part of a classifier that a parameter belongs to: "words", "layer 1", "layer 2", ..., "final norm" or "head"."""
+# Distance, linear interpolation, catastrophic forgetting
+
+
+def snapshot(model: nn.Module) -> dict[str, Tensor]:
+    """A copy of the model's state dict."""
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+class Distance(NamedTuple):
+    """Euclidean distance |end - start| of a group of parameters, and its norm |start| at initialization."""
+
+    distance: float
+    norm: float
+
+
+def parameter_group(name: str) -> str | None:
+    """ "embeddings", "layer 1", "layer 2", ..., "final norm" or "head"; None for the output layer, which no classifier uses."""
+    if name.startswith("body.lm_head."):
+        return None
     if name.startswith("head."):
         return "head"
     if "encoder.layers." in name:
         return f"layer {int(name.split('encoder.layers.')[1].split('.')[0]) + 1}"
-    return "final norm" if "final_norm" in name else "words"
-
-
-class Distance(NamedTuple):
-    """How far a part of a model has moved, |end - start|, and how long it was, |start|."""
-
-    moved: float
-    length: float
-
-
-# The output's bias for each piece belongs to filling in blanks; a classifier does not use it, and it never moves.
-NOT_USED = "body.bias"
+    return "final norm" if "encoder.norm" in name else "embeddings"
 
 
 def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, Distance]:
-    """The way travelled by each part of a classifier.
+    """How far fine-tuning moved each group of a classifier's parameters.
 
-    A share of the length would flatter what is pretrained: its parameters have grown, so the same way is a smaller share of them.
+    Relative distances would favor the pretrained model: its parameters have larger norms.
     """
-    moved, length = {}, {}
-    for name, value in start.items():
-        if name == NOT_USED:
-            continue
-        group = group_of(name)
-        moved[group] = moved.get(group, 0.0) + (end[name] - value).square().sum().item()
-        length[group] = length.get(group, 0.0) + value.square().sum().item()
-    return {group: Distance(math.sqrt(moved[group]), math.sqrt(length[group])) for group in moved}
+    groups: dict[str, list[str]] = {}
+    for name in start:
+        if group := parameter_group(name):
+            groups.setdefault(group, []).append(name)
+    return {
+        group: Distance(
+            math.sqrt(sum((end[name] - start[name]).square().sum().item() for name in names)),
+            math.sqrt(sum(start[name].square().sum().item() for name in names)),
+        )
+        for group, names in groups.items()
+    }
 
 
-def between(start: dict[str, Tensor], end: dict[str, Tensor], share: float) -> dict[str, Tensor]:
-    """The parameters on the straight line from start (share 0) to end (share 1)."""
-    return {name: torch.lerp(value, end[name], share) for name, value in start.items()}
+def interpolate(start: dict[str, Tensor], end: dict[str, Tensor], fraction: float) -> dict[str, Tensor]:
+    """Linear interpolation of parameters: `start` at fraction 0, `end` at fraction 1."""
+    return {name: torch.lerp(value, end[name], fraction) for name, value in start.items()}
 
 
-def along_the_line(
-    model: Classifier,
+def interpolation_curve(
+    model: SequenceClassifier,
     start: dict[str, Tensor],
     end: dict[str, Tensor],
-    shares: Sequence[float],
-    train: Texts,
-    test: Texts,
+    fractions: Sequence[float],
+    train: EncodedTexts,
+    test: EncodedTexts,
 ) -> dict:
-    """Loss on the training texts and accuracy on the test texts, (shares,) each, with the parameters between start and end."""
-    losses, right = torch.zeros(len(shares)), torch.zeros(len(shares))
-    for place, share in enumerate(shares):
-        model.load_state_dict(between(start, end, share))
-        losses[place] = F.cross_entropy(answers(model, train), train.labels)
-        right[place] = (answers(model, test).argmax(-1) == test.labels).float().mean()
-    return {"loss": losses, "accuracy": right}
+    """Training loss and test accuracy, (fractions,) each, along the line from start to end (Hao et al., 2019)."""
+    losses, accuracies = torch.zeros(len(fractions)), torch.zeros(len(fractions))
+    for index, fraction in enumerate(fractions):
+        model.load_state_dict(interpolate(start, end, fraction))
+        losses[index] = F.cross_entropy(predict_logits(model, train), train.labels)
+        accuracies[index] = (predict_logits(model, test).argmax(-1) == test.labels).float().mean()
+    return {"loss": losses, "accuracy": accuracies}
 
 
-def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in model.named_parameters()}
+def masked_loss(body: MaskedLM, text: Corpus, num_windows: int | None = None) -> float:
+    """Masked-language-modeling loss in nats on the first windows of the held-out text: the same masked tokens in every call."""
+    part = Corpus(text.tokenizer, text.train, text.held_out[:num_windows])
+    return held_out_losses(body, part, Objective("masked", len(text.tokenizer)))[0]
 
 
-def masked_loss(body: MaskedLM, text: Corpus, fragments: int | None = None) -> float:
-    """Loss in nats at hidden pieces of the held-out pretraining text (the first `fragments` of it): the same pieces each time."""
-    pieces = len(text.subwords)
-    part = Corpus(text.subwords, text.train, text.held_out[:fragments])
-    counts = text.train.bincount(minlength=pieces).float()
-    return held_out_losses(body, part, Asked("masked", pieces), counts)[0]
-
-
-SHARES_OF_THE_WAY = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-
-
-@cached(data_files=read_files)
-def why_it_works(
-    per_class: int | None = 16,
-    seed: int = 0,
-    *,
-    task: str = "families",
-    pretraining: dict | None = None,
-    shares: Sequence[float] = SHARES_OF_THE_WAY,
-    longest: int = LONGEST,
-    asked: int | None = None,
-    fragments: int | None = None,
-) -> dict:
-    """Train from the pretrained and from a random start, with the same labels, and look at the way between start and end.
-
-    For each start ("full" and "scratch"): distance, by part of the model; line, with loss and accuracy along the straight line
-    at `shares`; steps' loss. forgotten: the masked-word loss of the pretrained model, after full fine-tuning, with adapters on,
-    and with adapters taken off again, which is the first by construction.
-    """
-    given = setting(task, pretraining, longest)
-    examples = drawn(given.task, per_class, seed)
-    train, test = given.texts(examples), given.texts(given.task.test[:asked])
-    found: dict = {"shares": list(shares)}
-    forgotten = {"pretrained": masked_loss(given.body(), given.text, fragments)}
-    for way in ("full", "scratch"):
-        model = classifier(way, given, seed)
-        start = parameters_of(model)
-        loss = tune(model, train, RECIPES[way], seed)
-        end = parameters_of(model)
-        if way == "full":
-            forgotten["full"] = masked_loss(model.body, given.text, fragments)
-        found[way] = {
-            "distance": {part: one._asdict() for part, one in distances(start, end).items()},
-            "line": along_the_line(model, start, end, shares, train, test),
-            "loss": loss,
-        }
-    model = classifier("adapters", given, seed)
-    tune(model, train, RECIPES["adapters"], seed)
-    forgotten["adapters on"] = masked_loss(model.body, given.text, fragments)
-    switch_adapters_off(model)
-    forgotten["adapters off"] = masked_loss(model.body, given.text, fragments)
-    return {**found, "forgotten": forgotten}
-
-
-def switch_adapters_off(model: nn.Module) -> None:
-    """What the adapters add becomes nothing; the frozen maps below them are as they were."""
+def disable_lora(model: nn.Module) -> None:
+    """Set the scale of every `LoRALinear` to 0: what is left is the pretrained model."""
     for module in model.modules():
-        if isinstance(module, LowRank):
+        if isinstance(module, LoRALinear):
             module.scale = 0.0
 
 
-# Several tasks from one model
+FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
-@cached(data_files=read_files)
-def several_tasks(
-    tasks: Sequence[str] = tuple(TASKS),
-    ways: Sequence[str] = ("bag of words", "scratch", "frozen", "full"),
-    seeds: int = 3,
+@cached(data_files=data_files)
+def interpolation_and_forgetting(
+    per_class: int | None = 16,
+    seed: int = 0,
     *,
-    pretraining: dict | None = None,
-    per_class: int | None = None,
-    longest: int = LONGEST,
-    asked: int | None = None,
-    steps: float | None = None,
+    fractions: Sequence[float] = FRACTIONS,
+    num_test: int | None = None,
+    num_windows: int | None = None,
 ) -> dict:
-    """Test accuracy (tasks, ways, seeds) on each task, each time from the one pretrained encoder; majority (tasks,).
+    """Train from the pretrained and from a random initialization with the same labels, and compare start and end.
 
-    steps: other than the recipes'.
+    For "full fine-tuning" and "from scratch": distance, by parameter group; interpolation, loss and accuracy at
+    `fractions`; loss of each step. masked_loss: that of the pretrained model, after full fine-tuning, with LoRA, and
+    with LoRA disabled, which equals the first by construction (catastrophic forgetting).
     """
-    found = torch.zeros(len(tasks), len(ways), seeds)
-    majority = torch.zeros(len(tasks))
-    for row, task in enumerate(tasks):
-        given = setting(task, pretraining, longest)
-        tested = given.task.test[:asked]
-        majority[row] = given.task.majority()
-        for column, way in enumerate(ways):
-            recipe = RECIPES.get(way)
-            if recipe and steps is not None:
-                recipe = recipe._replace(steps=steps)
-            for seed in range(seeds):
-                if seed and per_class is None and way in WITHOUT_CHANCE:
-                    found[row, column, seed] = found[row, column, 0]
-                    continue
-                examples = drawn(given.task, per_class, seed)
-                answered = answer(way, given, examples, tested, seed, recipe)
-                found[row, column, seed] = accuracy(answered, given.task, tested)
-    return {"tasks": list(tasks), "ways": list(ways), "accuracy": found, "majority": majority}
+    setting = load_setting("families")
+    examples = labeled_examples(setting.task, per_class, seed)
+    train, test = setting.encode(examples), setting.encode(setting.task.test[:num_test])
+    result: dict = {"fractions": list(fractions)}
+    losses = {"pretrained": masked_loss(setting.pretrained_body(), setting.corpus, num_windows)}
+    for method in ("full fine-tuning", "from scratch"):
+        model = build_classifier(method, setting, seed)
+        start = snapshot(model)
+        loss = fine_tune(model, train, RECIPES[method], seed)
+        end = snapshot(model)
+        if method == "full fine-tuning":
+            losses[method] = masked_loss(model.body, setting.corpus, num_windows)
+        result[method] = {
+            "distance": {group: distance._asdict() for group, distance in distances(start, end).items()},
+            "interpolation": interpolation_curve(model, start, end, fractions, train, test),
+            "loss": loss,
+        }
+    model = build_classifier("LoRA", setting, seed)
+    fine_tune(model, train, RECIPES["LoRA"], seed)
+    losses["LoRA"] = masked_loss(model.body, setting.corpus, num_windows)
+    disable_lora(model)
+    losses["LoRA disabled"] = masked_loss(model.body, setting.corpus, num_windows)
+    return {**result, "masked_loss": losses}

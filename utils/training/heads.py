@@ -1,6 +1,6 @@
-"""What several heads are good for, measured: a task that one head cannot do, and whether heads that were trained differ.
+"""Experiments on multi-head attention: a task that one head cannot solve, how much trained heads differ, head ablation.
 
-All seeds of an experiment are trained at once; see `utils.training.self_attention`.
+All seeds of an experiment are trained at once, see `utils.training.seeds`. s seeds, b sequences, n tokens.
 """
 
 import random
@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from utils.data.phrase_words import ADJECTIVES, VERBS
 from utils.data.phrases import LENGTHS, Pair, sentences
 from utils.data.tokens import Vocabulary
-from utils.models.attention import attention
-from utils.models.encoder import Encoder
-from utils.models.multi_head import MultiHeadAttention, merge_heads
+from utils.models.attention import MultiHeadAttention, attention, merge_heads
+from utils.models.language_models import parameter_count
+from utils.models.layers import TransformerEncoder
 from utils.models.positions import sinusoidal_positions
 from utils.training.cache import cached
 from utils.training.seeds import (
@@ -33,266 +33,223 @@ from utils.training.seeds import (
 )
 from utils.training.trainer import warmup_stable_decay
 
-TEST_SEED = 77
+
+def model_at(model: nn.Module, parameters: dict[str, Tensor], index: int) -> nn.Module:
+    """`model` with the parameters of one seed. The same object each time: use it before the next call."""
+    model.load_state_dict({name: parameter[index].detach() for name, parameter in parameters.items()})
+    return model.eval()
 
 
-# Two places
+# Two marked positions
 
-LETTERS, PLACES = 8, 8
+NUM_LETTERS, LENGTH = 8, 8
 
 
-class TwoPlaces(nn.Module):
-    """One layer of attention reads two marked letters: which stands at mark 1, and which at mark 2, in this order?
+class TwoPositions(nn.Module):
+    """One attention layer that retrieves an ordered pair: the letter at mark 1 and the letter at mark 2.
 
-    letters (b, n) and marks (b, n) of 0, 1, 2, with one 1 and one 2 in each row. A reading token, the same for every sequence,
-    looks at the places; two linear maps read both answers from what it found. There is no other layer.
+    A learned query, the same for every sequence, attends to all positions; a linear layer predicts both letters.
 
-    keys="places": a key says where (the mark) and a value says what (the letter). One head then finds p1 v(a) + p2 v(b) + rest,
-    and p1, p2 are the same for all letters. It cannot answer rightly for all of aa, ab, ba and bb, whatever its parameters:
-    write D for how much more the letters a and b speak for themselves than for each other in the second answer. aa and bb are
-    right only if (p1 + p2) D > 0, and ab and ba only if (p2 - p1) D > 0 (add the two inequalities of each: all else cancels).
-    So the second answer needs p2 > p1, and the first, by the same sums, p1 > p2.
+    keys="marks": keys see only the marks and values only the letters. One head then returns p1 v(a) + p2 v(b) + rest with
+    the same p1 and p2 for all letters, and cannot solve the task: the second letter of ab and ba needs p2 > p1, the first
+    p1 > p2 (lesson 05 has the proof). keys="both": keys and values see the sum of letter and mark, as in any Transformer.
+    Then one head can solve it, by encoding a letter in the size of an attention weight.
 
-    keys="both": letter and mark are added, and keys and values are made of the sum, as in any Transformer. Then the proof fails,
-    and so does the claim: a head can make the size of a weight depend on the letter, and so write one letter into p1, another
-    into p2, next to the marks' own values.
-
-    start: "even", the reading token is zero, and all weights are equal at first; "random".
+    query_init: "zeros", uniform attention at initialization, or "normal".
     """
 
-    def __init__(
-        self, letters: int = LETTERS, dim: int = 32, heads: int = 1, keys: str = "places", start: str = "even"
-    ):
+    def __init__(self, num_heads: int, keys: str, query_init: str):
         super().__init__()
-        self.keys, self.letters = keys, letters
-        self.what, self.where = nn.Embedding(letters, dim), nn.Embedding(3, dim)
-        self.reader = nn.Parameter(torch.zeros(dim) if start == "even" else torch.randn(dim))
-        self.attention = MultiHeadAttention(dim, heads)
-        self.answer = nn.Linear(dim, 2 * letters)
+        self.keys, dim = keys, 32
+        self.letter_embedding, self.mark_embedding = nn.Embedding(NUM_LETTERS, dim), nn.Embedding(3, dim)
+        self.query = nn.Parameter(torch.zeros(dim) if query_init == "zeros" else torch.randn(dim))
+        self.attention = MultiHeadAttention(dim, num_heads)
+        self.classifier = nn.Linear(dim, 2 * NUM_LETTERS)
 
-    def forward(self, letters: Tensor, marks: Tensor, heads_on: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Logits (b, 2, letters) of the two answers, and the reading token's weights (b, heads, n)."""
-        what, where = self.what(letters), self.where(marks)
+    def forward(self, letters: Tensor, marks: Tensor) -> tuple[Tensor, Tensor]:
+        """letters and marks (b, n) to logits (b, 2, letters) and the attention weights (b, num_heads, n) of the query."""
+        letter, mark = self.letter_embedding(letters), self.mark_embedding(marks)
         if self.keys == "both":
-            what = where = what + where
-        reader = self.reader.expand(*letters.shape[:-1], 1, -1)
-        key, value = self.attention.keys_values(where)[0], self.attention.keys_values(what)[1]
-        found, weights = self.attention.look(self.attention.queries(reader), key, value, None, True, heads_on)
-        logits = self.answer((reader + found).squeeze(-2))
-        return logits.unflatten(-1, (2, self.letters)), weights.squeeze(-2)
+            letter = mark = letter + mark
+        x = self.query.expand(*letters.shape[:-1], 1, -1)
+        key, value = self.attention.project_memory(mark)[0], self.attention.project_memory(letter)[1]
+        context, weights = attention(self.attention.project_query(x), key, value)
+        logits = self.classifier((x + self.attention.out_proj(merge_heads(context))).squeeze(-2))
+        return logits.unflatten(-1, (2, NUM_LETTERS)), weights.squeeze(-2)
 
 
-def two_places(count: int, n: int, letters: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """letters (count, n), marks (count, n) and the ordered pair (count, 2): the letter at mark 1 and the letter at mark 2."""
-    drawn = torch.randint(0, letters, (count, n), generator=generator)
-    places = torch.rand(count, n, generator=generator).topk(2).indices
-    marks = torch.zeros(count, n, dtype=torch.long).scatter(1, places, torch.tensor([1, 2]).expand(count, 2))
-    return drawn, marks, drawn.gather(1, places)
+def two_positions(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """letters (count, n); marks (count, n), one 1 and one 2 in each row of zeros; the ordered pair of letters (count, 2)."""
+    letters = torch.randint(0, NUM_LETTERS, (count, LENGTH), generator=generator)
+    positions = torch.rand(count, LENGTH, generator=generator).topk(2).indices
+    marks = torch.zeros(count, LENGTH, dtype=torch.long).scatter(1, positions, torch.tensor([1, 2]).expand(count, 2))
+    return letters, marks, letters.gather(1, positions)
 
 
 @cached
-def train_two_places(
-    heads: int,
+def train_two_positions(
+    num_heads: int,
     seeds: int | Sequence[int] = 5,
     *,
-    keys: str = "places",
-    start: str = "even",
-    letters: int = LETTERS,
-    n: int = PLACES,
-    dim: int = 32,
+    keys: str = "marks",
+    query_init: str = "zeros",
     steps: int = 150,
-    batch: int = 48,
-    rate: float = 0.01,
-    shown: int = 4,
 ) -> dict:
-    """Train `TwoPlaces` models of one width; an answer counts if both letters are right, so chance is 1 in letters².
+    """Train `TwoPositions`. A prediction counts if both letters are correct, so chance is 1 in NUM_LETTERS squared.
 
-    Returns for each seed: accuracy (s,) and each (s, 2), of the first and the second letter alone, on 2000 fresh sequences;
-    loss (steps, s); on_marks (s, heads, 2), the mean weight of each head on mark 1 and on mark 2; and of `shown` sequences
-    letters and marks (shown, n), wanted (shown, 2), answered (s, shown, 2), weights (s, shown, heads, n). chance; guess, what one
-    gets who always knows one of the two letters; parameters, the number of them.
+    Returns for each seed: accuracy (s,) on 2000 new sequences and letter_accuracy (s, 2), of each letter alone; loss
+    (steps, s); mark_weights (s, num_heads, 2), the mean attention weight of each head on mark 1 and on mark 2.
     """
     seeds = seed_list(seeds)
-    model, parameters = stack_models(lambda: TwoPlaces(letters, dim, heads, keys, start), seeds)
-
-    def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return two_places(count, n, letters, generator)
-
-    loss = train_models(model, parameters, draw_batches(draw, seeds, steps, batch), rate)
-    drawn, marks, wanted = two_places(2000, n, letters, torch.Generator().manual_seed(TEST_SEED))
-    logits, weights = _each_seed(model, parameters, drawn, marks)
-    answered = logits.argmax(-1)
-    right = answered == wanted
+    model, parameters = stack_models(lambda: TwoPositions(num_heads, keys, query_init), seeds)
+    loss = train_models(model, parameters, draw_batches(two_positions, seeds, steps, batch_size=48), learning_rate=0.01)
+    letters, marks, pairs = two_positions(2000, torch.Generator().manual_seed(77))
+    correct, mark_weights = [], []
+    with torch.no_grad():
+        for index in range(len(seeds)):
+            logits, weights = model_at(model, parameters, index)(letters, marks)
+            correct.append(logits.argmax(-1) == pairs)
+            on_marks = [(weights * (marks == mark).unsqueeze(1)).sum(-1).mean(0) for mark in (1, 2)]
+            mark_weights.append(torch.stack(on_marks, -1))
+    correct = torch.stack(correct)  # (s, 2000, 2)
     return {
-        "heads": heads,
-        "keys": keys,
-        "start": start,
-        "seeds": seeds,
-        "accuracy": right.all(-1).float().mean(1),
-        "each": right.float().mean(1),
-        "chance": 1 / letters**2,
-        "guess": 1 / letters,
+        "accuracy": correct.all(-1).float().mean(1),
+        "letter_accuracy": correct.float().mean(1),
+        "chance": 1 / NUM_LETTERS**2,
         "loss": loss,
-        "on_marks": torch.stack([(weights * (marks == mark).unsqueeze(1)).sum(-1).mean(1) for mark in (1, 2)], -1),
+        "mark_weights": torch.stack(mark_weights),
         "parameters": parameters_per_model(parameters),
-        "letters": drawn[:shown],
-        "marks": marks[:shown],
-        "wanted": wanted[:shown],
-        "answered": answered[:, :shown],
-        "weights": weights[:, :shown],
     }
-
-
-@torch.no_grad()
-def _each_seed(model: nn.Module, parameters: dict[str, Tensor], *inputs: Tensor) -> tuple[Tensor, ...]:
-    """All outputs of every seed's model on one test set: inputs (b, ...) to outputs (s, b, ...)."""
-    seeds = len(next(iter(parameters.values())))
-    found = [model_of(model, parameters, place)(*inputs) for place in range(seeds)]
-    return tuple(torch.stack(one) for one in zip(*found, strict=True))
-
-
-def model_of(model: nn.Module, parameters: dict[str, Tensor], place: int) -> nn.Module:
-    """`model` with the parameters of the seed at `place`: the same object each time, so use it before asking for the next."""
-    model.load_state_dict({name: one[place].detach() for name, one in parameters.items()})
-    return model.eval()
 
 
 # How much heads differ
 
 
-def jensen_shannon(one: Tensor, other: Tensor) -> Tensor:
-    """The divergence (...,) of two distributions (..., n), in nats: 0 if they are equal, log 2 if they share no place."""
-    middle = (one + other) / 2
+def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
+    """Jensen-Shannon divergence (...,) of two distributions (..., n), in nats: from 0, equal, to log 2, disjoint."""
     entropy = torch.special.entr
-    return (entropy(middle).sum(-1) - (entropy(one).sum(-1) + entropy(other).sum(-1)) / 2).clamp_min(0)
+    divergence = entropy((p + q) / 2).sum(-1) - (entropy(p).sum(-1) + entropy(q).sum(-1)) / 2
+    return divergence.clamp_min(0)
 
 
-def cka(one: Tensor, other: Tensor) -> Tensor:
-    """Linear centred kernel alignment of x (..., tokens, d) and y (..., tokens, e): do they say the same about the tokens?
+def cka(x: Tensor, y: Tensor) -> Tensor:
+    """Linear centered kernel alignment (CKA; Kornblith et al., 2019) of x (..., tokens, d) and y (..., tokens, e).
 
-    1 if one is a turned, moved or scaled copy of the other, 0 if no component of one goes with any of the other.
+    1 if one is a rotated, translated or scaled copy of the other, 0 if no component of one is correlated with any of the other.
     """
-    one, other = (x - x.mean(-2, keepdim=True) for x in (one, other))
+    x, y = (features - features.mean(-2, keepdim=True) for features in (x, y))
 
-    def overlap(x: Tensor, y: Tensor) -> Tensor:
+    def alignment(x: Tensor, y: Tensor) -> Tensor:
         return (x.transpose(-2, -1) @ y).square().sum((-2, -1))
 
-    return overlap(one, other) / (overlap(one, one) * overlap(other, other)).sqrt()
+    return alignment(x, y) / (alignment(x, x) * alignment(y, y)).sqrt()
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the heads of one layer did: weights (b, heads, n, n), found (b, heads, n, d), added (b, heads, n, dim).
+class HeadOutputs:
+    """The heads of one layer: weights (b, heads, n, n), context (b, heads, n, d), contribution (b, heads, n, dim).
 
-    `added` is what each head adds to the sentence after mixing: over the heads, and with the bias of the mix, it sums up to
-    the output of the layer's attention.
+    `contribution` is a head's context after its part of the output projection: summed over the heads, plus the bias, it is
+    the output of the attention layer.
     """
 
     weights: Tensor
-    found: Tensor
-    added: Tensor
+    context: Tensor
+    contribution: Tensor
 
 
 @torch.no_grad()
-def looks_of(encoder: Encoder, x: Tensor) -> list[Look]:
-    """One `Look` for each layer of a pre-norm or post-norm encoder, on x (b, n, dim)."""
-    looks = []
+def head_outputs(encoder: TransformerEncoder, x: Tensor) -> list[HeadOutputs]:
+    """`HeadOutputs` of each layer on x (b, n, dim)."""
+    outputs = []
     for layer in encoder.layers:
-        heads = layer.attention
-        source = layer.attention_norm(x) if layer.norm == "pre" else x
-        found, weights = attention(*heads.queries_keys_values(source))
-        alone = torch.diag_embed(torch.ones(heads.heads, dtype=x.dtype))
-        # Each head with all others silent, through the same mix.
-        added = torch.stack([F.linear(merge_heads(found * on[:, None, None]), heads.mix.weight) for on in alone], -3)
-        looks.append(Look(weights, found, added))
+        layer_attention = layer.self_attn
+        context, weights = attention(*layer_attention.project(layer.before(layer.norm1, x)))
+        out_proj = layer_attention.out_proj.weight.unflatten(-1, (layer_attention.num_heads, -1))  # (dim, heads, d)
+        outputs.append(HeadOutputs(weights, context, context @ out_proj.permute(1, 2, 0)))
         x, _ = layer(x)
-    return looks
+    return outputs
 
 
-def _pairs(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    heads = x.size(axis)
-    one, other = torch.triu_indices(heads, heads, 1)
-    return x.index_select(axis, one), x.index_select(axis, other)
+def compare_heads(outputs: HeadOutputs) -> dict[str, Tensor]:
+    """For each pair of heads (pairs,), in the order 01, 02, ..., 12, ...: divergence of their attention weights, the mean
+    of `jensen_shannon` over all tokens; cka of their contexts; cosine of their contributions, the mean over all tokens."""
+    num_heads = outputs.weights.size(1)
+    first, second = torch.triu_indices(num_heads, num_heads, 1)
+    weights, contribution = outputs.weights, outputs.contribution
+    context = outputs.context.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
+    return {
+        "divergence": jensen_shannon(weights[:, first], weights[:, second]).mean((0, 2)),
+        "cka": cka(context[first], context[second]),
+        "cosine": F.cosine_similarity(contribution[:, first], contribution[:, second], dim=-1).mean((0, 2)),
+    }
 
 
-def head_differences(look: Look) -> dict[str, Tensor]:
-    """For each pair of heads (pairs,), in the order 01, 02, ..., 12, ...: divergence of their maps, the mean of
-    `jensen_shannon` over all tokens; cka of what they found; cosine of what they add, the mean over all tokens."""
-    divergence = jensen_shannon(*_pairs(look.weights, 1)).mean((0, 2))
-    found = look.found.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
-    cosine = F.cosine_similarity(*_pairs(look.added, 1), dim=-1).mean((0, 2))
-    return {"divergence": divergence, "cka": cka(*_pairs(found, 0)), "cosine": cosine}
+# French forms: a token classification task for an encoder
 
-
-# The right form: a small real task for an encoder
-
-LONGEST = 12
-KINDS = ("article", "adjective", "verb", "other")
+MAX_WORDS = 12
+POS_TAGS = ("article", "adjective", "verb", "other")
 ARTICLES = ("the", "a", "an", "some")
-SENTENCES, TESTED = 5000, 400
-LAYERS, DIM = 2, 64
-COMPARED = 60  # held-out sentences on which heads are compared
+NUM_TRAIN, NUM_TEST = 5000, 400
+NUM_LAYERS, DIM = 2, 64
+NUM_COMPARED = 60  # test sentences on which heads are compared
 
 
 @dataclass(frozen=True, eq=False)
 class FormData:
-    """English words and the French form that each takes in its sentence. Sentences of one length lie together.
+    """English sentences and the French form that each word takes in its sentence.
 
-    words: the English vocabulary; forms: the French forms by number, "ne pas" is one; train and test: for each length tokens
-    and forms (k, length). several (words,) bool: the training sentences have more than one form of it; usual (words,): its most
-    frequent one; kind (words,): number in KINDS.
+    forms: the classes, "ne pas" is one; train and test: for each length token_ids and forms (k, length). For each word of
+    the vocabulary: ambiguous, bool, it has more than one form in training; most_frequent, its most frequent form; pos, the
+    index of its part of speech in POS_TAGS.
     """
 
-    words: Vocabulary
+    vocabulary: Vocabulary
     forms: tuple[str, ...]
     train: dict[int, tuple[Tensor, Tensor]]
     test: dict[int, tuple[Tensor, Tensor]]
-    pairs: tuple[Pair, ...]
-    several: Tensor
-    usual: Tensor
-    kind: Tensor
+    test_pairs: tuple[Pair, ...]
+    ambiguous: Tensor
+    most_frequent: Tensor
+    pos: Tensor
 
 
 def forms_of(pair: Pair) -> list[str]:
-    """For each English word of a pair the French word or words that it is linked to: "the" to "l'", "not" to "ne pas"."""
-    linked: list[list[str]] = [[] for _ in pair.english]
+    """For each English word the French word or words that it is aligned with: "the" with "l'", "not" with "ne pas"."""
+    aligned: list[list[str]] = [[] for _ in pair.english]
     for english, french in pair.links:
-        linked[english].append(pair.french[french])
-    return [" ".join(words) for words in linked]
+        aligned[english].append(pair.french[french])
+    return [" ".join(words) for words in aligned]
 
 
-def kind_of(word: str) -> str:
-    """article, adjective, verb (with "do" and the particles, which share the verb's form) or other."""
+def pos_tag(word: str) -> str:
+    """Part of speech in POS_TAGS. "do" and the particles count as verbs, whose form they share."""
     if word in ARTICLES:
         return "article"
-    if any(word == one.english for one in ADJECTIVES):
+    if any(word == adjective.english for adjective in ADJECTIVES):
         return "adjective"
     verbs = {form for verb in VERBS for form in (verb.english, verb.english_singular)}
     return "verb" if word in verbs | {"do", "does", "at", "for"} else "other"
 
 
-def form_data(count: int = SENTENCES, tested: int = TESTED, seed: int = 0) -> FormData:
-    """`count` training sentences of at most 12 words, and `tested` others; every form in these was seen in training."""
-    return _form_data(count, tested, seed)
-
-
 @lru_cache(maxsize=3)
-def _form_data(count: int, tested: int, seed: int) -> FormData:
-    lengths = {words: often for words, often in LENGTHS.items() if words <= LONGEST}
+def form_data(num_train: int = NUM_TRAIN, num_test: int = NUM_TEST) -> FormData:
+    """Sentences of at most MAX_WORDS words; test sentences with a word or form that is not in training are dropped."""
+    lengths = {words: weight for words, weight in LENGTHS.items() if words <= MAX_WORDS}
     seen: set[tuple[str, ...]] = set()
-    held_out = sentences(tested, lengths, random.Random(f"forms test {seed}"), seen)
-    train = sentences(count, lengths, random.Random(f"forms train {seed}"), seen)
-    words = Vocabulary.build([pair.english for pair in train])
+    held_out = sentences(num_test, lengths, random.Random("forms test 0"), seen)
+    train = sentences(num_train, lengths, random.Random("forms train 0"), seen)
+    vocabulary = Vocabulary.build([pair.english for pair in train])
     forms = tuple(sorted({form for pair in train for form in forms_of(pair)}))
-    numbers = {form: number for number, form in enumerate(forms)}
-    counts = [Counter() for _ in words.words]
+    classes = {form: index for index, form in enumerate(forms)}
+    counts = [Counter() for _ in vocabulary.words]
     for pair in train:
-        for word, form in zip(words.encode(pair.english), forms_of(pair), strict=True):
-            counts[word][numbers[form]] += 1
-    known = tuple(
+        for token_id, form in zip(vocabulary.encode(pair.english), forms_of(pair), strict=True):
+            counts[token_id][classes[form]] += 1
+    test = tuple(
         pair
         for pair in held_out
-        if not words.out_of_vocabulary(pair.english) and all(form in numbers for form in forms_of(pair))
+        if not vocabulary.out_of_vocabulary(pair.english) and all(form in classes for form in forms_of(pair))
     )
 
     def by_length(pairs: Sequence[Pair]) -> dict[int, tuple[Tensor, Tensor]]:
@@ -301,295 +258,259 @@ def _form_data(count: int, tested: int, seed: int) -> FormData:
             groups.setdefault(len(pair.english), []).append(pair)
         return {
             length: (
-                torch.tensor([words.encode(pair.english) for pair in groups[length]]),
-                torch.tensor([[numbers[form] for form in forms_of(pair)] for pair in groups[length]]),
+                torch.tensor([vocabulary.encode(pair.english) for pair in groups[length]]),
+                torch.tensor([[classes[form] for form in forms_of(pair)] for pair in groups[length]]),
             )
             for length in sorted(groups)
         }
 
     return FormData(
-        words,
+        vocabulary,
         forms,
         by_length(train),
-        by_length(known),
-        known,
-        several=torch.tensor([len(one) > 1 for one in counts]),
-        usual=torch.tensor([one.most_common(1)[0][0] if one else 0 for one in counts]),
-        kind=torch.tensor([KINDS.index(kind_of(word)) for word in words.words]),
+        by_length(test),
+        test,
+        ambiguous=torch.tensor([len(count) > 1 for count in counts]),
+        most_frequent=torch.tensor([count.most_common(1)[0][0] if count else 0 for count in counts]),
+        pos=torch.tensor([POS_TAGS.index(pos_tag(word)) for word in vocabulary.words]),
     )
 
 
 class FormTagger(nn.Module):
-    """An encoder that says of each English word which French form it takes here: tokens (b, n) to logits (b, n, forms).
+    """Encoder with a token classifier: which French form does each English word take here?
 
-    "old" is vieux, vieil, vieille or vieilles, and "the" one of eight words: what decides stands elsewhere in the sentence.
+    "old" is vieux, vieil, vieille or vieilles, and "the" has eight forms: the context decides.
     """
 
-    def __init__(self, words: int, forms: int, heads: int, layers: int = LAYERS, dim: int = DIM, norm: str = "pre"):
+    def __init__(
+        self,
+        data: FormData,
+        num_heads: int,
+        num_layers: int = NUM_LAYERS,
+        dim: int = DIM,
+        norm_first: bool = True,
+    ):
         super().__init__()
-        self.dim = dim
-        self.table = nn.Embedding(words, dim)
-        nn.init.normal_(self.table.weight, std=0.5)  # as large as the positions, which are to be heard as well
-        self.encoder = Encoder(layers, dim, heads, 2 * dim, norm=norm)
-        self.answer = nn.Linear(dim, forms)
+        self.num_heads, self.num_layers, self.dim = num_heads, num_layers, dim
+        self.token_embedding = nn.Embedding(len(data.vocabulary), dim)
+        nn.init.normal_(self.token_embedding.weight, std=0.5)  # of the magnitude of the position encodings
+        self.encoder = TransformerEncoder(num_layers, dim, num_heads, 2 * dim, norm_first=norm_first)
+        self.classifier = nn.Linear(dim, len(data.forms))
 
-    def vectors(self, tokens: Tensor) -> Tensor:
-        table = self.table(tokens)
-        return table + sinusoidal_positions(tokens.size(-1), self.dim).to(table.dtype)
+    def embed(self, token_ids: Tensor) -> Tensor:
+        x = self.token_embedding(token_ids)
+        return x + sinusoidal_positions(token_ids.size(-1), self.dim).to(x.dtype)
 
-    def forward(self, tokens: Tensor, heads_on: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
-        """Logits (b, n, forms) and the weights (b, heads, n, n) of each layer; heads_on (layers, heads) switches heads."""
-        x, weights = self.encoder(self.vectors(tokens), need_weights=True, heads_on=heads_on)
-        return self.answer(x), weights
+    def forward(self, token_ids: Tensor, head_mask: Tensor | list | None = None) -> tuple[Tensor, list[Tensor]]:
+        """token_ids (b, n) to logits (b, n, forms) and each layer's attention weights (b, num_heads, n, n).
+
+        head_mask (num_layers, num_heads): 0 ablates a head.
+        """
+        x = self.embed(token_ids)
+        head_mask = None if head_mask is None else torch.as_tensor(head_mask, dtype=x.dtype)
+        x, weights = self.encoder(x, need_weights=True, head_mask=head_mask)
+        return self.classifier(x), weights
 
 
-def form_batches(data: FormData, seeds: Sequence[int], steps: int, tokens: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """For each step about `tokens` words in sentences of one length, (s, b, length) each: no padding. The length is drawn for
-    all seeds, long and short by their share of words; the sentences for each seed on its own."""
+def form_batches(
+    data: FormData, seeds: Sequence[int], steps: int, batch_tokens: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """For each step about `batch_tokens` tokens in sentences of one length, (s, b, length) each: no padding. All seeds
+    share the length, drawn in proportion to its number of tokens; each draws its own sentences."""
     lengths = list(data.train)
-    share = torch.tensor([float(data.train[length][0].numel()) for length in lengths])
-    drawn = torch.multinomial(share, steps, replacement=True, generator=torch.Generator().manual_seed(5))
-    own = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
-    for number in drawn.tolist():
-        words, forms = data.train[lengths[number]]
-        size = (max(1, tokens // lengths[number]),)
-        rows = torch.stack([torch.randint(0, len(words), size, generator=generator) for generator in own])
-        yield words[rows], forms[rows]
+    num_tokens = torch.tensor([float(data.train[length][0].numel()) for length in lengths])
+    drawn = torch.multinomial(num_tokens, steps, replacement=True, generator=torch.Generator().manual_seed(5))
+    generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
+    for index in drawn.tolist():
+        token_ids, forms = data.train[lengths[index]]
+        size = (max(1, batch_tokens // lengths[index]),)
+        rows = torch.stack([torch.randint(0, len(token_ids), size, generator=generator) for generator in generators])
+        yield token_ids[rows], forms[rows]
 
 
 @torch.no_grad()
-def accuracy_with(model: FormTagger, heads_on=None, data: FormData | None = None) -> dict:
-    """How well the tagger does on held-out words that have several forms, with some heads switched off.
+def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | list | None = None) -> dict:
+    """Accuracy on the ambiguous words of the test sentences, some heads ablated by head_mask (num_layers, num_heads).
 
-    heads_on: (layers, heads) of bool, numbers or nested lists; None = all on. Returns accuracy, by_kind (a number for each of
-    KINDS), and the same for someone who always says the most frequent form: usual, usual_by_kind.
+    Returns accuracy, by_pos (one for each of POS_TAGS), baseline (of the most frequent form of each word) and num_words.
     """
-    data = form_data() if data is None else data
-    heads_on = _switches(model, heads_on)
-    right, usual, counts = (torch.zeros(len(KINDS)) for _ in range(3))
-    for tokens, forms in data.test.values():
-        chosen = model(tokens, heads_on)[0].argmax(-1)
-        counted = data.several[tokens]
-        kind = data.kind[tokens][counted]
-        right.index_add_(0, kind, (chosen == forms)[counted].float())
-        usual.index_add_(0, kind, (data.usual[tokens] == forms)[counted].float())
-        counts.index_add_(0, kind, torch.ones(len(kind)))
+    correct, baseline, counts = (torch.zeros(len(POS_TAGS)) for _ in range(3))
+    for token_ids, forms in data.test.values():
+        predicted = model(token_ids, head_mask)[0].argmax(-1)
+        ambiguous = data.ambiguous[token_ids]
+        pos = data.pos[token_ids][ambiguous]
+        correct.index_add_(0, pos, (predicted == forms)[ambiguous].float())
+        baseline.index_add_(0, pos, (data.most_frequent[token_ids] == forms)[ambiguous].float())
+        counts.index_add_(0, pos, torch.ones(len(pos)))
     return {
-        "accuracy": (right.sum() / counts.sum()).item(),
-        "by_kind": dict(zip(KINDS, (right / counts).tolist(), strict=True)),
-        "usual": (usual.sum() / counts.sum()).item(),
-        "usual_by_kind": dict(zip(KINDS, (usual / counts).tolist(), strict=True)),
-        "words": int(counts.sum()),
+        "accuracy": (correct.sum() / counts.sum()).item(),
+        "by_pos": (correct / counts).tolist(),
+        "baseline": (baseline.sum() / counts.sum()).item(),
+        "num_words": int(counts.sum()),
     }
 
 
 @torch.no_grad()
-def answers_with(
-    model: FormTagger, english: Sequence[str], heads_on=None, data: FormData | None = None
-) -> dict[str, list]:
-    """The tagger on one sentence: words, forms (the French form it gives each), sure (the probability of that form), several
-    (whether the word has more than one), and weights, a tensor (layers, heads, n, n). A switched-off head still looks: its
-    weights are shown, only what it found is dropped."""
-    data = form_data() if data is None else data
-    unknown = data.words.out_of_vocabulary(english)
-    if unknown or not english:
+def predict_forms(
+    model: FormTagger, data: FormData, words: Sequence[str], head_mask: Tensor | list | None = None
+) -> dict:
+    """The predicted French forms of one sentence, which of its words are ambiguous, and the attention weights
+    (num_layers, num_heads, n, n). An ablated head still has attention weights; only its output is dropped."""
+    unknown = data.vocabulary.out_of_vocabulary(words)
+    if unknown or not words:
         raise ValueError(
-            f"expected words of the phrase corpus, got {', '.join(unknown) or 'none'}; the corpus has no such words"
+            f"expected words of the phrase corpus, got {', '.join(unknown) or 'none'}; use words of lesson 03"
         )
-    tokens = torch.tensor([data.words.encode(english)])
-    logits, weights = model(tokens, _switches(model, heads_on))
-    sure, chosen = logits[0].softmax(-1).max(-1)
+    token_ids = torch.tensor([data.vocabulary.encode(words)])
+    logits, weights = model(token_ids, head_mask)
     return {
-        "words": list(english),
-        "forms": [data.forms[number] for number in chosen.tolist()],
-        "sure": sure.tolist(),
-        "several": data.several[tokens[0]].tolist(),
+        "forms": [data.forms[index] for index in logits[0].argmax(-1).tolist()],
+        "ambiguous": data.ambiguous[token_ids[0]].tolist(),
         "weights": torch.cat(weights),
     }
 
 
-def _switches(model: FormTagger, heads_on) -> Tensor | None:
-    if heads_on is None:
-        return None
-    switches = torch.as_tensor(heads_on).to(model.answer.weight.dtype)
-    expected = (len(model.encoder.layers), model.encoder.layers[0].attention.heads)
-    if tuple(switches.shape) != expected:
-        raise ValueError(f"expected switches of shape {expected} (layers, heads), got {tuple(switches.shape)}")
-    return switches
+def ablate_heads(model: FormTagger, data: FormData) -> dict[str, Tensor]:
+    """Accuracy with heads ablated: without_head and only_head (layers, heads), one head of a layer off, or all but one,
+    with the other layers whole; without_layer (layers,), all heads of a layer off; without_heads (), all heads off."""
+    num_layers, num_heads = model.num_layers, model.num_heads
 
+    def accuracies(head_masks: Tensor) -> Tensor:
+        """head_masks (k, num_heads), each used in each layer in turn, to (num_layers, k)."""
+        masks = torch.ones(num_layers, len(head_masks), num_layers, num_heads)
+        for layer in range(num_layers):
+            masks[layer, :, layer] = head_masks
+        return torch.tensor([[form_accuracy(model, data, mask)["accuracy"] for mask in layer] for layer in masks])
 
-def all_heads(model: FormTagger) -> Tensor:
-    """(layers, heads) of ones: every head on."""
-    return torch.ones(len(model.encoder.layers), model.encoder.layers[0].attention.heads)
-
-
-def without_each(model: FormTagger) -> Iterator[tuple[int, int, Tensor]]:
-    """(layer, head, switches) for each head in turn, that one off and all others on."""
-    on = all_heads(model)
-    for layer, head in torch.cartesian_prod(*(torch.arange(size) for size in on.shape)).tolist():
-        switches = on.clone()
-        switches[layer, head] = 0
-        yield layer, head, switches
-
-
-def removal(model: FormTagger, data: FormData | None = None) -> dict[str, Tensor]:
-    """Accuracy with one head off, without (layers, heads); by_kind (layers, heads, kinds); with only one head of a layer on and
-    the other layers whole, alone (layers, heads); with a whole layer's heads off, without_layer (layers,); with none, nothing."""
-    on = all_heads(model)
-    without, alone = torch.zeros_like(on), torch.zeros_like(on)
-    by_kind = torch.zeros(*on.shape, len(KINDS))
-    for layer, head, switches in without_each(model):
-        found = accuracy_with(model, switches, data)
-        without[layer, head] = found["accuracy"]
-        by_kind[layer, head] = torch.tensor(list(found["by_kind"].values()))
-        only = on.clone()
-        only[layer] = 1 - switches[layer]
-        alone[layer, head] = accuracy_with(model, only, data)["accuracy"]
-    layers = torch.ones(len(on), len(on)) - torch.eye(len(on))
+    one_hot, all_off = torch.eye(num_heads), torch.zeros(num_layers, num_heads)
     return {
-        "without": without,
-        "by_kind": by_kind,
-        "alone": alone,
-        "without_layer": torch.tensor([accuracy_with(model, row[:, None] * on, data)["accuracy"] for row in layers]),
-        "nothing": torch.tensor(accuracy_with(model, 0 * on, data)["accuracy"]),
+        "without_head": accuracies(1 - one_hot),
+        "only_head": accuracies(one_hot),
+        "without_layer": accuracies(all_off[:1]).squeeze(1),
+        "without_heads": torch.tensor(form_accuracy(model, data, all_off)["accuracy"]),
     }
-
-
-def differences_of(model: FormTagger, data: FormData, compared: int = COMPARED) -> dict[str, Tensor]:
-    """`head_differences` (layers, pairs) on held-out sentences of the length that most of them have, at most `compared`."""
-    tokens = max((tokens for tokens, _ in data.test.values()), key=len)[:compared]
-    found = [head_differences(look) for look in looks_of(model.encoder, model.vectors(tokens).detach())]
-    return {name: torch.stack([one[name] for one in found]) for name in found[0]}
 
 
 @cached
-def train_forms(
-    heads: int = 4,
+def train_form_tagger(
+    num_heads: int = 4,
     seeds: int | Sequence[int] = 3,
     *,
-    layers: int = LAYERS,
+    num_layers: int = NUM_LAYERS,
     dim: int = DIM,
     steps: int = 300,
-    tokens: int = 320,
-    rate: float = 0.015,
-    measured: int = 5,
-    removed: bool = True,
-    count: int = SENTENCES,
-    tested: int = TESTED,
+    batch_tokens: int = 320,
+    num_evaluations: int = 5,
+    num_train: int = NUM_TRAIN,
+    num_test: int = NUM_TEST,
 ) -> dict:
-    """Train taggers; look at their heads `measured` times after the start, evenly spaced; then take heads out.
+    """Train `FormTagger`, compare its heads at initialization and `num_evaluations` times in training, then ablate them.
 
-    Returns for each seed: accuracy (s,) on held-out words with several forms, by_kind (s, kinds), loss (steps, s). at (c,), the
-    steps of the looks, the first 0; accuracy_at (c, s); divergence, cka, cosine (c, s, layers, pairs), see `head_differences`.
-    removal: a dict of tensors with the seed in front, see there; None if not `removed`. usual, the accuracy of the most frequent
-    form; parameters, the number of them; state, the trained parameters (s, ...), for `restore_forms`; settings of the model.
+    Returns for each seed: accuracy (s,), by_pos (s, tags), see `form_accuracy`; loss (steps, s). eval_steps (c,), the first
+    is 0; accuracy_at (c, s) and divergence, cka, cosine (c, s, layers, pairs), see `compare_heads`. ablation: the tensors of
+    `ablate_heads` with the seed in front. state and settings: for `load_form_tagger`.
     """
-    seeds, data = seed_list(seeds), form_data(count, tested)
-    model, parameters = stack_models(lambda: FormTagger(len(data.words), len(data.forms), heads, layers, dim), seeds)
-    looked = sorted({round(steps * number / measured) for number in range(measured + 1)} | {0, steps})
-    looks, losses = [_look_at_seeds(model, parameters, data)], []
-    batches = form_batches(data, seeds, steps, tokens)
+    seeds, data = seed_list(seeds), form_data(num_train, num_test)
+    settings = {"num_heads": num_heads, "num_layers": num_layers, "dim": dim}
+    model, parameters = stack_models(lambda: FormTagger(data, **settings), seeds)
+    eval_steps = [round(steps * number / num_evaluations) for number in range(num_evaluations + 1)]
+    # The sentences of the length that is most frequent in the test set.
+    compared = max((token_ids for token_ids, _ in data.test.values()), key=len)[:NUM_COMPARED]
+
+    def evaluate() -> list[dict]:
+        """For each seed the results of `form_accuracy` and, (layers, pairs) each, of `compare_heads`."""
+        results = []
+        for index in range(len(seeds)):
+            tagger = model_at(model, parameters, index)
+            layers = [compare_heads(outputs) for outputs in head_outputs(tagger.encoder, tagger.embed(compared))]
+            similarity = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
+            results.append(form_accuracy(tagger, data) | similarity)
+        return results
+
+    evaluations, losses = [evaluate()], []
+    batches = form_batches(data, seeds, steps, batch_tokens)
     schedule = warmup_stable_decay(steps, 0.1 * steps)
-    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, rate, schedule), start=1):
+    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, 0.015, schedule), 1):
         losses.append(loss)
-        if step in looked:
-            looks.append(_look_at_seeds(model, parameters, data))
-    last = looks[-1]["each"]
-    gone = [removal(model_of(model, parameters, place), data) for place in range(len(seeds))] if removed else None
+        if step in eval_steps:
+            evaluations.append(evaluate())
+    last, ablations = evaluations[-1], [ablate_heads(model_at(model, parameters, i), data) for i in range(len(seeds))]
+    accuracy_at = torch.tensor([[result["accuracy"] for result in results] for results in evaluations])
     return {
-        "heads": heads,
-        "seeds": seeds,
-        "accuracy": looks[-1]["accuracy"],
-        "by_kind": torch.tensor([list(one["by_kind"].values()) for one in last]),
-        "usual": last[0]["usual"],
-        "usual_by_kind": list(last[0]["usual_by_kind"].values()),
-        "words": last[0]["words"],
+        "accuracy": accuracy_at[-1],
+        "by_pos": torch.tensor([result["by_pos"] for result in last]),
+        "baseline": last[0]["baseline"],
+        "num_words": last[0]["num_words"],
         "loss": torch.stack(losses),
-        "at": looked,
-        "accuracy_at": torch.stack([look["accuracy"] for look in looks]),
-        **{name: torch.stack([look[name] for look in looks]) for name in ("divergence", "cka", "cosine")},
-        "removal": {name: torch.stack([one[name] for one in gone]) for name in gone[0]} if gone else None,
+        "eval_steps": eval_steps,
+        "accuracy_at": accuracy_at,
+        **{
+            name: torch.stack([torch.stack([result[name] for result in results]) for results in evaluations])
+            for name in ("divergence", "cka", "cosine")
+        },
+        "ablation": {name: torch.stack([ablation[name] for ablation in ablations]) for name in ablations[0]},
         "parameters": parameters_per_model(parameters),
-        "state": {name: one.detach() for name, one in parameters.items()},
-        "settings": {"heads": heads, "layers": layers, "dim": dim},
-        "data": {"count": count, "tested": tested},
+        "state": {name: parameter.detach() for name, parameter in parameters.items()},
+        "settings": settings,
+        "data_sizes": (num_train, num_test),
     }
 
 
-def _look_at_seeds(model: FormTagger, parameters: dict[str, Tensor], data: FormData) -> dict:
-    seeds = len(next(iter(parameters.values())))
-    each, differences = [], []
-    for place in range(seeds):
-        own = model_of(model, parameters, place)
-        each.append(accuracy_with(own, None, data))
-        differences.append(differences_of(own, data))
-    return {
-        "each": each,
-        "accuracy": torch.tensor([one["accuracy"] for one in each]),
-        **{name: torch.stack([one[name] for one in differences]) for name in differences[0]},
-    }
-
-
-def restore_forms(result: dict, place: int = 0) -> tuple[FormTagger, FormData]:
-    """The trained tagger of the seed at `place` in a result of `train_forms`, and the data it was trained on."""
-    data = form_data(**result["data"])
-    model = FormTagger(len(data.words), len(data.forms), **result["settings"])
-    return model_of(model, result["state"], place), data
+def load_form_tagger(result: dict, index: int = 0) -> tuple[FormTagger, FormData]:
+    """The tagger of one seed in a result of `train_form_tagger`, and its data."""
+    data = form_data(*result["data_sizes"])
+    return model_at(FormTagger(data, **result["settings"]), result["state"], index), data
 
 
 # What heads cost
 
-COUNTED = (1, 2, 4, 8, 16)
+HEAD_COUNTS = (1, 2, 4, 8, 16)
 
 
 @torch.no_grad()
 def head_costs(
-    heads: Sequence[int] = COUNTED, dim: int = 256, n: int = 256, batch: int = 4, repeats: int = 9, seed: int = 0
+    head_counts: Sequence[int] = HEAD_COUNTS, dim: int = 256, n: int = 256, batch: int = 4, repeats: int = 9
 ) -> list[dict]:
-    """One row per number of heads, at one width: parameters; products, the multiplications of all matrix products; exponentials,
-    one for each score; score_bytes, the memory of the weights; and the median seconds of the parts, on one machine at one time:
-    projections (queries, keys, values and the mix), products_seconds (scores, and weights times values), softmax_seconds, and
-    fused_seconds, all of it in one call that never stores the weights. Rounds go through all rows in turn."""
+    """One row per number of heads, at one width: parameters; products, the multiplications of all matrix products;
+    exponentials, one for each score; score_bytes, the memory of the attention weights; and median seconds of projections
+    (input and output), products (scores, and weights times values), softmax, and of the fused kernel for all of it, which
+    never stores the weights. Timing rounds go through all rows in turn."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layers = {count: MultiHeadAttention(dim, count) for count in heads}
+        torch.manual_seed(0)
+        layers = {num_heads: MultiHeadAttention(dim, num_heads) for num_heads in head_counts}
         x = torch.randn(batch, n, dim)
-    parts = {count: _parts(layer, x) for count, layer in layers.items()}
-    times: dict[tuple[int, str], list[float]] = {(count, name): [] for count in heads for name in parts[count]}
-    for round_ in range(repeats + 1):
-        for count, name in times:
+    operations = {
+        (num_heads, name): operation
+        for num_heads, layer in layers.items()
+        for name, operation in _operations(layer, x).items()
+    }
+    times: dict[tuple[int, str], list[float]] = {key: [] for key in operations}
+    for round_number in range(repeats + 1):
+        for key, operation in operations.items():
             start = time.perf_counter()
-            parts[count][name]()
-            if round_:  # the first round warms up
-                times[count, name].append(time.perf_counter() - start)
+            operation()
+            if round_number:  # the first round warms up
+                times[key].append(time.perf_counter() - start)
     return [
         {
-            "heads": count,
-            "parameters": sum(one.numel() for one in layers[count].parameters()),
+            "heads": num_heads,
+            "parameters": parameter_count(layers[num_heads]),
             "products": batch * (4 * n * dim * dim + 2 * n * n * dim),
-            "exponentials": batch * count * n * n,
-            "score_bytes": batch * count * n * n * x.element_size(),
-            **{f"{name}_seconds": statistics.median(times[count, name]) for name in parts[count]},
+            "exponentials": batch * num_heads * n * n,
+            "score_bytes": batch * num_heads * n * n * x.element_size(),
+            **{f"{name}_seconds": statistics.median(times[count, name]) for count, name in times if count == num_heads},
         }
-        for count in heads
+        for num_heads in head_counts
     ]
 
 
-def _parts(layer: MultiHeadAttention, x: Tensor) -> dict[str, Callable[[], object]]:
-    query, key, value = layer.queries_keys_values(x)
-    query, key, value = (part.contiguous() for part in (query, key, value))
-    scores = query @ key.transpose(-2, -1) * query.size(-1) ** -0.5
+def _operations(layer: MultiHeadAttention, x: Tensor) -> dict[str, Callable[[], object]]:
+    query, key, value = (projected.contiguous() for projected in layer.project(x))
+    scores = query @ key.mT * query.size(-1) ** -0.5
     weights = scores.softmax(-1)
-
-    def projections() -> Tensor:
-        return layer.mix(layer.project(x)[..., : x.size(-1)])
-
-    def products() -> Tensor:
-        return (query @ key.transpose(-2, -1), weights @ value)[1]
-
     return {
-        "projections": projections,
-        "products": products,
+        "projections": lambda: layer.out_proj(layer.in_proj(x)[..., : x.size(-1)]),
+        "products": lambda: (query @ key.mT, weights @ value),
         "softmax": lambda: scores.softmax(-1),
         "fused": lambda: layer(x),
     }

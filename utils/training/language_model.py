@@ -1,14 +1,13 @@
-"""A small causal language model on the manual's own text, character by character, beside what counting gives.
+"""Character-level causal language modeling on Python's manual, compared with n-gram models.
 
-All positions of a piece of text are predicted in one pass: the causal mask makes every prefix a training example of its own.
-`one_position_at_a_time_factor` measures what that is worth.
+With a causal mask one forward pass trains on every prefix of a window; `parallel_training_speedup` measures what that saves.
 """
 
 import math
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,232 +15,178 @@ from torch import Tensor
 
 from utils.data.offensive import inoffensive
 from utils.data.real_text import CharTokenizer, split_documents, topics, topics_file, windows
-from utils.models.self_attention import LanguageModel
+from utils.models.attention import SelfAttention
+from utils.models.decoding import generate
+from utils.models.language_models import CausalLM, EncoderConfig, parameter_count
 from utils.training.cache import cached
+from utils.training.ngrams import ngram_losses
 from utils.training.trainer import linear_warmup_linear_decay, train
 
-CONTEXT = 64
-BETWEEN = "\n\n\n"  # between two documents of the training text
-RARE = 5  # characters that the training text has fewer times count as unknown
-WARM_UP = 50
+MAX_LEN = 64
+SEPARATOR = "\n\n\n"  # between two documents of the training text
+MIN_FREQUENCY = 5  # rarer characters are out of vocabulary
+WARMUP_STEPS = 50
 
 
-@dataclass
-class Text:
-    """The manual as numbers. training (n,) all documents in a row; held_out (pieces, context + 1); characters."""
+class Corpus(NamedTuple):
+    """train_ids (n,): the training documents concatenated; held_out (windows, max_len + 1); tokenizer."""
 
-    training: Tensor
+    train_ids: Tensor
     held_out: Tensor
-    characters: CharTokenizer
+    tokenizer: CharTokenizer
 
 
-def read_text(context: int = CONTEXT) -> Text:
+def load_corpus(max_len: int = MAX_LEN) -> Corpus:
     training, held_out = split_documents(topics())
-    characters = CharTokenizer.build(training, min_frequency=RARE)
-    return Text(
-        characters.encode(BETWEEN.join(training)),
-        windows([characters.encode(document) for document in held_out], context),
-        characters,
-    )
-
-
-# Counting
-
-
-def count_losses(
-    training: Tensor, held_out: Tensor, size: int, orders: Sequence[int] = (1, 2, 3), prior: float = 2.0
-) -> dict[int, float]:
-    """Held-out loss in nats per token of models that count: order 1 knows how frequent a token is, order 2 the token before
-    as well (bigrams), and so on. training (n,), held_out (pieces, n + 1); `size` is the number of different tokens.
-
-    Where little was counted the shorter history helps: an order mixes in the next lower one, as if seen `prior` times. All
-    orders, and a model that reads the pieces, predict the same tokens; at the start of a piece the history is cut short.
-    """
-    probability = torch.full(held_out[:, 1:].shape, 1 / size, dtype=torch.float64)
-    losses = {}
-    for order in range(1, max(orders) + 1):
-        keys, followed = _history_numbers(training, size, order)
-        counts = torch.bincount(followed, minlength=size**order)
-        totals = torch.bincount(keys, minlength=size ** (order - 1))
-        # A piece's first token is there to be looked back at, and is predicted by nobody.
-        asked, answered = _history_numbers(held_out[:, 1:] if order == 1 else held_out, size, order)
-        skip = max(0, order - 2)  # the first tokens of a piece have no history of this length
-        fresh = (counts[answered] + prior * probability[:, skip:]) / (totals[asked] + prior)
-        probability = torch.cat([probability[:, :skip], fresh], 1)
-        if order in orders:
-            losses[order] = -probability.log().mean().item()
-    return losses
-
-
-def _history_numbers(tokens: Tensor, size: int, order: int) -> tuple[Tensor, Tensor]:
-    """For each token with order - 1 tokens before it: one number for these, and one for these and the token itself."""
-    runs = tokens.unfold(-1, order, 1)
-    places = size ** torch.arange(order - 1, -1, -1)
-    whole = (runs * places).sum(-1)
-    return whole // size, whole
+    tokenizer = CharTokenizer.build(training, min_frequency=MIN_FREQUENCY)
+    held_out_windows = windows([tokenizer.encode(document) for document in held_out], max_len)
+    return Corpus(tokenizer.encode(SEPARATOR.join(training)), held_out_windows, tokenizer)
 
 
 # Training
 
 
-def losses_of(model: LanguageModel, pieces: Tensor) -> Tensor:
-    """Surprise in nats at each token but the first: pieces (b, n + 1) to (b, n)."""
-    logits, _ = model(pieces[:, :-1])
-    return F.cross_entropy(logits.flatten(0, 1), pieces[:, 1:].flatten(), reduction="none").view(len(pieces), -1)
+def build_model(vocab_size: int, dim: int = 96, num_layers: int = 2, max_len: int = MAX_LEN) -> CausalLM:
+    """Causal language model with a single attention head, sinusoidal positions and no norms."""
+    config = EncoderConfig(
+        vocab_size,
+        dim,
+        num_heads=1,
+        num_layers=num_layers,
+        max_len=max_len,
+        scale_embedding=False,
+        norm="none",
+        activation="relu",
+        tied=False,
+    )
+    return CausalLM(config, self_attn=lambda: SelfAttention(dim))
+
+
+def next_token_losses(model: CausalLM, token_ids: Tensor) -> Tensor:
+    """Cross-entropy in nats (b, n) of every token but the first of windows token_ids (b, n + 1)."""
+    logits, targets = model(token_ids[:, :-1]), token_ids[:, 1:]
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").view(targets.shape)
 
 
 @cached(data_files=lambda *_, **__: [topics_file()])
 def train_language_model(
     seed: int = 0,
     *,
-    steps: int = 750,
+    num_steps: int = 750,
     dim: int = 96,
-    blocks: int = 2,
-    context: int = CONTEXT,
-    batch: int = 12,
-    rate: float = 6e-3,
-    positions: str = "sinusoidal",
+    num_layers: int = 2,
+    max_len: int = MAX_LEN,
+    batch_size: int = 12,
 ) -> dict:
-    """Train on the manual's topics and score on held-out ones, in nats per character.
+    """Train on the manual's pages, evaluate on held-out pages, in nats per character.
 
-    Returns loss, the training loss (steps,); held_out and perplexity; by_position (context,), the held-out loss of the
-    character after 1, 2, ... characters of context; counts, the loss of unigrams, bigrams and trigrams (1, 2, 3) on the same characters; the
-    sizes of the two texts in characters; parameters; and what `restore_language_model` needs: settings, characters, state.
+    Returns loss (num_steps,) in training; held_out and perplexity; by_position (max_len,), the held-out loss after 1, 2, ...
+    characters of context; ngrams, the losses of n-gram models by order; num_train, the number of training characters;
+    parameters; and sizes, characters and state_dict for `restore_language_model`.
     """
-    text = read_text(context)
-    settings = {
-        "tokens": len(text.characters),
-        "dim": dim,
-        "blocks": blocks,
-        "longest": context,
-        "positions": positions,
-    }
+    corpus = load_corpus(max_len)
+    sizes = {"vocab_size": len(corpus.tokenizer), "dim": dim, "num_layers": num_layers, "max_len": max_len}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LanguageModel(**settings)
+        model = build_model(**sizes)
     generator = torch.Generator().manual_seed(10_000 + seed)
 
     def loss_of_step(step: int) -> Tensor:
-        starts = torch.randint(0, len(text.training) - context, (batch, 1), generator=generator)
-        return losses_of(model, text.training[starts + torch.arange(context + 1)]).mean()
+        starts = torch.randint(0, len(corpus.train_ids) - max_len, (batch_size, 1), generator=generator)
+        return next_token_losses(model, corpus.train_ids[starts + torch.arange(max_len + 1)]).mean()
 
     losses = train(
         model,
         loss_of_step,
-        steps,
-        learning_rate=rate,
-        schedule=linear_warmup_linear_decay(steps, WARM_UP),
+        num_steps,
+        learning_rate=6e-3,
+        schedule=linear_warmup_linear_decay(num_steps, WARMUP_STEPS),
         betas=(0.9, 0.98),
         weight_decay=0.01,
         max_norm=1.0,
     )
     with torch.no_grad():
-        by_position = torch.cat([losses_of(model, part) for part in text.held_out.split(64)]).mean(0)
+        by_position = torch.cat([next_token_losses(model, batch) for batch in corpus.held_out.split(64)]).mean(0)
     held_out = by_position.mean().item()
     return {
-        "seed": seed,
         "loss": losses,
         "held_out": held_out,
         "perplexity": math.exp(held_out),
         "by_position": by_position,
-        "counts": count_losses(text.training, text.held_out, len(text.characters)),
-        "sizes": (len(text.training), text.held_out[:, 1:].numel()),
-        "parameters": sum(one.numel() for one in model.parameters()),
-        "settings": settings,
-        "characters": list(text.characters.characters),
-        "state": {name: value.detach() for name, value in model.state_dict().items()},
+        "ngrams": ngram_losses(corpus.train_ids, corpus.held_out, len(corpus.tokenizer)),
+        "num_train": len(corpus.train_ids),
+        "parameters": parameter_count(model),
+        "sizes": sizes,
+        "characters": list(corpus.tokenizer.characters),
+        "state_dict": {name: tensor.detach() for name, tensor in model.state_dict().items()},
     }
 
 
-def restore_language_model(result: dict) -> tuple[LanguageModel, CharTokenizer]:
-    model = LanguageModel(**result["settings"])
-    model.load_state_dict(result["state"])
+def restore_language_model(result: dict) -> tuple[CausalLM, CharTokenizer]:
+    model = build_model(**result["sizes"])
+    model.load_state_dict(result["state_dict"])
     return model.eval(), CharTokenizer(result["characters"][1:])
 
 
-@torch.no_grad()
 def sample_text(result: dict, prompt: str, length: int = 200, temperature: float = 0.7, seed: int = 0) -> str:
-    """Continue `prompt` by `length` characters, each drawn given the last `context` ones.
+    """Continue `prompt` by `length` characters, each sampled given the last max_len ones.
 
-    A text with an offensive word is rejected and drawn again with the next seed.
+    A text with an offensive word is rejected and sampled again with the next seed.
     """
-    if not prompt:
-        raise ValueError("expected a prompt of at least one character: the model needs something to go on from")
-    if temperature <= 0:
-        raise ValueError(f"expected a temperature above 0, got {temperature}")
-    model, characters = restore_language_model(result)
+    model, tokenizer = restore_language_model(result)
 
     def sample(seed: int) -> str:
         generator = torch.Generator().manual_seed(seed)
-        numbers = characters.encode(prompt)
-        for _ in range(length):
-            logits = model(numbers[None, -model.longest :])[0][0, -1]
-            logits[0] = -math.inf  # never generate the unknown character
-            drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
-            numbers = torch.cat([numbers, drawn])
-        return prompt + characters.decode(numbers[len(prompt) :])
+        options = {"temperature": temperature, "generator": generator, "window": model.config.max_len}
+        new_ids = generate(model, tokenizer.encode(prompt), length, banned_ids=[0], **options)  # 0: out of vocabulary
+        return prompt + tokenizer.decode(list(new_ids))
 
     return inoffensive(sample, seed)
 
 
-# All positions at once against one at a time
+# All positions in parallel, or one at a time
 
 
-def loss_together(model: LanguageModel, pieces: Tensor) -> Tensor:
-    """Mean loss over all positions of pieces (b, n + 1), from one pass."""
-    return losses_of(model, pieces).mean()
-
-
-def losses_one_at_a_time(model: LanguageModel, pieces: Tensor):
-    """The same loss in n parts, one pass for each: the prefix of each length predicts the one token that follows it."""
-    n = pieces.size(1) - 1
+def sequential_losses(model: CausalLM, token_ids: Tensor) -> Iterator[Tensor]:
+    """The mean of `next_token_losses` as n terms, one forward pass each: a prefix of every length predicts its next token."""
+    n = token_ids.size(1) - 1
     for length in range(1, n + 1):
-        logits, _ = model(pieces[:, :length])
-        yield F.cross_entropy(logits[:, -1], pieces[:, length]) / n
+        yield F.cross_entropy(model(token_ids[:, :length])[:, -1], token_ids[:, length]) / n
 
 
-def one_position_at_a_time_factor(
-    context: int = CONTEXT,
-    batch: int = 16,
-    dim: int = 96,
-    blocks: int = 2,
-    tokens: int = 100,
-    repeats: int = 3,
-    seed: int = 0,
-) -> dict:
-    """How many times longer forward and backward take if each pass predicts one token instead of all of them.
+def parallel_training_speedup(max_len: int = MAX_LEN, batch_size: int = 16, dim: int = 96, repeats: int = 3) -> dict:
+    """Speedup of forward and backward when one pass predicts all positions of a window, over one pass for each position.
 
-    The same tokens are predicted and the same gradient comes out (difference: its largest deviation). Returns the factor
-    (median over `repeats` turns, in which the two take turns), the factors, and the median seconds of each.
+    Returns speedups, one for each repeat, in which the two alternate, speedup, their median, parallel_seconds, and
+    gradient_error, the largest difference between the two gradients.
     """
+    vocab_size = 100
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = LanguageModel(tokens, dim, blocks=blocks, longest=context)
-        pieces = torch.randint(0, tokens, (batch, context + 1))
+        torch.manual_seed(0)
+        model = build_model(vocab_size, dim, max_len=max_len)
+        token_ids = torch.randint(0, vocab_size, (batch_size, max_len + 1))
 
-    def all_at_once() -> None:
-        loss_together(model, pieces).backward()
+    def parallel() -> None:
+        next_token_losses(model, token_ids).mean().backward()
 
-    def one_at_a_time() -> None:
-        for loss in losses_one_at_a_time(model, pieces):
+    def sequential() -> None:
+        for loss in sequential_losses(model, token_ids):
             loss.backward()
 
-    taken, gradients = {all_at_once: [], one_at_a_time: []}, {}
-    for turn in range(repeats + 1):
-        for way, seconds in taken.items():
+    seconds, gradients = {parallel: [], sequential: []}, {}
+    for repeat in range(repeats + 1):
+        for backward in seconds:
             model.zero_grad()
             start = time.perf_counter()
-            way()
-            if turn:  # the first turn warms up
-                seconds.append(time.perf_counter() - start)
-            gradients[way] = [parameter.grad.clone() for parameter in model.parameters()]
-    pairs = zip(gradients[all_at_once], gradients[one_at_a_time], strict=True)
-    factors = [slow / fast for fast, slow in zip(*taken.values(), strict=True)]
+            backward()
+            if repeat:  # the first one warms up
+                seconds[backward].append(time.perf_counter() - start)
+            gradients[backward] = [parameter.grad.clone() for parameter in model.parameters()]
+    speedups = [slow / fast for fast, slow in zip(seconds[parallel], seconds[sequential], strict=True)]
+    pairs = zip(gradients[parallel], gradients[sequential], strict=True)
     return {
-        "factor": statistics.median(factors),
-        "factors": factors,
-        "together_seconds": statistics.median(taken[all_at_once]),
-        "one_at_a_time_seconds": statistics.median(taken[one_at_a_time]),
-        "difference": max((first - second).abs().max().item() for first, second in pairs),
-        "predictions": batch * context,
+        "speedup": statistics.median(speedups),
+        "speedups": speedups,
+        "parallel_seconds": statistics.median(seconds[parallel]),
+        "gradient_error": max((first - second).abs().max().item() for first, second in pairs),
     }

@@ -1,10 +1,9 @@
-"""The published encoder at work: fine-tuned on the sentiment of film reviews, and with fixed vectors on the course's own tasks.
+"""MiniLM on downstream tasks: fine-tuned on the sentiment of film reviews, and as a linear probe on the course's own tasks.
 
-    review_sentiment(("bag of words", "full"), 3, minilm=folder, reviews=folder)
-    frozen_on_tasks(minilm=folder)
+    review_sentiment(("bag of words", "full fine-tuning"), 3, minilm=folder, reviews=folder)
+    linear_probe_on_tasks(minilm=folder)
 
-The folders hold the published files and the table of reviews; whoever calls fetches them. Training is lesson 08's own, `tune`:
-only the body under the new layer is another.
+The folders hold the published files and the table of reviews; the caller downloads them.
 """
 
 import time
@@ -17,205 +16,184 @@ from torch import Tensor
 from utils.data.docstrings import TASKS, Example, Task
 from utils.data.real_text import topics_file
 from utils.data.reviews import FILE, LABELS, Review, labels, read_reviews, split_reviews
-from utils.models.bert import Bert, PretrainedEncoder, load_minilm, padded
-from utils.models.language import Classifier, add_adapters
-from utils.training.baselines import bag_of_words, logistic_regression
+from utils.models.language_models import EncoderModel, SequenceClassifier, add_lora
+from utils.models.pretrained import PretrainedEncoder, load_minilm, pad
+from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
-from utils.training.fine_tuning import LABELS as LABELS_PER_CLASS
-from utils.training.fine_tuning import LONGEST, RANK, WITHOUT_CHANCE, Recipe, Texts, answers, drawn, tune
+from utils.training.fine_tuning import (
+    DETERMINISTIC,
+    LABELS_PER_CLASS,
+    MAX_LEN,
+    RANK,
+    EncodedTexts,
+    Recipe,
+    accuracy,
+    fine_tune,
+    labeled_examples,
+    predict_logits,
+)
 
-WAYS = ("bag of words", "frozen", "adapters", "full")
-# For all 8,920 snippets of the training part these steps are one epoch.
-RECIPES = {"adapters": Recipe(1e-3, 0.01, 6.0, alike=True), "full": Recipe(1e-4, 0.01, 6.0, alike=True)}
+METHODS = ("bag of words", "linear probe", "LoRA", "full fine-tuning")
+# For all 8,920 training snippets this is one epoch.
+RECIPES = {
+    "LoRA": Recipe(1e-3, num_steps=6.0, group_by_length=True),
+    "full fine-tuning": Recipe(1e-4, num_steps=6.0, group_by_length=True),
+}
 PENALTY = 1.0
-SHORT = {"ways": ("bag of words", "frozen"), "seeds": 1, "train": 600, "asked": 600}  # for a lesson: seconds
+QUICK = {"methods": ("bag of words", "linear probe"), "seeds": 1, "num_train": 600, "num_test": 600}  # seconds
 
 
-def published_files(minilm: Path | str) -> list[Path]:
+def minilm_files(minilm: Path | str) -> list[Path]:
     return [Path(minilm) / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
 
 
-def table_of(reviews: Path | str) -> Path:
-    return Path(reviews) / FILE if Path(reviews).is_dir() else Path(reviews)
+def example_features(encoder: PretrainedEncoder, examples: Sequence[Review | Example]) -> Tensor:
+    """Sentence embeddings u (n, dim); of pairs [u, v, |u - v|, u * v] (n, 4 dim), after Conneau et al. (2017).
 
-
-# Vectors that stay as they are
-
-
-def example_features(real: PretrainedEncoder, examples: Sequence[Review | Example]) -> Tensor:
-    """Sentence vectors (n, dim); of examples of two texts (n, 4 dim): both vectors, how far apart they are, and their product.
-
-    The model reads one text at a time, and a linear layer cannot compare: what two texts have to do with each other must be among
-    the numbers that it is given.
+    The encoder takes one text at a time and a linear layer cannot compare two, so the comparison is among the features.
     """
-    first = real.sentence_vectors([one.text for one in examples])
+    first = encoder.sentence_embeddings([example.text for example in examples])
     if examples[0].second is None:
         return first
-    second = real.sentence_vectors([one.second for one in examples])
+    second = encoder.sentence_embeddings([example.second for example in examples])
     return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
-
-
-def linear_answers(
-    known: Tensor, known_labels: Tensor, asked: Tensor, classes: int, penalty: float = PENALTY
-) -> Tensor:
-    """Answers (n,) for vectors asked (n, d), by logistic regression on vectors known (m, d) with labels (m,)."""
-    weight, bias = logistic_regression(known, known_labels, classes, penalty)
-    return (asked @ weight.T + bias).argmax(-1)
 
 
 # Review sentiment
 
 
-def review_classifier(way: str, bert: Bert, seed: int = 0) -> Classifier:
-    """A new layer for two classes on top of the model, before training. The seed draws what is new; `bert` itself is made ready.
+def review_classifier(method: str, body: EncoderModel, seed: int = 0) -> SequenceClassifier:
+    """A new classification head on the model, before training. The seed draws the new parameters; `body` is changed.
 
-    "full" trains all but the table of words: half of all parameters, most of them of words that the reviews do not have.
+    Full fine-tuning leaves the token embeddings frozen: half of all parameters, most of them of words outside the reviews.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if way == "adapters":
-            add_adapters(bert, RANK)
+        if method == "LoRA":
+            add_lora(body, RANK)
         else:
-            bert.embeddings.words.requires_grad_(False)
-        return Classifier(bert, bert.dim, len(LABELS))
+            body.embedding.token_embedding.requires_grad_(False)
+        return SequenceClassifier(body, body.config.dim, len(LABELS))
 
 
-def as_texts(real: PretrainedEncoder, reviews: Sequence[Review]) -> Texts:
-    return Texts(*padded(real.splitter.numbers([one.text for one in reviews])), labels(reviews))
+def encode_reviews(encoder: PretrainedEncoder, reviews: Sequence[Review]) -> EncodedTexts:
+    return EncodedTexts(*pad(encoder.tokenizer.encode([review.text for review in reviews])), labels(reviews))
 
 
-def answer_reviews(
-    way: str,
-    minilm: Path | str,
-    known: Sequence[Review],
-    asked: Sequence[Review],
-    seed: int = 0,
-    recipe: Recipe | None = None,
-    longest: int = LONGEST,
+def predict_reviews(
+    method: str, minilm: Path | str, train: Sequence[Review], test: Sequence[Review], seed: int = 0
 ) -> Tensor:
-    """Learn from the known reviews in one of the `WAYS`, and answer (n,) for those that are asked about: 1 is fresh."""
-    if way == "bag of words":
-        return bag_of_words(known, labels(known), asked, len(LABELS))
-    real = load_minilm(minilm, longest)
-    if way == "frozen":
-        both = example_features(real, known), example_features(real, asked)
-        return linear_answers(both[0], labels(known), both[1], len(LABELS))
-    model = review_classifier(way, real.bert, seed)
-    tune(model, as_texts(real, known), recipe or RECIPES[way], seed)
-    return answers(model, as_texts(real, asked)).argmax(-1)
+    """Train by one of the `METHODS`; returns the predicted classes (n,) of the test reviews: 1 is fresh."""
+    if method == "bag of words":
+        return bag_of_words(train, labels(train), test, len(LABELS))
+    encoder = load_minilm(minilm, MAX_LEN)
+    if method == "linear probe":
+        train_features, test_features = example_features(encoder, train), example_features(encoder, test)
+        return linear_probe(train_features, labels(train), test_features, len(LABELS), PENALTY)
+    model = review_classifier(method, encoder.model, seed)
+    fine_tune(model, encode_reviews(encoder, train), RECIPES[method], seed)
+    return predict_logits(model, encode_reviews(encoder, test)).argmax(-1)
 
 
-def some(reviews: Sequence[Review], count: int | None, seed: int) -> Sequence[Review]:
-    """So many at random, since neighbours in the table are about one film; all of them for None."""
+def subsample(reviews: Sequence[Review], count: int | None, seed: int) -> Sequence[Review]:
+    """A random sample, since neighbors in the table are about one film; all reviews for None."""
     if count is None:
         return reviews
     order = torch.randperm(len(reviews), generator=torch.Generator().manual_seed(seed))
-    return [reviews[place] for place in order[:count]]
+    return [reviews[index] for index in order[:count]]
 
 
-@cached(data_files=lambda *_, minilm, reviews, **__: [*published_files(minilm), table_of(reviews)])
-def review_answers(
-    way: str,
+def _review_files(*_, minilm: Path | str, reviews: Path | str, **__) -> list[Path]:
+    return [*minilm_files(minilm), Path(reviews) / FILE if Path(reviews).is_dir() else Path(reviews)]
+
+
+@cached(data_files=_review_files)
+def review_predictions(
+    method: str,
     seed: int = 0,
     *,
     minilm: Path | str,
     reviews: Path | str,
-    train: int | None = None,
-    asked: int | None = None,
-    part: str = "test",
-    steps: float | None = None,
-    longest: int = LONGEST,
+    num_train: int | None = None,
+    num_test: int | None = None,
 ) -> dict:
-    """What one way answers (n,), and the labels (n,), for snippets about films of which it has seen none.
+    """Predictions (n,) of one method and labels (n,) of test snippets, about films that are not in the training set.
 
-    minilm and reviews: folders of the published files and of the table. The seed draws the new parameters, the order of training
-    and, with `train`, which snippets are learnt from. asked: answer only so many, the same for every seed. part: "validation" to
-    choose a recipe, "test" to report. steps: other than the recipe's. seconds: of the processor, for learning and answering.
+    The seed draws the new parameters, the order of training and, with num_train, the training snippets. seconds: of
+    processor time, for training and prediction. majority: the most frequent training label.
     """
-    whole = split_reviews(read_reviews(reviews))
-    known, tested = some(whole.train, train, seed), some(getattr(whole, part), asked, 0)
-    recipe = RECIPES.get(way)
-    if recipe and steps is not None:
-        recipe = recipe._replace(steps=steps)
+    split = split_reviews(read_reviews(reviews))
+    train, test = subsample(split.train, num_train, seed), subsample(split.test, num_test, 0)
     start = time.process_time()
-    answered = answer_reviews(way, minilm, known, tested, seed, recipe, longest)
+    predicted = predict_reviews(method, minilm, train, test, seed)
     return {
-        "answers": answered,
-        "labels": labels(tested),
+        "predictions": predicted,
+        "labels": labels(test),
         "seconds": time.process_time() - start,
-        "majority": int(labels(known).float().mean() > 0.5),
-        "learnt_from": len(known),
+        "majority": int(labels(train).float().mean() > 0.5),
+        "num_train": len(train),
     }
 
 
-def review_sentiment(ways: Sequence[str] = WAYS, seeds: int = 3, **options) -> dict:
-    """Accuracy and seconds (ways, seeds) of `review_answers`, which is kept for each way and seed and has the options.
+def review_sentiment(methods: Sequence[str] = METHODS, seeds: int = 3, **options) -> dict:
+    """Test accuracy and seconds (methods, seeds) of `review_predictions`, which has the options and caches each run.
 
-    majority: what answering the commoner label gets right. Without `train`, a way without chance in it is run once.
+    majority: accuracy of the majority class. Without num_train, a deterministic method is run once.
     """
-    found, seconds = torch.zeros(len(ways), seeds), torch.zeros(len(ways), seeds)
-    for row, way in enumerate(ways):
-        for seed in range(seeds):
-            if seed and options.get("train") is None and way in WITHOUT_CHANCE:
-                found[row, seed], seconds[row, seed] = found[row, 0], seconds[row, 0]
-                continue
-            one = review_answers(way, seed, **options)
-            found[row, seed] = (one["answers"] == one["labels"]).float().mean()
-            seconds[row, seed] = one["seconds"]
+    accuracies, seconds = torch.zeros(len(methods), seeds), torch.zeros(len(methods), seeds)
+    for row, method in enumerate(methods):
+        runs = 1 if options.get("num_train") is None and method in DETERMINISTIC else seeds
+        for seed in range(runs):
+            run = review_predictions(method, seed, **options)
+            correct = (run["predictions"] == run["labels"]).float().mean()
+            accuracies[row, seed:], seconds[row, seed:] = correct, run["seconds"]
     return {
-        "ways": list(ways),
-        "accuracy": found,
+        "methods": list(methods),
+        "accuracy": accuracies,
         "seconds": seconds,
-        "majority": (one["labels"] == one["majority"]).float().mean().item(),
-        "sizes": (one["learnt_from"], len(one["labels"])),
+        "majority": (run["labels"] == run["majority"]).float().mean().item(),
+        "sizes": (run["num_train"], len(run["labels"])),
     }
 
 
 # The course's own tasks
 
 
-@cached(data_files=lambda *_, minilm, **__: [*published_files(minilm), topics_file()])
-def frozen_on_tasks(
+@cached(data_files=lambda *_, minilm, **__: [*minilm_files(minilm), topics_file()])
+def linear_probe_on_tasks(
     tasks: Sequence[str] = tuple(TASKS),
     per_class: Sequence[int | None] = LABELS_PER_CLASS,
     seeds: int = 5,
     *,
     minilm: Path | str,
-    part: str = "test",
-    asked: int | None = None,
-    longest: int = LONGEST,
+    num_test: int | None = None,
 ) -> dict:
-    """Accuracy (tasks, per_class, seeds) of a linear layer on the published model's vectors, which nothing changes; majority (tasks,).
+    """Test accuracy (tasks, per_class, seeds) of a linear probe on MiniLM's sentence embeddings; majority (tasks,).
 
-    The same draws of labels and the same texts as in `fine_tuning.accuracies`. With all labels there is no chance in it, and the
-    seeds are the same. asked: only so many texts.
+    The same draws of labels and the same test texts as in `fine_tuning.accuracies`.
     """
-    real = load_minilm(minilm, longest)
-    found = torch.zeros(len(tasks), len(per_class), seeds)
-    majority = torch.zeros(len(tasks))
-    for row, name in enumerate(tasks):
-        task = TASKS[name]()
-        majority[row] = task.majority()
-        found[row] = _frozen_on(task, real, per_class, seeds, getattr(task, part)[:asked])
-    return {"tasks": list(tasks), "labels": list(per_class), "accuracy": found, "majority": majority}
+    encoder = load_minilm(minilm, MAX_LEN)
+    loaded = [TASKS[name]() for name in tasks]
+    rows = [probe_accuracies(task, encoder, per_class, seeds, task.test[:num_test]) for task in loaded]
+    majority = torch.tensor([task.majority() for task in loaded])
+    return {"tasks": list(tasks), "labels": list(per_class), "accuracy": torch.stack(rows), "majority": majority}
 
 
-def _frozen_on(
-    task: Task, real: PretrainedEncoder, per_class: Sequence[int | None], seeds: int, tested: Sequence[Example]
+def probe_accuracies(
+    task: Task, encoder: PretrainedEncoder, per_class: Sequence[int | None], seeds: int, test: Sequence[Example]
 ) -> Tensor:
-    """Accuracy (per_class, seeds). Each text that any draw has is read once."""
-    draws = {(count, seed): drawn(task, count, seed) for count in per_class for seed in range(seeds)}
-    known = list(dict.fromkeys(example for draw in draws.values() for example in draw))
-    vectors, theirs = example_features(real, known), example_features(real, tested)
-    place = {example: number for number, example in enumerate(known)}
-    found = torch.zeros(len(per_class), seeds)
-    for row, count in enumerate(per_class):
-        for seed in range(seeds):
-            if seed and count is None:
-                found[row, seed] = found[row, 0]
-                continue
-            draw = draws[count, seed]
-            chosen = vectors[[place[example] for example in draw]]
-            answered = linear_answers(chosen, task.label_ids(draw), theirs, len(task.labels))
-            found[row, seed] = (answered == task.label_ids(tested)).float().mean()
-    return found
+    """Accuracy (per_class, seeds). Each text of any draw is encoded once; with all labels the seeds are the same."""
+    draws = {
+        (count, seed): labeled_examples(task, count, seed)
+        for count in per_class
+        for seed in range(1 if count is None else seeds)
+    }
+    train = list(dict.fromkeys(example for draw in draws.values() for example in draw))
+    train_features, test_features = example_features(encoder, train), example_features(encoder, test)
+    index = {example: number for number, example in enumerate(train)}
+    accuracies = torch.zeros(len(per_class), seeds)
+    for (count, seed), draw in draws.items():
+        drawn = train_features[[index[example] for example in draw]]
+        predicted = linear_probe(drawn, task.label_ids(draw), test_features, len(task.labels), PENALTY)
+        accuracies[per_class.index(count), seed:] = accuracy(predicted, task, test)
+    return accuracies

@@ -1,9 +1,6 @@
-"""The encoder that lesson 07 loads and lesson 08 fine-tunes: trained once, for longer than a lesson has time, and stored in `data/encoder`.
+"""The pretrained encoder in `data/encoder`, with its tokenizer: trained once, for longer than a lesson has time.
 
-    python -m utils.training.stored_encoder        trains it anew and writes the folder (minutes, on one thread)
-
-The tokenizer travels with it. Docstrings differ from one Python to the next, and so do pieces learnt from them; an encoder is of
-no use with other pieces than its own.
+python -m utils.training.stored_encoder        trains it again and writes the folder (minutes, on one thread)
 """
 
 import json
@@ -17,10 +14,10 @@ from utils.data import checksums
 from utils.training.pretraining import LONG, build, pretrain
 
 FOLDER = checksums.DATA / "encoder"
-WEIGHTS, ABOUT = "encoder.safetensors", "encoder.json"
-AGAIN = "write it anew with `python -m utils.training.stored_encoder`"
-# What `pretrain` returns and the lesson needs, beside the parameters.
-TOLD = (
+WEIGHTS, CONFIG = "encoder.safetensors", "encoder.json"
+TIED = {"lm_head.weight": "embedding.token_embedding.weight"}  # stored once
+HINT = "write it again with `python -m utils.training.stored_encoder`"
+KEYS = (
     "objective",
     "seed",
     "settings",
@@ -30,47 +27,51 @@ TOLD = (
     "unigram",
     "parameters",
     "seconds",
-    "read",
-    "subwords",
+    "num_tokens",
+    "tokenizer",
 )
 
 
 class StoredEncoderError(ValueError):
-    """Files that are missing or do not fit together; the message says which and how to write them anew."""
+    """Files that are missing, damaged or do not fit together."""
 
 
 def encoder_files(folder: Path = FOLDER) -> list[Path]:
-    return [folder / name for name in (WEIGHTS, ABOUT)]
+    return [folder / name for name in (WEIGHTS, CONFIG)]
 
 
 def store_encoder(result: dict, folder: Path = FOLDER) -> None:
-    """Write a result of `pretrain` as two files: parameters, and everything else as JSON."""
+    """Write a result of `pretrain` as two files: the parameters, and everything else as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Tied parameters share memory, which the format does not allow.
-    save_file({name: value.contiguous().clone() for name, value in result["state"].items()}, folder / WEIGHTS)
-    about = {name: result[name] for name in TOLD} | {"python": platform.python_version()}
-    (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    state = {name: tensor.contiguous() for name, tensor in result["state_dict"].items() if name not in TIED}
+    save_file(state, folder / WEIGHTS)
+    config = {name: result[name] for name in KEYS} | {"python": platform.python_version()}
+    (folder / CONFIG).write_text(json.dumps(config, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def stored_encoder(folder: Path = FOLDER) -> dict:
-    """The stored result, as `pretrain` returned it (without the losses of its steps); for `restore_pretrained` and fine-tuning."""
-    for name in (WEIGHTS, ABOUT):
-        if not (folder / name).is_file():
-            raise StoredEncoderError(f"expected {name} in {folder}; {AGAIN}")
-        checksums.verify(folder / name, checksums.DATA)
+    """The stored result of `pretrain`, without its training loss; for `restore_pretrained` and fine-tuning."""
+    for path in encoder_files(folder):
+        if not path.is_file():
+            raise StoredEncoderError(f"expected {path.name} in {folder}; {HINT}")
+        checksums.verify(path, checksums.DATA)
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         state = load_file(folder / WEIGHTS)
     except (ValueError, SafetensorError) as problem:
-        raise StoredEncoderError(f"a file in {folder} cannot be read ({problem}); {AGAIN}") from problem
-    if missing := [name for name in TOLD if name not in about]:
-        raise StoredEncoderError(f"{folder / ABOUT} lacks {', '.join(missing)}; {AGAIN}")
-    wanted = {name: value.shape for name, value in build(about["objective"], about["settings"]).state_dict().items()}
-    found = {name: value.shape for name, value in state.items()}
-    if wanted != found:
-        odd = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
-        raise StoredEncoderError(f"{WEIGHTS} and {ABOUT} do not fit: {', '.join(odd[:3])} differ; {AGAIN}")
-    return {**about, "state": state}
+        raise StoredEncoderError(f"a file in {folder} cannot be read ({problem}); {HINT}") from problem
+    if missing := [name for name in KEYS if name not in config]:
+        raise StoredEncoderError(f"{folder / CONFIG} lacks {', '.join(missing)}; {HINT}")
+    state |= {name: state[source] for name, source in TIED.items() if source in state}
+    expected = build(config["objective"], config["settings"]).state_dict()
+    different = [
+        name
+        for name in sorted(expected.keys() | state.keys())
+        if name not in expected or name not in state or expected[name].shape != state[name].shape
+    ]
+    if different:
+        raise StoredEncoderError(f"{WEIGHTS} and {CONFIG} do not fit: {', '.join(different[:3])} differ; {HINT}")
+    return {**config, "state_dict": state}
 
 
 def main() -> None:
@@ -78,7 +79,7 @@ def main() -> None:
     store_encoder(result)
     checksums.write_checksums()
     print(
-        f"stored in {FOLDER}: perplexity {result['perplexity']:.0f} at hidden pieces of other modules, "
+        f"stored in {FOLDER}: perplexity {result['perplexity']:.0f} at masked tokens of held-out modules, "
         f"{result['seconds']:.0f} s of training"
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
+IGNORE_INDEX = -100  # target of a position without a prediction; the default of F.cross_entropy
 Schedule = Callable[[int], float]  # from the step, counted from 0, to a multiplier of the learning rate
 
 

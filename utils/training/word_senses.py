@@ -1,18 +1,19 @@
-"""What a real pretrained encoder knows: one word in two senses, where a pronoun looks, which sentences say the same.
+"""What a published encoder encodes: word senses, the antecedents of pronouns, paraphrases.
 
 All sentences are the course's own. Nothing is trained here.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.models.bert import Hidden, PretrainedEncoder
+from utils.models.pretrained import PretrainedEncoder
 
-# --- one word, two senses ---------------------------------------------------------------------------------------
+# --- word senses ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Sense:
 WATCH = (
     Sense(
         "watch",
-        "thing",
+        "noun",
         (
             "My grandfather left me a gold watch.",
             "The watch on her wrist stopped at noon.",
@@ -82,213 +83,154 @@ SPRING = (
 )
 
 
-def place_of(pieces: Sequence[str], word: str) -> int:
-    """Where the word stands among the pieces of a sentence; it must be one piece and occur once."""
-    places = [place for place, piece in enumerate(pieces) if piece == word.lower()]
-    if len(places) != 1:
-        raise ValueError(f"expected {word!r} once and in one piece, got it {len(places)} times in: {' '.join(pieces)}")
-    return places[0]
+def token_position(tokens: Sequence[str], word: str) -> int:
+    """Position of a word that must be a single token and occur once."""
+    positions = [position for position, token in enumerate(tokens) if token == word.lower()]
+    if len(positions) != 1:
+        raise ValueError(f"expected {word!r} once and as a single token, got {len(positions)} in: {' '.join(tokens)}")
+    return positions[0]
 
 
-def word_vectors(real: PretrainedEncoder, sentences: Sequence[str], word: str) -> Tensor:
-    """The vector of the word in each sentence after each layer, the embeddings first: (layers + 1, sentences, dim)."""
-    hidden = real.hidden_states(sentences)
-    places = torch.tensor([place_of(pieces, word) for pieces in hidden.pieces])
-    return torch.stack(hidden.states)[:, torch.arange(len(places)), places]
+def contextual_embeddings(encoder: PretrainedEncoder, sentences: Sequence[str], word: str) -> Tensor:
+    """Hidden states of the word in each sentence, the embeddings first: (num_layers + 1, sentences, dim)."""
+    hidden = encoder.hidden_states(sentences)
+    positions = torch.tensor([token_position(tokens, word) for tokens in hidden.tokens])
+    return torch.stack(hidden.states)[:, torch.arange(len(positions)), positions]
 
 
-@dataclass(frozen=True)
-class Spread:
-    mean: float
-    least: float
-    most: float
+def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) -> dict[str, Tensor]:
+    """Cosine similarity of a word's contextual embeddings within its first and second sense, and across the two.
 
-    @classmethod
-    def of(cls, numbers: Tensor) -> "Spread":
-        return cls(numbers.mean().item(), numbers.min().item(), numbers.max().item())
-
-
-@dataclass(frozen=True)
-class SenseLayer:
-    """After one layer (0: the embeddings), the cosines of pairs: both in the first sense, both in the second, one in each.
-
-    `margin` is how far the mean of the first sense's pairs lies above that of the mixed pairs; `apart` is True if every pair
-    of one sense, the first or the second, is more alike than every mixed pair.
+    {"first", "second", "across"}: mean, min and max over pairs of sentences after each layer, (num_layers + 1, 3).
     """
-
-    layer: int
-    first: Spread
-    second: Spread
-    mixed: Spread
-
-    @property
-    def margin(self) -> float:
-        return self.first.mean - self.mixed.mean
-
-    @property
-    def apart(self) -> bool:
-        return min(self.first.least, self.second.least) > self.mixed.most
+    n = len(first.sentences)
+    embeddings = F.normalize(contextual_embeddings(encoder, first.sentences + second.sentences, first.word), dim=-1)
+    cosines = embeddings @ embeddings.transpose(-2, -1)
+    pairs = torch.ones_like(cosines[0], dtype=torch.bool).triu(1)  # no sentence with itself
+    parts = {
+        "first": cosines[:, :n, :n][:, pairs[:n, :n]],
+        "second": cosines[:, n:, n:][:, pairs[n:, n:]],
+        "across": cosines[:, :n, n:].flatten(1),
+    }
+    return {name: torch.stack([part.mean(1), part.amin(1), part.amax(1)], 1) for name, part in parts.items()}
 
 
-def cosines(vectors: Tensor) -> Tensor:
-    """(..., k, dim) to the cosine of each with each, (..., k, k)."""
-    directions = F.normalize(vectors, dim=-1)
-    return directions @ directions.transpose(-2, -1)
-
-
-def sense_layers(real: PretrainedEncoder, first: Sense, second: Sense) -> list[SenseLayer]:
-    """How alike the vectors of one word in two senses are, layer after layer; a sentence is never compared with itself."""
-    many = len(first.sentences)
-    alike = cosines(word_vectors(real, first.sentences + second.sentences, first.word))
-    pairs = torch.ones_like(alike[0]).triu(1).bool()
-    return [
-        SenseLayer(
-            layer,
-            Spread.of(table[:many, :many][pairs[:many, :many]]),
-            Spread.of(table[many:, many:][pairs[many:, many:]]),
-            Spread.of(table[:many, many:]),
-        )
-        for layer, table in enumerate(alike)
-    ]
-
-
-# --- where a pronoun looks --------------------------------------------------------------------------------------
+# --- pronouns and their antecedents -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Riddle:
-    """A sentence with one pronoun, the noun that is meant by it, and another noun."""
+class PronounExample:
+    """A sentence with a pronoun, the noun it refers to (its antecedent), and a noun it does not refer to."""
 
     sentence: str
-    meant: str
-    other: str
+    antecedent: str
+    distractor: str
     pronoun: str = "it"
 
 
-def _twins(pattern: str, first: tuple[str, str], second: tuple[str, str]) -> tuple[Riddle, Riddle]:
-    """Two sentences that differ in one word, which turns what "it" means: (word, noun), (word, the other noun)."""
-    (one, noun), (two, other) = first, second
-    return Riddle(pattern.format(one), noun, other), Riddle(pattern.format(two), other, noun)
+Twins = tuple[PronounExample, PronounExample]
 
 
-def _he_and_she(pattern: str, man: str, woman: str) -> tuple[Riddle, Riddle]:
-    """Two sentences that differ in the pronoun alone, and so in the noun that it can mean."""
-    return Riddle(pattern.format("he"), man, woman, "he"), Riddle(pattern.format("she"), woman, man, "she")
-
-
-# Who is meant follows from the form of the pronoun.
-BY_FORM = (
-    _he_and_she("The king met the queen when {} was young.", "king", "queen"),
-    _he_and_she("The actress thanked the actor before {} left.", "actor", "actress"),
-    _he_and_she("The boy called the girl because {} was late.", "boy", "girl"),
-    _he_and_she("The mother told the father that {} was right.", "father", "mother"),
-    _he_and_she("The uncle visited the aunt while {} was ill.", "uncle", "aunt"),
-    _he_and_she("The sister asked the brother whether {} could swim.", "brother", "sister"),
-    _he_and_she("The husband wrote to the wife as soon as {} arrived.", "husband", "wife"),
-    _he_and_she("The princess saw the prince when {} rode past.", "prince", "princess"),
-    _he_and_she("The man paid the woman because {} had helped.", "man", "woman"),
-    _he_and_she("The daughter heard the son after {} came home.", "son", "daughter"),
-    _he_and_she("The gentleman greeted the lady as {} came in.", "gentleman", "lady"),
-    _he_and_she("The grandmother fed the grandfather when {} was weak.", "grandfather", "grandmother"),
-)
-# Who is meant follows only from what one knows of the world.
-BY_SENSE = (
-    _twins("The dog left the bone because it was {}.", ("tired", "dog"), ("rotten", "bone")),
-    _twins("The cat sat by the stove because it was {}.", ("cold", "cat"), ("hot", "stove")),
-    _twins("The horse passed the fence although it was {}.", ("lame", "horse"), ("wooden", "fence")),
-    _twins("The bird dropped the seed because it was {}.", ("scared", "bird"), ("bitter", "seed")),
-    _twins("The truck hit the wall because it was {}.", ("fast", "truck"), ("hidden", "wall")),
-    _twins("The child broke the cup because it was {}.", ("clumsy", "child"), ("fragile", "cup")),
-    _twins("The ball broke the window because it was {}.", ("heavy", "ball"), ("thin", "window")),
-    _twins("The cow ate the grass because it was {}.", ("hungry", "cow"), ("green", "grass")),
-    _twins("The boat passed the bridge when it was {}.", ("sailing", "boat"), ("raised", "bridge")),
-    _twins("The bear left the cave because it was {}.", ("hungry", "bear"), ("flooded", "cave")),
-    _twins("The baby threw the soup because it was {}.", ("angry", "baby"), ("salty", "soup")),
-    _twins("The fox took the egg because it was {}.", ("greedy", "fox"), ("fresh", "egg")),
-)
-
-
-@dataclass(frozen=True)
-class PronounLooks:
-    """How much of each head's look from the pronoun goes to the noun that is meant and to the other: (riddles, layers, heads).
-
-    `even` is the share that two pieces would get if all were looked at alike, as a mean over the riddles.
-    """
-
-    meant: Tensor
-    other: Tensor
-    even: float
-
-    def nouns(self) -> Tensor:
-        """The share of the look that goes to the two nouns together, (layers, heads)."""
-        return (self.meant + self.other).mean(0)
-
-    def right(self) -> Tensor:
-        """The share of riddles in which a head looks more at what is meant, (layers, heads). Chance is a half."""
-        return (self.meant > self.other).double().mean(0)
-
-
-def pronoun_looks(real: PretrainedEncoder, riddles: Sequence[Riddle]) -> PronounLooks:
-    hidden = real.hidden_states([riddle.sentence for riddle in riddles], need_weights=True)
-    rows = looks_from(hidden, [riddle.pronoun for riddle in riddles])
-    places = torch.tensor(
-        [
-            [place_of(pieces, riddle.meant), place_of(pieces, riddle.other)]
-            for pieces, riddle in zip(hidden.pieces, riddles, strict=True)
-        ]
+def _winograd(pattern: str, first: tuple[str, str], second: tuple[str, str]) -> Twins:
+    """Winograd schema (Levesque et al., 2012): two sentences whose only different word changes what "it" refers to."""
+    (word, noun), (other_word, other_noun) = first, second
+    return (
+        PronounExample(pattern.format(word), noun, other_noun),
+        PronounExample(pattern.format(other_word), other_noun, noun),
     )
-    at = places.view(len(riddles), 1, 1, 2).expand(-1, *rows.shape[1:3], -1)
-    meant, other = rows.gather(-1, at).unbind(-1)
-    return PronounLooks(meant, other, (2 / hidden.real.sum(1)).mean().item())
 
 
-def looks_from(hidden: Hidden, words: Sequence[str]) -> Tensor:
-    """Where its word, one for each sentence, looks: (sentences, layers, heads, pieces); each row sums to one."""
-    places = torch.tensor([place_of(*both) for both in zip(hidden.pieces, words, strict=True)])
+def _gendered(pattern: str, man: str, woman: str) -> Twins:
+    """Two sentences that differ in the pronoun alone."""
+    return (
+        PronounExample(pattern.format("he"), man, woman, "he"),
+        PronounExample(pattern.format("she"), woman, man, "she"),
+    )
+
+
+# The gender of the pronoun determines its antecedent.
+BY_GENDER = (
+    _gendered("The king met the queen when {} was young.", "king", "queen"),
+    _gendered("The actress thanked the actor before {} left.", "actor", "actress"),
+    _gendered("The boy called the girl because {} was late.", "boy", "girl"),
+    _gendered("The mother told the father that {} was right.", "father", "mother"),
+    _gendered("The uncle visited the aunt while {} was ill.", "uncle", "aunt"),
+    _gendered("The sister asked the brother whether {} could swim.", "brother", "sister"),
+    _gendered("The husband wrote to the wife as soon as {} arrived.", "husband", "wife"),
+    _gendered("The princess saw the prince when {} rode past.", "prince", "princess"),
+    _gendered("The man paid the woman because {} had helped.", "man", "woman"),
+    _gendered("The daughter heard the son after {} came home.", "son", "daughter"),
+    _gendered("The gentleman greeted the lady as {} came in.", "gentleman", "lady"),
+    _gendered("The grandmother fed the grandfather when {} was weak.", "grandfather", "grandmother"),
+)
+# Only knowledge about the world determines the antecedent.
+WINOGRAD = (
+    _winograd("The dog left the bone because it was {}.", ("tired", "dog"), ("rotten", "bone")),
+    _winograd("The cat sat by the stove because it was {}.", ("cold", "cat"), ("hot", "stove")),
+    _winograd("The horse passed the fence although it was {}.", ("lame", "horse"), ("wooden", "fence")),
+    _winograd("The bird dropped the seed because it was {}.", ("scared", "bird"), ("bitter", "seed")),
+    _winograd("The truck hit the wall because it was {}.", ("fast", "truck"), ("hidden", "wall")),
+    _winograd("The child broke the cup because it was {}.", ("clumsy", "child"), ("fragile", "cup")),
+    _winograd("The ball broke the window because it was {}.", ("heavy", "ball"), ("thin", "window")),
+    _winograd("The cow ate the grass because it was {}.", ("hungry", "cow"), ("green", "grass")),
+    _winograd("The boat passed the bridge when it was {}.", ("sailing", "boat"), ("raised", "bridge")),
+    _winograd("The bear left the cave because it was {}.", ("hungry", "bear"), ("flooded", "cave")),
+    _winograd("The baby threw the soup because it was {}.", ("angry", "baby"), ("salty", "soup")),
+    _winograd("The fox took the egg because it was {}.", ("greedy", "fox"), ("fresh", "egg")),
+)
+
+
+def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> Tensor:
+    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads, 2)."""
+    hidden = encoder.hidden_states([example.sentence for example in examples], need_weights=True)
     weights = torch.stack(hidden.weights, 1)
-    return weights[torch.arange(len(places)), :, :, places]
+    rows = []
+    for tokens, example, own in zip(hidden.tokens, examples, weights, strict=True):
+        words = (example.pronoun, example.antecedent, example.distractor)
+        query, *keys = (token_position(tokens, word) for word in words)
+        rows.append(own[:, :, query, keys])
+    return torch.stack(rows)
 
 
-@dataclass(frozen=True)
-class PronounReport:
-    """What is to be seen, and whether it lasts: the head that was best on one half of the twins, tried on the other half.
+def head_accuracy(attention: Tensor) -> Tensor:
+    """How often a head attends more to the antecedent, (num_layers, num_heads). Chance is a half."""
+    return (attention[..., 0] > attention[..., 1]).double().mean(0)
 
-    A head that always prefers the first noun, or the nearer one, is right for one twin of two: a half is what it gets.
-    `best` is (layer, head), counted from 1; `both_elsewhere` is the share of twins of which that head
-    gets both right, and `mean_right` the share of sentences that the heads get right on average.
+
+class HeadSelection(NamedTuple):
+    """The best head on one half of the twins, tested on the other half.
+
+    A head that always prefers the first noun, or the nearer one, scores exactly 50 %. head: (layer, head), from 1.
+    held_out_both: how often the head is correct on both twins. mean_accuracy: of all heads, held out.
     """
 
-    mean_right: float
-    best: tuple[int, int]
-    right_where_chosen: float
-    right_elsewhere: float
-    both_elsewhere: float
+    head: tuple[int, int]
+    selection_accuracy: float
+    held_out_accuracy: float
+    held_out_both: float
+    mean_accuracy: float
 
 
-def pronoun_report(real: PretrainedEncoder, twins: Sequence[tuple[Riddle, Riddle]]) -> list[PronounReport]:
-    """Two reports: the head chosen on the even twins and tried on the odd ones, and the other way round."""
-    reports = []
-    for chosen_on, tried_on in ((twins[::2], twins[1::2]), (twins[1::2], twins[::2])):
-        known = pronoun_looks(real, [riddle for pair in chosen_on for riddle in pair])
-        fresh = pronoun_looks(real, [riddle for pair in tried_on for riddle in pair])
-        right, held = known.right(), (fresh.meant > fresh.other)
-        layer, head = divmod(int(right.argmax()), right.size(1))
-        reports.append(
-            PronounReport(
-                mean_right=fresh.right().mean().item(),
-                best=(layer + 1, head + 1),
-                right_where_chosen=right[layer, head].item(),
-                right_elsewhere=held[:, layer, head].double().mean().item(),
-                both_elsewhere=held[:, layer, head].view(-1, 2).all(1).double().mean().item(),
-            )
-        )
-    return reports
+def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[HeadSelection]:
+    """Two-fold cross-validation: a head selected on the even twins and tested on the odd ones, and vice versa."""
+    even, odd = (
+        pronoun_attention(encoder, [example for pair in half for example in pair]) for half in (twins[::2], twins[1::2])
+    )
+    results = []
+    for selection, held_out in ((even, odd), (odd, even)):
+        scores, tested = head_accuracy(selection), head_accuracy(held_out)
+        layer, head = divmod(int(scores.argmax()), scores.size(1))
+        correct = held_out[:, layer, head, 0] > held_out[:, layer, head, 1]
+        both = correct.view(-1, 2).all(1).double().mean()
+        measured = (scores[layer, head], tested[layer, head], both, tested.mean())
+        results.append(HeadSelection((layer + 1, head + 1), *(value.item() for value in measured)))
+    return results
 
 
-# --- sentences that say the same --------------------------------------------------------------------------------
+# --- paraphrases --------------------------------------------------------------------------------
 
-# Three by three: a sentence, the same in other words, and one that shares its words but not what it says.
-SAME_AND_OTHER = (
+# A sentence, a paraphrase, and a sentence that shares its words but not its meaning.
+PARAPHRASES = (
     (
         "A man is playing a guitar on the street.",
         "Someone makes music outdoors.",
@@ -306,7 +248,7 @@ SAME_AND_OTHER = (
 )
 
 
-def similarity(real: PretrainedEncoder, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
-    """The cosine of each text with each of the others, (texts, others); without others, of the texts among themselves."""
-    vectors = real.sentence_vectors(texts)
-    return vectors @ (vectors if others is None else real.sentence_vectors(others)).T
+def cosine_similarity(encoder: PretrainedEncoder, texts: Sequence[str], others: Sequence[str] | None = None) -> Tensor:
+    """Cosine similarity of sentence embeddings, (texts, others); without others, of the texts among themselves."""
+    embeddings = encoder.sentence_embeddings(texts)
+    return embeddings @ (embeddings if others is None else encoder.sentence_embeddings(others)).T

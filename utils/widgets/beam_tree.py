@@ -1,4 +1,4 @@
-"""The tree of a beam search: what was kept at each step, what was dropped, and the way to the best sentence."""
+"""The tree of a beam search: the hypotheses kept and dropped at each step, and the path to the best one."""
 
 import json
 
@@ -15,24 +15,24 @@ from utils.widgets.forms import ThreeForms, page_state
 from utils.widgets.stage import STATIC, script, sentence_of
 
 WIDTHS = (1, 2, 3, 4)
-LONGEST = 16  # letters of a word in the tree; the sentence below has all of them
-FIELDS = ("parent", "word", "log_probability", "score", "kept", "ended")
+MAX_LETTERS = 16  # of a token in the tree; the sentence below has all of them
+FIELDS = ("parent", "token", "log_prob", "score", "kept", "ended")
 CARRIED = "ended"  # stands on a node that had ended before and competes on
 
 
-def beam_tree(respond, sentences, *, width=WIDTHS[-1], title=""):
-    """The tree that a beam search grew, for a sentence and a width to choose; point at a node to read what it stands for.
+def beam_tree(respond, sentences, *, num_beams=WIDTHS[-1], title=""):
+    """Tree of a beam search, for a sentence and a beam width to choose; point at a node to read its hypothesis.
 
-    respond(sentence, width) is a pure function and returns a dict with "tree", one list of nodes (parent, word,
-    log_probability, score, kept, ended) for each step, the kept ones first, best first, and if you like "note", a line to
-    stand under the tree. parent counts in the list of the step before, -1 is the start; word is a string, or None for
-    a sentence that had ended and competes on. width: the first of the WIDTHS to show.
+    respond(sentence, num_beams) is a pure function and returns a dict with "tree", for each step a list of nodes (parent,
+    token, log_prob, score, kept, ended), the kept ones first, best first, and perhaps "note", a line under the tree.
+    parent is an index into the step before, -1 for BOS; token is a string, or None for a hypothesis that had ended and
+    competes on. num_beams: the first of the WIDTHS to show.
     """
-    return BeamTree(respond, sentences, width, title)
+    return BeamTree(respond, sentences, num_beams, title)
 
 
 class BeamTree(ThreeForms, anywidget.AnyWidget):
-    """What `beam_tree` returns. `sentence` (a place), `width` and `chosen` (a node or -1) follow the reader."""
+    """What `beam_tree` returns. `sentence` (an index), `width` and `chosen` (a node or -1) follow the reader."""
 
     _esm = script("beam.js")
     _css = STATIC / "beam.css"
@@ -66,11 +66,11 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
     def page_view(self):
         """Every sentence with every width, searched beforehand."""
         changes = {
-            json.dumps([place, width], separators=(",", ":")): {
-                "answer": {**self._answer(words, place, width), "count": 1},
+            json.dumps([index, width], separators=(",", ":")): {
+                "answer": {**self._answer(words, index, width), "count": 1},
                 "chosen": -1,
             }
-            for place, words in enumerate(self.sentences)
+            for index, words in enumerate(self.sentences)
             for width in self.widths
         }
         return page_state(self, "beam", {"traits": ["sentence", "width"], "changes": changes})
@@ -112,53 +112,53 @@ def answer_of(respond, sentence, width):
 
 
 def whole_tree(tree):
-    """Steps of dicts with the six fields, and besides "words", the beginning that a node stands for, and "best".
+    """Steps of dicts with the six fields, "tokens", the hypothesis of a node, and "best".
 
-    "best" is True on the way to the best sentence, the first node of the last step.
+    "best" is True on the path to the best hypothesis, the first node of the last step.
     """
     whole = []
     for step in tree:
         whole.append([])
         for node in step:
             node = dict(zip(FIELDS, node, strict=True))
-            begun = whole[-2][node["parent"]]["words"] if len(whole) > 1 else []
-            words = begun + ([] if node["word"] is None else [node["word"]])
-            numbers = {name: float(node[name]) for name in ("log_probability", "score")}
-            whole[-1].append(node | numbers | {"words": words, "best": False})
-    place = 0
+            prefix = whole[-2][node["parent"]]["tokens"] if len(whole) > 1 else []
+            tokens = prefix + ([] if node["token"] is None else [node["token"]])
+            numbers = {name: float(node[name]) for name in ("log_prob", "score")}
+            whole[-1].append(node | numbers | {"tokens": tokens, "best": False})
+    index = 0
     for step in reversed(whole):
-        step[place]["best"] = True
-        place = step[place]["parent"]
+        step[index]["best"] = True
+        index = step[index]["parent"]
     return whole
 
 
 # Words
 
 
-def node_words(tree, step, place):
-    """What one node stands for, in a sentence."""
-    node = tree[step][place]
-    kept = [other for other in tree[step] if other["kept"]]
+def node_words(tree, step, index):
+    """The hypothesis of a node, in a sentence."""
+    kept = [node for node in tree[step] if node["kept"]]
+    node = tree[step][index]
     fate = (
-        f"kept, number {place + 1} of {len(kept)}"
+        f"kept, number {index + 1} of {len(kept)}"
         if node["kept"]
-        else f"dropped, number {place + 1} of {len(tree[step])}"
+        else f"dropped, number {index + 1} of {len(tree[step])}"
     )
-    end = "; it had ended before" if node["word"] is None else "; it ends here" if node["ended"] else ""
+    end = "; it had ended before" if node["token"] is None else "; it ends here" if node["ended"] else ""
     return (
-        f"Step {step + 1}: “{' '.join(node['words'])}”, log-probability {signed(node['log_probability'])}, score "
+        f"Step {step + 1}: “{' '.join(node['tokens'])}”, log-probability {signed(node['log_prob'])}, score "
         f"{signed(node['score'])}; {fate}{end}."
     )
 
 
 def best_words(tree):
-    """The best sentence with its numbers, and how many beginnings were kept and dropped."""
+    """The best hypothesis with its scores, and how many hypotheses were kept and dropped."""
     best = tree[-1][0]
     kept = sum(node["kept"] for step in tree for node in step)
     dropped = sum(len(step) for step in tree) - kept
     return (
-        f"Best after {len(tree)} steps: “{' '.join(best['words'])}”, log-probability {signed(best['log_probability'])}, "
-        f"score {signed(best['score'])}. {kept} beginnings were kept, {dropped} dropped."
+        f"Best after {len(tree)} steps: “{' '.join(best['tokens'])}”, log-probability {signed(best['log_prob'])}, "
+        f"score {signed(best['score'])}. {kept} hypotheses were kept, {dropped} dropped."
     )
 
 
@@ -166,15 +166,15 @@ def beam_words(tree, sentence, width, opening="", note=""):
     """The text form: the sentence, the best translation, and the others that were kept to the end."""
     opening = opening.rstrip(".!? ") + "." if opening else ""
     rest = [node for node in tree[-1][1:] if node["kept"]]
-    others = "; ".join(f"“{' '.join(node['words'])}” {signed(node['score'])}" for node in rest)
+    others = "; ".join(f"“{' '.join(node['tokens'])}” {signed(node['score'])}" for node in rest)
     parts = [opening, f"Beam of width {width} on “{sentence}”.", best_words(tree)]
     parts += [f"Kept besides, with their scores: {others}."] if others else []
     return " ".join(part for part in [*parts, note] if part)
 
 
 def face_of(node):
-    """(word, score) as they stand on a node."""
-    return (CARRIED if node["word"] is None else shortened(visible(node["word"]), LONGEST)), signed(node["score"])
+    """(token, score) as they stand on a node."""
+    return (CARRIED if node["token"] is None else shortened(visible(node["token"]), MAX_LETTERS)), signed(node["score"])
 
 
 def visible(word):
@@ -182,7 +182,7 @@ def visible(word):
 
 
 def shown_of(step, dropped):
-    """The places of those nodes of a step that are drawn: all kept ones, and so many of the dropped."""
+    """The indices of those nodes of a step that are drawn: all kept ones, and so many of the dropped."""
     kept = sum(node["kept"] for node in step)
     return range(min(len(step), kept + dropped))
 
@@ -194,19 +194,19 @@ ROW, TALL, BETWEEN, OVER = 40, 31, 52, 30  # pixels
 
 
 def page_of(tree):
-    """Boxes with their places in pixels, for the page: nodes, headings of the columns, and how many are left out."""
+    """Boxes with their indices in pixels, for the page: nodes, headings of the columns, and how many are left out."""
     width = sum(node["kept"] for node in tree[-1])
     nodes = [{"step": -1, "x": 4, "y": OVER, "wide": 62, "word": "start", "score": "", "kind": "start", "parent": -1,
-              "best": True, "said": "The start: nothing is written yet.", "mark": ""}]  # fmt: skip
+              "best": True, "said": "BOS: no token is generated yet.", "mark": ""}]  # fmt: skip
     numbers, left, headings, more = {(-1, -1): 0}, 4 + 62 + BETWEEN, [], []
     for number, step in enumerate(tree):
-        places = shown_of(step, max(width, 2))
-        faces = [face_of(step[place]) for place in places]
+        indices = shown_of(step, max(width, 2))
+        faces = [face_of(step[index]) for index in indices]
         wide = round(max(inches(word, 12) + inches(score, 10.5) for word, score in faces) * PIXELS + 34)
         headings.append({"x": left, "text": f"step {number + 1}"})
-        for row, (place, (word, score)) in enumerate(zip(places, faces, strict=True)):
-            node = step[place]
-            numbers[number, place] = len(nodes)
+        for row, (index, (word, score)) in enumerate(zip(indices, faces, strict=True)):
+            node = step[index]
+            numbers[number, index] = len(nodes)
             nodes.append(
                 {
                     "step": number,
@@ -218,11 +218,13 @@ def page_of(tree):
                     "kind": "dropped" if not node["kept"] else "ended" if node["ended"] else "kept",
                     "parent": numbers[number - 1, node["parent"]],
                     "best": node["best"],
-                    "said": node_words(tree, number, place),
+                    "said": node_words(tree, number, index),
                 }
             )
-        if len(step) > len(places):
-            more.append({"x": left, "y": OVER + ROW * len(places) + 26, "text": f"+ {len(step) - len(places)} dropped"})
+        if len(step) > len(indices):
+            more.append(
+                {"x": left, "y": OVER + ROW * len(indices) + 26, "text": f"+ {len(step) - len(indices)} dropped"}
+            )
         left += wide + BETWEEN
     high = max(OVER + ROW * (len(shown_of(step, max(width, 2))) + 1) for step in tree)
     return {"nodes": nodes, "headings": headings, "more": more, "size": [left - BETWEEN + 6, high]}
@@ -242,7 +244,7 @@ KINDS = {  # face, edge, ink
 
 
 def beam_picture(tree, title=""):
-    """The tree from left to right: kept nodes above, dropped ones gray below them, the best way in red.
+    """The tree from left to right: kept nodes above, dropped ones gray below them, the best path in red.
 
     tree: as `whole_tree` gives it. A tree too wide for a slide goes on in a second band, which begins with the last kept nodes
     of the first; if it is too tall as well, fewer dropped nodes are drawn, and at last the first steps alone.
@@ -271,9 +273,9 @@ def beam_picture(tree, title=""):
     return figure
 
 
-def _column_width(step, places):
+def _column_width(step, indices):
     """The width of a column of nodes, from the longest of them."""
-    faces = [face_of(step[place]) for place in places]
+    faces = [face_of(step[index]) for index in indices]
     return max(inches(word, WORD) + inches(score, SMALL) for word, score in faces) + 0.34
 
 
@@ -301,29 +303,29 @@ def _band_height(tree, band, dropped):
 
 def _draw_band(axes, tree, band, top, dropped):
     y_of = [top + HEADING + STEP_ROW * (row + 0.5) for row in range(64)]
-    ends = {}  # (step, place): the right middle of its box
+    ends = {}  # (step, index): the right middle of its box
     if band["from"] < 0:
         _node(axes, 0.15, y_of[0], band["first"], "start", "", "start", True)
         ends[-1, -1] = (0.15 + band["first"], y_of[0])
     else:
         step = tree[band["from"]]
         _text(axes, 0.15, top + 0.14, f"step {band['from'] + 1}", SMALL, GREY)
-        for place in shown_of(step, 0):
+        for index in shown_of(step, 0):
             _node(
-                axes, 0.15, y_of[place], band["first"], *face_of(step[place]), kind_of(step[place]), step[place]["best"]
+                axes, 0.15, y_of[index], band["first"], *face_of(step[index]), kind_of(step[index]), step[index]["best"]
             )
-            ends[band["from"], place] = (0.15 + band["first"], y_of[place])
+            ends[band["from"], index] = (0.15 + band["first"], y_of[index])
     for number, x, wide in band["steps"]:
         step = tree[number]
-        places = shown_of(step, dropped)
+        indices = shown_of(step, dropped)
         _text(axes, x, top + 0.14, f"step {number + 1}", SMALL, GREY)
-        for place in places:
-            node, y = step[place], y_of[place] + (0 if step[place]["kept"] else 0.08)
+        for index in indices:
+            node, y = step[index], y_of[index] + (0 if step[index]["kept"] else 0.08)
             _edge(axes, ends[number - 1, node["parent"]], (x, y), kind_of(node), node["best"])
             _node(axes, x, y, wide, *face_of(node), kind_of(node), node["best"])
-            ends[number, place] = (x + wide, y)
-        if len(step) > len(places):
-            _text(axes, x, y_of[len(places)] + 0.02, f"+ {len(step) - len(places)} dropped", 11, GREY)
+            ends[number, index] = (x + wide, y)
+        if len(step) > len(indices):
+            _text(axes, x, y_of[len(indices)] + 0.02, f"+ {len(step) - len(indices)} dropped", 11, GREY)
 
 
 def kind_of(node):
@@ -357,7 +359,7 @@ def _edge(axes, start, end, kind, best):
 def _key(axes, y, left_out):
     x = 0.15
     for words, kind, best in (("kept", "kept", False), ("has ended", "ended", False), ("dropped", "dropped", False),
-                              ("way to the best", "kept", True)):  # fmt: skip
+                              ("path to the best", "kept", True)):  # fmt: skip
         _node(axes, x, y + 0.02, 0.3, "", "", kind, best)
         _text(axes, x + 0.38, y + 0.02, words, SMALL)
         x += 0.38 + inches(words, SMALL) + 0.3

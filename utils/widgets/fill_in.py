@@ -1,4 +1,4 @@
-"""A sentence with blanks in the reader's own words, and what the model would put there."""
+"""Masked tokens in a sentence of the reader's own, and the tokens that the model predicts there."""
 
 import re
 
@@ -16,17 +16,17 @@ from utils.widgets.stage import Stage
 from utils.widgets.translate_watch import ReaderError, checked_text
 
 MASK = "[MASK]"
-LINE = re.compile(r"_{2,}")  # what people write for a blank
-MOST_BLANKS = 4
+LINE = re.compile(r"_{2,}")  # what people type for a masked token
+MOST_MASKED = 4
 
 
 def fill_in(respond, start, *, title=""):
-    """Type a sentence with [MASK] or __ for each blank, press Enter or the button, and see what the model would put there.
+    """Type a sentence with [MASK] or __, press Enter or the button, and see the tokens that the model predicts there.
 
-    respond(text) is a pure function of a sentence in which every blank is written as [MASK]. It returns a dict with
-    "pieces", the n pieces that were read, "blanks", the places among them, from 0, that were guessed, and "choices", for
-    each blank a list of up to eight (piece, probability), likeliest first; perhaps "sentence", the sentence with the
-    likeliest pieces put in. If it raises ValueError, that is told to the reader, and what was shown stays.
+    respond(text) is a pure function of a sentence with [MASK]. It returns a dict with "tokens", the n tokens of the
+    sentence, "masked", the positions of the masked ones, from 0, and "candidates", for each of these up to eight (token,
+    probability), best first; perhaps "sentence", the sentence with the best tokens filled in. The message of a ValueError
+    is shown to the reader, and the picture stays.
     """
     return FillIn(respond, start, title)
 
@@ -36,7 +36,7 @@ class FillIn(ThreeForms, ipywidgets.VBox):
 
     def __init__(self, respond, start, title):
         self._respond, self._title = respond, title
-        self.answer = answer_of(respond, with_blanks(start))
+        self.answer = answer_of(respond, with_masks(start))
         self.shown = start
         self._stage = Stage()
         self._text = ipywidgets.Text(
@@ -46,7 +46,7 @@ class FillIn(ThreeForms, ipywidgets.VBox):
             style={"description_width": "initial"},
             layout={"width": "min(44em, 76%)"},
         )
-        self._button = ipywidgets.Button(description="Fill in", tooltip="Let the model fill in the blanks")
+        self._button = ipywidgets.Button(description="Fill in", tooltip="Let the model predict the masked tokens")
         self._show()
         self._text.observe(lambda _: self.ask(self._text.value), names="value")
         # A click takes the keyboard from the text field, which sends a new sentence by itself.
@@ -57,12 +57,12 @@ class FillIn(ThreeForms, ipywidgets.VBox):
         self.add_class("course-fillin")
 
     def ask(self, text):
-        """Show what the model puts into the blanks of another sentence."""
+        """Show the predictions for another sentence."""
         if text == self.shown and not self._stage.error:
             return
         state = {"sentence": text}
         try:
-            answer = answer_of(self._respond, with_blanks(text))
+            answer = answer_of(self._respond, with_masks(text))
         except ReaderError as error:
             self._stage.tell(str(error), state)
             return
@@ -88,16 +88,18 @@ class FillIn(ThreeForms, ipywidgets.VBox):
         self._stage.present(png, alt, state, text=self.answer["sentence"])
 
 
-def with_blanks(text):
-    """The sentence with every blank written as [MASK]; an error for the reader if there is none."""
+def with_masks(text):
+    """The sentence with every masked token written as [MASK]; an error for the reader if there is none."""
     text = re.sub(re.escape(MASK), MASK, checked_text(text), flags=re.IGNORECASE)
     text = LINE.sub(MASK, text)
     count = text.count(MASK)
     if not count:
-        raise ReaderError(f"There is no blank in this sentence: write {MASK} or __ where the model shall guess.")
-    if count > MOST_BLANKS:
         raise ReaderError(
-            f"The sentence has {count} blanks, and there is room for {MOST_BLANKS}: fill some in yourself."
+            f"There is no masked token in this sentence: write {MASK} or __ where the model is to predict one."
+        )
+    if count > MOST_MASKED:
+        raise ReaderError(
+            f"The sentence has {count} masked tokens, and there is room for {MOST_MASKED}: fill some in yourself."
         )
     return text
 
@@ -108,11 +110,13 @@ def answer_of(respond, text):
         answer = respond(text)
     except ValueError as error:
         raise ReaderError(" ".join(str(error).split()) or "This sentence cannot be filled in.") from error
-    blanks, choices = list(answer["blanks"]), answer["choices"]
-    best = [guesses[0][0] for guesses in choices]
-    filled = [best[blanks.index(place)] if place in blanks else piece for place, piece in enumerate(answer["pieces"])]
+    masked, candidates = list(answer["masked"]), answer["candidates"]
+    best = [guesses[0][0] for guesses in candidates]
+    filled = [
+        best[masked.index(position)] if position in masked else token for position, token in enumerate(answer["tokens"])
+    ]
     sentence = str(answer.get("sentence", "")) or " ".join(filled)
-    return answer | {"text": text, "blanks": blanks, "sentence": sentence}
+    return answer | {"text": text, "masked": masked, "sentence": sentence}
 
 
 # The picture, and the same in words
@@ -120,41 +124,41 @@ def answer_of(respond, text):
 WIDTH = 11.5
 LEFT = 0.3
 TEXT_ROW = 0.39
-GAP = 0.5  # between the bars of two blanks
+SPACING = 0.5  # between the bars of two masked tokens
 
 
 def fill_in_picture(answer, title=""):
-    """The pieces with the blanks in boxes, numbered if there are several, and below a column of bars for each blank.
+    """The tokens, the masked ones framed and numbered if there are several, and below the predictions for each as bars.
 
-    Three or four blanks stand in two rows, with the five likeliest pieces of each.
+    With three or four masked tokens the bars are in two rows, with five candidates each.
     """
-    pieces, blanks, choices = answer["pieces"], answer["blanks"], answer["choices"]
+    tokens, masked, candidates = answer["tokens"], answer["masked"], answer["candidates"]
     names = [
-        _name(blanks.index(place), len(blanks)) if place in blanks else short(visible(piece))
-        for place, piece in enumerate(pieces)
+        _name(masked.index(position), len(masked)) if position in masked else short(visible(token))
+        for position, token in enumerate(tokens)
     ]
-    rows = flow(names, blanks, WIDTH - 2 * LEFT)
-    across = min(len(blanks), 2)
-    down = -(-len(blanks) // 2)
-    choices = [guesses if down == 1 else guesses[:5] for guesses in choices]
+    rows = flow(names, masked, WIDTH - 2 * LEFT)
+    across = min(len(masked), 2)
+    down = -(-len(masked) // 2)
+    candidates = [guesses if down == 1 else guesses[:5] for guesses in candidates]
     step, over = (0.43, 0.1) if down == 1 else (0.34, 0.05)
-    named = 0.36 if len(blanks) > 1 else 0.0
-    tall = step * max(map(len, choices)) + named + over
+    named = 0.36 if len(masked) > 1 else 0.0
+    tall = step * max(map(len, candidates)) + named + over
     height = TEXT_ROW * len(rows) + 0.2 + tall * down
     figure, axes = sheet(WIDTH, height + top_of(title, WIDTH))
     for number, row in enumerate(rows):
         y = height - TEXT_ROW * (number + 0.5)
-        for place, x, wide in row:
-            if place in blanks:
-                shade = LOOKS[blanks.index(place)][0]
-                draw_box(axes, LEFT + x, y, wide - 0.1, 0.34, names[place], PALE_BLUE, shade, fontweight="bold")
+        for position, x, wide in row:
+            if position in masked:
+                shade = LOOKS[masked.index(position)][0]
+                draw_box(axes, LEFT + x, y, wide - 0.1, 0.34, names[position], PALE_BLUE, shade, fontweight="bold")
             else:
-                write(axes, LEFT + x, y, names[place], FONT)
-    wide = (WIDTH - 2 * LEFT - GAP * (across - 1)) / across
-    for number, guesses in enumerate(choices):
-        left, top = LEFT + number % across * (wide + GAP), tall * (down - number // across)
+                write(axes, LEFT + x, y, names[position], FONT)
+    wide = (WIDTH - 2 * LEFT - SPACING * (across - 1)) / across
+    for number, guesses in enumerate(candidates):
+        left, top = LEFT + number % across * (wide + SPACING), tall * (down - number // across)
         if named:
-            write(axes, left, top - 0.16, f"blank {number + 1}", FONT, ha="left", fontweight="bold")
+            write(axes, left, top - 0.16, f"[MASK] {number + 1}", FONT, ha="left", fontweight="bold")
         _guess_bars(axes, guesses, left, top - named, wide, step, LOOKS[number][0])
     write_title(figure, title)
     return figure
@@ -165,34 +169,34 @@ def _name(number, count):
 
 
 def flow(words, boxed, room):
-    """Rows of (place, center, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
+    """Rows of (position, center, width) in inches from 0 that hold all the words in order, each row at most `room` wide.
 
-    boxed: the places of words that stand in a box, which need more room.
+    boxed: the positions of framed words, which need more room.
     """
     rows, left = [[]], 0.0
-    for place, word in enumerate(words):
-        wide = inches(word, FONT, "bold") + 0.34 if place in boxed else inches(word, FONT) + 0.13
+    for position, word in enumerate(words):
+        wide = inches(word, FONT, "bold") + 0.34 if position in boxed else inches(word, FONT) + 0.13
         if rows[-1] and left + wide > room:
             rows.append([])
             left = 0.0
-        rows[-1].append((place, left + wide / 2, wide))
+        rows[-1].append((position, left + wide / 2, wide))
         left += wide
     return rows
 
 
 def _guess_bars(axes, guesses, left, top, wide, step, shade):
-    """A lying bar for each piece, the likeliest in the color of its blank; a full bar is a probability of 1."""
-    names = [_fitting(visible(piece), 0.5 * wide) for piece, _ in guesses]
+    """A horizontal bar for each candidate, the best in color; a full bar is a probability of 1."""
+    names = [_fitting(visible(token), 0.5 * wide) for token, _ in guesses]
     start = left + max(0.75, *(inches(name, FONT, "bold") for name in names)) + 0.12
     full = left + wide - start - inches(">99 %", LABEL) - 0.12
     axes.plot([start] * 2, [top, top - step * len(guesses)], color=GREY, linewidth=1.2)
-    for number, (name, (_, chance)) in enumerate(zip(names, guesses, strict=True)):
+    for number, (name, (_, prob)) in enumerate(zip(names, guesses, strict=True)):
         y, first = top - step * (number + 0.5), number == 0
         write(axes, start - 0.1, y, name, FONT, ha="right", fontweight="bold" if first else "normal")
         axes.add_patch(
-            Rectangle((start, y - step / 3), full * chance, 2 * step / 3, facecolor=shade if first else "#A5A5A5")
+            Rectangle((start, y - step / 3), full * prob, 2 * step / 3, facecolor=shade if first else "#A5A5A5")
         )
-        write(axes, start + full * chance + 0.08, y, percent(chance), LABEL, ha="left")
+        write(axes, start + full * prob + 0.08, y, percent(prob), LABEL, ha="left")
 
 
 def _fitting(word, room):
@@ -207,10 +211,10 @@ def _cut(word, letters):
 
 
 def fill_in_words(answer, opening=""):
-    """The text form: the sentence, and what each blank may be."""
+    """The text form: the sentence, and the candidates for each masked token."""
     parts = [ended(opening), f"“{answer['text']}” becomes “{answer['sentence']}”."]
-    for number, guesses in enumerate(answer["choices"]):
-        which = "the blank" if len(answer["blanks"]) == 1 else f"blank {number + 1}"
-        said = ", ".join(f"{visible(piece)} {percent(chance)}" for piece, chance in guesses)
-        parts.append(f"Likeliest in {which}: {said}.")
+    for number, guesses in enumerate(answer["candidates"]):
+        which = "[MASK]" if len(answer["masked"]) == 1 else f"[MASK] {number + 1}"
+        listed = ", ".join(f"{visible(token)} {percent(prob)}" for token, prob in guesses)
+        parts.append(f"Most probable at {which}: {listed}.")
     return " ".join(part for part in parts if part)

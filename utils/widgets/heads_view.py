@@ -1,4 +1,4 @@
-"""Every layer and head at once, as a grid of small maps: follow one token through all of them, enlarge any one."""
+"""Attention weights of every layer and head as a grid of small maps: follow one token, enlarge any map."""
 
 import anywidget
 import numpy as np
@@ -15,18 +15,18 @@ from utils.widgets.forms import ThreeForms, page_state
 from utils.widgets.mask_board import visible
 from utils.widgets.stage import STATIC, script
 
-LONGEST = 16  # letters of a token in the view; the text form has all of them
-EVENLY, NOWHERE = -1, -2  # instead of a place: nothing stands out, and all weights are 0
+MAX_LETTERS = 16  # letters of a token in the view; the text form has all of them
+EVENLY, NOWHERE = -1, -2  # instead of a position: no weight stands out, and all weights are 0
 EVEN = 1.5  # a largest weight below so many times the mean of the row's weights does not stand out
-NAMED = 4  # tokens named in the sentence about where the heads look; the rest is counted together
-NAMES = ("looks from", "looks at")
+NAMED = 4  # tokens named in the sentence about what the heads attend to; the rest is counted together
+NAMES = ("query", "key")
 
 
 def heads_view(weights, tokens, source_tokens=None, *, title="", focus=None, names=None):
-    """A small map of the weights of every head, layers as rows: point at a token to see where all heads look from it.
+    """A small map of the weights of every head, layers as rows: point at a token to see what it attends to in all heads.
 
     weights (layers, heads, targets, sources), also without layers, the weights that the model really used.
-    tokens: those that look, one for each row of a map. source_tokens=None means self-attention; else those looked at.
+    tokens: the queries, one for each row of a map. source_tokens: the keys of cross-attention; None: self-attention.
     focus: the index of the token that is followed at first. names: what to call rows and columns, (target, source).
     A click, or Enter, on a map enlarges it. `focus` and `chosen` of the result follow the reader.
     """
@@ -39,12 +39,12 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
     _esm = script("heads.js")
     _css = STATIC / "heads.css"
     _weights = traitlets.Bytes(b"").tag(sync=True)  # float32, layer by layer
-    _looks = traitlets.List(traitlets.Int()).tag(sync=True)  # (layers, heads, targets), flat: places, EVENLY, NOWHERE
+    _peaks = traitlets.List(traitlets.Int()).tag(sync=True)  # (layers, heads, targets), flat; see `peaks_of`
     _colours = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
     shape = traitlets.List(traitlets.Int()).tag(sync=True)
     labels = traitlets.List().tag(sync=True)  # two rows of tokens as they stand in the view
     said = traitlets.List().tag(sync=True)  # the same as they stand in a sentence
-    sentences = traitlets.List(traitlets.Unicode()).tag(sync=True)  # where all heads look, one for each target
+    sentences = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what the heads attend to, one for each target
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     title = traitlets.Unicode("").tag(sync=True)
     focus = traitlets.Int(-1).tag(sync=True)
@@ -56,12 +56,12 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
         self.weights = four_axes(weights, *map(len, both))
         super().__init__(
             _weights=self.weights.astype("<f4").tobytes(),
-            _looks=looks_of(self.weights).reshape(-1).tolist(),
+            _peaks=peaks_of(self.weights).reshape(-1).tolist(),
             _colours=colour_steps(),
             shape=list(self.weights.shape),
-            labels=[[shortened(visible(token), LONGEST) for token in row] for row in both],
+            labels=[[shortened(visible(token), MAX_LETTERS) for token in row] for row in both],
             said=[spoken([visible(token) for token in row]) for row in both],
-            sentences=[self.sentence(place) for place in range(len(self.tokens))],
+            sentences=[self.sentence(index) for index in range(len(self.tokens))],
             names=list(names or NAMES),
             title=title,
             focus=-1 if focus is None else focus,
@@ -70,7 +70,7 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
         self.add_class("course-heads")
 
     def sentence(self, focus):
-        return where_they_look(self.weights, self.tokens, self.source_tokens, focus)
+        return attended_most(self.weights, self.tokens, self.source_tokens, focus)
 
     def alt_text(self):
         return heads_words(self.weights, self.tokens, self.source_tokens, self.focus, self.chosen, self.title)
@@ -86,33 +86,33 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
         return picture_bundle(figure_png(figure, alt), alt)
 
 
-# Where heads look
+# What heads attend to
 
 
-def looks_of(weights):
-    """(..., targets) places of the largest weights; EVENLY where none stands out, NOWHERE where all are 0."""
+def peaks_of(weights):
+    """(..., targets) positions of the largest weights; EVENLY where none stands out, NOWHERE where all are 0."""
     largest, total, seen = weights.max(-1), weights.sum(-1), (weights > 0).sum(-1)
     even = (seen > 1) & (largest <= EVEN * total / np.maximum(seen, 1))
     return np.where(largest <= 0, NOWHERE, np.where(even, EVENLY, weights.argmax(-1)))
 
 
-def where_they_look(weights, tokens, source_tokens, focus):
-    """Where most heads look from one token, in a sentence that counts them."""
-    looks = looks_of(weights)[:, :, focus].reshape(-1)
+def attended_most(weights, tokens, source_tokens, focus):
+    """What one token attends to most, in a sentence that counts the heads."""
+    peaks = peaks_of(weights)[:, :, focus].reshape(-1)
     sources = tokens if source_tokens is None else source_tokens
-    names = {place: f"at “{name}”" for place, name in enumerate(spoken([visible(token) for token in sources]))}
-    names |= {EVENLY: "evenly at all", NOWHERE: "nowhere"}
+    names = {position: f"to “{name}”" for position, name in enumerate(spoken([visible(token) for token in sources]))}
+    names |= {EVENLY: "evenly to all", NOWHERE: "to nothing"}
     if source_tokens is None:
-        names[focus] = "at itself"
-    places, counts = np.unique(looks, return_counts=True)
-    ranked = sorted(zip(counts.tolist(), places.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))
+        names[focus] = "to itself"
+    positions, counts = np.unique(peaks, return_counts=True)
+    ranked = sorted(zip(counts.tolist(), positions.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))
     named = ranked if len(ranked) == NAMED + 1 else ranked[:NAMED]  # nobody is summed up alone
-    parts = [f"{names[place]} in {count}" for count, place in named]
-    parts[0] += f" of {len(looks)} head{'s' if len(looks) > 1 else ''}"
+    parts = [f"{names[position]} in {count}" for count, position in named]
+    parts[0] += f" of {len(peaks)} head{'s' if len(peaks) > 1 else ''}"
     rest = sum(count for count, _ in ranked[len(named) :])
     if rest:
         parts.append(f"elsewhere in {rest}")
-    return f"“{spoken([visible(token) for token in tokens])[focus]}” looks most {', '.join(parts)}."
+    return f"“{spoken([visible(token) for token in tokens])[focus]}” attends most {', '.join(parts)}."
 
 
 def heads_words(weights, tokens, source_tokens=None, focus=-1, chosen=(), title=""):
@@ -135,7 +135,7 @@ def heads_words(weights, tokens, source_tokens=None, focus=-1, chosen=(), title=
             f"sharpest, and {sharpness[low]:.2f} in {which_head(weights, *low)}, the most even."
         )
     if focus is not None and focus >= 0:
-        parts.append(where_they_look(weights, tokens, source_tokens, focus))
+        parts.append(attended_most(weights, tokens, source_tokens, focus))
     if chosen:
         parts.append(f"Enlarged: {which_head(weights, *chosen)}.")
     return " ".join(parts)
@@ -160,17 +160,17 @@ CAPTION = SIZES[-1]
 
 
 def heads_picture(weights, tokens, source_tokens=None, *, focus=None, chosen=None, title="", names=NAMES):
-    """A map for every head, a row of them for each layer; under each, where it looks most from the token in focus.
+    """A map for every head, a row of them for each layer; under each, what the token in focus attends to most.
 
     weights (layers, heads, targets, sources). Colors follow the square root of the weight: among many tokens 0.1 is much.
     """
     sources = tokens if source_tokens is None else source_tokens
-    labels = [[shortened(visible(token), LONGEST) for token in row] for row in (tokens, sources)]
+    labels = [[shortened(visible(token), MAX_LETTERS) for token in row] for row in (tokens, sources)]
     plan = picture_plan(weights, labels, focus, title, names)
     # All maps on one sheet: an axes for each would take seconds where a slider has a quarter of one.
     figure, axes = canvas(*plan["size"], margins=(0, 0, 0, 0))
-    looks = looks_of(weights)
-    shown = captions_of(weights, looks, labels[1], focus, plan) if plan["captions"] else None
+    peaks = peaks_of(weights)
+    shown = captions_of(weights, peaks, labels[1], focus, plan) if plan["captions"] else None
     for layer, head in np.ndindex(weights.shape[:2]):
         left, top = plan["corner"](layer, head)
         wide, high = plan["panel"]
@@ -245,40 +245,42 @@ def foot_words(names, followed, captions):
     words = f"rows: {names[0]}, columns: {names[1]}"
     if followed is None:
         return words
-    return f"{words}; below each map: " + (f"where “{followed}” looks most" if captions else f"the row of “{followed}”")
+    return f"{words}; below each map: " + (
+        f"what “{followed}” attends to most" if captions else f"the row of “{followed}”"
+    )
 
 
-def captions_of(weights, looks, labels, focus, plan):
-    """{(layer, head): where it looks most from the token in focus}; with the weight behind every one of them, or behind none."""
+def captions_of(weights, peaks, labels, focus, plan):
+    """{(layer, head): what the token in focus attends to most}; with the weight behind every one of them, or behind none."""
     room, size = plan["panel"][0], plan["letters"]
-    rows = {place: (weights[place][focus], looks[place][focus]) for place in np.ndindex(weights.shape[:2])}
-    whole = {place: look_text(*row, labels, np.inf, size) for place, row in rows.items()}
+    rows = {head: (weights[head][focus], peaks[head][focus]) for head in np.ndindex(weights.shape[:2])}
+    whole = {head: caption(*row, labels, np.inf, size) for head, row in rows.items()}
     if all(inches(text, size) <= room + 0.04 for text in whole.values()):
         return whole
-    return {place: look_text(*row, labels, room, size, weight=False) for place, row in rows.items()}
+    return {head: caption(*row, labels, room, size, weight=False) for head, row in rows.items()}
 
 
-def look_text(row, look, labels, room, size=CAPTION, weight=True):
-    """Where the weights of a row are the largest, as long as fits: the token, and the weight behind it if wanted and if it can."""
-    if look < 0:
-        return "nowhere" if look == NOWHERE else "evenly"
-    for text in (*([f"{labels[look]} {weight_text(row[look])}"] if weight else []), labels[look]):
+def caption(row, peak, labels, room, size=CAPTION, weight=True):
+    """The token with the largest weight of a row, shortened to fit, and the weight behind it if wanted and if it fits."""
+    if peak < 0:
+        return "nothing" if peak == NOWHERE else "evenly"
+    for text in (*([f"{labels[peak]} {weight_text(row[peak])}"] if weight else []), labels[peak]):
         if inches(text, size) <= room + 0.04:
             return text
     return next(
         (
             short
-            for short in (shortened(labels[look], most) for most in range(12, 2, -1))
+            for short in (shortened(labels[peak], most) for most in range(12, 2, -1))
             if inches(short, size) <= room
         ),
-        labels[look][:2],
+        labels[peak][:2],
     )
 
 
 def _map(axes, weights, left, top, wide, high):
-    place = (left, left + wide, top + high, top)
+    extent = (left, left + wide, top + high, top)
     options = {"cmap": WEIGHTS_MAP, "norm": PowerNorm(0.5, 0, 1), "aspect": "auto", "interpolation": "nearest"}
-    return axes.imshow(weights, extent=place, **options)
+    return axes.imshow(weights, extent=extent, **options)
 
 
 def _frame(axes, left, top, wide, high, rims):
@@ -307,14 +309,14 @@ def _headings(axes, plan, labels, weights, focus):
         if layers > 1:
             _text(axes, 0.1, middle + high / 2, f"layer {layer + 1}", SMALL + 1, ha="left")
         if plan["names"]:
-            for place, label in enumerate(labels[0]):
-                y = middle + (place + 0.5) * high / len(labels[0])
-                weight = "bold" if place == focus else "normal"
+            for position, label in enumerate(labels[0]):
+                y = middle + (position + 0.5) * high / len(labels[0])
+                weight = "bold" if position == focus else "normal"
                 _text(axes, plan["left"] - 0.07, y, label, plan["letters"], "right", fontweight=weight)
     if plan["names"]:
         for head in range(heads):
-            for place, label in enumerate(labels[1]):
-                x = plan["left"] + head * across + (place + 0.5) * wide / len(labels[1])
+            for position, label in enumerate(labels[1]):
+                x = plan["left"] + head * across + (position + 0.5) * wide / len(labels[1])
                 _text(axes, x, bottom, label, plan["letters"], va="top", rotation=90)
     _text(axes, 0.1, plan["size"][1] - 0.17, plan["foot"], SMALL, "left", color=GREY)
 

@@ -18,14 +18,14 @@ from utils.widgets.stage import STATIC, script, sentence_of
 
 SAME = 1e-6  # an output that moved by no more than this is "same": rounding moves as much
 LONGEST = 12  # letters of a token in the picture; the text form has all of them
-COMPARED = "compared with every look allowed"
+COMPARED = "compared with full attention"
 NUMBERS_UP_TO = 8  # tokens: beyond that the cells of the static picture have room for the tick alone
 
 
 def mask_board(tokens, respond, *, start="everything", title="", compared=COMPARED):
     """A mask drawn by clicking, dragging or keys; beside it the mask as a graph and the outputs that it changes.
 
-    tokens: 1 to 12 words. Row i of the mask says at whom token i may look (True = may look).
+    tokens: 1 to 12 words. Row i of the mask holds what token i may attend to (True = may attend).
     respond(mask) is a pure function of a bool tensor (n, n) and returns a dict with "changed", one number from 0 (how
     much each token's output moved) or one bool for each token, and "weights" (n, n), the attention weights used.
     start: the name of one of the presets, which are shown as buttons (see `default_presets`).
@@ -112,12 +112,12 @@ def only_itself(n):
 
 def window(n, width=3):
     """Itself and its neighbors on both sides, `width` tokens together."""
-    places = np.arange(n)
-    return np.abs(places[:, None] - places) <= width // 2
+    positions = np.arange(n)
+    return np.abs(positions[:, None] - positions) <= width // 2
 
 
 def padding(n, count=2):
-    """Nobody may look at the last `count` tokens; their own rows still look."""
+    """No token may attend to the last `count` tokens; as queries these still attend."""
     mask = everything(n)
     mask[:, max(0, n - count) :] = False
     return mask
@@ -193,7 +193,7 @@ def mask_weights(weights, mask):
     if len(leaks):
         i, j = leaks[0].tolist()
         raise ValueError(
-            f"token {i} may not look at token {j} but has the weight {weights[i, j]:.3g} there: "
+            f"token {i} may not attend to token {j} but has the weight {weights[i, j]:.3g} there: "
             "does respond pass the mask on?"
         )
     return np.where(np.array(mask), weights, 0.0)
@@ -223,7 +223,7 @@ def output_text(changed, measured):
 
 
 def listed(tokens, chosen):
-    """The names of the chosen tokens; one without letters is quoted, or it would look like a slip of the pen."""
+    """The names of the chosen tokens; one without letters is quoted, or it would read as punctuation."""
     names = (
         name if any(map(str.isalnum, token)) else f"“{name}”"
         for name, token in zip(spoken(tokens), tokens, strict=True)
@@ -232,9 +232,9 @@ def listed(tokens, chosen):
 
 
 def changes(tokens, mask, changed, compared=COMPARED):
-    """How much may be looked at, which outputs change, and who looks nowhere, in sentences."""
+    """How many pairs are allowed, which outputs change, and which rows are fully masked, in sentences."""
     tokens = [visible(token) for token in tokens]
-    n, moved = len(tokens), [one > SAME for one in changed]
+    n, moved = len(tokens), [amount > SAME for amount in changed]
     allowed = sum(map(sum, mask))
     before = compared[:1].upper() + compared[1:]
     if not any(moved):
@@ -243,11 +243,11 @@ def changes(tokens, mask, changed, compared=COMPARED):
         result = "every output changes"
     else:
         result = f"{sum(moved)} of {n} outputs change: {listed(tokens, moved)}"
-    said = f"{allowed} of {n * n} looks are allowed. {before}, {result}."
+    said = f"{allowed} of {n * n} query-key pairs are allowed. {before}, {result}."
     nowhere = [not any(row) for row in mask]
     if all(nowhere):
-        return f"{said} Nobody looks anywhere: all weights are 0."
-    return said + (f" Looks nowhere, all weights 0: {listed(tokens, nowhere)}." if any(nowhere) else "")
+        return f"{said} Every row is fully masked: all weights are 0."
+    return said + (f" Fully masked, all weights 0: {listed(tokens, nowhere)}." if any(nowhere) else "")
 
 
 def mask_words(tokens, mask, changed, compared=COMPARED, name="", opening=""):
@@ -258,7 +258,7 @@ def mask_words(tokens, mask, changed, compared=COMPARED, name="", opening=""):
         start += f": {name}."
     else:
         rows = (
-            f"{who} looks at {listed(shown, row) or 'nobody'}" for who, row in zip(spoken(shown), mask, strict=True)
+            f"{query} attends to {listed(shown, row) or 'nothing'}" for query, row in zip(spoken(shown), mask, strict=True)
         )
         start += f": {'; '.join(rows)}."
     return f"{ended(opening)} {start} {changes(tokens, mask, changed, compared)}".strip()
@@ -338,8 +338,8 @@ def _draw_names(axes, labels, plan):
     for label, x in zip(labels, plan["columns"], strict=True):
         _write(axes, x, plan["top"] - 0.07, label, ha="center", va="bottom", **turn)
     quiet = {"color": GREY, "va": "bottom"}
-    _write(axes, plan["left"] - 0.1, plan["top"] - 0.05, "who looks ↓", ha="right", **quiet)
-    _write(axes, plan["left"] - 0.1, plan["top"] - 0.29, "at whom →", ha="right", **quiet)
+    _write(axes, plan["left"] - 0.1, plan["top"] - 0.05, "query ↓", ha="right", **quiet)
+    _write(axes, plan["left"] - 0.1, plan["top"] - 0.29, "key →", ha="right", **quiet)
     above = len(plan["heading"]) * 0.21
     _write(axes, plan["outputs"], plan["top"] - 0.05 - above, "output,", va="bottom", fontweight="bold")
     for place, line in enumerate(plan["heading"]):
@@ -348,8 +348,8 @@ def _draw_names(axes, labels, plan):
         )
     middle = plan["graph"] + plan["pill"] / 2
     apart = plan["pill"] / 2 + 0.02
-    _write(axes, middle - apart, plan["top"] - 0.07, "looks\nback", ha="right", **quiet)
-    _write(axes, middle + apart, plan["top"] - 0.07, "looks\nahead", ha="left", **quiet)
+    _write(axes, middle - apart, plan["top"] - 0.07, "attends\nback", ha="right", **quiet)
+    _write(axes, middle + apart, plan["top"] - 0.07, "attends\nahead", ha="left", **quiet)
 
 
 def _draw_cells(axes, mask, weights, plan):
@@ -378,7 +378,7 @@ def _draw_outputs(axes, mask, changed, measured, plan):
         look = {"color": DARK_RED, "fontweight": "bold"} if amount > SAME else {"color": GREY}
         _write(axes, plan["outputs"], y - (0.1 if nowhere else 0), output_text(amount, measured), **look)
         if nowhere:
-            _write(axes, plan["outputs"], y + 0.11, "looks nowhere", fontsize=SMALL)
+            _write(axes, plan["outputs"], y + 0.11, "fully masked", fontsize=SMALL)
 
 
 def _draw_graph(axes, labels, mask, weights, changed, plan):

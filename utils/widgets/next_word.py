@@ -1,4 +1,4 @@
-"""A language model goes on from the reader's own words: three dials, the distribution before and after them, a draw."""
+"""Sampling from a language model after a prompt of the reader's own: temperature, top-k and top-p, before and after."""
 
 import ipywidgets
 import numpy as np
@@ -14,59 +14,59 @@ from utils.widgets.mask_board import ended, visible
 from utils.widgets.stage import Stage
 from utils.widgets.translate_watch import ReaderError, checked_text
 
-SPACE = "▁"  # stands for the blank before a word in the pieces of a tokenizer
+SPACE = "▁"  # marks the space before a word in the tokens of a tokenizer
 TOP_K = (1, 2, 3, 5, 10, 20, 50, 100)
 ALL = 0  # on the slider of top-k, which cannot hold None
 HOTTEST, LEAST_P = 2.0, 0.05
 MOST_SEEDS = 99
-MANY, SHOWN = 20, 8  # pieces written by one button, and pieces with bars
-MOST_WRITTEN = 400  # pieces: a longer text no longer fits a page
-KEYS = "right arrow: write the next piece, left arrow: take one back, End: write many, Home: start again"
+MANY, SHOWN = 20, 8  # tokens sampled by one button, and tokens with bars
+MOST_WRITTEN = 400  # tokens: a longer text no longer fits a page
+KEYS = "right arrow: sample the next token, left arrow: take one back, End: sample many, Home: start again"
 
 
 def next_word(
     respond,
-    pieces,
+    tokens,
     start,
     *,
     temperature=1.0,
     top_k=None,
     top_p=1.0,
-    stop=(),
+    eos_ids=(),
     text_of=None,
     distribution=None,
     title="",
 ):
-    """Type a beginning and let the model write on, piece by piece, with temperature, top-k and top-p as sliders.
+    """Type a prompt and sample token by token, with temperature, top-k and top-p as sliders.
 
-    respond(beginning, written) is a pure function of a string and a list of numbers, the pieces written so far, and
-    returns the logits (V,) of the next piece, -inf for one that must not be written. If it raises ValueError, that is told
-    to the reader, and what was shown stays. pieces: the V pieces as strings. stop: the numbers after which nothing is
-    written. text_of(beginning, written) is the text as one line. distribution(logits, temperature, top_k, top_p) gives the
-    probabilities (V,) that the next piece is drawn with, as `next_distribution` here does; top_k and top_p are None where
-    they cut nothing. It is never asked with temperature 0, which it may divide by: there the likeliest piece alone is left.
-    The same seed and dials write the same text.
+    respond(prompt, new_ids) is a pure function of a string and the list of token ids sampled so far, and returns the
+    logits (V,) of the next token, -inf for one that is banned. The message of a ValueError is shown to the reader, and the
+    picture stays. tokens: the V tokens as strings. eos_ids: the ids that end the text. text_of(prompt, new_ids) is the text
+    as one line. distribution(logits, temperature, top_k, top_p) gives the probabilities (V,) from which the next token is
+    sampled, as `next_token_probs` here does; top_k and top_p are None where they cut nothing. It is not called with
+    temperature 0, by which it may divide: there only the most probable token stays. The same seed and sampling parameters
+    give the same text.
     """
     dials = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    return NextWord(respond, pieces, start, dials, stop, text_of, distribution, title)
+    return NextWord(respond, tokens, start, dials, eos_ids, text_of, distribution, title)
 
 
 class NextWord(ThreeForms, ipywidgets.VBox):
-    """What `next_word` returns. `beginning`, `written` (numbers) and `text` are what is shown.
+    """What `next_word` returns. `beginning`, `written` (token ids) and `text` are what is shown.
 
     `write(count)`, `take_back()`, `start_again()`, `reset()` and `begin(text)` are its buttons.
     """
 
-    def __init__(self, respond, pieces, start, dials, stop, text_of, distribution, title):
+    def __init__(self, respond, tokens, start, dials, eos_ids, text_of, distribution, title):
         self._respond, self._title = respond, title
-        self.pieces = [str(piece) for piece in pieces]
-        self._stop = {int(number) for number in stop}
+        self.tokens = [str(token) for token in tokens]
+        self._eos_ids = {int(number) for number in eos_ids}
         self._text_of = text_of or self._joined
-        self._distribution = distribution or next_distribution
+        self._distribution = distribution or next_token_probs
         self._quiet = False
         self._make_controls(start, **dials)
         self._first = (start, self.dials)
-        self.beginning, self.written, self._chances = start, [], []
+        self.beginning, self.written, self._probs = start, [], []
         self._logits = [self._ask(start, [])]  # one for each beginning of what is written
         self._show()
         self._connect()
@@ -77,7 +77,7 @@ class NextWord(ThreeForms, ipywidgets.VBox):
 
     def _make_controls(self, start, temperature, top_k, top_p):
         wide = {"style": {"description_width": "8em"}, "layout": {"width": "min(34em, 98%)"}}
-        options = sorted({k for k in (*TOP_K, top_k) if k is not None and k < len(self.pieces)})
+        options = sorted({k for k in (*TOP_K, top_k) if k is not None and k < len(self.tokens)})
         self._sliders = {
             "temperature": ipywidgets.FloatSlider(
                 value=temperature, min=0.0, max=HOTTEST, step=0.1,
@@ -99,10 +99,10 @@ class NextWord(ThreeForms, ipywidgets.VBox):
             layout={"width": "min(44em, 98%)"},
         )  # fmt: skip
         names = {
-            "Back": "Take the last piece back",
-            "Next": "Write one piece",
-            f"Write {MANY}": f"Write {MANY} pieces",
-            "Start again": "Take back everything that was written",
+            "Back": "Take the last token back",
+            "Next": "Sample one token",
+            f"Write {MANY}": f"Sample {MANY} tokens",
+            "Start again": "Take back all sampled tokens",
             "Reset": "The first beginning and the first dials",
         }
         self._buttons = [ipywidgets.Button(description=name, tooltip=tip) for name, tip in names.items()]
@@ -139,19 +139,19 @@ class NextWord(ThreeForms, ipywidgets.VBox):
 
     @property
     def ended(self):
-        return bool(self.written) and self.written[-1] in self._stop
+        return bool(self.written) and self.written[-1] in self._eos_ids
 
     def write(self, count=1):
-        """Write so many pieces more, or fewer if the text ends."""
+        """Write so many tokens more, or fewer if the text ends."""
         complaint = None
         for _ in range(count):
             if self.ended:
                 break
             if len(self.written) >= MOST_WRITTEN:
-                complaint = f"There are {MOST_WRITTEN} pieces by now, and there is room for no more: start again."
+                complaint = f"There are {MOST_WRITTEN} tokens by now, and there is room for no more: start again."
                 break
-            chances = self._after()
-            number = drawn(chances, self.dials["seed"], len(self.written))
+            probs = self._after()
+            number = drawn(probs, self.dials["seed"], len(self.written))
             written = [*self.written, number]
             try:
                 logits = self._ask(self.beginning, written)
@@ -162,20 +162,20 @@ class NextWord(ThreeForms, ipywidgets.VBox):
                 self._stage.complain(error, self._state())
                 raise
             self.written = written
-            self._chances.append(float(chances[number]))
+            self._probs.append(float(probs[number]))
             self._logits.append(logits)
         self._show()
         if complaint:
             self._stage.tell(complaint, self._state())
 
     def take_back(self):
-        """Take the last piece back."""
+        """Take the last token back."""
         if self.written:
             self._keep(len(self.written) - 1)
             self._show()
 
     def start_again(self, _=None):
-        """Take back everything that was written; the dials stay."""
+        """Take back all sampled tokens; the sampling parameters stay."""
         if not self._quiet:
             self._keep(0)
             self._show()
@@ -197,7 +197,7 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         self._show()
 
     def reset(self):
-        """Back to the first beginning, the first dials and nothing written."""
+        """Back to the first beginning, the first sampling parameters and nothing sampled."""
         text, dials = self._first
         if self.beginning != text:
             self._logits = [self._ask(text, [])]
@@ -222,31 +222,31 @@ class NextWord(ThreeForms, ipywidgets.VBox):
             self._show()
 
     def _keep(self, count):
-        self.written, self._chances = self.written[:count], self._chances[:count]
+        self.written, self._probs = self.written[:count], self._probs[:count]
         self._logits = self._logits[: count + 1]
 
     def _ask(self, beginning, written):
-        """The logits of the next piece: as `respond` gave them, once they are checked."""
+        """The logits of the next token: as `respond` gave them, once they are checked."""
         try:
             logits = self._respond(beginning, list(written))
         except ValueError as error:
             raise ReaderError(" ".join(str(error).split()) or "The model cannot go on from this.") from error
-        checked_logits(logits, len(self.pieces))
+        checked_logits(logits, len(self.tokens))
         return logits
 
     def _joined(self, beginning, written):
-        return beginning + "".join(self.pieces[number] for number in written).replace(SPACE, " ")
+        return beginning + "".join(self.tokens[number] for number in written).replace(SPACE, " ")
 
     def _before(self):
-        return own_distribution(checked_logits(self._logits[-1], len(self.pieces)))
+        return softmax(checked_logits(self._logits[-1], len(self.tokens)))
 
     def _after(self):
         dials = self.dials
         if dials["temperature"] == 0:
-            return next_distribution(self._logits[-1], 0)
+            return next_token_probs(self._logits[-1], 0)
         top_p = dials["top_p"] if dials["top_p"] < 0.999 else None
-        found = self._distribution(self._logits[-1], dials["temperature"], dials["top_k"], top_p)
-        return checked_chances(found, len(self.pieces))
+        probs = self._distribution(self._logits[-1], dials["temperature"], dials["top_k"], top_p)
+        return checked_probs(probs, len(self.tokens))
 
     def _state(self):
         return self.dials | {"beginning": self.beginning, "written": list(self.written)}
@@ -254,10 +254,10 @@ class NextWord(ThreeForms, ipywidgets.VBox):
     def _now(self):
         return {
             "beginning": self.beginning,
-            "written": [self.pieces[number] for number in self.written],
-            "drawn_with": self._chances[-1] if self._chances else None,
+            "written": [self.tokens[number] for number in self.written],
+            "drawn_with": self._probs[-1] if self._probs else None,
             "ended": self.ended,
-            "pieces": self.pieces,
+            "tokens": self.tokens,
             "before": self._before(),
             "after": self._after(),
         }
@@ -282,42 +282,42 @@ class NextWord(ThreeForms, ipywidgets.VBox):
 # Numbers
 
 
-def own_distribution(logits):
+def softmax(logits):
     """Softmax; -inf becomes 0."""
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()
+    exponentials = np.exp(logits - logits.max())
+    return exponentials / exponentials.sum()
 
 
-def next_distribution(logits, temperature=1.0, top_k=None, top_p=None):
-    """(V,) probabilities to draw from: temperature first, then the k likeliest, then the fewest of these with p between them.
+def next_token_probs(logits, temperature=1.0, top_k=None, top_p=None):
+    """(V,) probabilities to draw from: temperature, then top-k, then top-p.
 
-    A temperature of 0 leaves the likeliest alone. Among equals the lower number stays.
+    A temperature of 0 leaves only the most probable token. Among equals the lower id stays.
     """
     logits = checked_logits(logits)
     order = np.argsort(-logits, kind="stable")
     if temperature == 0:
-        chances = np.zeros(len(logits))
-        chances[0] = 1.0
+        probs = np.zeros(len(logits))
+        probs[0] = 1.0
     else:
-        chances = own_distribution((logits[order] - logits[order[0]]) / temperature)
+        probs = softmax((logits[order] - logits[order[0]]) / temperature)
     if top_k is not None:
-        chances[top_k:] = 0
-        chances /= chances.sum()
+        probs[top_k:] = 0
+        probs /= probs.sum()
     if top_p is not None:
-        chances[np.cumsum(chances) - chances >= top_p] = 0
-        chances /= chances.sum()
-    found = np.empty_like(chances)
-    found[order] = chances
-    return found
+        probs[np.cumsum(probs) - probs >= top_p] = 0
+        probs /= probs.sum()
+    by_id = np.empty_like(probs)
+    by_id[order] = probs
+    return by_id
 
 
-def drawn(chances, seed, place):
-    """The number of the piece that this seed draws at this place of the text: the likelier, the lower the random number."""
-    random = np.random.default_rng(seed).random(place + 1)[place]
-    order = np.argsort(-chances, kind="stable")
-    sums = np.cumsum(chances[order])
+def drawn(probs, seed, position):
+    """The id of the token that this seed samples at this position: the more probable tokens for the lower random numbers."""
+    random = np.random.default_rng(seed).random(position + 1)[position]
+    order = np.argsort(-probs, kind="stable")
+    sums = np.cumsum(probs[order])
     index = np.searchsorted(sums, random * sums[-1], side="right")
-    return int(order[min(index, (chances > 0).sum() - 1)])
+    return int(order[min(index, (probs > 0).sum() - 1)])
 
 
 # Checks
@@ -329,24 +329,24 @@ def checked_logits(logits, count=None):
         logits = logits.detach().cpu().double().numpy()
     logits = np.asarray(logits, dtype=float)
     if logits.ndim != 1 or not len(logits) or (count is not None and len(logits) != count):
-        expected = "(pieces,)" if count is None else f"({count},), one for each piece"
+        expected = "(tokens,)" if count is None else f"({count},), one for each token"
         raise TypeError(f"expected logits {expected}, got the shape {logits.shape}")
     if np.isnan(logits).any() or (logits == np.inf).any() or not np.isfinite(logits).any():
         raise TypeError("expected logits that are numbers or -inf, at least one of them a number")
     return logits
 
 
-def checked_chances(chances, count):
+def checked_probs(probs, count):
     try:
-        chances = as_array(chances, "the probabilities")
+        probs = as_array(probs, "the probabilities")
     except ValueError as error:
         raise TypeError(f"the distribution gave what is none: {error}") from error
-    if chances.shape != (count,) or chances.min() < 0 or abs(chances.sum() - 1) > 1e-3:
+    if probs.shape != (count,) or probs.min() < 0 or abs(probs.sum() - 1) > 1e-3:
         raise TypeError(
-            f"expected {count} probabilities that sum to 1 from the distribution, got the shape {chances.shape} "
-            f"and the sum {chances.sum():g}"
+            f"expected {count} probabilities that sum to 1 from the distribution, got the shape {probs.shape} "
+            f"and the sum {probs.sum():g}"
         )
-    return chances
+    return probs
 
 
 # The picture, and the same in words
@@ -354,22 +354,22 @@ def checked_chances(chances, count):
 WIDTH, LEFT, ROW = 11.5, 0.25, 0.42
 LINE, MOST_LINES = 0.34, 5
 MODEL, DRAWN = "#A5A5A5", BLUE
-KEY = ((MODEL, "what the model says"), (DRAWN, "what is drawn from"))
+KEY = ((MODEL, "the model"), (DRAWN, "sampled from"))
 
 
 def next_word_picture(now, title=""):
-    """The text with what was written in bold, and a pair of bars for each of the likeliest pieces: before and after the dials.
+    """The text, sampled tokens in bold, and two bars for each of the most probable tokens: before and after the cuts.
 
-    now: dict of beginning, written (pieces), drawn_with (probability of the last one, or None), ended, pieces (V,),
+    now: dict of beginning, written (tokens), drawn_with (probability of the last one, or None), ended, tokens (V,),
     before (V,) and after (V,).
     """
     lines = text_lines(now["beginning"], now["written"])
     lines = lines if len(lines) <= MOST_LINES else [[("…", False, 0.0)], *lines[1 - MOST_LINES :]]
     order = np.argsort(-now["before"], kind="stable")[:SHOWN]
-    others = len(now["pieces"]) - len(order)
-    rows = [(_piece(now["pieces"][place]), now["before"][place], now["after"][place]) for place in order]
+    others = len(now["tokens"]) - len(order)
+    rows = [(_label(now["tokens"][position]), now["before"][position], now["after"][position]) for position in order]
     if others:
-        rest = np.ones(len(now["pieces"]), dtype=bool)
+        rest = np.ones(len(now["tokens"]), dtype=bool)
         rest[order] = False
         rows.append((f"{others:,} others", now["before"][rest].sum(), now["after"][rest].sum()))
     top = LINE * max(2, len(lines)) + 0.2
@@ -388,26 +388,26 @@ def next_word_picture(now, title=""):
 
 
 def text_lines(beginning, written):
-    """Lines of (text, was it written by the model, place in inches from 0); a line ends where a word begins, if it can."""
-    parts = [(f" {word}" if place else word, False) for place, word in enumerate(beginning.split())]
-    parts += [(piece.replace(SPACE, " ").replace("\n", "↵"), True) for piece in written]
+    """Lines of (text, was it written by the model, position in inches from 0); a line ends where a word begins, if it can."""
+    parts = [(f" {word}" if position else word, False) for position, word in enumerate(beginning.split())]
+    parts += [(token.replace(SPACE, " ").replace("\n", "↵"), True) for token in written]
     lines, x, apart = [[]], 0.0, False
     for text, is_written in parts:
         weight = "bold" if is_written else "normal"
         word = text.strip(" ")
         apart = apart or text.startswith(" ")
         for chunk in _chunks(word, weight) if word else ():
-            blank = inches("n n", FONT, weight) - inches("nn", FONT, weight) if apart and lines[-1] else 0.0
+            space = inches("n n", FONT, weight) - inches("nn", FONT, weight) if apart and lines[-1] else 0.0
             wide = inches(chunk, FONT, weight)
-            if lines[-1] and x + blank + wide > WIDTH - 2 * LEFT:
+            if lines[-1] and x + space + wide > WIDTH - 2 * LEFT:
                 lines.append([])
-                x = blank = 0.0
+                x = space = 0.0
             if lines[-1] and lines[-1][-1][1] == is_written:  # one text of many words is drawn faster than many
                 before, _, start = lines[-1].pop()
-                lines[-1].append((before + " " * (blank > 0) + chunk, is_written, start))
+                lines[-1].append((before + " " * (space > 0) + chunk, is_written, start))
             else:
-                lines[-1].append((chunk, is_written, x + blank))
-            x += blank + wide
+                lines[-1].append((chunk, is_written, x + space))
+            x += space + wide
             apart = False
         apart = apart or text.endswith(" ")
     return lines
@@ -419,11 +419,11 @@ def _chunks(word, weight):
     if inches(word, FONT, weight) <= room:
         return [word]
     most = max(1, int(len(word) * room / inches(word, FONT, weight)) - 2)
-    return [word[place : place + most] for place in range(0, len(word), most)]
+    return [word[position : position + most] for position in range(0, len(word), most)]
 
 
-def _piece(piece):
-    return short(visible(piece))
+def _label(token):
+    return short(visible(token))
 
 
 def _key(axes, y):
@@ -451,37 +451,37 @@ def _draw_rows(axes, rows, top, has_others):
 
 
 def note(now):
-    """How much the dials leave, in words."""
+    """How much the sampling parameters leave, in words."""
     stay = now["after"] > 0
     count, share = int(stay.sum()), float(now["before"][stay].sum())
     if now["ended"]:
         opening = "The text is at its end. "
     elif now["drawn_with"] is not None:
-        opening = f"Last: {_piece(now['written'][-1])}, drawn with {percent(now['drawn_with'])}. "
+        opening = f"Last: {_label(now['written'][-1])}, drawn with {percent(now['drawn_with'])}. "
     else:
         opening = ""
-    total = len(now["pieces"])
+    total = len(now["tokens"])
     if count == total:
-        return f"{opening}All {total:,} pieces may come next."
-    pieces = "1 piece stays" if count == 1 else f"{count:,} pieces stay"
-    return f"{opening}{pieces} of {total:,}, with {percent(share)} of what the model says."
+        return f"{opening}All {total:,} tokens may come next."
+    tokens = "1 token stays" if count == 1 else f"{count:,} tokens stay"
+    return f"{opening}{tokens} of {total:,}, with {percent(share)} of the probability."
 
 
 def next_word_words(now, dials, text, opening=""):
-    """The text form: what is written, what may come next before and after the dials."""
+    """The text form: what is written, the next token before and after the sampling parameters."""
     order = np.argsort(-now["before"], kind="stable")[:5]
     likely = ", ".join(
-        f"{visible(now['pieces'][place])} {percent(now['before'][place])} "
-        f"({'cut' if now['after'][place] == 0 else 'drawn with ' + percent(now['after'][place])})"
-        for place in order
+        f"{visible(now['tokens'][position])} {percent(now['before'][position])} "
+        f"({'cut' if now['after'][position] == 0 else 'drawn with ' + percent(now['after'][position])})"
+        for position in order
     )
     top_k = "all" if dials["top_k"] is None else dials["top_k"]
     count = len(now["written"])
     parts = [
         ended(opening),
-        f"“{text}”, of which the model wrote {count} piece{'' if count == 1 else 's'}.",
+        f"“{text}”, of which the model generated {count} token{'' if count == 1 else 's'}.",
         f"Temperature {dials['temperature']:.1f}, top-k {top_k}, top-p {dials['top_p']:.2f}, seed {dials['seed']}.",
-        "" if now["ended"] else f"Likeliest next: {likely}.",
+        "" if now["ended"] else f"Most probable next: {likely}.",
         note(now),
     ]
     return " ".join(part for part in parts if part)

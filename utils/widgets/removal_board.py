@@ -1,4 +1,4 @@
-"""Switch heads off, one by one or many at once, and see what is left of the accuracy."""
+"""Head ablation: switch heads off, one by one or many at once, and see the accuracy without them."""
 
 import itertools
 import json
@@ -16,16 +16,16 @@ from utils.widgets.forms import ThreeForms, page_state
 from utils.widgets.mask_board import ended, tensor_of
 from utils.widgets.stage import STATIC, script, sentence_of
 
-NAMED = 8  # removed heads named in a sentence; more are counted
+NAMED = 8  # ablated heads named in a sentence; more are counted
 STORED_UP_TO = 8  # heads: a page stores the answer to each of the 2^8 ways to switch them
 
 
 def removal_board(respond, layers, heads, *, effect, chance, title="", what="right", chance_name="chance"):
     """A switch for every head; the accuracy with the heads that are on, against all heads and against chance.
 
-    respond(heads_on) is a pure function of a bool tensor (layers, heads), True = on, and returns a dict with "accuracy",
+    respond(head_mask) is a pure function of a bool tensor (layers, heads), True = on, and returns a dict with "accuracy",
     a share from 0 to 1, and if you like "detail", rows (label, text or number, ok) to list, where ok is True, False or None.
-    effect (layers, heads): the change of accuracy when this head alone is removed, below 0 where it is missed; it colors
+    effect (layers, heads): the change of accuracy when this head alone is ablated, below 0 where it is needed; it colors
     the tiles. chance: another accuracy to stand beside, a share, and chance_name what to call it. what: of what the
     accuracy is the share.
     """
@@ -139,7 +139,7 @@ def tiles(effect):
     faces, inks = effect_colors(effect)
     return [
         [
-            {"text": points(one), "said": f"alone removed {points(one)} points", "face": face, "ink": ink}
+            {"text": points(one), "said": f"ablated alone {points(one)} points", "face": face, "ink": ink}
             for one, face, ink in zip(*rows, strict=True)
         ]
         for rows in zip(effect.tolist(), faces, inks, strict=True)
@@ -163,24 +163,24 @@ def head_name(layer, head, layers):
 
 
 def which_are_off(on):
-    """The removed heads in words."""
+    """The ablated heads in words."""
     on = np.array(on)
     off = np.argwhere(~on).tolist()
     count = on.size
     if not off:
         return f"All {count} heads are on" if count > 1 else "The only head is on"
     if len(off) == count:
-        return f"All {count} heads are removed" if count > 1 else "The only head is removed"
+        return f"All {count} heads are ablated" if count > 1 else "The only head is ablated"
     if on.sum() == 1 and count > 2:
         return f"Only {head_name(*np.argwhere(on)[0].tolist(), len(on))} is on"
-    said = f"{len(off)} of {count} heads {'is' if len(off) == 1 else 'are'} removed"
+    said = f"{len(off)} of {count} heads {'is' if len(off) == 1 else 'are'} ablated"
     if len(off) > NAMED:
         return said
-    return f"{said}: {', '.join(head_name(*place, len(on)) for place in off)}"
+    return f"{said}: {', '.join(head_name(*head, len(on)) for head in off)}"
 
 
 def what_is_left(on, accuracy, full, chance, what, chance_name):
-    """Which heads are removed and what that does to the accuracy, in two sentences."""
+    """Which heads are ablated and what that does to the accuracy, in two sentences."""
     fall = accuracy - full
     said = f"{which_are_off(on)}. {percents(accuracy)} {what}"
     if not np.all(on):
@@ -195,11 +195,11 @@ def what_is_left(on, accuracy, full, chance, what, chance_name):
 def removal_words(on, accuracy, full, chance, effect, what, title, chance_name):
     """The text form: the state of the board, and the effect of each head alone."""
     order = np.argsort(effect, axis=None)[: min(effect.size, 4)]
-    places = [np.unravel_index(one, effect.shape) for one in order]
-    most = ", ".join(f"{head_name(*place, len(effect))} {points(effect[place])}" for place in places)
-    more = " (the largest falls)" if effect.size > len(places) else ""
+    heads = [np.unravel_index(index, effect.shape) for index in order]
+    most = ", ".join(f"{head_name(*head, len(effect))} {points(effect[head])}" for head in heads)
+    more = " (the largest falls)" if effect.size > len(heads) else ""
     left = what_is_left(on, accuracy, full, chance, what, chance_name)
-    return f"{ended(title)} {left} Removed alone, in points{more}: {most}.".strip()
+    return f"{ended(title)} {left} Ablated alone, in points{more}: {most}.".strip()
 
 
 # The static picture, in inches from its upper left corner
@@ -252,13 +252,13 @@ def _draw_tiles(axes, on, effect, left, top, tile, tall):
             look, ink = {"facecolor": "white", "edgecolor": "black", "linestyle": "--", "hatch": "//"}, "black"
         patch = FancyBboxPatch((x, y), tile, tall, **box, **look)
         axes.add_patch(patch)
-        mark = "removed" if tile > 0.8 else "off"
+        mark = "ablated" if tile > 0.8 else "off"
         words = [points(effect[layer, head])] + ([] if on[layer, head] else [mark])
         behind = {} if on[layer, head] else {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}}
         for line, word in enumerate(words):
             height = y + tall / 2 + 0.25 * (line - (len(words) - 1) / 2)
             _write(axes, x + tile / 2, height, word, SMALL, color=ink, **behind)
-    note = "on a tile: change of accuracy, in points, when this head alone is removed"
+    note = "on a tile: change of accuracy, in points, when this head alone is ablated"
     _write(axes, 0.2, top + layers * (tall + GAP) + 0.12, note, SMALL, "left", color=GREY)
 
 

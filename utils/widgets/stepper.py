@@ -1,4 +1,4 @@
-"""A walk through numbered steps, each a figure or a piece of HTML."""
+"""A walk through numbered steps, each a figure or HTML."""
 
 import ipywidgets
 

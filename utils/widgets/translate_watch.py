@@ -1,4 +1,4 @@
-"""A sentence in the reader's own words, and its translation word by word: rivals and looks at each step."""
+"""A sentence that the reader types, and its translation token by token: candidates and attention weights at each step."""
 
 import ipywidgets
 import numpy as np
@@ -12,25 +12,24 @@ from utils.widgets.attention_view import AttentionView, spoken
 from utils.widgets.forms import ThreeForms
 from utils.widgets.stepper import Walk
 
-LONGEST = 400  # letters of a sentence: more could not be typed by hand
+MAX_LETTERS = 400  # of a sentence
 
 
 def translate_watch(respond, start, *, step=0, layer=MEAN, head=MEAN, title=""):
     """Type a sentence, press Enter or the button, and step through its translation.
 
-    respond(text) is a pure function and returns a dict with "source", the n words that were read, "target", the m words
-    that were written, one after the other, "choices", for each of these a list of up to five (word, probability),
-    likeliest first, and "weights" (layers, heads, m, n), where each word looked; perhaps "sentence", the translation
-    as one line. If it raises ValueError, that is told to the reader (a word nobody knows, too long a sentence) and
-    what was shown stays. start: the first sentence. step: the place of the word of its translation, from 0, that is
-    shown at first; another sentence starts at its first word. layer, head: whose weights are shown at first, -1 for
-    the mean; in the menus they come first.
+    respond(text) is a pure function and returns a dict with "source", n tokens, "target", the m generated tokens,
+    "candidates", for each of these a list of up to five (token, probability), most probable first, and "weights"
+    (num_layers, num_heads, m, n), the cross-attention; perhaps "sentence", the translation as one line. If it raises
+    ValueError, the reader sees its message (out of vocabulary, too long a sentence) and what was shown stays. start: the
+    first sentence. step: the target position that is shown at first; another sentence starts at 0. layer, head: whose
+    weights are shown at first, -1 for the mean; in the menus they come first.
     """
     return TranslateWatch(respond, start, layer, head, title, step)
 
 
 class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
-    """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` gave; `translate(text)` asks again."""
+    """What `translate_watch` returns. `index` is the step shown, `answer` what `respond` returned; `translate(text)` calls it again."""
 
     def __init__(self, respond, start, layer, head, title, step):
         self._respond, self._title = respond, title
@@ -39,7 +38,7 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         layers, heads = self.answer["weights"].shape[:2]
         row = self.walk(len(self.answer["target"]))
         self._begin_at(step)
-        self._slider.description = "word"
+        self._slider.description = "token"
         self._text = ipywidgets.Text(
             value=self.shown,
             description="your sentence",
@@ -65,15 +64,15 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
 
     def page_view(self):
         """The attention of the translation on view, in every layer and head; another sentence needs the model."""
-        answer, place = self.answer, (max(self._layer.value, 0), self._head.value)  # the view has no mean of layers
+        answer, selection = self.answer, (max(self._layer.value, 0), self._head.value)  # the view has no mean of layers
         title = f"{self.shown} → {answer['sentence']}"
         names = ("generated", "source")
         return AttentionView(
-            answer["weights"], answer["target"], answer["source"], *place, self.index, title, names
+            answer["weights"], answer["target"], answer["source"], *selection, self.index, title, names
         ).page_view()
 
     def translate(self, text):
-        """Show the translation of another sentence, from its first word on."""
+        """Show the translation of another sentence, from its first token on."""
         state = {"sentence": text, "step": self.index, "layer": self._layer.value, "head": self._head.value}
         if text == self.shown and not self._stage.error:
             return
@@ -99,11 +98,11 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
         self._mark_ends()
 
     def _show(self):
-        place = (self.index, self._layer.value, self._head.value)
-        state = dict(zip(("step", "layer", "head"), place, strict=True)) | {"sentence": self.shown}
+        selection = (self.index, self._layer.value, self._head.value)
+        state = dict(zip(("step", "layer", "head"), selection, strict=True)) | {"sentence": self.shown}
         try:
-            alt = watch_words(self.answer, *place, self._title)
-            figure = watch_picture(self.answer, *place, self._title)
+            alt = watch_words(self.answer, *selection, self._title)
+            figure = watch_picture(self.answer, *selection, self._title)
             png = figure_png(figure, alt)
         except Exception as error:
             self._stage.complain(error, state)
@@ -113,7 +112,7 @@ class TranslateWatch(Walk, ThreeForms, ipywidgets.VBox):
 
 
 class ReaderError(ValueError):
-    """What is wrong with a sentence, told to the person who typed it."""
+    """What is wrong with a sentence, for the person who typed it."""
 
 
 # Checks
@@ -132,8 +131,8 @@ def checked_text(text):
         raise TypeError(f"expected a sentence as a string, got {type(text).__name__}")
     if not text.strip():
         raise ReaderError("The sentence is empty: write some words and press Enter.")
-    if len(text) > LONGEST:
-        raise ReaderError(f"The sentence has {len(text)} letters, more than {LONGEST}: write a shorter one.")
+    if len(text) > MAX_LETTERS:
+        raise ReaderError(f"The sentence has {len(text)} letters, more than {MAX_LETTERS}: write a shorter one.")
     return text
 
 
@@ -151,27 +150,29 @@ def answer_of(respond, text):
 
 
 def watch_picture(answer, step, layer=MEAN, head=MEAN, title=""):
-    """One step: bars over the source for the weights, the words written before it, the likeliest words now."""
+    """One step: bars over the source for the attention weights, the tokens generated so far, the most probable ones now."""
     row = chosen_map(answer["weights"], layer, head)[step]
     which = map_name(*answer["weights"].shape[:2], layer, head)
-    head_line = f"word {step + 1} of {len(answer['target'])}: {answer['target'][step]} ({which})"
+    head_line = f"token {step + 1} of {len(answer['target'])}: {answer['target'][step]} ({which})"
     opening = f"{title}, {head_line}" if title else head_line
-    return decoding_step(answer["source"], row / row.sum(), answer["target"][:step], answer["choices"][step], opening)
+    return decoding_step(
+        answer["source"], row / row.sum(), answer["target"][:step], answer["candidates"][step], opening
+    )
 
 
 def watch_words(answer, step, layer=MEAN, head=MEAN, opening=""):
-    """The same step in words: what is said, how sure, and where it looks."""
+    """The same step in words: prediction, confidence and attention."""
     row = chosen_map(answer["weights"], layer, head)[step]
     names = spoken(answer["source"])
     order = np.argsort(-row, kind="stable")[:3]
-    looks = ", ".join(f"{names[place]} {row[place]:.2f}" for place in order if row[place] >= 0.005)
-    rivals = ", ".join(f"{word} {percent(chance)}" for word, chance in answer["choices"][step])
-    said = " ".join(answer["target"][:step]) or "nothing yet"
+    attended = ", ".join(f"{names[index]} {row[index]:.2f}" for index in order if row[index] >= 0.005)
+    candidates = ", ".join(f"{token} {percent(prob)}" for token, prob in answer["candidates"][step])
+    generated = " ".join(answer["target"][:step]) or "nothing yet"
     parts = [
         opening.rstrip(".!? ") + "." if opening else "",
         f"“{' '.join(answer['source'])}” becomes “{answer['sentence']}”.",
-        f"Word {step + 1} of {len(answer['target'])}; said so far: {said}.",
-        f"Likeliest now: {rivals}.",
-        f"It looks most at {looks} ({map_name(*answer['weights'].shape[:2], layer, head)}).",
+        f"Token {step + 1} of {len(answer['target'])}; generated so far: {generated}.",
+        f"Most probable now: {candidates}.",
+        f"It attends most to {attended} ({map_name(*answer['weights'].shape[:2], layer, head)}).",
     ]
     return " ".join(part for part in parts if part)

@@ -169,7 +169,7 @@ def depth(entry):
 def scaling(entry):
     raw = entry["result"]
     larger, longer = raw["larger"], raw["longer"]
-    compute = raw["computing"] | {key: [run[key] for run in raw["computing"]["frontier"]] for key in ("x", "loss")}
+    compute = raw["compute"] | {key: [run[key] for run in raw["compute"]["frontier"]] for key in ("x", "loss")}
     fits = (
         ("parameters", raw["parameters"], {larger["x"]: larger["loss"]}),
         ("training tokens", raw["data"], {}),
@@ -181,9 +181,9 @@ def scaling(entry):
         if held_out:
             yield Curve(x_label, "held-out model", *place, list(held_out), list(held_out.values()), "none")
         x = np.geomspace(min(fit["x"]), max([*fit["x"], *held_out]))
-        for key, name, line in (("with floor", "with", "--"), ("without", "without", ":")):
+        for key, name, line in (("with irreducible loss", "with", "--"), ("without", "without", ":")):
             law = fit["laws"][key]
-            y = law["floor"] + law["amount"] * x ** -law["exponent"]
+            y = law["irreducible_loss"] + law["coefficient"] * x ** -law["exponent"]
             yield Curve(x_label, f"power law {name} irreducible loss", *place, x.tolist(), y.tolist(), line)
 
 

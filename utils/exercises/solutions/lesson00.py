@@ -3,9 +3,9 @@
 
 
 
-# Exercise 0.1 · shares of a whole · easy · 2 min
-def shares(numbers):
-    """(n,) positive numbers to (n,) shares that sum to 1."""
+# Exercise 0.1 · normalize to a sum of 1 · easy · 2 min
+def normalize(numbers):
+    """(n,) positive numbers to (n,) fractions of their sum, which add up to 1."""
     ### BEGIN SOLUTION
     return numbers / numbers.sum()
     ### END SOLUTION

@@ -12,8 +12,8 @@ def self_attention_loop(X, W_Q, W_K, W_V):
     ### BEGIN SOLUTION
     queries, keys, values = X @ W_Q, X @ W_K, X @ W_V
     output, weights = [], []
-    for query in queries:  # each token asks ...
-        scores = torch.stack([query @ key for key in keys])  # ... every token
+    for query in queries:
+        scores = torch.stack([query @ key for key in keys])  # one score per key
         weights.append(torch.softmax(scores / len(query) ** 0.5, 0))
         output.append(sum(w * value for w, value in zip(weights[-1], values, strict=True)))
     return torch.stack(output), torch.stack(weights)
@@ -24,7 +24,7 @@ def self_attention_loop(X, W_Q, W_K, W_V):
 def self_attention(X, W_Q, W_K, W_V, mask=None):
     """X (..., n, d), with or without a batch axis in front, to output (..., n, e), weights (..., n, n).
 
-    mask (..., n, n) bool, True = may look.
+    mask (..., n, n) bool, True = may attend.
     """
     ### BEGIN SOLUTION
     return attention(X @ W_Q, X @ W_K, X @ W_V, mask)
@@ -40,9 +40,9 @@ def sinusoidal_positions(length, dim):
     ### BEGIN SOLUTION
     frequencies = 10_000.0 ** (-torch.arange(0, dim, 2) / dim)
     angles = torch.arange(length).unsqueeze(1) * frequencies  # (length, dim / 2)
-    table = torch.zeros(length, dim)
-    table[:, 0::2], table[:, 1::2] = angles.sin(), angles.cos()
-    return table
+    positions = torch.zeros(length, dim)
+    positions[:, 0::2], positions[:, 1::2] = angles.sin(), angles.cos()
+    return positions
     ### END SOLUTION
 
 
@@ -64,75 +64,75 @@ def shift_rotation(k, dim):
 
 # Exercise 4.5 · rotary positions · hard · 15 min
 def rotate(x, positions):
-    """x (..., n, d), positions (n,): turn each pair of neighbours (a, b), components 2 i and 2 i + 1,
+    """RoPE: x (..., n, d), positions (n,). Rotate each pair (a, b) of components 2 i and 2 i + 1
     to (a cos - b sin, a sin + b cos); the angle is the position times 10,000 ** (-2 i / d).
     """
     ### BEGIN SOLUTION
     dim = x.size(-1)
     angles = positions.unsqueeze(-1) * 10_000.0 ** (-torch.arange(0, dim, 2) / dim)  # (n, d / 2)
     a, b = x[..., 0::2], x[..., 1::2]
-    turned = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
-    return torch.stack(turned, -1).flatten(-2)
+    rotated = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
+    return torch.stack(rotated, -1).flatten(-2)
     ### END SOLUTION
 
 
 # Exercise 4.6 · the feed-forward layer · easy · 6 min
 class FeedForward(nn.Module):
-    def __init__(self, dim, hidden):
+    def __init__(self, dim, hidden_dim):
         super().__init__()
-        self.widen = nn.Linear(dim, hidden)
-        self.narrow = nn.Linear(hidden, dim)
+        self.linear1 = nn.Linear(dim, hidden_dim)
+        self.linear2 = nn.Linear(hidden_dim, dim)
 
     def forward(self, x):
         """x (..., dim) to (..., dim), each token alone, with a ReLU between the two layers."""
         ### BEGIN SOLUTION
-        return self.narrow(torch.relu(self.widen(x)))
+        return self.linear2(torch.relu(self.linear1(x)))
         ### END SOLUTION
 
 
 # Exercise 4.7 · the causal mask · easy · 4 min
 def causal_mask(length):
-    """(length, length) bool; row i is True at the positions that token i may look at."""
+    """(length, length) bool; row i is True at the positions that token i may attend to."""
     ### BEGIN SOLUTION
     return torch.ones(length, length, dtype=torch.bool).tril()
     ### END SOLUTION
 
 
 # Exercise 4.8 · the padding mask · easy · 5 min
-def padding_mask(lengths, length):
-    """lengths (b,) to (b, 1, length) bool, True at the words, which stand in front of the padding."""
+def padding_mask(lengths, max_len):
+    """lengths (b,) to (b, 1, max_len) bool, True at the tokens, which come before the padding."""
     ### BEGIN SOLUTION
-    words = torch.arange(length) < lengths.unsqueeze(1)  # (b, length)
-    return words.unsqueeze(1)
+    attention_mask = torch.arange(max_len) < lengths.unsqueeze(1)  # (b, max_len)
+    return attention_mask.unsqueeze(1)
     ### END SOLUTION
 
 
 # Exercise 4.9 · a layer of self-attention · medium · 12 min
 class SelfAttention(nn.Module):
-    def __init__(self, dim, inner):
-        """Three linear layers without bias, dim to inner: `self.query`, `self.key`, `self.value`."""
+    def __init__(self, dim, head_dim):
+        """Three linear layers without bias, dim to head_dim: `self.query`, `self.key`, `self.value`."""
         ### BEGIN SOLUTION
         super().__init__()
-        self.query = nn.Linear(dim, inner, bias=False)
-        self.key = nn.Linear(dim, inner, bias=False)
-        self.value = nn.Linear(dim, inner, bias=False)
+        self.query = nn.Linear(dim, head_dim, bias=False)
+        self.key = nn.Linear(dim, head_dim, bias=False)
+        self.value = nn.Linear(dim, head_dim, bias=False)
         ### END SOLUTION
 
     def forward(self, x, mask=None):
-        """x (b, n, dim), mask (..., n, n) bool to output (b, n, inner) and weights (b, n, n)."""
+        """x (b, n, dim), mask (..., n, n) bool to output (b, n, head_dim) and weights (b, n, n)."""
         ### BEGIN SOLUTION
         return attention(self.query(x), self.key(x), self.value(x), mask)
         ### END SOLUTION
 
 
-# Exercise 4.10 · the loss of every next word · medium · 10 min
-def next_word_loss(logits, tokens, mask):
-    """Mean cross-entropy: logits (b, n, words) at position t are about token t + 1 of tokens (b, n).
+# Exercise 4.10 · the next-token loss · medium · 10 min
+def next_token_loss(logits, token_ids, attention_mask):
+    """Mean cross-entropy: logits (b, n, vocab) at position t predict token t + 1 of token_ids (b, n).
 
-    mask (b, n) is True at tokens and False at padding, which nobody is asked for.
+    attention_mask (b, n) is True at tokens and False at padding, which is no target.
     """
     ### BEGIN SOLUTION
-    guesses, targets = logits[:, :-1].transpose(1, 2), tokens[:, 1:]
-    losses = F.cross_entropy(guesses, targets, reduction="none")  # (b, n - 1)
-    return losses[mask[:, 1:]].mean()
+    predictions, targets = logits[:, :-1].transpose(1, 2), token_ids[:, 1:]
+    losses = F.cross_entropy(predictions, targets, reduction="none")  # (b, n - 1)
+    return losses[attention_mask[:, 1:]].mean()
     ### END SOLUTION

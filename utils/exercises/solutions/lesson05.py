@@ -2,38 +2,38 @@
 
 from torch import nn
 from utils.models import attention
-from utils.models.self_attention import FeedForward
+from utils.models.layers import FeedForward
 import torch
 
 
 # Exercise 5.1 · a list of heads · medium · 12 min
-def list_of_heads(x, maps, W_O, mask=None):
-    """x (b, n, d); maps (heads, 3, d, d_k): W_Q, W_K, W_V of each head; W_O (heads * d_k, d).
+def list_of_heads(x, projections, W_O, mask=None):
+    """x (b, n, d); projections (heads, 3, d, d_k): a W_Q, W_K, W_V per head; W_O (heads * d_k, d).
 
-    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may look.
+    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may attend.
     """
     ### BEGIN SOLUTION
     outputs, weights = [], []
-    for W_Q, W_K, W_V in maps:
-        found, looked = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
-        outputs.append(found)
-        weights.append(looked)
+    for W_Q, W_K, W_V in projections:
+        context, head_weights = attention(x @ W_Q, x @ W_K, x @ W_V, mask)
+        outputs.append(context)
+        weights.append(head_weights)
     return torch.cat(outputs, -1) @ W_O, torch.stack(weights, 1)
     ### END SOLUTION
 
 
 # Exercise 5.2 · split into heads · easy · 6 min
-def split_heads(x, heads):
-    """x (b, n, d) to (b, heads, n, d_k), d_k = d / heads: head 0 gets the first d_k components."""
+def split_heads(x, num_heads):
+    """x (b, n, d) to (b, num_heads, n, d_k): head 0 gets the first d_k = d / num_heads features."""
     ### BEGIN SOLUTION
     b, n, d = x.shape
-    return x.view(b, n, heads, d // heads).transpose(1, 2)
+    return x.view(b, n, num_heads, d // num_heads).transpose(1, 2)
     ### END SOLUTION
 
 
 # Exercise 5.3 · merge the heads · easy · 5 min
 def merge_heads(x):
-    """The way back: x (b, heads, n, d_k) to (b, n, heads * d_k), a token's heads side by side."""
+    """Undo split_heads, x (b, heads, n, d_k) to (b, n, heads * d_k): concatenate the heads."""
     ### BEGIN SOLUTION
     return x.transpose(1, 2).flatten(2)
     ### END SOLUTION
@@ -41,29 +41,30 @@ def merge_heads(x):
 
 # Exercise 5.4 · multi-head attention · hard · 15 min
 class MultiHeadAttention(nn.Module):
-    def __init__(self, dim, heads):
+    def __init__(self, dim, num_heads):
         super().__init__()
-        self.heads = heads
-        self.project = nn.Linear(dim, 3 * dim)  # queries, keys, values: three blocks of dim
-        self.mix = nn.Linear(dim, dim)
+        self.num_heads = num_heads
+        self.in_proj = nn.Linear(dim, 3 * dim)  # queries, keys, values: three blocks of dim
+        self.out_proj = nn.Linear(dim, dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to output (b, n, dim) and weights (b, heads, n, n).
+        """x (b, n, dim) to output (b, n, dim) and weights (b, num_heads, n, n).
 
-        mask bool, True = may look: (n, n) for all sentences, (b, 1, n) or (b, n, n) for each.
+        mask bool, True = may attend: (n, n) for all sequences, (b, 1, n) or (b, n, n) for each.
         """
         ### BEGIN SOLUTION
-        query, key, value = (split_heads(part, self.heads) for part in self.project(x).chunk(3, -1))
+        projected = self.in_proj(x).chunk(3, -1)
+        query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if mask is not None and mask.dim() == 3:
-            mask = mask.unsqueeze(1)  # one mask for all heads of a sentence
-        found, weights = attention(query, key, value, mask)
-        return self.mix(merge_heads(found)), weights
+            mask = mask.unsqueeze(1)  # one mask for all heads of a sequence
+        context, weights = attention(query, key, value, mask)
+        return self.out_proj(merge_heads(context)), weights
         ### END SOLUTION
 
 
-# Exercise 5.5 · how far apart two heads look · medium · 10 min
+# Exercise 5.5 · how much two heads differ · medium · 10 min
 def jensen_shannon(p, q):
-    """The divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
+    """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
     ### BEGIN SOLUTION
     middle = (p + q) / 2
     from_p = (torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)  # xlogy(0, 0) is 0
@@ -72,66 +73,67 @@ def jensen_shannon(p, q):
     ### END SOLUTION
 
 
-# Exercise 5.6 · remove a head · easy · 7 min
-def mix_heads(found, W_O, gates):
-    """found (b, heads, n, d_k), W_O (heads * d_k, d), gates (heads,) to (b, n, d)."""
+# Exercise 5.6 · ablate a head · easy · 7 min
+def mix_heads(context, W_O, head_mask):
+    """context (b, heads, n, d_k), W_O (heads * d_k, d), head_mask (heads,) to (b, n, d)."""
     ### BEGIN SOLUTION
-    return merge_heads(found * gates.view(-1, 1, 1)) @ W_O
+    return merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O
     ### END SOLUTION
 
 
-# Exercise 5.7 · layer normalisation · medium · 10 min
+# Exercise 5.7 · layer normalization · medium · 10 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
-        """Learned `self.gain` (dim,), at first ones, and `self.shift` (dim,), at first zeros."""
+        """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros."""
         ### BEGIN SOLUTION
         super().__init__()
         self.eps = eps
-        self.gain = nn.Parameter(torch.ones(dim))
-        self.shift = nn.Parameter(torch.zeros(dim))
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
         ### END SOLUTION
 
     def forward(self, x):
         """x (..., dim) to (..., dim), each token on its own."""
         ### BEGIN SOLUTION
-        centred = x - x.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-        return centred / (variance + self.eps).sqrt() * self.gain + self.shift
+        centered = x - x.mean(-1, keepdim=True)
+        variance = centered.square().mean(-1, keepdim=True)
+        return centered / (variance + self.eps).sqrt() * self.weight + self.bias
         ### END SOLUTION
 
 
-# Exercise 5.8 · a residual branch, in two orders · easy · 6 min
-def residual(x, layer, norm, order):
-    """x and what `layer` makes of it, added up. `layer` and `norm` are functions of x.
+# Exercise 5.8 · a residual connection, pre-norm and post-norm · easy · 6 min
+def residual(x, sublayer, norm, norm_first):
+    """Residual connection around `sublayer`; `sublayer` and `norm` are functions of x.
 
-    order "pre": the norm inside the branch, before the layer; "post": after the sum.
+    norm_first=True, pre-norm: normalize before the sublayer; False, post-norm: after the addition.
     """
     ### BEGIN SOLUTION
-    if order == "pre":
-        return x + layer(norm(x))
-    return norm(x + layer(x))
+    if norm_first:
+        return x + sublayer(norm(x))
+    return norm(x + sublayer(x))
     ### END SOLUTION
 
 
 # Exercise 5.9 · the encoder layer · hard · 15 min
 class EncoderLayer(nn.Module):
-    def __init__(self, dim, heads, hidden, *, norm):
+    def __init__(self, dim, num_heads, hidden_dim, *, norm_first):
         super().__init__()
-        self.norm = norm  # "pre" or "post"
-        self.attention, self.feed_forward = MultiHeadAttention(dim, heads), FeedForward(dim, hidden)
-        self.attention_norm, self.feed_forward_norm = LayerNorm(dim), LayerNorm(dim)
+        self.norm_first = norm_first
+        self.self_attn = MultiHeadAttention(dim, num_heads)
+        self.feed_forward = FeedForward(dim, hidden_dim)
+        self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to x (b, n, dim) and weights (b, heads, n, n)."""
+        """x (b, n, dim) to x (b, n, dim) and weights (b, num_heads, n, n)."""
         ### BEGIN SOLUTION
-        looked = []
+        all_weights = []
 
-        def look(x):
-            found, weights = self.attention(x, mask)
-            looked.append(weights)
-            return found
+        def attend(x):
+            context, weights = self.self_attn(x, mask)
+            all_weights.append(weights)
+            return context
 
-        x = residual(x, look, self.attention_norm, self.norm)
-        x = residual(x, self.feed_forward, self.feed_forward_norm, self.norm)
-        return x, looked[0]
+        x = residual(x, attend, self.norm1, self.norm_first)
+        x = residual(x, self.feed_forward, self.norm2, self.norm_first)
+        return x, all_weights[0]
         ### END SOLUTION

@@ -2,196 +2,201 @@
 
 from torch import nn
 from torch.nn.utils.rnn import pad_sequence
-from utils.models import attention
-from utils.models.encoder import Encoder
-from utils.models.encoder import FeedForward
-from utils.models.encoder import LayerNorm
-from utils.models.multi_head import MultiHeadAttention
-from utils.models.self_attention import causal_mask
-from utils.models.transformer import WordVectors
+from utils.models.attention import MultiHeadAttention
+from utils.models.attention import attention
+from utils.models.attention import causal_mask
+from utils.models.layers import Embedding
+from utils.models.layers import FeedForward
+from utils.models.layers import TransformerEncoder
 import torch
 
 
-# Exercise 6.1 · word vectors with positions · easy · 6 min
-def word_vectors(words, table, positions, start=0):
-    """words (b, n), table (V, d), positions (longest, d) to (b, n, d).
+# Exercise 6.1 · embeddings with positions · easy · 6 min
+def embed(token_ids, embedding, positions, start=0):
+    """token_ids (b, n), embedding (V, d), positions (max_len, d) to (b, n, d).
 
-    A row of the table times the root of d, plus the position; the first word is at `start`.
+    Token embeddings times the square root of d, plus positions; the first token is at `start`.
     """
     ### BEGIN SOLUTION
-    n, d = words.size(1), table.size(1)
-    return table[words] * d**0.5 + positions[start : start + n]
+    n, d = token_ids.size(1), embedding.size(1)
+    return embedding[token_ids] * d**0.5 + positions[start : start + n]
     ### END SOLUTION
 
 
 # Exercise 6.2 · cross-attention · easy · 6 min
 def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
-    """Words x (b, m, d) look at memory (b, n, d); maps (d, d_k); mask (b, n), True at source words.
+    """Target x (b, m, d) attends to memory (b, n, d); W (d, d_k); mask (b, n), True at tokens.
 
     Returns output (b, m, d_k) and weights (b, m, n).
     """
     ### BEGIN SOLUTION
     if mask is not None:
-        mask = mask.unsqueeze(1)  # (b, 1, n): the same for all m words
+        mask = mask.unsqueeze(1)  # (b, 1, n): the same for all m queries
     return attention(x @ W_Q, memory @ W_K, memory @ W_V, mask)
     ### END SOLUTION
 
 
 # Exercise 6.3 · the decoder layer · hard · 15 min
 class DecoderLayer(nn.Module):
-    def __init__(self, dim, heads, hidden):
+    def __init__(self, dim, num_heads, hidden_dim):
         super().__init__()
-        self.self_attention = MultiHeadAttention(dim, heads)
-        self.cross_attention = MultiHeadAttention(dim, heads)
-        self.feed_forward = FeedForward(dim, hidden)
-        self.self_norm, self.cross_norm = LayerNorm(dim), LayerNorm(dim)
-        self.feed_forward_norm = LayerNorm(dim)
+        self.self_attn = MultiHeadAttention(dim, num_heads)
+        self.cross_attn = MultiHeadAttention(dim, num_heads)
+        self.feed_forward = FeedForward(dim, hidden_dim)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(dim) for _ in range(3))
 
     def forward(self, x, memory, mask=None, memory_mask=None):
-        """x (b, m, dim) and memory (b, n, dim) to x, weights (b, heads, m, m), (b, heads, m, n).
+        """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
         mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
-        found, own = self.self_attention(self.self_norm(x), mask=mask, need_weights=True)
-        x = x + found
-        asks = self.cross_norm(x)
-        found, cross = self.cross_attention(asks, memory, memory_mask, need_weights=True)
-        x = x + found
-        return x + self.feed_forward(self.feed_forward_norm(x)), own, cross
+        context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)
+        x = x + context
+        normed = self.norm2(x)
+        context, cross_weights = self.cross_attn(normed, memory, memory_mask, need_weights=True)
+        x = x + context
+        return x + self.feed_forward(self.norm3(x)), self_weights, cross_weights
         ### END SOLUTION
 
 
 # Given
-class Decoder(nn.Module):
-    def __init__(self, layers, dim, heads, hidden):
+class TransformerDecoder(nn.Module):
+    def __init__(self, num_layers, dim, num_heads, hidden_dim):
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden) for _ in range(layers))
-        self.final_norm = LayerNorm(dim)
+        self.layers = nn.ModuleList(
+            DecoderLayer(dim, num_heads, hidden_dim) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(dim)
 
     def forward(self, x, memory, mask=None, memory_mask=None):
         for layer in self.layers:
             x, _, _ = layer(x, memory, mask, memory_mask)
-        return self.final_norm(x)
+        return self.norm(x)
 
 
 # Exercise 6.4 · encode and decode · medium · 12 min
 class Transformer(nn.Module):
-    def __init__(self, source_words, target_words, dim, heads, hidden, layers):
+    def __init__(
+        self, source_vocab_size, target_vocab_size, dim, num_heads, hidden_dim, num_layers
+    ):
         super().__init__()
-        self.source_vectors = WordVectors(source_words, dim)
-        self.target_vectors = WordVectors(target_words, dim)
-        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre")  # gives vectors and weights
-        self.decoder = Decoder(layers, dim, heads, hidden)
-        self.output = nn.Linear(dim, target_words, bias=False)
-        self.output.weight = self.target_vectors.table.weight  # one table, two uses
+        self.source_embedding = Embedding(source_vocab_size, dim)
+        self.target_embedding = Embedding(target_vocab_size, dim)
+        self.encoder = TransformerEncoder(num_layers, dim, num_heads, hidden_dim, norm_first=True)
+        self.decoder = TransformerDecoder(num_layers, dim, num_heads, hidden_dim)
+        self.lm_head = nn.Linear(dim, target_vocab_size, bias=False)
+        self.lm_head.weight = self.target_embedding.token_embedding.weight  # weight tying
 
     def encode(self, source, source_mask):
-        """source and mask (b, n), mask True at words; to memory (b, n, dim)."""
+        """source, source_mask (b, n), True at tokens, to memory (b, n, dim).
+
+        `self.encoder` returns output and weights.
+        """
         ### BEGIN SOLUTION
-        return self.encoder(self.source_vectors(source), source_mask.unsqueeze(1))[0]
+        return self.encoder(self.source_embedding(source), source_mask.unsqueeze(1))[0]
         ### END SOLUTION
 
     def decode(self, target, memory, source_mask):
-        """target (b, m) to logits (b, m, words) for the word after each; no word sees the next."""
+        """target (b, m) to logits (b, m, V) of the token after each; no token sees later ones."""
         ### BEGIN SOLUTION
-        x, mask = self.target_vectors(target), causal_mask(target.size(1))
-        return self.output(self.decoder(x, memory, mask, source_mask.unsqueeze(1)))
+        x, mask = self.target_embedding(target), causal_mask(target.size(1))
+        return self.lm_head(self.decoder(x, memory, mask, source_mask.unsqueeze(1)))
         ### END SOLUTION
 
 
 # Exercise 6.5 · shifted targets · easy · 6 min
-def shifted_targets(sentences, start, end, padding=0):
-    """Lists of word numbers to target_in and target_out, both (b, m): what is read, what is said.
+def shifted_targets(sequences, bos_id, eos_id, pad_id=0):
+    """Lists of token ids to target_in and target_out, both (b, m): input and target of the decoder.
 
-    `start` stands in front of what is read, `end` behind what is said, padding behind both.
+    `bos_id` comes before the input, `eos_id` after the target, padding behind both.
     """
     ### BEGIN SOLUTION
-    read = [torch.tensor([start, *words]) for words in sentences]
-    said = [torch.tensor([*words, end]) for words in sentences]
-    target_in = pad_sequence(read, batch_first=True, padding_value=padding)
-    return target_in, pad_sequence(said, batch_first=True, padding_value=padding)
+    inputs = [torch.tensor([bos_id, *token_ids]) for token_ids in sequences]
+    outputs = [torch.tensor([*token_ids, eos_id]) for token_ids in sequences]
+    target_in = pad_sequence(inputs, batch_first=True, padding_value=pad_id)
+    return target_in, pad_sequence(outputs, batch_first=True, padding_value=pad_id)
     ### END SOLUTION
 
 
 # Exercise 6.6 · the loss with label smoothing · medium · 12 min
-def smoothed_loss(logits, targets, smoothing, padding=0):
-    """logits (b, m, V), targets (b, m) to one number: the mean over all targets but padding."""
+def smoothed_loss(logits, targets, smoothing, pad_id=0):
+    """logits (b, m, V), targets (b, m) to a scalar: the mean over all targets but padding."""
     ### BEGIN SOLUTION
-    log_p = logits.log_softmax(-1)
-    of_target = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (b, m)
-    losses = -(1 - smoothing) * of_target - smoothing * log_p.mean(-1)
-    return losses[targets != padding].mean()
+    log_probs = logits.log_softmax(-1)
+    target_log_probs = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)  # (b, m)
+    losses = -(1 - smoothing) * target_log_probs - smoothing * log_probs.mean(-1)
+    return losses[targets != pad_id].mean()
     ### END SOLUTION
 
 
-# Exercise 6.7 · the warm-up schedule · easy · 5 min
-def warmup_rate(step, dim, warmup):
+# Exercise 6.7 · the warmup schedule · easy · 5 min
+def noam_rate(step, dim, warmup_steps):
     """The learning rate at `step`, counted from 1."""
     ### BEGIN SOLUTION
-    return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    return dim**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
     ### END SOLUTION
 
 
 # Exercise 6.8 · greedy decoding · medium · 10 min
-def greedy_decode(model, source, source_mask, start, end, limit):
-    """The likeliest words (b, m): the end token is part of them, 0 behind it, no start token.
+def greedy_decode(model, source, source_mask, bos_id, eos_id, max_len):
+    """The most probable token ids (b, m): EOS is part of them, 0 behind it, no BOS.
 
-    `model` has `encode` and `decode`. Stops when all have said `end`, or at `limit` words.
+    `model` has `encode` and `decode`. Stops when all sequences have ended, or at `max_len` tokens.
     """
     ### BEGIN SOLUTION
     memory = model.encode(source, source_mask)
-    words = torch.full((len(source), 1), start)
-    going = torch.ones(len(source), dtype=torch.bool)
-    while going.any() and words.size(1) <= limit:
-        logits = model.decode(words, memory, source_mask)[:, -1]
-        word = logits.argmax(-1).masked_fill(~going, 0)
-        words = torch.cat([words, word.unsqueeze(1)], 1)
-        going = going & (word != end)
-    return words[:, 1:]
+    token_ids = torch.full((len(source), 1), bos_id)
+    active = torch.ones(len(source), dtype=torch.bool)
+    while active.any() and token_ids.size(1) <= max_len:
+        logits = model.decode(token_ids, memory, source_mask)[:, -1]
+        token = logits.argmax(-1).masked_fill(~active, 0)
+        token_ids = torch.cat([token_ids, token.unsqueeze(1)], 1)
+        active = active & (token != eos_id)
+    return token_ids[:, 1:]
     ### END SOLUTION
 
 
 # Exercise 6.9 · a step with the key-value cache · medium · 8 min
 def cached_step(x, keys, values, W_Q, W_K, W_V):
-    """The newest word x (b, 1, d) looks at itself and at all words before it.
+    """The newest token x (b, 1, d) attends to itself and to all tokens before it.
 
-    Their keys and values (b, t, d_k) are kept. Returns output (b, 1, d_k), and keys and values
-    (b, t + 1, d_k) with the new word's behind.
+    Their keys and values (b, t, d_k) are cached. Returns output (b, 1, d_k), and keys and values
+    (b, t + 1, d_k) with those of the new token appended.
     """
     ### BEGIN SOLUTION
     keys = torch.cat([keys, x @ W_K], 1)
     values = torch.cat([values, x @ W_V], 1)
-    output, _ = attention(x @ W_Q, keys, values)  # nothing lies behind the newest word: no mask
+    output, _ = attention(x @ W_Q, keys, values)  # no later tokens: no mask
     return output, keys, values
     ### END SOLUTION
 
 
 # Exercise 6.10 · beam search · hard · 20 min
-def beam_search(next_words, start, end, limit, width):
-    """next_words(words (k, m)) -> log-probabilities (k, V) of the next; rows begin with `start`.
+def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
+    """next_log_probs(token_ids (k, m)) -> log-probabilities (k, V) of the next token; BOS first.
 
-    Returns words (width, m) and totals (width,), best first; 0 behind `end`, no start token.
-    Before `end`, 0 is an ordinary token.
-    Stops when all in the beam have ended, or at `limit` words.
+    Returns token_ids (num_beams, m) and log_probs (num_beams,), best first; 0 behind EOS, no BOS.
+    Before EOS, 0 is an ordinary token.
+    Stops when all hypotheses have ended, or at `max_len` tokens.
     """
     ### BEGIN SOLUTION
-    words, total = torch.full((1, 1), start), torch.zeros(1)
+    token_ids, log_probs = torch.full((1, 1), bos_id), torch.zeros(1)
     ended = torch.zeros(1, dtype=torch.bool)
-    while not ended.all() and words.size(1) <= limit:
-        step = next_words(words).masked_fill(ended.unsqueeze(1), float("-inf"))
+    while not ended.all() and token_ids.size(1) <= max_len:
+        step = next_log_probs(token_ids).masked_fill(ended.unsqueeze(1), float("-inf"))
         step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
-        total, place = (total.unsqueeze(1) + step).flatten().topk(width)
-        parent, word = place // step.size(1), place % step.size(1)
-        words = torch.cat([words[parent], word.unsqueeze(1)], 1)
-        ended = ended[parent] | (word == end)
-    return words[:, 1:], total
+        log_probs, index = (log_probs.unsqueeze(1) + step).flatten().topk(num_beams)
+        parent, token = index // step.size(1), index % step.size(1)
+        token_ids = torch.cat([token_ids[parent], token.unsqueeze(1)], 1)
+        ended = ended[parent] | (token == eos_id)
+    return token_ids[:, 1:], log_probs
     ### END SOLUTION
 
 
 # Given
-def next_words(words):
-    """The beginnings of one sentence are a batch, with the same memory for all."""
-    k = len(words)
-    logits = model.decode(words, memory.expand(k, -1, -1), one_mask.expand(k, -1))
+def next_log_probs(token_ids):
+    """The hypotheses of one sentence are a batch, with the same memory for all."""
+    k = len(token_ids)
+    logits = model.decode(token_ids, memory.expand(k, -1, -1), first_mask.expand(k, -1))
     return logits[:, -1].log_softmax(-1)

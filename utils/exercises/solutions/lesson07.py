@@ -5,141 +5,152 @@ from itertools import pairwise
 from torch import nn
 from utils.data.bpe import SPECIAL_TOKENS
 from utils.data.bpe import merge
-from utils.models.encoder import Encoder
-from utils.models.self_attention import causal_mask
-from utils.models.transformer import WordVectors
-from utils.training.pretraining import NOT_ASKED
+from utils.models.attention import causal_mask
+from utils.models.layers import Embedding
+from utils.models.layers import TransformerEncoder
+from utils.training.trainer import IGNORE_INDEX
 import torch
 import torch.nn.functional as F
 
 
 # Exercise 7.1 · byte-pair merges · medium · 15 min
-def bpe_merges(counts, merges):
-    """counts {word: how often} to the first `merges` pairs that are joined, [(left, right), ...].
+def bpe_merges(counts, num_merges):
+    """counts {word: frequency} to the first `num_merges` merges, a list of pairs (left, right).
 
-    Fewer come back when nothing is left to join.
+    Fewer are returned when no pair is left.
     """
     ### BEGIN SOLUTION
     split = {word: list(word) for word in counts}
-    age = sorted(set("".join(counts)))  # letters first, new pieces behind
-    found = []
-    while len(found) < merges:
+    vocab = sorted(set("".join(counts)))  # characters first, then new tokens
+    merges = []
+    while len(merges) < num_merges:
         pairs = Counter()
-        for word, pieces in split.items():
-            for pair in pairwise(pieces):
+        for word, tokens in split.items():
+            for pair in pairwise(tokens):
                 pairs[pair] += counts[word]
         if not pairs:
             break
-        best = max(pairs, key=lambda p: (pairs[p], -age.index(p[0]), -age.index(p[1])))
-        found.append(best)
-        age.append("".join(best))
-        split = {word: merge(pieces, best) for word, pieces in split.items()}
-    return found
+        best = max(pairs, key=lambda p: (pairs[p], -vocab.index(p[0]), -vocab.index(p[1])))
+        merges.append(best)
+        vocab.append("".join(best))
+        split = {word: merge(tokens, best) for word, tokens in split.items()}
+    return merges
     ### END SOLUTION
 
 
 # Exercise 7.2 · split a word · easy · 8 min
 def bpe_split(word, merges):
-    """The pieces of a word, a list; what was learnt first is joined first, wherever it stands."""
+    """A word and the learned merges to the list of its tokens; the first merge is applied first."""
     ### BEGIN SOLUTION
-    pieces = list(word)
+    tokens = list(word)
     for pair in merges:
-        pieces = merge(pieces, pair)
-    return pieces
+        tokens = merge(tokens, pair)
+    return tokens
     ### END SOLUTION
 
 
-# Exercise 7.3 · masked words · medium · 12 min
-def mask_tokens(numbers, real, mask, pieces, share=0.15, generator=None):
-    """numbers (b, n), real (b, n) True at pieces, to inputs, targets and chosen, all (b, n).
+# Exercise 7.3 · masked tokens · medium · 12 min
+def mask_tokens(token_ids, attention_mask, mask_id, vocab_size, mask_prob=0.15, generator=None):
+    """token_ids (b, n), attention_mask (b, n), to inputs, targets and chosen, all (b, n).
 
-    Targets are what stood there where chosen and `NOT_ASKED` elsewhere. Random pieces run from
-    len(SPECIAL_TOKENS) to pieces - 1. All that is drawn is drawn with `generator`.
+    Targets are the original ids where chosen and `IGNORE_INDEX` elsewhere. Random ids run from
+    len(SPECIAL_TOKENS) to vocab_size - 1. Every draw uses `generator`.
     """
     ### BEGIN SOLUTION
-    ordinary = real & (numbers >= len(SPECIAL_TOKENS))
-    chosen = (torch.rand(numbers.shape, generator=generator) < share) & ordinary
-    fate = torch.rand(numbers.shape, generator=generator)
-    other = torch.randint(len(SPECIAL_TOKENS), pieces, numbers.shape, generator=generator)
-    inputs = torch.where(chosen & (fate < 0.8), mask, numbers)
-    inputs = torch.where(chosen & (fate >= 0.8) & (fate < 0.9), other, inputs)
-    return inputs, torch.where(chosen, numbers, NOT_ASKED), chosen
+    ordinary = attention_mask & (token_ids >= len(SPECIAL_TOKENS))
+    chosen = (torch.rand(token_ids.shape, generator=generator) < mask_prob) & ordinary
+    draw = torch.rand(token_ids.shape, generator=generator)
+    random_ids = torch.randint(
+        len(SPECIAL_TOKENS), vocab_size, token_ids.shape, generator=generator
+    )
+    inputs = torch.where(chosen & (draw < 0.8), mask_id, token_ids)
+    inputs = torch.where(chosen & (draw >= 0.8) & (draw < 0.9), random_ids, inputs)
+    return inputs, torch.where(chosen, token_ids, IGNORE_INDEX), chosen
     ### END SOLUTION
 
 
-# Exercise 7.4 · cut out spans · medium · 10 min
-def take_out(numbers, spans, gaps):
-    """numbers, a list; spans [(start, end), ...] in order, without `end`; gaps, names of holes.
+# Exercise 7.4 · span corruption · medium · 10 min
+def corrupt_spans(token_ids, spans, sentinel_ids):
+    """token_ids, a list; spans [(start, end), ...] in order, `end` excluded; sentinel_ids, a list.
 
-    Returns source, with gap i in place of span i, and target: gap 0, what was there, gap 1, ...,
-    and the next gap at the end.
+    Returns source, with sentinel i in place of span i, and target: sentinel 0, span 0, sentinel 1,
+    ..., and one more sentinel at the end.
     """
     ### BEGIN SOLUTION
-    source, target, place = [], [], 0
-    for number, (start, end) in enumerate(spans):
-        source += [*numbers[place:start], gaps[number]]
-        target += [gaps[number], *numbers[start:end]]
-        place = end
-    return source + numbers[place:], target + [gaps[len(spans)]]
+    source, target, position = [], [], 0
+    for i, (start, end) in enumerate(spans):
+        source += [*token_ids[position:start], sentinel_ids[i]]
+        target += [sentinel_ids[i], *token_ids[start:end]]
+        position = end
+    return source + token_ids[position:], target + [sentinel_ids[len(spans)]]
     ### END SOLUTION
 
 
 # Exercise 7.5 · the masked model · medium · 10 min
 class MaskedLM(nn.Module):
-    def __init__(self, pieces, dim, heads, hidden, layers):
+    def __init__(self, vocab_size, dim, num_heads, hidden_dim, num_layers):
         super().__init__()
-        self.words = WordVectors(pieces, dim)
-        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre", activation="gelu")
-        self.bias = nn.Parameter(torch.zeros(pieces))
+        self.embedding = Embedding(vocab_size, dim)
+        self.encoder = TransformerEncoder(
+            num_layers, dim, num_heads, hidden_dim, norm_first=True, activation="gelu"
+        )
+        self.lm_head = nn.Linear(dim, vocab_size)
+        self.lm_head.weight = self.embedding.token_embedding.weight  # weight tying
 
-    def vectors(self, numbers, real):
-        """numbers (b, n), real (b, n) True at pieces, to (b, n, dim); all see all real pieces."""
+    def encode(self, token_ids, attention_mask):
+        """token_ids (b, n), attention_mask (b, n), to hidden states (b, n, dim).
+
+        Every token attends to all tokens that are not padding.
+        """
         ### BEGIN SOLUTION
-        return self.encoder(self.words(numbers), real.unsqueeze(1))[0]
+        return self.encoder(self.embedding(token_ids), attention_mask.unsqueeze(1))[0]
         ### END SOLUTION
 
-    def forward(self, numbers, real):
-        """To logits (b, n, pieces) for the piece that stands here: the table, and a bias."""
+    def forward(self, token_ids, attention_mask):
+        """Logits (b, n, vocab_size) for the token at each position."""
         ### BEGIN SOLUTION
-        return self.vectors(numbers, real) @ self.words.table.weight.T + self.bias
+        return self.lm_head(self.encode(token_ids, attention_mask))
         ### END SOLUTION
 
 
 # Exercise 7.6 · the causal model and its loss · medium · 12 min
 class CausalLM(nn.Module):
-    def __init__(self, pieces, dim, heads, hidden, layers):
+    def __init__(self, vocab_size, dim, num_heads, hidden_dim, num_layers):
         super().__init__()
-        self.words = WordVectors(pieces, dim)
-        self.encoder = Encoder(layers, dim, heads, hidden, norm="pre", activation="gelu")
-        self.bias = nn.Parameter(torch.zeros(pieces))
+        self.embedding = Embedding(vocab_size, dim)
+        self.encoder = TransformerEncoder(
+            num_layers, dim, num_heads, hidden_dim, norm_first=True, activation="gelu"
+        )
+        self.lm_head = nn.Linear(dim, vocab_size)
+        self.lm_head.weight = self.embedding.token_embedding.weight  # weight tying
 
-    def forward(self, numbers):
-        """numbers (b, n) to logits (b, n, pieces) for the piece that comes next."""
+    def forward(self, token_ids):
+        """token_ids (b, n) to logits (b, n, vocab_size) for the next token."""
         ### BEGIN SOLUTION
-        x, _ = self.encoder(self.words(numbers), causal_mask(numbers.size(1)))
-        return x @ self.words.table.weight.T + self.bias
+        x, _ = self.encoder(self.embedding(token_ids), causal_mask(token_ids.size(1)))
+        return self.lm_head(x)
         ### END SOLUTION
 
-    def loss(self, numbers, real):
-        """Cross-entropy of the next piece: one number, the mean over next pieces that are real."""
+    def loss(self, token_ids, attention_mask):
+        """Mean cross-entropy of the next token, over next tokens that are not padding: a scalar."""
         ### BEGIN SOLUTION
-        logits, targets = self(numbers)[:, :-1], numbers[:, 1:]
+        logits, targets = self(token_ids)[:, :-1], token_ids[:, 1:]
         losses = F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
-        return losses[real[:, 1:]].mean()
+        return losses[attention_mask[:, 1:]].mean()
         ### END SOLUTION
 
 
-# Exercise 7.7 · the next piece: temperature, top-k, top-p · medium · 15 min
-def next_distribution(logits, temperature=1.0, top_k=None, top_p=None):
-    """logits (pieces,) to chances (pieces,); temperature first, then top-k, then top-p."""
+# Exercise 7.7 · the next token: temperature, top-k, top-p · medium · 15 min
+def next_token_probs(logits, temperature=1.0, top_k=None, top_p=None):
+    """logits (vocab_size,) to probabilities (vocab_size,): temperature, then top-k, then top-p."""
     ### BEGIN SOLUTION
-    chances, order = (logits / temperature).softmax(-1).sort(descending=True)
+    probs, order = (logits / temperature).softmax(-1).sort(descending=True)
     if top_k is not None:
-        chances[top_k:] = 0
-        chances = chances / chances.sum()
+        probs[top_k:] = 0
+        probs = probs / probs.sum()
     if top_p is not None:
-        before = chances.cumsum(0) - chances  # what the likelier ones have between them
-        chances[before >= top_p] = 0
-        chances = chances / chances.sum()
-    return torch.zeros_like(chances).scatter(0, order, chances)
+        before = probs.cumsum(0) - probs  # the probability of all tokens that are more probable
+        probs[before >= top_p] = 0
+        probs = probs / probs.sum()
+    return torch.zeros_like(probs).scatter(0, order, probs)
     ### END SOLUTION

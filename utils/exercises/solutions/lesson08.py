@@ -5,48 +5,48 @@ import torch
 
 
 # Exercise 8.1 · a classifier on top · easy · 8 min
-class Classifier(nn.Module):
-    def __init__(self, body, dim, classes):
+class SequenceClassifier(nn.Module):
+    def __init__(self, body, dim, num_classes):
         super().__init__()
         self.body = body
-        self.head = nn.Linear(dim, classes)
-        nn.init.normal_(self.head.weight, std=0.02)  # at first all classes are about as likely
+        self.head = nn.Linear(dim, num_classes)
+        nn.init.normal_(self.head.weight, std=0.02)  # at first all classes are about as probable
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, numbers, real):
-        """numbers (b, n), real (b, n) True at pieces, to logits (b, classes)."""
+    def forward(self, token_ids, attention_mask):
+        """token_ids (b, n), attention_mask (b, n) True at tokens, to logits (b, num_classes)."""
         ### BEGIN SOLUTION
-        vectors = self.body.vectors(numbers, real)
-        total = (vectors * real.unsqueeze(-1)).sum(1)
-        return self.head(total / real.sum(1, keepdim=True))
+        hidden_states = self.body.encode(token_ids, attention_mask)
+        total = (hidden_states * attention_mask.unsqueeze(-1)).sum(1)
+        return self.head(total / attention_mask.sum(1, keepdim=True))
         ### END SOLUTION
 
 
-# Exercise 8.2 · a low-rank adapter · medium · 12 min
-class LowRank(nn.Module):
+# Exercise 8.2 · low-rank adaptation · medium · 12 min
+class LoRALinear(nn.Module):
     def __init__(self, linear, rank, scale=1.0):
-        """`linear` is frozen. New: `self.down` (rank, inputs) and `self.up` (outputs, rank).
+        """Freeze `linear`. New: `self.lora_A` (rank, in_features), `self.lora_B` (out_features, rank).
 
-        `up` starts at 0, `down` with random numbers of spread 1 / sqrt(inputs).
+        Initialize B to 0 and A with standard deviation 1 / sqrt(in_features).
         """
         ### BEGIN SOLUTION
         super().__init__()
         self.linear, self.scale = linear.requires_grad_(False), scale
         inputs, outputs = linear.in_features, linear.out_features
-        self.down = nn.Parameter(torch.randn(rank, inputs) * inputs**-0.5)
-        self.up = nn.Parameter(torch.zeros(outputs, rank))
+        self.lora_A = nn.Parameter(torch.randn(rank, inputs) * inputs**-0.5)
+        self.lora_B = nn.Parameter(torch.zeros(outputs, rank))
         ### END SOLUTION
 
     def forward(self, x):
-        """x (..., inputs) to (..., outputs): what the frozen layer gives, plus scale B (A x)."""
+        """x (..., in_features) to (..., out_features): the frozen layer plus scale B (A x)."""
         ### BEGIN SOLUTION
-        return self.linear(x) + self.scale * (x @ self.down.T @ self.up.T)
+        return self.linear(x) + self.scale * (x @ self.lora_A.T @ self.lora_B.T)
         ### END SOLUTION
 
 
-# Exercise 8.3 · along the line · easy · 5 min
-def along_the_line(start, end, share):
-    """start and end {name: tensor} to new parameters: `start` at share 0, `end` at share 1."""
+# Exercise 8.3 · linear interpolation · easy · 5 min
+def interpolate(start, end, fraction):
+    """start and end {name: tensor} to new parameters: `start` at fraction 0, `end` at fraction 1."""
     ### BEGIN SOLUTION
-    return {name: start[name] + share * (end[name] - start[name]) for name in start}
+    return {name: start[name] + fraction * (end[name] - start[name]) for name in start}
     ### END SOLUTION

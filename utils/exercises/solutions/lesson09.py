@@ -1,6 +1,5 @@
 """Solutions of lesson 09, written by `make notebooks` from notebooks/src/09_cost_and_scale.py: edit that."""
 
-from textwrap import fill
 from utils.models import attention
 import torch
 
@@ -12,11 +11,11 @@ def slope(fit):
 
 # Exercise 9.1 · the local mask · easy · 5 min
 def local_attention_mask(n, window, causal=False):
-    """(n, n) bool; row i is True at the places that word i may look at."""
+    """(n, n) bool; row i is True at the positions that token i may attend to."""
     ### BEGIN SOLUTION
-    place = torch.arange(n)
-    ahead = place - place[:, None]  # (n, n): how far key j stands behind query i
-    return (ahead.abs() <= window) & ((ahead <= 0) if causal else True)
+    position = torch.arange(n)
+    offset = position - position[:, None]  # (n, n): of key j from query i
+    return (offset.abs() <= window) & ((offset <= 0) if causal else True)
     ### END SOLUTION
 
 
@@ -29,33 +28,33 @@ def local_attention(query, key, value, window):
     ### BEGIN SOLUTION
     n, w = query.size(2), window
     blocks = -(-n // w)  # the last one may be incomplete
-    fill = blocks * w - n
-    query = torch.nn.functional.pad(query, (0, 0, 0, fill)).unflatten(2, (blocks, w))
-    # One block of zeros before and one behind; then every 3 w rows, w further each time.
+    padding = blocks * w - n
+    query = torch.nn.functional.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))
+    # A block of zeros at both ends; then windows of 3 w rows with stride w.
     key, value = (
-        torch.nn.functional.pad(x, (0, 0, w, w + fill)).unfold(2, 3 * w, w).transpose(-2, -1)
+        torch.nn.functional.pad(x, (0, 0, w, w + padding)).unfold(2, 3 * w, w).transpose(-2, -1)
         for x in (key, value)
     )
-    ahead = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
-    place = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
-    inside = (place >= 0) & (place < n)
-    output, _ = attention(query, key, value, (ahead.abs() <= w) & inside[:, None])
+    offset = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
+    position = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
+    inside = (position >= 0) & (position < n)
+    output, _ = attention(query, key, value, (offset.abs() <= w) & inside[:, None])
     return output.flatten(2, 3)[:, :, :n]
     ### END SOLUTION
 
 
 # Exercise 9.3 · few keys · easy · 5 min
-def few_keys(query, key, value, project):
-    """query, key, value (..., n, d), project (k, n), to (..., n, d): n words look at k mixtures."""
+def few_keys(query, key, value, projection):
+    """query, key, value (..., n, d), projection (k, n), to (..., n, d): n queries, k projected keys."""
     ### BEGIN SOLUTION
-    output, _ = attention(query, project @ key, project @ value)
+    output, _ = attention(query, projection @ key, projection @ value)
     return output
     ### END SOLUTION
 
 
 # Exercise 9.4 · a power law · medium · 8 min
 def power_law_fit(x, y):
-    """x, y (points,), all above 0, to amount a and exponent b of y = a x ** -b."""
+    """x, y (points,), all above 0, to coefficient a and exponent b of y = a x ** -b."""
     ### BEGIN SOLUTION
     x, y = x.log(), y.log()
     slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
@@ -64,10 +63,10 @@ def power_law_fit(x, y):
 
 
 # Exercise 9.5 · RMS norm · easy · 4 min
-def rms_norm(x, gain, eps=1e-5):
-    """x (..., dim), gain (dim,), to (..., dim)."""
+def rms_norm(x, weight, eps=1e-5):
+    """x (..., dim), weight (dim,), to (..., dim)."""
     ### BEGIN SOLUTION
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * gain
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight
     ### END SOLUTION
 
 
@@ -78,16 +77,16 @@ def join_gradients(gradients, counts):
     Returns the gradient (...) of the mean loss over all tokens.
     """
     ### BEGIN SOLUTION
-    shares = counts / counts.sum()
-    return (gradients.movedim(0, -1) * shares).sum(-1)  # workers last, beside their shares
+    weights = counts / counts.sum()
+    return (gradients.movedim(0, -1) * weights).sum(-1)  # workers last, as in weights
     ### END SOLUTION
 
 
 # Exercise 9.7 · shared keys and values · medium · 10 min
 def grouped_attention(query, key, value, mask=None):
-    """query (b, heads, m, d), key and value (b, key_heads, n, d), mask (m, n), to (b, heads, m, d).
+    """query (b, num_heads, m, d), key, value (b, num_kv_heads, n, d), mask (m, n), to (b, num_heads, m, d).
 
-    Neighbouring query heads share a head of keys: with 6 and 2, heads 0 to 2 use the first.
+    Neighboring query heads share a key-value head: with 6 and 2, heads 0 to 2 use the first.
     """
     ### BEGIN SOLUTION
     group = query.size(1) // key.size(1)
@@ -97,7 +96,7 @@ def grouped_attention(query, key, value, mask=None):
 
 
 # Exercise 9.8 · cut into patches · medium · 8 min
-def patches(images, size):
+def patchify(images, size):
     """images (b, side, side) to (b, number of patches, size * size).
 
     Patches row by row from the top left, and so the pixels in each patch.

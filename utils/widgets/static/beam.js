@@ -1,6 +1,6 @@
 // The tree of a beam search: places and words come from Python, the page draws them and follows the pointer and the keys.
 
-const HINT = "Point at a word to read the beginning that it stands for; or Tab to the tree and use the arrow keys.";
+const HINT = "Point at a token to read its hypothesis; or Tab to the tree and use the arrow keys.";
 const TALL = 31; // pixels, as in Python
 
 function render({ model, el }) {
@@ -66,7 +66,7 @@ function render({ model, el }) {
     const held = scroll.contains(document.activeElement);
     scroll.replaceChildren();
     picture = svg("svg", scroll, { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}`, role: "tree" });
-    picture.setAttribute("aria-label", "beginnings, step by step: left to the parent, right to a child, up and down within a step");
+    picture.setAttribute("aria-label", "hypotheses, step by step: left to the parent, right to a child, up and down within a step");
     const edges = svg("g", picture, { "aria-hidden": "true" });
     for (const { x, text } of headings) label(x, 16, text, "course-beam-quiet");
     for (const { x, y, text } of more) label(x, y, text, "course-beam-quiet");

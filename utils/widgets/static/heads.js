@@ -1,5 +1,5 @@
 // Every layer and head at once: a small map for each, one row of them for each layer. Pointing at a token, or moving to
-// it by keyboard, marks its row in every map, shows that row alone below the map and says where it looks most.
+// it by keyboard, marks its row in every map, shows that row alone below the map and names the token it attends to most.
 
 const [EVENLY, NOWHERE] = [-1, -2]; // as in Python
 const NAMED = 8; // weights read out for the enlarged map; the rest is summed, never dropped in silence
@@ -18,7 +18,7 @@ function render({ model, el }) {
   const [layers, heads, m, n] = model.get("shape");
   const view = model.get("_weights");
   const all = new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
-  const looks = model.get("_looks");
+  const peaks = model.get("_peaks");
   const colours = model.get("_colours").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
   const [targets, sources] = model.get("labels");
   const [saidTargets, saidSources] = model.get("said");
@@ -254,13 +254,13 @@ function render({ model, el }) {
       .filter(([value]) => value > 0)
       .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
     const me = `In ${which(layer, head)}, “${saidTargets[i]}”`;
-    if (!ordered.length) return `${me} looks nowhere: all its weights are 0.`;
+    if (!ordered.length) return `${me} attends to nothing: all its weights are 0.`;
     const parts = [ordered.slice(0, NAMED).map(([value, j]) => `${saidSources[j]} ${figure(value)}`).join(", ")];
     const rest = ordered.slice(NAMED);
     if (rest.length) parts.push(`the next ${rest.length} together ${figure(rest.reduce((sum, pair) => sum + pair[0], 0))}`);
     const zeros = n - ordered.length;
     if (zeros) parts.push(zeros === 1 ? "one weight is 0" : `${zeros} weights are 0`);
-    return `${me} looks at: ${parts.join("; ")}`;
+    return `${me} attends to: ${parts.join("; ")}`;
   }
 
   function update() {
@@ -282,12 +282,12 @@ function render({ model, el }) {
       let words = "";
       let value = "";
       if (i !== null) {
-        const look = looks[(layer * heads + head) * m + i];
-        words = look === NOWHERE ? "nowhere" : look === EVENLY ? "evenly" : sources[look];
-        value = look >= 0 ? figure(weight(layer, head, i, look)) : "";
+        const peak = peaks[(layer * heads + head) * m + i];
+        words = peak === NOWHERE ? "nothing" : peak === EVENLY ? "evenly" : sources[peak];
+        value = peak >= 0 ? figure(weight(layer, head, i, peak)) : "";
         paint(strip, row(layer, head, i), n, 1);
-        const told = look >= 0 ? `most at ${saidSources[look]}, ${value}` : words;
-        button.setAttribute("aria-label", `${which(layer, head)}: ${saidTargets[i]} looks ${told}`);
+        const most = peak >= 0 ? `most to ${saidSources[peak]}, ${value}` : peak === NOWHERE ? "to nothing" : "evenly to all";
+        button.setAttribute("aria-label", `${which(layer, head)}: ${saidTargets[i]} attends ${most}`);
       } else button.setAttribute("aria-label", which(layer, head));
       token.textContent = words;
       number.textContent = value;

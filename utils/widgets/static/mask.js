@@ -6,10 +6,10 @@ const GAP = 3; // pixels between cells
 const HINT = "Click a cell or drag over several; or Tab to the grid, move with the arrow keys, press Space.";
 let views = 0;
 
-// A weight that is exactly 0 was masked; a small one was not, and must not look the same.
+// A weight that is exactly 0 was masked; a small one was not, and must not appear the same.
 const figure = (weight) => (weight === 0 ? "0" : weight < 0.005 ? "<0.01" : weight.toFixed(2));
 const changed = (amount) => amount > SAME;
-const equal = (one, other) => one.every((row, i) => row.every((look, j) => look === other[i][j]));
+const equal = (a, b) => a.every((row, i) => row.every((allowed, j) => allowed === b[i][j]));
 
 function outputWords(amount, measured) {
   if (!changed(amount)) return "= same";
@@ -42,7 +42,7 @@ function render({ model, el }) {
   const body = html("div", root, "course-mask-body");
   const grid = html("div", html("div", body, "course-mask-scroll"), "course-mask-grid", {
     role: "group",
-    "aria-label": "mask: rows look at columns; arrow keys move, Space toggles",
+    "aria-label": "mask: rows attend to columns; arrow keys move, Space toggles",
     style:
       `grid-template-columns:${Math.max(106, longest + 12)}px repeat(${n}, ${cell - GAP}px) 160px;` +
       `grid-template-rows:${head - GAP}px repeat(${n}, ${cell - GAP}px);gap:${GAP}px`,
@@ -66,8 +66,8 @@ function render({ model, el }) {
 
   function drawGrid() {
     const corner = html("div", grid, "course-mask-corner", { "aria-hidden": "true" });
-    html("span", corner).textContent = "at whom →";
-    html("span", corner).textContent = "who looks ↓";
+    html("span", corner).textContent = "key →";
+    html("span", corner).textContent = "query ↓";
     labels.forEach((label, j) => {
       const name = html("div", grid, `course-mask-column${turned ? " course-mask-turned" : ""}`, { "aria-hidden": "true" });
       html("span", name, "", { title: names[j] }).textContent = label;
@@ -107,7 +107,7 @@ function render({ model, el }) {
   }
 
   function drawGraph(parent) {
-    // Tokens on a line, level with their rows: looks back swing out to the left, looks ahead to the right.
+    // Tokens on a line, level with their rows: arrows back swing out to the left, arrows ahead to the right.
     const pill = Math.max(56, longest + 16);
     const depth = n <= 9 ? Math.min(112, 50 + 10 * n) : 84; // twelve tokens and their graph fit beside each other
     const left = depth + 10;
@@ -122,8 +122,8 @@ function render({ model, el }) {
       words.forEach((word, line) => {
         svg("text", picture, { x, y: head - 30 + 20 * line, "text-anchor": anchor, class: "course-mask-side" }).textContent = word;
       });
-    heading(["looks", "back"], left - 8, "end");
-    heading(["looks", "ahead"], left + pill + 8, "start");
+    heading(["attends", "back"], left - 8, "end");
+    heading(["attends", "ahead"], left + pill + 8, "start");
     const middle = (i) => head + (i + 0.5) * cell - GAP / 2;
     const arrows = labels.map((_, i) =>
       labels.map((_, j) => {
@@ -145,7 +145,7 @@ function render({ model, el }) {
       return box;
     });
     const caption = html("p", parent, "course-mask-caption", { style: `max-width:${width}px` });
-    caption.textContent = "An arrow for each look; thicker: more weight. Thick frame: output changed; dashed: looks nowhere.";
+    caption.textContent = "An arrow for each allowed pair; thicker: more weight. Thick frame: output changed; dashed: fully masked.";
     return { arrows, nodes };
   }
 
@@ -155,10 +155,10 @@ function render({ model, el }) {
     draw();
   }
 
-  function put(i, j, look) {
+  function put(i, j, allowed) {
     const mask = model.get("mask").map((row) => [...row]);
-    if (mask[i][j] === look) return;
-    mask[i][j] = look;
+    if (mask[i][j] === allowed) return;
+    mask[i][j] = allowed;
     choose(mask);
   }
 
@@ -200,7 +200,7 @@ function render({ model, el }) {
     for (let step = 1; step <= steps; step++) {
       const place = cellAt(stroke.x + ((x - stroke.x) * step) / steps, stroke.y + ((y - stroke.y) * step) / steps);
       if (!place) continue;
-      put(...place, stroke.look);
+      put(...place, stroke.allowed);
       follow(place);
     }
     Object.assign(stroke, { x, y });
@@ -213,7 +213,7 @@ function render({ model, el }) {
     grid.setPointerCapture(event.pointerId);
     const [i, j] = place;
     cells[i][j].focus({ preventScroll: true }); // a page that moved under the pointer would be painted elsewhere
-    stroke = { x: event.clientX, y: event.clientY, look: !model.get("mask")[i][j] };
+    stroke = { x: event.clientX, y: event.clientY, allowed: !model.get("mask")[i][j] };
     paint(event.clientX, event.clientY);
   });
   grid.addEventListener("pointermove", (event) => stroke && paint(event.clientX, event.clientY));
@@ -236,9 +236,9 @@ function render({ model, el }) {
     const answer = model.get("answer");
     const [who, whom] = [`“${names[i]}”`, i === j ? "itself" : `“${names[j]}”`];
     const fresh = equal(mask, answer.mask) && !model.get("error");
-    const words = mask[i][j] ? `${who} may look at ${whom}` : `${who} may not look at ${whom}`;
+    const words = mask[i][j] ? `${who} may attend to ${whom}` : `${who} may not attend to ${whom}`;
     if (!fresh) return `${words}.`;
-    if (!mask[i].some(Boolean)) return `${who} looks nowhere: all its weights are 0.`;
+    if (!mask[i].some(Boolean)) return `${who} is fully masked: all its weights are 0.`;
     const moved = changed(answer.changed[i]) ? "has changed" : "is the same";
     return `${words}: weight ${figure(answer.weights[i][j])}. The output of ${who} ${moved}.`;
   }
@@ -253,23 +253,23 @@ function render({ model, el }) {
     mask.forEach((row, i) => {
       const nowhere = !row.some(Boolean);
       const most = Math.max(...answer.weights[i], SAME);
-      row.forEach((look, j) => {
+      row.forEach((allowed, j) => {
         const weight = answer.weights[i][j];
         const box = cells[i][j];
-        box.classList.toggle("course-mask-open", look);
+        box.classList.toggle("course-mask-open", allowed);
         box.classList.toggle("course-mask-blind", nowhere);
-        box.setAttribute("aria-checked", look);
-        box.setAttribute("aria-label", `${names[i]} looks at ${names[j]}${look && fresh ? `, weight ${figure(weight)}` : ""}`);
-        box.firstChild.textContent = look ? "✓" : "";
-        box.lastChild.textContent = look && fresh ? short(figure(weight)) : "";
+        box.setAttribute("aria-checked", allowed);
+        box.setAttribute("aria-label", `${names[i]} attends to ${names[j]}${allowed && fresh ? `, weight ${figure(weight)}` : ""}`);
+        box.firstChild.textContent = allowed ? "✓" : "";
+        box.lastChild.textContent = allowed && fresh ? short(figure(weight)) : "";
         const arrow = graph.arrows[i][j];
-        arrow.setAttribute("visibility", look ? "visible" : "hidden");
+        arrow.setAttribute("visibility", allowed ? "visible" : "hidden");
         arrow.setAttribute("stroke-width", fresh ? (1.2 + 5 * weight).toFixed(2) : 1.2);
         arrow.setAttribute("opacity", fresh ? (0.35 + (0.6 * weight) / most).toFixed(3) : 0.35);
       });
       const moved = fresh && changed(answer.changed[i]);
       outputs[i].words.textContent = outputWords(answer.changed[i], answer.measured);
-      outputs[i].nowhere.textContent = nowhere ? "looks nowhere" : "";
+      outputs[i].nowhere.textContent = nowhere ? "fully masked" : "";
       outputs[i].box.classList.toggle("course-mask-moved", changed(answer.changed[i]));
       graph.nodes[i].classList.toggle("course-mask-moved", moved);
       graph.nodes[i].classList.toggle("course-mask-blind", nowhere);

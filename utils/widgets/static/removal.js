@@ -21,7 +21,7 @@ function render({ model, el }) {
     style: `grid-template-columns: auto repeat(${heads}, ${heads <= 8 ? 92 : 66}px)`,
   });
   const tiles = drawTiles();
-  const worth = effects.length ? " The number on it is the change of accuracy, in points, when this head alone is removed." : "";
+  const worth = effects.length ? " The number on it is the change of accuracy, in points, when this head alone is ablated." : "";
   html("p", root, "course-removal-note").textContent = HINT + worth;
   const buttons = drawButtons();
   const bar = drawBar();

@@ -1,0 +1,216 @@
+"""Fine-tuning with more seeds than lesson 08 has time for: few labels, interpolation and forgetting, several tasks."""
+
+import platform
+from collections.abc import Sequence
+
+from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
+from utils.build.results import ranged
+from utils.training.fine_tuning import (
+    LABELS_PER_CLASS,
+    METHODS,
+    RANK,
+    accuracies,
+    interpolation_and_forgetting,
+    several_tasks,
+)
+from utils.training.metrics import over_seeds
+from utils.training.stored_encoder import stored_encoder
+
+SEEDS, MODELS, TASK_SEEDS, FEW = 5, 3, 3, 32
+
+
+def few_labels_table(
+    methods: Sequence[str] = METHODS, labels: Sequence[int | None] = LABELS_PER_CLASS, seeds: int = SEEDS
+) -> dict:
+    """Test accuracy in % on the families task by method and number of labels, over seeds; and the encoder behind it."""
+    encoder = stored_encoder()
+    results = accuracies(methods, labels, seeds)
+    return {
+        "python": platform.python_version(),
+        "seeds": seeds,
+        "labels": list(labels),
+        "majority": round(100 * results["majority"], 1),
+        "texts": {"train": results["sizes"][0], "test": results["sizes"][1]},
+        "encoder": {
+            "held_out": round(encoder["held_out"], 3),
+            "unigram": round(encoder["unigram"], 3),
+            "parameters": encoder["parameters"],
+            "seconds": round(encoder["seconds"], 1),
+        },
+        "rows": [
+            {
+                "method": method,
+                "accuracy": [over_seeds((100 * values).tolist(), 1) for values in row],
+                "seeds": [_rounded(100 * values, 1) for values in row],
+                "mean": [round(100 * values.mean().item(), 1) for values in row],
+                "deviation": [round(100 * values.std().item(), 1) for values in row],
+            }
+            for method, row in zip(methods, results["accuracy"], strict=True)
+        ],
+    }
+
+
+def interpolation_table(models: int = MODELS, **settings) -> dict:
+    """Distance, loss under linear interpolation and forgetting, with 16 labels per class."""
+    runs = [interpolation_and_forgetting(16, seed, **settings) for seed in range(models)]
+    return {
+        "python": platform.python_version(),
+        "seeds": models,
+        "per_class": 16,
+        "rank": RANK,
+        "fractions": runs[0]["fractions"],
+        "methods": {
+            method: {
+                "distance": {
+                    group: {
+                        name: over_seeds([run[method]["distance"][group][name] for run in runs], 2)
+                        for name in ("distance", "norm")
+                    }
+                    for group in runs[0][method]["distance"]
+                },
+                "loss": _rounded(sum(run[method]["interpolation"]["loss"] for run in runs) / models, 3),
+                "accuracy": _rounded(100 * sum(run[method]["interpolation"]["accuracy"] for run in runs) / models, 1),
+            }
+            for method in ("full fine-tuning", "from scratch")
+        },
+        "masked_loss": {
+            name: over_seeds([run["masked_loss"][name] for run in runs], 3) for name in runs[0]["masked_loss"]
+        },
+    }
+
+
+def tasks_table(seeds: int = TASK_SEEDS, **settings) -> dict:
+    """Test accuracy in % on each task with few labels and with all of them, from one pretrained encoder and from scratch."""
+    return {
+        "python": platform.python_version(),
+        "seeds": seeds,
+        "few": FEW,
+        "rows": [row for per_class in (FEW, None) for row in _task_rows(per_class, seeds, **settings)],
+    }
+
+
+def _task_rows(per_class: int | None, seeds: int, **settings) -> list[dict]:
+    results = several_tasks(seeds=seeds, per_class=per_class, **settings)
+    methods = results["methods"]
+    return [
+        {
+            "task": task,
+            "per_class": per_class,
+            "majority": round(100 * majority, 1),
+            "accuracy": {
+                name: over_seeds((100 * values).tolist(), 1) for name, values in zip(methods, row, strict=True)
+            },
+            "seeds": {name: _rounded(100 * values, 1) for name, values in zip(methods, row, strict=True)},
+        }
+        for task, majority, row in zip(results["tasks"], results["majority"].tolist(), results["accuracy"], strict=True)
+    ]
+
+
+def _rounded(values, digits: int) -> list[float]:
+    return [round(value, digits) for value in values.tolist()]
+
+
+# What is shown
+
+TASK_NAMES = {
+    "families": "module family (14 classes)",
+    "kinds": "module, class or function",
+    "continuation": "next sentence",
+    "word order": "original or shuffled word order",
+}
+
+
+def label_counts(labels: Sequence[int | None]) -> list[str]:
+    return [f"{number} per class" if number else "all" for number in labels]
+
+
+def show_few_labels(result: dict) -> Shown:
+    rows, targets = by(result["rows"], "method"), []
+    if {"full fine-tuning", "from scratch"} <= set(rows):
+        four = result["labels"].index(4)
+        gain = rows["full fine-tuning"]["mean"][four] - rows["from scratch"]["mean"][four]
+        targets = [at_least("gain of pretraining with four labels per class", gain, 8, "points")]
+    return Shown(
+        "Few labels",
+        f"Which of 14 module families a docstring belongs to, split by module, Python {result['python']}: test accuracy in %, mean ± standard deviation over "
+        f"{result['seeds']} draws of labels; the most frequent family has {result['majority']} %. The pretrained encoder has {result['encoder']['parameters']:,} parameters "
+        f"and was pretrained for {result['encoder']['seconds']:.0f} s.",
+        ("method", *label_counts(result["labels"])),
+        [
+            (
+                method,
+                *(f"{mean:.1f} ± {std:.1f}" for mean, std in zip(row["mean"], row["deviation"], strict=True)),
+            )
+            for method, row in rows.items()
+        ],
+        targets,
+    )
+
+
+def show_interpolation(result: dict) -> Shown:
+    methods, loss = result["methods"], {name: ranged(values, 2) for name, values in result["masked_loss"].items()}
+    return Shown(
+        "Distance and catastrophic forgetting",
+        f"Fine-tuning with {result['per_class']} labels per class, {result['seeds']} seeds: norm of the parameters at initialization and Euclidean distance to where training "
+        f"ended. Masked-language-modeling loss in nats: {loss['pretrained']} before fine-tuning, {loss['full fine-tuning']} after full fine-tuning, {loss['LoRA']} with LoRA "
+        f"(rank {result['rank']}) switched on, {loss['LoRA disabled']} switched off.",
+        ("parameters", "pretrained: norm", "distance", "from scratch: norm", "distance from scratch"),
+        [
+            (
+                {"head": "classification head"}.get(group, group),
+                *(
+                    ranged(methods[method]["distance"][group][name], 2)
+                    for method in ("full fine-tuning", "from scratch")
+                    for name in ("norm", "distance")
+                ),
+            )
+            for group in methods["full fine-tuning"]["distance"]
+        ],
+    )
+
+
+def show_tasks(result: dict) -> Shown:
+    methods = tuple(result["rows"][0]["accuracy"])
+    return Shown(
+        "One pretrained encoder, several tasks",
+        f"Test accuracy in %, {result['seeds']} seeds, Python {result['python']}.",
+        ("task", "labels per class", "majority", *methods),
+        [
+            (
+                TASK_NAMES[row["task"]],
+                row["per_class"] or "all",
+                f"{row['majority']:.1f}",
+                *(ranged(row["accuracy"][method]) for method in methods),
+            )
+            for row in result["rows"]
+        ],
+    )
+
+
+TOKENIZERS = ("tokenizers",)
+BENCHMARKS = (
+    Benchmark(
+        "few_labels",
+        "08",
+        few_labels_table,
+        show_few_labels,
+        {"methods": ("bag of words", "linear probe"), "labels": (1,), "seeds": 2},
+        packages=TOKENIZERS,
+    ),
+    Benchmark(
+        "why_it_works",
+        "08",
+        interpolation_table,
+        show_interpolation,
+        {"models": 1, "num_test": 100, "num_windows": 20, "fractions": (0.0, 1.0)},
+        packages=TOKENIZERS,
+    ),
+    Benchmark(
+        "several_tasks",
+        "08",
+        tasks_table,
+        show_tasks,
+        {"seeds": 1, "tasks": ("families",), "methods": ("bag of words", "linear probe"), "num_test": 300},
+        packages=TOKENIZERS,
+    ),
+)
