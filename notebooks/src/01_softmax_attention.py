@@ -331,7 +331,7 @@ print("mean of 10,000 hard outputs is within 0.03 of the soft one:", close)
 # $$\nabla\, \mathbb{E}[r] = \mathbb{E}[\, r\, \nabla \log p_{\text{draw}}]$$
 #
 # One draw gives an estimate that is right on average. Guess: how many draws must be averaged until its noise is a tenth of
-# the gradient itself? Ten, a hundred, a thousand? Noise falls with the root of the number of draws. Take the first
+# the gradient itself? Ten, a hundred, a thousand? Noise falls with the square root of the number of draws. Take the first
 # component of the returned vector as the reward; there are only four choices, so mean and noise can be computed exactly.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -600,8 +600,8 @@ plane(
 # $$W = \operatorname{softmax}(S), \qquad O = W V$$
 #
 # A *mask* says which query may attend to which key. `True` means "may attend". Where it is `False` the score becomes minus infinity
-# **before** the softmax, because $\exp(-\infty) = 0$ and the other weights still sum to 1. And a query that may look
-# nowhere gets zero weights and a zero output: no not-a-number, and no hidden average.
+# **before** the softmax, because $\exp(-\infty) = 0$ and the other weights still sum to 1. A fully masked row
+# gets zero weights and a zero output: no not-a-number, and no hidden average.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -683,7 +683,7 @@ print("equal to torch's function, with a mask:", torch.allclose(masked, referenc
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Exercise 1.5 is the one that needs time. Whoever fills with minus infinity everywhere meets 0/0 in the
-# row that may look nowhere; that is the discussion you want.
+# fully masked row; that is the discussion you want.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A summary of fixed size, from a memory of any size
@@ -866,7 +866,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A point that may look at itself finds the perfect answer at distance 0, so the bandwidth shrinks towards zero. The
+# A point that may attend to itself finds the perfect answer at distance 0, so the bandwidth shrinks towards zero. The
 # training error falls far below the noise, although nobody can know the noise of a point before seeing it. The mask that
 # prevents this is one line, `~torch.eye(60, dtype=torch.bool)`. The causal mask of lesson 04 is the same idea: *do not let
 # the model see what it is to predict.*
@@ -925,9 +925,9 @@ assert wins >= 8
 #   where it is saturated).
 # - Keys say where to look, values say what to fetch, the query asks.
 # - `attend(scores, value, mask)` makes weights and a weighted sum from any scores; `attention` feeds it dot products.
-# - A mask acts on the scores, before the softmax. A row that may look nowhere gives zeros.
+# - A mask acts on the scores, before the softmax. A fully masked row gives zeros.
 # - The output is linear in the values as long as queries and keys stay fixed, and not in queries or keys.
-# - A model that may look at the answer learns to look at the answer.
+# - A model that may attend to the answer learns to copy it.
 #
 # **What is left open.** One look fetches one mixture. But some questions need the answer of a first look to know where to
 # look next: *Lily is a frog. Greg is a frog. Greg is yellow. What colour is Lily?* Lesson 02 looks several times.

@@ -139,7 +139,7 @@ show(
         weights,
         "What color is Lily?",
         answer,
-        "three hops, each with the context of the one before as its query",
+        "three hops: each context is the next query",
         facts=(0, 2, 4),
     ),
     alt="Attention weights of three hops over five sentences: the first on Lily is a frog, the second on both frogs, "
@@ -205,7 +205,7 @@ for task in (1, 2, 3, 15, 16):
     agree = sum(solve(item.story, item.question).answer == item.answer for item in items)
     sizes = f"{len(StoryVocabulary.build(items))} words, {length:4.1f} statements before a question"
     print(
-        f"task {task:2d}: {sizes}, {len(items[0].facts)} facts, solver agrees: {agree} of {len(items)}"
+        f"task {task:2d}: {sizes}, facts: {len(items[0].facts)}, solver agrees: {agree} of {len(items)}"
     )
     print("        ", items[0].story[-1], items[0].question, items[0].answer)
 
@@ -252,7 +252,7 @@ show(
         position_encoding(5, 8),
         ["mice", "are", "afraid", "of", "wolves"],
         [str(i) for i in range(1, 9)],
-        title="the first word has large weights where the last has small ones",
+        title="the first and the last word get opposite weights",
         row_axis="",
         column_axis="component",
         limits=None,

@@ -36,15 +36,15 @@ def value_and_derivative(z, soft, hard, soft_derivative, hard_derivative):
     jump = between[hard_derivative != 0].mean()
     figure, axes = canvas(10, 4.0, columns=2, margins=(0.8, 0.2, 0.7, 0.7), gaps=(0.9, 0))
     for axis, smooth, positions, step, name in (
-        (axes[0], soft, z, hard, "probability of the moving logit"),
-        (axes[1], soft_derivative, between, np.where(hard_derivative == 0, 0, np.nan), "its derivative"),
+        (axes[0], soft, z, hard, "probability"),
+        (axes[1], soft_derivative, between, np.where(hard_derivative == 0, 0, np.nan), "derivative"),
     ):
         axis.plot(z, smooth, color=SOFT, label="softmax")
         for side, label in ((positions < jump, "argmax"), (positions > jump, None)):
             axis.plot(positions[side], step[side], color=HARD, linestyle="--", label=label)
         axis.set(xlabel="moving logit (the others: 0 and 1)", ylabel=name)
     look = {"markerfacecolor": "white", "markeredgecolor": HARD, "markeredgewidth": 2, "linestyle": "none"}
-    axes[1].plot([jump], [0], "o", label="no derivative", **look)
+    axes[1].plot([jump], [0], "o", label="undefined", **look)
     axes[0].legend(loc="upper left")
     axes[1].set_ylim(top=0.36)
     axes[1].legend(loc="upper left", ncol=3, columnspacing=1.0, handlelength=1.4)
@@ -111,7 +111,7 @@ def regression_fit(x, y, grid, truth, prediction, query, weights):
     above.legend(loc="lower right", ncol=3, columnspacing=1.2, handlelength=1.4, bbox_to_anchor=(1, 0.99))
     most = np.searchsorted(np.cumsum(np.sort(weights)[::-1]), 0.9 * weights.sum()) + 1
     points = "1 point carries" if most == 1 else f"{most} of {len(x)} points carry"
-    headline(figure, f"for the query at the blue line, {points} 90 % of the weight")
+    headline(figure, f"at the blue line {points} 90 % of the weight")
     return figure
 
 

@@ -215,10 +215,10 @@ def log_slider(given, options):
 def choice(given, options, start=None):
     if isinstance(given, dict):
         pairs = list(given.items())
-    elif all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in given):
+    elif all(isinstance(option, tuple) and len(option) == 2 and isinstance(option[0], str) for option in given):
         pairs = list(given)
     else:
-        pairs = [(str(one), one) for one in given]
+        pairs = [(str(option), option) for option in given]
     start = pairs[0][1] if start is None else start
     if len(pairs) <= 4:
         buttons = ipywidgets.ToggleButtons(options=pairs, value=start, **options)

@@ -50,7 +50,7 @@ class Plane(ThreeForms, anywidget.AnyWidget):
         points = plane_points(keys, values)
         query = [float(part) for part in query]
         sliders = [plane_slider(name, name.replace("_", " "), given) for name, given in controls.items()]
-        settings = {one["name"]: one["start"] for one in sliders}
+        settings = {slider["name"]: slider["start"] for slider in sliders}
         answer = answer_of(respond, query, settings, len(points))
         super().__init__(
             points=points,
@@ -71,7 +71,7 @@ class Plane(ThreeForms, anywidget.AnyWidget):
 
     def _is_attention(self):
         """Whether `respond` is softmax attention with a temperature, which a page can compute by itself."""
-        if self.answer["text"] or {one["name"] for one in self.sliders if not one["log"]} != {"temperature"}:
+        if self.answer["text"] or {slider["name"] for slider in self.sliders if not slider["log"]} != {"temperature"}:
             return False
         (slider,) = self.sliders
         keys = np.array([point["key"] for point in self.points])
