@@ -126,4 +126,9 @@ def train(
     parameters: nn.Module | Iterable[Tensor], loss_of_step: Callable[[int], Tensor], num_steps: int, **options
 ) -> Tensor:
     """`training_steps` to the end; returns the losses (num_steps, ...)."""
-    return torch.stack(list(training_steps(parameters, loss_of_step, num_steps, **options)))
+    losses = None
+    for step, loss in enumerate(training_steps(parameters, loss_of_step, num_steps, **options)):
+        # Copied into one tensor: small tensors kept between large ones fragment the heap, by gigabytes in a long training.
+        losses = loss.new_zeros(num_steps, *loss.shape) if losses is None else losses
+        losses[step] = loss
+    return losses
