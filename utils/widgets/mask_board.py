@@ -258,7 +258,8 @@ def mask_words(tokens, mask, changed, compared=COMPARED, name="", opening=""):
         start += f": {name}."
     else:
         rows = (
-            f"{query} attends to {listed(shown, row) or 'nothing'}" for query, row in zip(spoken(shown), mask, strict=True)
+            f"{query} attends to {listed(shown, row) or 'nothing'}"
+            for query, row in zip(spoken(shown), mask, strict=True)
         )
         start += f": {'; '.join(rows)}."
     return f"{ended(opening)} {start} {changes(tokens, mask, changed, compared)}".strip()
