@@ -69,7 +69,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`True` became `False`": "there are as many weights as values, so strict finds nothing",
     },
     "4.3": {
-        "`torch.zeros(length, dim)` became `torch.ones(length, dim)`": "every number of the table is written afterwards",
+        "`torch.zeros(length, dim)` became `torch.ones(length, dim)`": "every entry is written afterwards",
         "`0::2` became `::2`": "a slice begins at 0 where nothing else is said",
     },
     "4.5": {
