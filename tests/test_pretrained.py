@@ -186,7 +186,7 @@ def test_a_large_batch_in_parts_gives_the_same(minilm):
 def test_inference_is_not_slower_than_that_of_bert_model():
     """A loose bound for machines with other work; the stored benchmark has the exact figure."""
     measured = bert_speed(shapes=((1, 12), (16, 24)), rounds=5)
-    assert [(row["sentences"], row["pieces"]) for row in measured["rows"]] == [(1, 12), (16, 24)]
+    assert [(row["sentences"], row["tokens"]) for row in measured["rows"]] == [(1, 12), (16, 24)]
     assert measured["geometric_mean"] > 0.85
 
 

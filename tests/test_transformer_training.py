@@ -59,14 +59,14 @@ def test_the_loss_of_a_step_is_that_of_the_next_tokens(words):
     with torch.no_grad():
         logits = model(batch.source, batch.source_mask, batch.target_in)[0]
     expected = F.cross_entropy(logits[batch.target_mask], batch.target_out[batch.target_mask], label_smoothing=0.2)
-    assert train(model, iter([batch]), 1, smoothing=0.2).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert train(model, iter([batch]), 1, label_smoothing=0.2).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_a_model_overfits_a_few_pairs(words):
     data, english, french = words
     few = sorted(data.train, key=lambda pair: len(pair.english))[:6]
     model = untrained(words, dim=48, num_heads=4, hidden_dim=96)
-    losses = train(model, token_batches(few, english, french, 100, 0), 120, rate=4e-3)
+    losses = train(model, token_batches(few, english, french, 100, 0), 120, learning_rate=4e-3)
     assert losses[-1] < losses[0] / 20
     translations = TrainedTransformer(model, english, french).translate([pair.english for pair in few])
     assert translations == [list(pair.french) for pair in few]

@@ -318,7 +318,7 @@ def test_a_text_that_cannot_be_read_is_answered_with_a_sentence_and_loses_nothin
     widget = make()
     before = widget.static()
     refused = [*REFUSED, *(REFUSED_BLANKS if name == "fill in" else [])]
-    for text, said in [(unknown, "The model never saw green."), *refused]:
+    for text, said in [(unknown, "Out of vocabulary: green."), *refused]:
         widget._text.value = text
         assert widget._stage.error == said and widget._text.value == text
         assert widget.static() == before

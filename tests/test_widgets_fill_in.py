@@ -14,7 +14,7 @@ def respond(text):
     """Masked token i is a "list" with a probability that falls with i."""
     tokens = ["[CLS]", *text.split(), "[SEP]"]
     if unknown := [token for token in tokens[1:-1] if token not in KNOWN]:
-        raise ValueError(f"The model never saw\n{', '.join(unknown)}.")
+        raise ValueError(f"Out of vocabulary:\n{', '.join(unknown)}.")
     masked = [position for position, token in enumerate(tokens) if token == "[MASK]"]
     candidates = [[(token, prob / (number + 1)) for token, prob in GUESSES] for number in range(len(masked))]
     return {"tokens": tokens, "masked": masked, "candidates": candidates}

@@ -19,7 +19,7 @@ PAD, END = 0, 1
 def respond(beginning, written):
     """Logits that follow from everything so far; never padding."""
     if "green" in beginning:
-        raise ValueError("The model never saw\ngreen.")
+        raise ValueError("Out of vocabulary:\ngreen.")
     dice = np.random.default_rng([len(beginning), *written])
     logits = 2 * dice.normal(size=len(TOKENS))
     logits[END] -= 4

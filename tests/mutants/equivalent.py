@@ -91,7 +91,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "has a block of its own, whichever is written first",
     },
     "6.7": {
-        "`min(step ** (-0.5), step * warmup ** (-1.5))` became `min(step * warmup ** (-1.5), step ** (-0.5))`": "the "
+        "`min(step ** (-0.5), step * warmup_steps ** (-1.5))` became `min(step * warmup_steps ** (-1.5), step ** (-0.5))`": "the "
         "smaller of two numbers is the same in both orders",
     },
     "6.8": {"`-1` became `1` (2)": "the logits of the last place have two axes, so the last is axis 1"},

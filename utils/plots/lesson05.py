@@ -321,7 +321,7 @@ def norm_axis(tokens, dim, title):
         mark = "✓" if right else "✗"
         write(axes, left, bottom + count * cell + 0.68, f"{mark} {name}", FONT + 1, ha="left", fontweight="bold",
                color=GREEN if right else "#A84A00")  # fmt: skip
-        write(axes, left, bottom + count * cell + 0.33, f"mean and standard deviation {words}", LABEL, ha="left")
+        write(axes, left, bottom + count * cell + 0.33, f"mean and variance {words}", LABEL, ha="left")
         for row, token in enumerate(tokens):
             y = bottom + (count - 1 - row) * cell
             write(axes, left - 0.12, y + cell / 2, token, LABEL, ha="right")

@@ -268,7 +268,7 @@ def train_xor(feed_forward: bool, seeds: int | Sequence[int] = 5, *, num_steps: 
     """Train `XorClassifier`s with and without the feed-forward network: accuracy (s,) on held-out sequences, loss (num_steps, s),
     and parameters.
 
-    Attention alone reaches 75 % at most: XOR is not linearly separable (Minsky and Papert, 1969). The context of one 0 and one
+    Attention alone reaches 75 % at most: XOR is not linearly separable. The context of one 0 and one
     1 lies between the contexts of two zeros and of two ones, and a linear classifier cannot single out the middle.
     """
     seeds = seed_list(seeds)
