@@ -353,8 +353,7 @@ temporal_index = exercise("2.4").use(temporal_index)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The network
 #
-# All parts are there. `embeddings` holds $K + 1$ embedding matrices, `temporal_embeddings` as many matrices for the temporal index,
-# `position_weights` the position encoding.
+# All parts are there: `embeddings` and `temporal_embeddings` hold $K + 1$ matrices each.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -368,7 +367,7 @@ class MemoryNetwork(nn.Module):
         self.register_buffer("position_weights", position_encoding(max_len, dim))
 
     def forward(self, story, question, mask):
-        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab_size), weights (b, num_hops, n)."""
+        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab), weights (b, hops, n)."""
         ### BEGIN SOLUTION
         index, memories, attention_weights = temporal_index(mask), [], []
         for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):

@@ -244,10 +244,7 @@ class Transformer(nn.Module):
         self.lm_head.weight = self.target_embedding.token_embedding.weight  # weight tying
 
     def encode(self, source, source_mask):
-        """source, source_mask (b, n), True at tokens, to memory (b, n, dim).
-
-        `self.encoder` returns output and weights.
-        """
+        """source, source_mask (b, n) to memory (b, n, dim). `self.encoder` gives output and weights."""
         ### BEGIN SOLUTION
         return self.encoder(self.source_embedding(source), source_mask.unsqueeze(1))[0]
         ### END SOLUTION
@@ -350,8 +347,8 @@ print("target:", target_out.tolist())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Nothing leaks, everything learns
 #
-# What is said at a place must not depend on later words: that gradient is exactly zero. What stands at padding must not matter. And every parameter tensor must get a
-# gradient, or it never learns. A third of each attention's `in_proj.bias`, the part for the keys, gets none: it moves all scores of a query alike, and softmax does not notice.
+# The output at a position must not depend on later tokens: that gradient is exactly zero. Padding must not matter. Every parameter needs a gradient, except the keys' third of
+# `in_proj.bias`: it shifts all scores of a query alike.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x = torch.randn(1, 6, 12, requires_grad=True)  # the decoder's input, six tokens
@@ -359,11 +356,9 @@ output = model.decoder(x, torch.randn(1, 5, 12), causal_mask(6))
 (gradient,) = torch.autograd.grad(output[0, 2].square().sum(), x)
 influence = ["some" if norm > 0 else "none" for norm in gradient[0].norm(dim=-1)]
 print("influence of each token on the third output:", *influence)
-
 changed = torch.where(source_mask, source, 9)  # other tokens in place of padding
 changed_logits = model.decode(target, model.encode(changed, source_mask), source_mask)
 print("padding changes a logit:", not torch.allclose(logits, changed_logits, atol=1e-6))
-
 F.cross_entropy(logits.flatten(0, 1), torch.randint(4, 30, (8,))).backward()
 parameters = dict(model.named_parameters())
 idle = [name for name, p in parameters.items() if p.grad is None or not p.grad.any()]
@@ -518,8 +513,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One part changed at a time
 #
-# *Exact match*: whole sentences that are right. *BLEU*: runs of one to four words that agree. *Alignment error*: section 5. *Sure*: the mean probability of the word named, with
-# the right words before it given; *right*: how often it was the right one. A model that knows what it knows has the two equal.
+# *Confidence*: mean probability of the predicted token under teacher forcing; *accuracy*: how often it is correct. In a calibrated model the two are equal.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 recipes = stored("transformer_recipe")
@@ -545,7 +539,7 @@ recipes.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The ranges overlap: on this corpus, with two layers, no single part decides how many sentences come out right. Without smoothing the model is about as sure as it is right.
+# The ranges overlap: on this corpus, with two layers, no single part decides how many sentences come out right. Without smoothing the model is about as confident as it is accurate.
 # Smoothing made it about as sure as it was told to be, which is less; what it gave is a better aligned cross-attention. Post-norm without warm-up, which learned nothing with
 # the six layers of lesson 05, is no worse here.
 

@@ -25,7 +25,7 @@ TIMED = {
     "05": ("costs = experiments.head_costs()",),
     "09": (
         "basic = [costs.RECURRENCE, costs.EXPLICIT, costs.FUSED]",
-        "cheap = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",
+        "linear = [costs.FUSED, costs.LOCAL, costs.BIGBIRD, costs.LINFORMER]",
     ),
 }
 

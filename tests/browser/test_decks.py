@@ -28,7 +28,7 @@ def test_every_slide_stays_inside_its_frame_and_can_be_read(deck, pictures):
             problems.append(f"slide {number} ({slide['words']}) holds too much: {slide['outside']}")
         elif slide["smallest"] < SMALLEST_LETTERS:
             problems.append(f"slide {number} ({slide['words']}) has letters of {slide['smallest']:.1f} pixels")
-    assert problems == []
+    assert problems == [], "\n".join(problems)
 
 
 def test_every_formula_and_picture_of_the_slides_is_drawn(deck):

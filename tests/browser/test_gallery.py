@@ -247,11 +247,11 @@ def test_the_beam_tree_has_the_nodes_and_the_scores_that_the_search_gave(ran):
 
 
 def test_the_texts_are_what_the_models_predict(ran):
-    fill, pieces, _ = gallery.small_language()
+    fill, tokens, _ = gallery.small_language()
     widget = ran.widget("fillin")
     field = widget.locator("input[type=text]")
     act(widget, "two masked tokens", lambda: (retype(field, "the __ cat [mask]"), press(field, "Enter")))
-    best = [choices[0][0] for choices in fill("the [MASK] cat [MASK]")["choices"]]
+    best = [candidates[0][0] for candidates in fill("the [MASK] cat [MASK]")["candidates"]]
     assert texts(widget, ".course-text")[0] == f"the {best[0]} cat {best[1]}"
     widget = ran.widget("translate")
     field = widget.locator("input[type=text]")
@@ -260,7 +260,7 @@ def test_the_texts_are_what_the_models_predict(ran):
     widget = ran.widget("nextword")
     act(widget, "Next", widget.get_by_role("button", name="Next").click)
     beginning, text = widget.locator("input[type=text]").input_value(), texts(widget, ".course-text")[0]
-    assert text.removeprefix(f"{beginning} ") in [word.strip("▁") for word in pieces]
+    assert text.removeprefix(f"{beginning} ") in [word.strip("▁") for word in tokens]
 
 
 # How it looks

@@ -102,30 +102,30 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`set(''.join(counts))` became `''.join(counts)`": "a letter that stands there twice is found at its first place: "
         "the order of the letters stays",
         "`''` became `' '`": "one more letter, the space, which no word has, does not change the order of the others",
-        "`for word, pieces in split.items(): for pair in pairwise(piec ... irs[pair] += counts[word]` became `for word, "
-        "pieces in list(split.items())[::-1]: for pair in p ... irs[pair] += counts[word]`": "pairs are counted over all "
+        "`for word, tokens in split.items(): for pair in pairwise(toke ... irs[pair] += counts[word]` became `for word, "
+        "tokens in list(split.items())[::-1]: for pair in p ... irs[pair] += counts[word]`": "pairs are counted over all "
         "words, in whichever order, and ties are decided by age",
-        "`for pair in pairwise(pieces): pairs[pair] += counts[word]` became `for pair in list(pairwise(pieces))[::-1]: "
+        "`for pair in pairwise(tokens): pairs[pair] += counts[word]` became `for pair in list(pairwise(tokens))[::-1]: "
         "pairs[pair] += counts[word]`": "pairs are counted in whichever order, and ties are decided by age",
-        "`for word, pieces in split.items()` became `for word, pieces in list(split.items())[::-1]`": "pairs are counted "
+        "`for word, tokens in split.items()` became `for word, tokens in list(split.items())[::-1]`": "pairs are counted "
         "over all words, in whichever order, and ties are decided by age",
     },
     "7.3": {
-        "`torch.rand(numbers.shape, generator=generator) < share` became `torch.rand(numbers.shape, generator=generator) "
-        "<= share`": "a drawn number meets the bound exactly once in millions of draws",
-        "`fate < 0.8` became `fate <= 0.8`": "a drawn number meets the bound exactly once in millions of draws",
-        "`fate < 0.9` became `fate <= 0.9`": "a drawn number meets the bound exactly once in millions of draws",
-        "`fate >= 0.8` became `fate > 0.8`": "a drawn number meets the bound exactly once in millions of draws",
-        "`fate < 0.9` became `fate > 0.9`": "the last tenth of the draws is as good a tenth as the one before it",
+        "`torch.rand(token_ids.shape, generator=generator) < mask_prob` became `torch.rand(token_ids.shape, generator=generator) "
+        "<= mask_prob`": "a drawn number meets the bound exactly once in millions of draws",
+        "`draw < 0.8` became `draw <= 0.8`": "a drawn number meets the bound exactly once in millions of draws",
+        "`draw < 0.9` became `draw <= 0.9`": "a drawn number meets the bound exactly once in millions of draws",
+        "`draw >= 0.8` became `draw > 0.8`": "a drawn number meets the bound exactly once in millions of draws",
+        "`draw < 0.9` became `draw > 0.9`": "the last tenth of the draws is as good a tenth as the one before it",
     },
     "7.7": {
         "`-1` became `0`": "the logits have one axis, the first and the last",
         "`1` became `0`": "the logits have one axis, the first and the last",
-        "`before >= top_p` became `before > top_p`": "a sum of chances in float32 meets top_p exactly by rounding alone",
-        "`0` became `-1` (3)": "the chances have one axis, the first and the last",
-        "`0` became `-1` (4)": "the chances have one axis, the first and the last",
-        "`torch.zeros_like(chances)` became `torch.ones_like(chances)`": "every number is written by the scatter",
-        "`torch.zeros_like(chances)` became `chances`": "every number is written by the scatter",
+        "`before >= top_p` became `before > top_p`": "a sum of probabilities in float32 meets top_p exactly by rounding alone",
+        "`0` became `-1` (3)": "the probabilities have one axis, the first and the last",
+        "`0` became `-1` (4)": "the probabilities have one axis, the first and the last",
+        "`torch.zeros_like(probs)` became `torch.ones_like(probs)`": "every number is written by the scatter",
+        "`torch.zeros_like(probs)` became `probs`": "every number is written by the scatter",
     },
     "8.3": {
         "`for name in start` became `for name in list(start)[::-1]`": "a dict is looked up by its names, not by their order",
@@ -135,7 +135,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "w)`": "only the size of the distance counts, not its sign",
     },
     "9.3": {
-        "`project` is shifted along the first axis": "the mixtures come in another order, keys and values alike, and a "
+        "`projection` is shifted along the first axis": "the projected keys come in another order, keys and values alike, and a "
         "weighted sum is the same in any order",
     },
     "9.4": {

@@ -1,4 +1,4 @@
-"""bAbI text format (Weston et al., 2015): a reader for the published files and for the course's stories.
+"""bAbI text format (Weston et al., 2015a): a reader for the published files and for the course's stories.
 
 A line is `number sentence.` or `number question?<TAB>answer<TAB>numbers of supporting lines`. The number starts again
 at 1 with each story. Supporting numbers count question lines too; the parser turns them into statement indices.

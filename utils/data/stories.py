@@ -1,4 +1,4 @@
-"""Generator of bAbI stories (Weston et al., 2015): tasks 1, 2, 3, 15 and 16, from a seed.
+"""Generator of bAbI stories (Weston et al., 2015a): tasks 1, 2, 3, 15 and 16, from a seed.
 
 Templates, vocabulary and proportions follow statistics of the published files (data/README.md lists them); no sentence
 is copied. Every question carries its answer and the line numbers of its supporting facts.

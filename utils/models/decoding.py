@@ -241,7 +241,7 @@ def next_token_probs(
     """Logits (vocab,) to the probabilities (vocab,) from which the next token is sampled.
 
     temperature: divides the logits; 0 leaves the most probable token alone. top_k: only the k most probable stay. top_p
-    (nucleus sampling; Holtzman et al., 2019, arXiv:1904.09751): only the smallest set with probability p stays, at least one.
+    (nucleus sampling; Holtzman et al., 2020, arXiv:1904.09751): only the smallest set with probability p stays, at least one.
     top_k cuts first; what stays is renormalized. Among equals the lower id stays.
     """
     if temperature < 0:

@@ -126,7 +126,7 @@ class _LanguageModel(EncoderModel):
 
 
 class MaskedLM(_LanguageModel):
-    """Masked language model (BERT; Devlin et al., 2018, arXiv:1810.04805): logits for the token at each position."""
+    """Masked language model (BERT; Devlin et al., 2019, arXiv:1810.04805): logits for the token at each position."""
 
 
 class CausalLM(_LanguageModel):
@@ -191,7 +191,7 @@ class SequenceClassifier(nn.Module):
 
 
 class LoRALinear(nn.Module):
-    """Low-rank adaptation of a frozen linear layer (LoRA; Hu et al., 2021, arXiv:2106.09685): W x + scale B A x.
+    """Low-rank adaptation of a frozen linear layer (LoRA; Hu et al., 2022, arXiv:2106.09685): W x + scale B A x.
 
     lora_A (rank, in), lora_B (out, rank). B is initialized to zero, so at first nothing has changed. `weight` is the merged
     matrix W + scale B A, for code that reads the weight of the layer.

@@ -314,7 +314,7 @@ class Embedding(nn.Module):
     scale: multiply token embeddings by the square root of dim, as Vaswani et al. (2017) do: they are initialized with a
     standard deviation of one over that root, since a tied output layer needs it so.
     max_len: the largest number of positions; None for no limit (not with "learned").
-    num_types: BERT's segment embeddings (Devlin et al., 2018, arXiv:1810.04805), and the norm behind the sum.
+    num_types: BERT's segment embeddings (Devlin et al., 2019, arXiv:1810.04805), and the norm behind the sum.
     """
 
     def __init__(

@@ -5,8 +5,8 @@
     smollm2 = load_smollm2(folder)          # SmolLM2-135M-Instruct, a Llama, quantized to four bits in a GGUF file
     for text in smollm2.stream("Once upon a time", 40, temperature=0.7, top_p=0.9): print(text, end="")
 
-BERT (Devlin et al., 2018, arXiv:1810.04805) is an `EncoderModel` with post-norm, learned positions and segment embeddings. Llama
-(Touvron et al., 2023, arXiv:2302.13971) is a `CausalLM` with RMSNorm, RoPE, SwiGLU and grouped-query attention, without biases.
+BERT (Devlin et al., 2019, arXiv:1810.04805) is an `EncoderModel` with post-norm, learned positions and segment embeddings. Llama
+(arXiv:2302.13971) is a `CausalLM` with RMSNorm, RoPE, SwiGLU and grouped-query attention, without biases.
 """
 
 import codecs
@@ -286,7 +286,7 @@ def column_major(module: nn.Module) -> None:
 
 
 def load_minilm(folder: Path | str, max_len: int = MINILM_MAX_LEN) -> PretrainedEncoder:
-    """all-MiniLM-L6-v2 (Wang et al., 2020, arXiv:2002.10957) from its published files, in evaluation mode."""
+    """all-MiniLM-L6-v2 (Wang et al., 2020b, arXiv:2002.10957) from its published files, in evaluation mode."""
     folder = Path(folder)
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (folder / name).is_file():
@@ -431,7 +431,7 @@ class PretrainedDecoder:
 
 
 def load_smollm2(folder: Path | str) -> PretrainedDecoder:
-    """SmolLM2-135M-Instruct (Allal et al., 2025, arXiv:2502.02737) from its GGUF file, in float32 and evaluation mode."""
+    """SmolLM2-135M-Instruct (Ben Allal et al., 2025, arXiv:2502.02737) from its GGUF file, in float32 and evaluation mode."""
     path = Path(folder) / SMOLLM2_FILE
     if not path.is_file():
         raise WeightsError(f"expected {SMOLLM2_FILE} in {folder}; download the model again")

@@ -159,7 +159,7 @@ def pmi_embeddings(text: Tensor, vocab_size: int, dim: int, window: int = 4) -> 
     counts = counts + counts.T
     counts[: len(SPECIAL_TOKENS)] = 0
     counts[:, : len(SPECIAL_TOKENS)] = 0
-    # Context distribution smoothing (Levy et al., 2015): rare contexts would get too high a PMI.
+    # Context distribution smoothing: rare contexts would get too high a PMI.
     context = counts.sum(0) ** 0.75
     expected = counts.sum(1, keepdim=True) * (context / context.sum())
     ppmi = (counts / expected.clamp(min=1e-9)).clamp(min=1).log()

@@ -48,7 +48,7 @@ def minilm_files(minilm: Path | str) -> list[Path]:
 
 
 def example_features(encoder: PretrainedEncoder, examples: Sequence[Review | Example]) -> Tensor:
-    """Sentence embeddings u (n, dim); of pairs [u, v, |u - v|, u * v] (n, 4 dim), after Conneau et al. (2017).
+    """Sentence embeddings u (n, dim); of pairs [u, v, |u - v|, u * v] (n, 4 dim), as InferSent does (arXiv:1705.02364).
 
     The encoder takes one text at a time and a linear layer cannot compare two, so the comparison is among the features.
     """

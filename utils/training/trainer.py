@@ -36,7 +36,7 @@ def linear_warmup_linear_decay(num_steps: int, warmup_steps: int) -> Schedule:
 
 
 def warmup_stable_decay(num_steps: int, warmup_steps: float = 0) -> Schedule:
-    """Warmup-stable-decay (WSD; Hu et al., 2024): up, then constant, then down to 0 over the second half."""
+    """Warmup-stable-decay (WSD, arXiv:2404.06395): up, then constant, then down to 0 over the second half."""
     return lambda step: min(1.0, (step + 1) / max(1, warmup_steps), 2 * (1 - step / num_steps))
 
 

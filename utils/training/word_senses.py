@@ -132,7 +132,7 @@ Twins = tuple[PronounExample, PronounExample]
 
 
 def _winograd(pattern: str, first: tuple[str, str], second: tuple[str, str]) -> Twins:
-    """Winograd schema (Levesque et al., 2012): two sentences whose only different word changes what "it" refers to."""
+    """Winograd schema: two sentences whose only different word changes what "it" refers to."""
     (word, noun), (other_word, other_noun) = first, second
     return (
         PronounExample(pattern.format(word), noun, other_noun),

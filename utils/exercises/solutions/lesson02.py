@@ -64,7 +64,7 @@ class MemoryNetwork(nn.Module):
         self.register_buffer("position_weights", position_encoding(max_len, dim))
 
     def forward(self, story, question, mask):
-        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab_size), weights (b, num_hops, n)."""
+        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab), weights (b, hops, n)."""
         ### BEGIN SOLUTION
         index, memories, attention_weights = temporal_index(mask), [], []
         for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):

@@ -89,10 +89,7 @@ class Transformer(nn.Module):
         self.lm_head.weight = self.target_embedding.token_embedding.weight  # weight tying
 
     def encode(self, source, source_mask):
-        """source, source_mask (b, n), True at tokens, to memory (b, n, dim).
-
-        `self.encoder` returns output and weights.
-        """
+        """source, source_mask (b, n) to memory (b, n, dim). `self.encoder` gives output and weights."""
         ### BEGIN SOLUTION
         return self.encoder(self.source_embedding(source), source_mask.unsqueeze(1))[0]
         ### END SOLUTION
