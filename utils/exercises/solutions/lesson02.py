@@ -68,9 +68,8 @@ class MemoryNetwork(nn.Module):
         ### BEGIN SOLUTION
         index, memories, attention_weights = temporal_index(mask), [], []
         for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):
-            memories.append(
-                encode_sentences(story, embedding, self.position_weights) + temporal[index]
-            )
+            sentences = encode_sentences(story, embedding, self.position_weights)
+            memories.append(sentences + temporal[index])
         state = encode_sentences(question, self.embeddings[0], self.position_weights)
         for hop in range(self.num_hops):
             context, weights = memory_hop(state, memories[hop], memories[hop + 1], mask)
