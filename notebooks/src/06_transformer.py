@@ -512,8 +512,6 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One part changed at a time
-#
-# *Confidence*: mean probability of the predicted token under teacher forcing; *accuracy*: how often it is correct. In a calibrated model the two are equal.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 recipes = stored("transformer_recipe")
@@ -539,6 +537,8 @@ recipes.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# *Confidence*: mean probability of the predicted token under teacher forcing; *accuracy*: how often it is correct. In a calibrated model the two are equal.
+#
 # The ranges overlap: no single part decides the exact match. Without smoothing the model is about as confident as it is accurate; with it, less confident, as its targets ask, and
 # cross-attention is better aligned. Post-norm without warmup fails with the six layers of lesson 05, and not here.
 
