@@ -11,28 +11,26 @@
 #
 # **How can a network look something up and still be trained?**
 #
-# A Python `dict` returns the value whose key equals the query. A small change of the query never improves the result a
-# little, so no gradient can train the query or the keys. **Attention** is a differentiable lookup: it compares the query
-# with *all* keys and returns a weighted average of *all* values. You build it in this lesson. Every later lesson uses it,
-# up to a pretrained Transformer.
+# A Python `dict` returns the value whose key equals the query. The result does not change smoothly with the query, so no
+# gradient can train the query or the keys. **Attention** is a differentiable lookup: it compares the query with *all* keys
+# and returns a weighted average of *all* values. You build it here, and every later lesson uses it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask what a `dict` does with a misspelled key. The lesson goes from "key not found" to "every key contributes". Plan 90
-# minutes: 15 for lookup and the worked example, 20 for softmax, 20 for soft lookup, 10 for the Jacobian, 15 for masks,
-# 10 for the regression.
+# minutes: 15 for lookup and the worked example, 20 for softmax and cross-entropy, 20 for soft lookup, 7 for the Jacobian,
+# 16 for masks, 12 for the regression.
 
 # %% [markdown]
 # **After this lesson you can**
 #
 # - explain query, key and value, and compute a soft lookup by hand;
-# - write a numerically stable softmax, and say what shift and temperature do to it;
-# - derive the Jacobian of softmax, and from it the gradients of cross-entropy and of attention;
-# - write `attend` and `attention` for batches of queries, with a mask of the right shape;
-# - train a first attention model, and explain why it must not see its own target.
+# - write a numerically stable softmax, and say what shift and temperature do;
+# - derive the Jacobian of softmax and the gradients of cross-entropy and attention;
+# - write `attend` and `attention` for batches, with a mask of the right shape;
+# - train an attention model, and explain why it must not see its own target.
 #
-# **You need** Python, dot and matrix products, the idea of a gradient, and lesson 00 for how exercises and broadcasting
-# work. [Notation and glossary](../docs/notation.md) are on one page. When the text asks a question, guess before you run
-# the next cell.
+# **You need** Python, matrix products, the idea of a gradient, and lesson 00 (exercises, broadcasting). Symbols and terms:
+# [notation](../docs/notation.md). When the text asks a question, guess before you run the next cell.
 
 # %% tags=["nbval-check-output"]
 import difflib
@@ -66,7 +64,7 @@ print('"aple" in price :', "aple" in price)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A **search engine** gives every key a **score** and returns the value of the best one. Here the keys are titles, the
-# values are videos, and the score counts shared words. Keys and values are different things.
+# values are videos, and the score counts shared words.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 videos = {
@@ -81,9 +79,8 @@ print("returned:", videos[max(scores, key=scores.get)])
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A **fuzzy hash table** returns a mixture instead of the best value. Every key gets a **weight**, here its spelling
-# similarity divided by the sum of all similarities. The result is the weighted average of the values. Will the price of
-# *apple* still be 3?
+# A **fuzzy hash table** returns a weighted average of all values. The **weight** of a key is its spelling similarity,
+# divided by the sum of all similarities. Will the price of *apple* still be 3?
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -97,8 +94,7 @@ for word in ("apple", "aple", "plu"):
     print(f"{word:6s} weights {digits(weights)}   price {weights @ prices:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A typing error no longer fails. But poor matches get too much weight: even the correct *apple* costs too much. Section 3
-# fixes this with softmax.
+# A typing error no longer fails. But poor matches get too much weight: even the correct *apple* costs too much.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Soft attention** replaces the words by vectors and the spelling similarity by a dot product. The vectors can be
@@ -121,8 +117,8 @@ for word in ("apple", "aple", "plu"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Worked example: three keys, two dimensions
 #
-# The score of key $k_i$ is its dot product with the query $q$. Dot products can be negative, so we take the exponential of
-# each score before we divide by the sum. This is **softmax**. The output $o$ is the weighted average of the values $v_i$:
+# The score of key $k_i$ is its dot product with the query $q$. Dot products can be negative, so take exponentials before
+# dividing by the sum. This is **softmax**. The output $o$ is the weighted average of the values $v_i$:
 #
 # $$s_i = k_i \cdot q, \qquad p_i = \frac{\exp s_i}{\sum_j \exp s_j}, \qquad o = \sum_i p_i\, v_i$$
 #
@@ -165,8 +161,7 @@ print("output      ", digits(output))
 #
 # $$p_i = \operatorname{softmax}(z)_i = \frac{\exp z_i}{\sum_j \exp z_j}$$
 #
-# All $p_i$ are positive and sum to 1. In attention the logits are the scores. What happens to the probabilities if you add
-# a constant to all logits?
+# All $p_i$ are positive and sum to 1. In attention the logits are the scores.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("1.a")
@@ -186,19 +181,18 @@ for shift in (0, 10, 80, 100):
     print(f"shift {shift:3d}:", naive_softmax(logits + shift))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Softmax is **shift invariant**: $\exp(z_i + c) = \exp(c) \exp(z_i)$, and $\exp(c)$ cancels in the fraction. But in
-# 32-bit floating point $\exp(z)$ overflows to infinity above about $z = 88.7$, and infinity divided by infinity is NaN
-# (not a number). Shift invariance also gives the cure: choose $c = -\max_j z_j$. Then the largest exponential is
-# $\exp(0) = 1$. Tiny exponentials underflow to 0, which is harmless.
+# Softmax is **shift invariant**: $\exp(z_i + c) = \exp(c) \exp(z_i)$, and $\exp(c)$ cancels. But in 32-bit floating
+# point $\exp(z)$ overflows above about $z = 88.7$, and infinity divided by infinity is NaN (not a number). The cure is a
+# shift by $c = -\max_j z_j$. Then the largest exponential is $\exp(0) = 1$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.1.** Write a stable softmax with a **temperature** $T$.
 #
 # $$p_i = \frac{\exp(z_i / T)}{\sum_j \exp(z_j / T)}$$
 #
-# - `logits` has shape (..., n), and so has the result. Every row along the last axis is its own distribution.
+# - `logits` and the result have shape (..., n). Every row along the last axis is its own distribution.
 # - Logits range from -1000 to 1000, also within one row and also for $T < 1$. The result is never NaN.
-# - So subtract the maximum of *each row*, after the division by $T$. Do not call torch's own softmax.
+# - So divide by $T$, then subtract the maximum of *each row*.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -227,8 +221,7 @@ print("equal to torch:", torch.allclose(softmax(rows, 0.5), F.softmax(rows / 0.5
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Temperature
 #
-# A high temperature shrinks the differences between the logits, and the distribution becomes uniform. A low temperature
-# magnifies them, and the largest logit takes all the probability.
+# A high temperature makes the distribution nearly uniform. A low one puts almost all probability on the largest logit.
 
 # %% slideshow={"slide_type": "-"}
 four_logits = torch.tensor([1.0, 2.0, 0.5, -1.0])
@@ -241,8 +234,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Back to the fuzzy hash table, now with softmax at $T = 0.1$. The price of *apple* is almost correct, even when it is
-# misspelled:
+# The fuzzy hash table again, now with softmax at $T = 0.1$. The price of *apple* is almost correct, even misspelled:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 for word in ("apple", "aple", "plu"):
@@ -250,7 +242,7 @@ for word in ("apple", "aple", "plu"):
     print(f"{word:6s} weights {digits(weights)}   price {weights @ prices:.2f}")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def softmax_picture(temperature, z1, z2, z3):
     logits = torch.tensor([z1, z2, z3])
     p = softmax(logits, temperature)
@@ -269,8 +261,7 @@ explore(
 )
 
 # %% [markdown]
-# Try two things. Set all logits equal and move the temperature. Then set $T = 0.1$ and move `z1` past `z2`: how abrupt is
-# the switch?
+# Set all logits equal and move the temperature. Then set $T = 0.1$ and move `z1` past `z2`: how abrupt is the switch?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Live: with equal logits the temperature changes nothing. At T = 0.1 the switch happens within a few multiples of T.
@@ -278,7 +269,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Softmax approximates argmax, not max
 #
-# As $T \to 0$, softmax puts probability 1 on the *index* of the largest logit: a soft **argmax**. The smooth version of
+# As $T \to 0$, all probability moves to the *index* of the largest logit: softmax is a soft **argmax**. The smooth version of
 # the maximum itself is the **log-sum-exp**, $T \log \sum_j \exp(z_j / T)$. It exceeds the maximum by at most $T \log n$.
 # Softmax is the gradient of log-sum-exp.
 
@@ -295,11 +286,11 @@ z.requires_grad_()
 print("softmax is the gradient of log-sum-exp:", torch.allclose(gradient, softmax(z)))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Softmax ignores the order
+# ### Permutation equivariance
 #
-# Permute the logits, and the probabilities are permuted in the same way. This is **permutation equivariance**. The reason:
-# the numerator of $p_i$ depends on $z_i$ alone, and the denominator is a sum, which has no order. Self-attention inherits
-# this property. Lesson 04 adds positions to repair it.
+# Permute the logits, and the probabilities are permuted in the same way: softmax is **permutation equivariant**. The
+# numerator of $p_i$ depends on $z_i$ alone, and the denominator is a sum, which has no order. Self-attention inherits this
+# property, so lesson 04 has to add positions.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 z, order = torch.randn(6), torch.randperm(6)
@@ -309,20 +300,20 @@ print("softmax(permuted) equals permuted softmax:", same)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A classifier head, and its loss
 #
-# The usual output layer of a classifier computes the same thing, $p = \operatorname{softmax}(U q)$ (plus a bias). The
-# network's features are $q$, and each *class* has one row of $U$. In attention each *input* has one row.
+# The usual output layer of a classifier also selects vectors, $p = \operatorname{softmax}(U q)$ (plus a bias): $q$ holds
+# the features, and each *class* has one row of $U$. In attention each *input* has one row.
 #
 # The loss of a classifier is the **cross-entropy**. Let $y$ be **one-hot**: 1 at the correct class $c$, otherwise 0. Then
 #
 # $$L = -\sum_i y_i \log p_i = -\log p_c = \log \textstyle\sum_j \exp z_j - z_c, \qquad
 # \frac{\partial L}{\partial z} = p - y$$
 #
-# The first term of the last form is the log-sum-exp, whose gradient is $p$. The second contributes $-y$.
+# The gradient of the log-sum-exp is $p$, and $-z_c$ contributes $-y$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# By hand, with the logits 2, 1, 0 of the worked example as three classes: the log-sum-exp is $\log 11.107 = 2.408$. So the
+# By hand, with the logits 2, 1, 0 for the classes 0, 1, 2: the log-sum-exp is $\log 11.107 = 2.408$. The
 # loss is 2.408 - 2 = 0.408 if class 0 is correct, 1.408 for class 1, and 2.408 for class 2. If class 1 is correct, the
-# gradient is $(0.665,\ 0.245 - 1,\ 0.090)$. A gradient step raises logit 1 and lowers the other two.
+# gradient is (0.665, 0.245 - 1, 0.090): a gradient step raises logit 1 and lowers the others.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 logits = torch.tensor([2.0, 1.0, 0.0], requires_grad=True)
@@ -381,8 +372,7 @@ for name, gradient in zip(("query", "keys", "values"), gradients, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guess the weights
 #
-# The query is $(2, 0)$. The keys are A at $(1, 0)$, B at $(0, 1)$ and C at $(-1, 0)$. Set the sliders to your guess of the
-# three weights, then commit.
+# The query is (2, 0). The keys are A at (1, 0), B at (0, 1) and C at (-1, 0). Set the three weights, then commit.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 guess_keys = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
@@ -393,8 +383,8 @@ guess_weights(labels, weights, question="The query is (2, 0). What are the atten
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Drag the query
 #
-# Each of these five keys is also its own value, so the output lies in the same plane. Drag the query, or move it with the
-# arrow keys. Can you bring the output onto A? Outside the polygon of the keys? Can E ever get the largest weight?
+# Each key is also its own value, so the output lies in the same plane. Drag the query, or use the arrow keys. Can you
+# bring the output onto A? Outside the polygon of the keys? Can E get the largest weight?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 named_keys = {
@@ -423,8 +413,8 @@ plane(
 
 # %% [markdown]
 # The output is an average of the values, so it stays inside their polygon. It approaches a corner only if the query is
-# long or the temperature low: doubling the query does the same as halving $T$. E never gets the largest weight. It lies
-# inside the polygon, so in every direction some other key has a larger dot product.
+# long or the temperature low: doubling the query does the same as halving $T$. E lies inside the polygon, so in every
+# direction some other key has a larger dot product.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Hand the keyboard to a student. Ask for the output exactly on a key (impossible for a query of finite norm), then
@@ -454,8 +444,8 @@ def cosine_scores(query, keys):
 cosine_scores = exercise("1.3").use(cosine_scores)
 
 # %% [markdown]
-# Three keys: a short one almost in the direction of the query, a long one at 45 degrees, and one in the opposite
-# direction. Which one wins by dot product, and which by cosine?
+# Three keys: a short one almost in the direction of the query, a long one at 45 degrees, and one opposite. Which wins by
+# dot product, and which by cosine?
 
 # %% tags=["nbval-check-output"]
 one_query = torch.tensor([1.0, 0.0])
@@ -467,8 +457,8 @@ same = torch.allclose(by_cosine, F.cosine_similarity(three_keys, one_query, dim=
 print("equal to torch:", same)
 
 # %% [markdown]
-# The long key wins the dot product. Attention uses the dot product anyway: all scores of all queries are one matrix
-# product, and a network can learn to use the norm of a key. In many dimensions, however, dot products have a problem.
+# The long key wins the dot product. Attention uses it anyway: all scores are one matrix product, and a network can learn
+# to use the norm of a key. In many dimensions, however, dot products have a problem.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("1.b")
@@ -486,32 +476,31 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The standard deviation of the cosine is $1/\sqrt d$. In high dimension random vectors are **nearly orthogonal**, so there
-# is room for thousands of keys that hardly interfere.
+# The standard deviation of the cosine is $1/\sqrt d$: in high dimension random vectors are **nearly orthogonal**.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why attention divides by $\sqrt d$
 #
 # Let all components of $q$ and $k$ be independent, with mean 0 and variance 1. Then $q \cdot k$ is a sum of $d$ terms,
-# each with variance 1, so its standard deviation is $\sqrt d$. Guess how much weight the best of 16 random keys gets when
-# $d = 512$, although no key matches the query.
+# each with variance 1, so its standard deviation is $\sqrt d$: both norms are about $\sqrt d$, and the cosine is about
+# $1/\sqrt d$. Guess how much weight the best of 16 random keys gets when $d = 512$, although no key matches the query.
 
 # %% slideshow={"slide_type": "-"}
-print("  d   std of q·k   largest weight: scale 1   scale 1/sqrt(d)")
 largest_weights = {}
+print("  d   std of q·k   largest weight by q·k   q·k / sqrt(d)   cosine")
 for d in (2, 8, 64, 512):
-    random_queries, random_keys = torch.randn(1000, d, 1), torch.randn(1000, 16, d)
-    dots = (random_keys @ random_queries).squeeze(-1)  # (1000, 16)
-    largest = [softmax(dots * scale).amax(-1).mean().item() for scale in (1.0, d**-0.5)]
+    random_queries, random_keys = torch.randn(1000, 1, d), torch.randn(1000, 16, d)
+    dots = (random_queries * random_keys).sum(-1)  # (1000, 16)
+    cosine = F.cosine_similarity(random_queries, random_keys, dim=-1)
+    largest = [softmax(s).amax(-1).mean().item() for s in (dots, dots * d**-0.5, cosine)]
     largest_weights[d] = largest
-    print(f"{d:3d} {dots.std():10.1f} {largest[0]:24.2f} {largest[1]:17.2f}")
+    print(f"{d:3d} {dots.std():9.1f} {largest[0]:19.2f} {largest[1]:18.2f} {largest[2]:13.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5 shows that
-# it then passes on almost no gradient. The cosine, with a standard deviation of $1/\sqrt d$, has the opposite problem: its
-# weights become uniform. Dot products divided by $\sqrt d$ have standard deviation 1 in every dimension. This is the
-# $1/\sqrt d$ of scaled dot-product attention, which lesson 04 examines. Lessons 01 to 03 work in few dimensions or with
-# learned norms, and keep `scale=1`.
+# it then passes on almost no gradient. The cosine has the opposite problem: its weights become uniform, $1/16$ each. Dot
+# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 01
+# to 03 keep `scale=1`, like the papers before 2017 that they follow.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Quiz 1.b first, then the histogram, then ask for the standard deviation of the dot product itself: the norms are about
@@ -523,6 +512,7 @@ for d, cosine in cosines.items():
         "the standard deviation of the cosine is 1 / sqrt(d)"
     )
 assert largest_weights[512][0] > 0.9 and abs(dots.std() / 512**0.5 - 1) < 0.1
+assert abs(largest_weights[512][2] - 1 / 16) < 0.01
 assert abs(largest_weights[512][1] - largest_weights[8][1]) < 0.05, (
     "with 1 / sqrt(d) the width makes no difference"
 )
@@ -530,8 +520,8 @@ assert abs(largest_weights[512][1] - largest_weights[8][1]) < 0.05, (
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · The Jacobian: how attention learns
 #
-# Move one logit from -5 to 5 while the other two stay at 0 and 1, and follow its probability. The derivative of softmax
-# is positive everywhere. The derivative of argmax is 0 on both sides of a jump and undefined at the jump.
+# Move one logit from -5 to 5 while the other two stay at 0 and 1. The derivative of its softmax probability is positive
+# everywhere. The derivative of argmax is 0, and undefined at the jump.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 z1 = torch.linspace(-5, 5, 201, requires_grad=True)
@@ -548,16 +538,15 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **Jacobian** $J$ contains all derivatives of the probabilities with respect to the logits. Start from
-# $\log p_i = z_i - \log \sum_k \exp z_k$. Its derivative with respect to $z_j$ is $\delta_{ij} - p_j$, where $\delta_{ij}$ is
-# 1 if $i = j$ and 0 otherwise. By the chain rule $\partial p_i = p_i\, \partial \log p_i$, so
+# The **Jacobian** $J$ contains all derivatives of the probabilities with respect to the logits. The derivative of
+# $\log p_i = z_i - \log \sum_k \exp z_k$ with respect to $z_j$ is $\delta_{ij} - p_j$, where $\delta_{ij}$ is 1 if $i = j$
+# and 0 otherwise. Multiply by $p_i$, since $\partial p_i = p_i\, \partial \log p_i$:
 #
 # $$J_{ij} = \frac{\partial p_i}{\partial z_j} = p_i\,(\delta_{ij} - p_j)$$
 #
 # **Exercise 1.4.** Compute $J$ from the probabilities.
 #
-# - `p` (n,) is the output of a softmax, not the logits. The result has shape (n, n), with `J[i, j]` in row i and column j.
-# - Use the formula, not autograd.
+# - `p` (n,) is the output of a softmax, not the logits. The result has shape (n, n).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -583,8 +572,8 @@ print("sum of each column:", digits(jacobian.sum(0)))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Both sums are 0, for different reasons. Row $i$ sums the effects of all logits on $p_i$. If all logits rise together,
-# $p_i$ does not change, by shift invariance. Column $j$ sums the effects of $z_j$ on all probabilities. Their sum is
-# always 1, so the effects cancel.
+# $p_i$ stays the same, by shift invariance. Column $j$ sums the effects of $z_j$ on all probabilities. They always sum to
+# 1, so the effects cancel.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room find the two reasons. A frequent wrong answer gives "probabilities sum to one" for the rows. J is symmetric,
@@ -593,45 +582,50 @@ print("sum of each column:", digits(jacobian.sum(0)))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient with respect to the query
 #
-# Now the Jacobian pays off. Take $p = \operatorname{softmax}(\text{scale} \cdot K q)$ and the output $o = V^\top p$.
-# The chain rule gives three factors. Insert $J = \operatorname{diag}(p) - p\, p^\top$ and write
-# $\bar k = K^\top p = \sum_i p_i\, k_i$ for the average key:
+# Take $p = \operatorname{softmax}(\text{scale} \cdot K q)$ and $o = V^\top p$. Apply the chain rule, insert
+# $J = \operatorname{diag}(p) - p\, p^\top$, and write $\bar k = K^\top p$ for the average key:
 #
 # $$\frac{\partial o}{\partial q} = \text{scale} \cdot V^\top J\, K
 # = \text{scale} \cdot \Big( \sum_i p_i\, v_i\, k_i^\top - o\, \bar k^\top \Big)
 # = \text{scale} \cdot \operatorname{Cov}_p(v, k)$$
 #
-# The gradient is the **covariance** of values and keys, with the attention weights as probabilities. If $q$ moves toward
-# a key, the output moves toward the value of that key, compared with the averages.
+# The gradient is the **covariance** of values and keys, with the attention weights as probabilities. When $q$ moves, keys
+# that lie farther than average in that direction gain weight, and the output moves toward their values.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# By hand, for the worked example with scale 1 and the first component of each: $\bar k_1 = 0.665 \cdot 1 + 0.090 \cdot 1 =
-# 0.755$, $o_1 = 7.55$, and the average of the products is $0.665 \cdot 10 + 0.090 \cdot 10 = 7.55$. The covariance is
-# $7.55 - 7.55 \cdot 0.755 = 1.85$, the first entry below.
+# By hand, for the first component of value and key in the worked example (scale 1): the averages are $o_1 = 7.55$ and
+# $\bar k_1 = 0.665 + 0.090 = 0.755$, and the average product is $0.665 \cdot 10 + 0.090 \cdot 10 = 7.55$. The covariance is
+# $7.55 - 7.55 \cdot 0.755 = 1.85$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-scale = 0.5
-output, weights = soft_lookup(scale * query, keys, values)
-by_jacobian = scale * values.T @ softmax_jacobian(weights) @ keys
+output, weights = soft_lookup(query, keys, values)
+gradient = values.T @ softmax_jacobian(weights) @ keys  # (e, d)
+centered_values, centered_keys = values - output, keys - weights @ keys
+covariance = (weights[:, None] * centered_values).T @ centered_keys
 
-centered_keys, centered_values = keys - weights @ keys, values - output
-covariance = (weights[:, None] * centered_values).T @ centered_keys  # (e, d)
-by_autograd = torch.autograd.functional.jacobian(
-    lambda q: soft_lookup(scale * q, keys, values)[0], query
-)
-print("scale * V^T J K equals scale * covariance:", torch.allclose(by_jacobian, scale * covariance))
-print("equal to autograd:                        ", torch.allclose(by_jacobian, by_autograd))
+print(gradient.numpy().round(2))
+print("equal to the covariance:", torch.allclose(gradient, covariance, atol=1e-5))
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-for factor in (1, 2, 5, 20):
-    _, weights = soft_lookup(factor * query, keys, values)
-    gradient = values.T @ softmax_jacobian(weights) @ keys
-    print(f"query times {factor:2d}: largest weight {weights.max():.4f}", end="   ")
-    print(f"gradient {digits(gradient[0])} / {digits(gradient[1])}   norm {gradient.norm():.1e}")
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Does a larger scale always give a larger gradient?
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+def scaled_output(query, scale):
+    return soft_lookup(scale * query, keys, values)[0]
+
+
+for scale in torch.tensor([1.0, 2.0, 5.0, 20.0]):
+    _, weights = soft_lookup(scale * query, keys, values)
+    gradient = scale * values.T @ softmax_jacobian(weights) @ keys
+    by_autograd, _ = torch.autograd.functional.jacobian(scaled_output, (query, scale))
+    same = torch.allclose(gradient, by_autograd, atol=1e-5)
+    print(f"scale {scale:2.0f}: largest weight {weights.max():.3f}", end="   ")
+    print(f"norm of the gradient {gradient.norm():.3f}   equal to autograd: {same}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A saturated softmax puts almost all probability on one key. Such a distribution has no variance, so the covariance and
-# the gradient vanish. This is the price of scores that are too large, and the reason to scale them.
+# A saturated softmax puts almost all probability on one key. Such a distribution has almost no variance, so the covariance
+# vanishes, and with it the gradient. This is why scores must not be too large.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Derive the covariance on the board; it takes two lines. Ask when the gradient is exactly zero: all keys equal, or all
@@ -644,42 +638,38 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · Masks and batches: `attend` and `attention`
 #
-# Two functions carry the rest of the course, from attention for translation
-# ([Bahdanau et al., 2015](../docs/references.md#bahdanau2015)) to the Transformer
-# ([Vaswani et al., 2017](../docs/references.md#vaswani2017)). `attend` takes any scores $S$, one row per query and one
-# column per key:
+# Two functions carry the rest of the course. The first, `attend`, takes any scores $S$, one row per query and one column
+# per key:
 #
 # $$W = \operatorname{softmax}(S), \qquad O = W V$$
 #
-# A **mask** says which query may attend to which key: `True` means "may attend". Where it is `False`, the score becomes
-# minus infinity *before* the softmax. Since $\exp(-\infty) = 0$, masked keys get weight 0, and the other weights still sum
-# to 1. If *all* keys of a query are masked, its weights and its output are defined as zero, never NaN.
+# A boolean **mask** restricts which keys a query may attend to: `True` means "may attend". Where it is `False`, the score
+# becomes minus infinity *before* the softmax. Since $\exp(-\infty) = 0$, masked keys get weight 0 and the other weights
+# still sum to 1. If all keys of a query are masked, its weights and output are zero by definition, never NaN.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The axis of the mask
 #
-# Scores of a batch have shape (b, m, n): sequence, query, key. A mask often depends on sequence and key only, for example
-# to exclude padding, and has shape (b, n). It lacks the query axis. Broadcasting aligns shapes *from the right*:
+# Scores of a batch have shape (b, m, n): sequence, query, key. A mask of keys has shape (b, n): it excludes **padding**,
+# the dummy keys that fill short sequences. It lacks the query axis. Broadcasting aligns shapes *from the right*:
 #
 # | mask | aligned with scores (b, m, n) | meaning |
 # |---|---|---|
 # | (m, n) | (1, m, n) | one mask for all sequences |
 # | (b, n) | (1, **b**, n) | **wrong**: the batch axis is read as the query axis |
-# | (b, n), then `unsqueeze(-2)` | (b, 1, n) | one row of keys per sequence, for all its queries |
+# | (b, n), then `unsqueeze(-2)` | (b, 1, n) | one row per sequence, for all its queries |
 #
-# `unsqueeze(-2)` inserts an axis of length 1 before the last one. If $b \neq m$, the wrong version raises an error. If
+# `unsqueeze(-2)` inserts an axis of length 1 before the last. If $b \neq m$, the wrong version raises an error. If
 # $b = m$, it runs and gives wrong weights.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.5.** Write `attend(scores, value, mask=None)`.
 #
-# - `scores` (..., m, n), `value` (..., n, e). `mask` is boolean and broadcasts to the shape of the scores: (..., m, n),
-#   (m, n) or (b, 1, n). `None` means that every query may attend to every key.
+# - `scores` (..., m, n), `value` (..., n, e). The boolean `mask` broadcasts to the scores: (..., m, n), (m, n) or
+#   (b, 1, n). `None` masks nothing.
 # - Return the output (..., m, e) and the weights (..., m, n), each row a softmax over the keys.
-# - A masked key has weight exactly 0. A fully masked row has zero weights and a zero output.
+# - A masked key has weight 0. A fully masked row has zero weights and a zero output; its plain softmax would be 0/0.
 # - Scores range from -200 to 200, also masked ones. Do not change the inputs.
-#
-# Look out for the fully masked row: a softmax of minus infinities is 0/0.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -713,8 +703,8 @@ for query_index in range(3):
     print(f"output {digits(output[query_index])}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Two sequences, two queries each, five keys. Sequence 1 has only two real keys; the other three are padding. What does
-# each version of the mask do to the first query of sequence 1?
+# Two sequences, two queries each, five keys. In sequence 1 the last three keys are padding. What does each mask do to its
+# first query?
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 attention_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()  # (b, n), True = real key
@@ -730,8 +720,7 @@ for name, mask in (
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without `unsqueeze(-2)`, query 0 of sequence 1 attends to padding: its row came from sequence 0. Give every mask its
-# query axis.
+# Without `unsqueeze(-2)`, query 0 of sequence 1 gets the mask of sequence 0 and attends to padding.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Exercise 1.5 needs the most time. Whoever fills masked scores with minus infinity everywhere meets 0/0 in the fully
@@ -743,8 +732,8 @@ for name, mask in (
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### `attention`: scores by dot product
 #
-# `attention` compares every query with every key. It is Eq. (1) of
-# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), with $1/\sqrt{d_k}$ as the default of `scale`:
+# `attention` compares every query with every key: Eq. (1) of
+# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), where `scale` is $1/\sqrt{d_k}$.
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}(\text{scale} \cdot Q K^\top)\, V$$
 
@@ -759,8 +748,8 @@ show(
 # **Exercise 1.6.** Write `attention` with your `attend`.
 #
 # - `query` (..., m, d), `key` (..., n, d), `value` (..., n, e). Queries and keys are rows.
-# - `scale` multiplies the scores. `None` means $1/\sqrt d$, with $d$ the width of the queries; `scale=0` is allowed.
-# - Pass `mask` on to `attend`. Return the output (..., m, e) and the weights (..., m, n).
+# - `scale` multiplies the scores. `None` means $1/\sqrt d$; 0 is allowed.
+# - Pass `mask` on. Return the output (..., m, e) and the weights (..., m, n).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -794,9 +783,8 @@ print("equal to one soft_lookup per query:", torch.allclose(output[0], row_by_ro
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A summary of fixed size, from a set of any size
 #
-# The output of attention has the width of one value, however many keys there are. A linear layer needs a fixed number of
-# inputs. A recurrent network takes any number, but compresses all of them into one hidden state. Attention keeps all
-# keys and values, so memory and cost grow with the input. Keys and values form a **set**: their order does not matter.
+# The output has the width of one value, however many keys there are. A linear layer needs a fixed number of inputs.
+# Attention takes any number, and its cost grows with it. Keys and values form a **set**: their order does not matter.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 dim = 8
@@ -835,8 +823,8 @@ print("twice the queries, twice the output:", same(output_of(2 * Q, K, V), 2 * o
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Kernel regression: the first trained model
 #
-# Sixty noisy points $(x_i, y_i)$ of a curve are known. Predict $y$ at a new $x$ by a weighted average of the known $y_i$,
-# with the largest weights for the nearest points:
+# Sixty noisy points $(x_i, y_i)$ of a curve are known. Predict $y$ at a new $x$ by a weighted average of the $y_i$, with
+# the largest weights for the nearest points:
 #
 # $$\hat y(x) = \sum_i p_i\, y_i, \qquad p = \operatorname{softmax}_i\!\left(-\frac{(x - x_i)^2}{2 h^2}\right)$$
 #
@@ -847,10 +835,10 @@ print("twice the queries, twice the output:", same(output_of(2 * Q, K, V), 2 * o
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.7.** Write kernel regression with your `attend`.
 #
-# - `x_query` (m,), `x` (n,) and `y` (n,). `bandwidth` is a positive number or a tensor with one element.
-# - Return the predictions (m,) and the weights (m, n), also for a single query.
-# - Queries far from all points must not give NaN. So pass the exponents to `attend` as scores.
-# - `mask` (m, n) goes to `attend` unchanged. A fully masked query gets zeros.
+# - `x_query` (m,), `x` (n,), `y` (n,). `bandwidth` is a positive number or a scalar tensor.
+# - Return the predictions (m,) and the weights (m, n).
+# - Queries far from all points must not give NaN, so pass the exponents to `attend` as scores.
+# - Pass `mask` (m, n) on. A fully masked query gets zeros.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -869,6 +857,13 @@ def kernel_regression(x_query, x, y, bandwidth, mask=None):
 
 kernel_regression = exercise("1.7").use(kernel_regression)
 
+# %% tags=["nbval-check-output"]
+x, y = (points[0] for points in noisy_curves(seeds=1, points=60))
+for h in (0.01, 0.2, 100.0):
+    prediction, _ = kernel_regression(torch.tensor([3.0]), x, y, h)
+    print(f"bandwidth {h:6.2f}: prediction at x = 3 is {prediction.item():.2f}")
+print(f"nearest point: {y[(x - 3).abs().argmin()]:.2f}   mean of all points: {y.mean():.2f}")
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From distance to dot product
 #
@@ -876,8 +871,8 @@ kernel_regression = exercise("1.7").use(kernel_regression)
 #
 # $$-\frac{(x - x_i)^2}{2h^2} = \frac{x\,x_i}{h^2} - \frac{x_i^2}{2h^2} - \frac{x^2}{2h^2}$$
 #
-# The last term is the same for all keys, so shift invariance removes it. If all keys have the same norm, the middle term
-# is constant too. What remains is dot-product attention with `scale` $1/h^2$.
+# The last term is the same for all keys, so shift invariance removes it. If all keys have the same norm, so is the middle
+# term. What remains is dot-product attention with `scale` $1/h^2$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 bandwidth = 0.5
@@ -891,12 +886,10 @@ print("kernel regression equals attention:", torch.allclose(by_distance, by_dot,
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Choose the bandwidth by hand
 #
-# Move the slider. A large bandwidth averages all points and loses the curve. A small one follows every point, including
-# its noise. Other kernels work as well, since `attend` takes any scores.
+# A large bandwidth averages all points and loses the curve. A small one copies the nearest point and its noise. Other
+# kernels work as well, since `attend` takes any scores.
 
 # %%
-all_x, all_y = noisy_curves(seeds=1, points=60)
-x, y = all_x[0], all_y[0]
 grid = torch.linspace(LEFT, RIGHT, 200)
 kernels = {
     "Gaussian": lambda r: -(r**2) / 2,
@@ -927,15 +920,14 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Learn the bandwidth
 #
-# $h$ is a parameter. The loss is the mean squared error of the sixty known points, each predicted from the known points,
-# and its gradient reaches $h$ through `attend`. But which points may a point attend to?
+# The gradient of the loss reaches $h$ through `attend`, so $h$ can be learned: predict each known point from the known
+# points. But which of them may it attend to?
 
 # %% slideshow={"slide_type": "-"}
 quiz("1.d")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# So a mask excludes each point from its own prediction. This is **leave-one-out** training. We learn $\log h$, which keeps
-# $h$ positive.
+# So a mask excludes each point from its own prediction: **leave-one-out**. We learn $\log h$, which keeps $h$ positive.
 
 # %% slideshow={"slide_type": "-"}
 log_h = torch.zeros((), requires_grad=True)
@@ -952,8 +944,7 @@ for step in range(201):
         print(f"step {step:3d}: bandwidth {log_h.exp():.2f}, training error {loss.sqrt():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The same loop for ten data sets (`utils.training.regression`), with and without the mask. Errors are root mean squared
-# errors.
+# The same for ten data sets, with and without the mask. Errors are root mean squared errors.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 seeds = 10
@@ -968,8 +959,8 @@ show(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the mask each point attends to itself at distance 0, and a smaller bandwidth gives it more weight. So $h$
-# shrinks, and the training error falls far below the noise, which no honest prediction can do. This is **data leakage**.
-# The causal mask of lesson 04 prevents the same mistake in language models: a model must not attend to what it predicts.
+# shrinks, and the training error falls far below the noise. This is **data leakage**. The causal mask of lesson 04
+# prevents it in language models: a model must not attend to what it predicts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Stop here. The diagonal mask of this section and the causal mask of lesson 04 solve the same problem. Ask for other
@@ -994,12 +985,14 @@ print(f"{'standard deviation of the noise':32s} {NOISE:.2f}")
 wins = (left_out["test_error"] < leaky["test_error"]).sum()
 print(f"leave-one-out has the smaller error on {wins} of {seeds} data sets")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Without leave-one-out the model is no better than the nearest point: it has learned to copy.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention map
 #
-# The weights of the learned model, one row per query and one column per known point. Each query attends to its
-# neighbors. Where points are dense, many share the weight. Where they are sparse, a few get all of it. A convolution over
-# the list of points, always with the same weights, cannot adapt like this.
+# The weights of the learned model, one row per query, one column per known point. Where points are dense, many share the
+# weight. Where they are sparse, a few get all of it.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 learned = left_out["bandwidth"][-1, 0].item()
@@ -1022,12 +1015,15 @@ assert (leaky["bandwidth"][-1] < left_out["bandwidth"][-1]).all()
 assert (leaky["training_error"][-1] < NOISE).all()
 means = [errors.mean().item() for errors in test_errors.values()]
 assert min(means) == means[-1] and wins >= 8
+assert abs(means[3] - means[2]) < 0.03, (
+    "without leave-one-out it is no better than the nearest point"
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 8 · Hard attention and REINFORCE (optional)
 #
-# **Soft attention** averages all values. **Hard attention** samples one index $i$ with probability $p_i$ and returns $v_i$
-# alone. Both have the same expected output, but sampling passes no gradient to the scores.
+# Soft attention averages all values. **Hard attention** samples one index $i$ with probability $p_i$ and returns $v_i$. Its
+# expected output is the soft one, but sampling passes no gradient to the scores.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 scores = torch.tensor([1.0, 0.2, -0.5, 0.4], requires_grad=True)
@@ -1042,17 +1038,17 @@ close = torch.allclose(hard.mean(0), soft, atol=0.03)
 print("mean of 10,000 samples within 0.03 of the soft output:", close)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Hard attention can be trained with a reward $r_i$ for each choice. The **score-function estimator**, known as
-# **REINFORCE** ([Williams, 1992](../docs/references.md#williams1992)), needs only samples $i \sim p$:
+# The **score-function estimator** (**REINFORCE**, [Williams, 1992](../docs/references.md#williams1992)) estimates the
+# gradient of the expected reward from samples $i \sim p$ and their rewards $r_i$:
 #
 # $$\nabla_z\, \mathbb{E}[r] = \mathbb{E}_{i \sim p}\big[(r_i - b)\, \nabla_z \log p_i\big], \qquad
 # \frac{\partial \log p_i}{\partial z_j} = \delta_{ij} - p_j$$
 #
-# The **baseline** $b$ does not change the expectation, because $\mathbb{E}[\nabla_z \log p_i] = 0$.
+# The **baseline** $b$ does not change the expectation: $\mathbb{E}[\nabla_z \log p_i] = 0$, the column sums of the Jacobian.
 #
 # **Exercise 1.8.** Write the estimator.
 #
-# - `p` (n,), `rewards` (n,), `draws` (s,) holds the sampled indices, with repetitions. `baseline` is a number.
+# - `p` (n,), `rewards` (n,), `draws` (s,) with the sampled indices. `baseline` is a number.
 # - Return the mean over all draws of $(r_i - b)\,\nabla_z \log p_i$, with shape (n,).
 
 
@@ -1069,9 +1065,9 @@ def reinforce_gradient(p, rewards, draws, baseline=0.0):
 reinforce_gradient = exercise("1.8").use(reinforce_gradient)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Take the first component of the returned vector as the reward. Guess: how many samples must be averaged until the noise
-# is a tenth of the gradient? There are only four choices, so mean and noise of a single-sample estimate can be computed
-# exactly. Averaging $s$ samples divides the noise by $\sqrt s$.
+# The reward is the first component of the returned vector. Guess: how many samples must be averaged until the noise is a
+# tenth of the gradient? With four choices the noise of one sample can be computed exactly; $s$ samples divide it by
+# $\sqrt s$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 (exact,) = torch.autograd.grad(softmax(scores) @ choices[:, 0], scores)
@@ -1090,9 +1086,8 @@ for name, baseline in (("no baseline  ", 0.0), ("baseline E[r]", p @ rewards)):
 # Collect bets on the number of samples first. The numbers are exact, since there are only four choices.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The classic application is vision. [Mnih et al. (2014)](../docs/references.md#mnih2014) trained a network by REINFORCE to
-# choose a sequence of small **glimpses** of an image. [Xu et al. (2015)](../docs/references.md#xu2015) compared hard and
-# soft attention for image captions. Soft attention processes all patches, but its gradient is exact.
+# [Mnih et al. (2014)](../docs/references.md#mnih2014) trained a network by REINFORCE to choose small **glimpses** of an
+# image. [Xu et al. (2015)](../docs/references.md#xu2015) compared hard and soft attention for image captions.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 picture = little_house()  # (24, 24)
@@ -1115,17 +1110,16 @@ show(
 # ## Summary
 #
 # - Attention compares a **query** with all **keys** and returns the weighted average of the **values**.
-# - Softmax is a soft argmax. It is shift invariant, so subtract the maximum. Temperature sets how sharp it is.
+# - Softmax is a soft argmax. It is shift invariant, so subtract the maximum first.
 # - Cross-entropy is $-\log p_c$. Its gradient with respect to the logits is $p - y$.
-# - The gradient of the output with respect to the query is the covariance of values and keys under the weights. A
-#   saturated softmax has none, so scores are scaled by $1/\sqrt d$.
-# - A mask acts on the scores, before the softmax. A mask (b, n) of keys needs `unsqueeze(-2)`. A fully masked row gives
-#   zeros.
+# - The gradient of the output with respect to the query is the covariance of values and keys under the weights. It vanishes
+#   when the softmax saturates.
+# - A mask acts on the scores, before the softmax. A mask (b, n) of keys needs `unsqueeze(-2)`.
 # - Attention is linear in the values for fixed weights, and not in queries or keys.
 # - A model that can attend to its own target learns to copy it.
 #
-# **Next.** One attention step returns one average. Some questions need several: *Lily is a frog. Greg is a frog. Greg is
-# yellow. What color is Lily?* Continue with [lesson 02, Memory network](02_memory_network.ipynb).
+# **Next.** One attention step returns one average. Some questions need several steps: *Lily is a frog. Greg is a frog. Greg
+# is yellow. What color is Lily?* Continue with [lesson 02, Memory network](02_memory_network.ipynb).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # End on the frog. One attention step retrieves that Lily is a frog. What must the next query be?
@@ -1136,12 +1130,9 @@ board()
 # %% [markdown]
 # ### References
 #
-# - E. A. Nadaraya, [*On estimating regression*](../docs/references.md#nadaraya1964), 1964, and G. S. Watson,
-#   [*Smooth regression analysis*](../docs/references.md#watson1964), 1964: kernel regression.
-# - R. J. Williams, [*Simple statistical gradient-following algorithms*](../docs/references.md#williams1992), 1992:
-#   REINFORCE and its baseline.
-# - V. Mnih et al., [*Recurrent models of visual attention*](../docs/references.md#mnih2014), 2014: glimpses.
-# - D. Bahdanau, K. Cho, Y. Bengio,
-#   [*Neural machine translation by jointly learning to align and translate*](../docs/references.md#bahdanau2015), 2015.
-# - K. Xu et al., [*Show, attend and tell*](../docs/references.md#xu2015), 2015: hard and soft attention compared.
-# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: Eq. (1) is `attention`.
+# - [Nadaraya (1964)](../docs/references.md#nadaraya1964) and [Watson (1964)](../docs/references.md#watson1964): kernel
+#   regression.
+# - [Williams (1992)](../docs/references.md#williams1992): REINFORCE. [Mnih et al. (2014)](../docs/references.md#mnih2014) and
+#   [Xu et al. (2015)](../docs/references.md#xu2015): hard attention in vision.
+# - [Bahdanau et al. (2015)](../docs/references.md#bahdanau2015): soft attention for translation (lesson 03).
+# - [Vaswani et al. (2017)](../docs/references.md#vaswani2017): *Attention is all you need*.

@@ -25,6 +25,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`0` became `-1`": "the output has one column, which is the first and the last",
         "`bandwidth` has the wrong sign": "the bandwidth is squared, so its sign makes no difference",
     },
+    "1.8": {
+        f"`draws` is shifted along the {axis} axis": "the mean over the draws is the same in every order"
+        for axis in ("first", "last")
+    },
     "2.1": {
         "`i[None, :]` became `i`": "a row (dim,) spreads over (length, 1) just as (1, dim) does",
         "`(None, :)` became `None`": "i[None] is i[None, :]",

@@ -613,6 +613,7 @@ def estimator_cases(generator):
         Case((*inputs(3, 7), 0.5), note="a baseline"),
         Case((*inputs(5, 5), torch.tensor(-1.5)), note="the baseline is a tensor"),
         Case((*inputs(4, 1), 0.3), note="one draw"),
+        Case((*inputs(6, 20), 0.1), note="twenty draws"),
         Case(
             (normal(generator, 3).softmax(0), normal(generator, 3), torch.tensor([2, 0, 2, 2])), note="a repeated draw"
         ),
@@ -666,10 +667,31 @@ register(
                 "Each logit got its own reward. Multiply every draw by the reward of that draw: `rewards[draws]`.",
             ),
             mistake(
-                "rewards[draws]",
-                "rewards[draws].mean()",
+                f"{ADVANTAGE}[:, None]",
+                "(rewards[draws].mean() - baseline)",
                 "Every draw got the mean reward. Multiply each by its own reward: `rewards[draws]`.",
             ),
+            mistake(
+                BODY,
+                "return ((rewards - baseline)[:, None] * (torch.eye(len(p)) - p)).mean(0)",
+                "The draws have no effect: every choice counts once. Index rewards and one-hot rows with `draws`.",
+            ),
+            mistake(
+                BODY,
+                "return (torch.diag(p) - torch.outer(p, p)) @ (rewards - baseline)",
+                "This is the exact gradient, without samples. Estimate it: take the mean over `draws`.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "torch.eye(len(p))[draws] - p[draws][:, None]",
+                "All logits of a draw got the same p_i. Component j needs its own p_j: subtract `p`, not `p[draws]`.",
+            ),
+            mistake(
+                f"{ADVANTAGE}[:, None]",
+                ADVANTAGE,
+                "The rewards (s,) broadcast along the logits. Make them a column with `[:, None]`: one reward per row.",
+            ),
+            mistake(".mean(0)", ".sum(0) / len(p)", "The sum was divided by n, the number of choices. Divide by s."),
         ],
         hints=[
             "For one draw i the gradient of log p_i is a row: 1 at position i, otherwise 0, minus p.",
@@ -684,15 +706,18 @@ register(
 register_quiz(
     Quiz(
         id="1.a",
-        question="Add 100 to every logit. What happens to the probabilities?",
+        question="Add 100 to every logit. What happens to the computed probabilities?",
         options=[
-            ("Nothing, on any computer.", "In exact arithmetic, yes. But consider exp(102) in float32."),
-            ("They become more uniform.", "A high temperature does that: it shrinks differences. A shift keeps them."),
+            ("They stay the same, also in float32.", "Compute exp(102): the largest float32 is about 3.4e38."),
             (
-                "Nothing in exact arithmetic; in float32 the plain formula fails.",
-                "exp(100) cancels in the fraction, but it exceeds the largest float32, about 3.4e38.",
+                "They become more uniform than before.",
+                "Dividing the logits does that. A shift keeps their differences.",
             ),
-            ("The largest one becomes 1.", "That would need larger differences. A shift keeps all differences."),
+            (
+                "They stay the same in exact arithmetic only.",
+                "exp(100) cancels in the fraction, but in float32 it overflows first.",
+            ),
+            ("The largest one moves closer to 1.", "That needs larger differences. A shift keeps all differences."),
         ],
         right=2,
         explanation="Softmax is shift invariant: only differences between logits matter. So subtract the maximum first.",
@@ -703,10 +728,10 @@ register_quiz(
         id="1.b",
         question="Take two random directions in 512 dimensions. What is the standard deviation of their cosine?",
         options=[
-            ("0.7, as in the plane.", "In the plane it is that large. Every further dimension makes it smaller."),
-            ("0.3.", "Too large: that is the value in about ten dimensions."),
-            ("0.04.", "One over the square root of 512."),
-            ("0: the cosine is always 0.", "Its mean is 0, but its standard deviation is 1 / sqrt(d)."),
+            ("About 0.7", "That is the value in the plane. Every further dimension makes it smaller."),
+            ("About 0.3", "That is the value in about ten dimensions."),
+            ("About 0.04", "One over the square root of 512."),
+            ("Exactly 0", "The mean is 0, but the standard deviation is 1 / sqrt(d)."),
         ],
         right=2,
         explanation="The cosine of random directions has standard deviation 1 / sqrt(d): 0.71 for d = 2, 0.044 for d = 512.",
@@ -715,17 +740,18 @@ register_quiz(
 register_quiz(
     Quiz(
         id="1.c",
-        question="Is attention a linear function of its inputs?",
+        question="Is the output of attention a linear function of queries, keys and values?",
         options=[
-            ("Yes: it is a weighted sum.", "A weighted sum of the values, but the weights come from a softmax."),
+            ("Yes, in all three: it is a weighted sum.", "The weights depend on queries and keys through a softmax."),
+            ("In the values only, for fixed weights.", "Doubling the values doubles the output."),
             (
-                "Linear in the values for fixed weights; not in the queries or keys.",
-                "Double the values and the output doubles. Double the queries and the weights sharpen instead.",
+                "In queries and keys, but not in the values.",
+                "It is the other way round: they pass through the softmax.",
             ),
-            ("No, in none of them.", "It is linear in the values: double all of them and the output doubles."),
+            ("No, it is linear in none of the three.", "For fixed weights, doubling the values doubles the output."),
         ],
         right=1,
-        explanation="Queries and keys pass through the softmax before they reach the output; the values do not.",
+        explanation="Queries and keys pass through the softmax; values do not. Doubled queries sharpen the weights instead.",
     )
 )
 register_quiz(
@@ -735,10 +761,10 @@ register_quiz(
         options=[
             ("It settles where new points are predicted best.", "The training loss never measures new points."),
             (
-                "It shrinks toward 0: each point copies itself.",
+                "It shrinks toward 0, and each point copies itself.",
                 "The correct answer lies at distance 0. The narrower the kernel, the more weight it gets.",
             ),
-            ("It grows without bound: a global average is safest.", "Then every prediction would be the mean."),
+            ("It grows until every prediction is the mean.", "The mean has a large training error. Copying has none."),
         ],
         right=1,
         explanation="A model that can attend to its own target copies it. Mask each point for itself: leave-one-out.",

@@ -31,8 +31,8 @@ LESSONS = (
         "01_softmax_attention",
         "Softmax attention",
         "How can a network look something up and still be trained?",
-        "softmax, soft_lookup, attention",
-        90,
+        "softmax, soft_lookup, attend, attention",
+        110,
     ),
     Lesson(
         "02",
