@@ -479,13 +479,13 @@ show(
 # The standard deviation of the cosine is $1/\sqrt d$: in high dimension random vectors are **nearly orthogonal**.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Why attention divides by $\sqrt d$
+# ### Why attention scales its scores
 #
 # Let all components of $q$ and $k$ be independent, with mean 0 and variance 1. Then $q \cdot k$ is a sum of $d$ terms,
 # each with variance 1, so its standard deviation is $\sqrt d$: both norms are about $\sqrt d$, and the cosine is about
 # $1/\sqrt d$. Guess how much weight the best of 16 random keys gets when $d = 512$, although no key matches the query.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 largest_weights = {}
 print("  d   std of q·k   largest weight by q·k   q·k / sqrt(d)   cosine")
 for d in (2, 8, 64, 512):
@@ -498,7 +498,7 @@ for d in (2, 8, 64, 512):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5 shows that
-# it then passes on almost no gradient. The cosine has the opposite problem: its weights become uniform, $1/16$ each. Dot
+# it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
 # products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 01
 # to 03 keep `scale=1`, like the papers before 2017 that they follow.
 
@@ -710,14 +710,9 @@ for query_index in range(3):
 attention_mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]).bool()  # (b, n), True = real key
 scores, value = torch.zeros(2, 2, 5), torch.randn(2, 5, 3)  # (b, m, n), (b, n, e)
 
-for name, mask in (
-    ("(b, n), wrong", attention_mask),
-    ("unsqueeze(-2)", attention_mask.unsqueeze(-2)),
-):
+for mask in (attention_mask, attention_mask.unsqueeze(-2)):
     _, weights = attend(scores, value, mask)
-    print(
-        f"{name:14s} mask {str(tuple(mask.shape)):10s} sequence 1: query 0 {digits(weights[1, 0])}"
-    )
+    print(f"mask {str(tuple(mask.shape)):10s} sequence 1, query 0: {digits(weights[1, 0])}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without `unsqueeze(-2)`, query 0 of sequence 1 gets the mask of sequence 0 and attends to padding.
@@ -860,9 +855,9 @@ kernel_regression = exercise("1.7").use(kernel_regression)
 # %% tags=["nbval-check-output"]
 x, y = (points[0] for points in noisy_curves(seeds=1, points=60))
 for h in (0.01, 0.2, 100.0):
-    prediction, _ = kernel_regression(torch.tensor([3.0]), x, y, h)
-    print(f"bandwidth {h:6.2f}: prediction at x = 3 is {prediction.item():.2f}")
-print(f"nearest point: {y[(x - 3).abs().argmin()]:.2f}   mean of all points: {y.mean():.2f}")
+    prediction, _ = kernel_regression(torch.tensor([4.0]), x, y, h)
+    print(f"bandwidth {h:6.2f}: prediction at x = 4 is {prediction.item():.2f}")
+print(f"nearest point: {y[(x - 4).abs().argmin()]:.2f}   mean of all points: {y.mean():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From distance to dot product
@@ -969,7 +964,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now the test error: 200 new points for each data set. Rank the five methods before you run the cell.
 
-# %% slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 test_errors = {
     "mean of the training points": mean_error(seeds),
     "bandwidth 1, by hand": fixed_bandwidth_error(seeds, 1.0),
@@ -1055,7 +1050,9 @@ print("mean of 10,000 samples within 0.03 of the soft output:", close)
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 1.8 · the score-function estimator · medium · 10 min · optional
 def reinforce_gradient(p, rewards, draws, baseline=0.0):
-    """p (n,), rewards (n,), draws (s,) of indices to an estimate (n,) of the gradient of E[r] at the logits."""
+    """p (n,), rewards (n,), draws (s,) of indices
+    to an estimate (n,) of the gradient of E[r] with respect to the logits.
+    """
     ### BEGIN SOLUTION
     log_prob_gradients = torch.eye(len(p))[draws] - p  # (s, n)
     return ((rewards[draws] - baseline)[:, None] * log_prob_gradients).mean(0)

@@ -82,7 +82,9 @@ def kernel_regression(x_query, x, y, bandwidth, mask=None):
 
 # Exercise 1.8 · the score-function estimator · medium · 10 min · optional
 def reinforce_gradient(p, rewards, draws, baseline=0.0):
-    """p (n,), rewards (n,), draws (s,) of indices to an estimate (n,) of the gradient of E[r] at the logits."""
+    """p (n,), rewards (n,), draws (s,) of indices
+    to an estimate (n,) of the gradient of E[r] with respect to the logits.
+    """
     ### BEGIN SOLUTION
     log_prob_gradients = torch.eye(len(p))[draws] - p  # (s, n)
     return ((rewards[draws] - baseline)[:, None] * log_prob_gradients).mean(0)
