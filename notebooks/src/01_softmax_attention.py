@@ -327,6 +327,10 @@ y = torch.tensor([0.0, 1.0, 0.0])
 print("p - y   ", digits((p - y).detach(), 3))
 print("autograd", digits(gradient, 3))
 
+# %% tags=["checks"]
+assert torch.tensor(88.7).exp().isfinite() and torch.tensor(88.8).exp().isinf()
+assert torch.allclose(torch.logsumexp(logits, 0), torch.tensor(2.408), atol=1e-3)
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Compute the three losses on the board: they differ by exactly 1, like the logits. Then ask for the sign of each component
 # of the gradient before the cell runs.
@@ -499,8 +503,8 @@ for d in (2, 8, 64, 512):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5 shows that
 # it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
-# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 01
-# to 03 keep `scale=1`, like the papers before 2017 that they follow.
+# products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 02
+# and 03 use `scale=1`, like the papers before 2017 that they follow.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Quiz 1.b first, then the histogram, then ask for the standard deviation of the dot product itself: the norms are about
