@@ -23,10 +23,10 @@ COUNTED_DIM = 8  # small, since the dense layer is counted too
 
 # n tokens of width d, kernel size k.
 FORMULAS = {
-    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "1", "path": "1"},
-    "recurrence": {"cost": "2 n d²", "sequential": "n", "path": "n"},
-    "convolution": {"cost": "k n d²", "sequential": "1", "path": "2 (n - 1) / (k - 1)"},
-    "dense": {"cost": "n² d²", "sequential": "1", "path": "1"},
+    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "O(1)", "path": "1"},
+    "recurrence": {"cost": "2 n d²", "sequential": "O(n)", "path": "n"},
+    "convolution": {"cost": "k n d²", "sequential": "O(1)", "path": "2 (n - 1) / (k - 1)"},
+    "dense": {"cost": "n² d²", "sequential": "O(1)", "path": "1"},
 }
 KINDS = tuple(FORMULAS)
 
