@@ -1019,7 +1019,7 @@ benchmark.table(
 # A model that predicts *masked* tokens (lesson 07) uses no causal mask: its targets are not in its input.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask which part of the sample is grammar and which is spelling. The model has seen about half a million characters.
+# Ask which part of the sample is grammar and which is spelling. The model was trained on fewer than 300,000 characters.
 
 # %% tags=["checks"]
 assert abs(loss - result["held_out"]) < 1e-3
