@@ -844,13 +844,8 @@ def respond(mask, x=x, replaced=replaced, layers=layers):
     return {"changed": (output - output_replaced)[0].norm(dim=-1), "weights": weights[0]}
 
 
-mask_board(
-    tokens,
-    respond,
-    start="causal",
-    title="which token may attend to which",
-    compared="when “cat” becomes another word",
-)
+title, compared = "which token may attend to which", "when “cat” becomes another word"
+mask_board(tokens, respond, start="causal", title=title, compared=compared)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for a mask in which *fly* depends on *cat* without attending to it: it takes a second layer and a token in between.
@@ -1037,33 +1032,10 @@ quiz("4.e")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 costs = layer_costs.layer_costs()
-short, n = costs[0]["path_lengths"][0], costs[0]["path_lengths"][-1]
 Table(
-    (
-        "layer",
-        "multiplications",
-        f"at n = {n}, d = {layer_costs.COUNTED_DIM}",
-        "sequential",
-        f"n = {short}",
-        f"n = {n}",
-        "path",
-        f"n = {n}",
-    ),
-    [
-        (
-            row["kind"],
-            row["formula"]["cost"],
-            f"{row['multiplications'][-1]:,}",
-            row["formula"]["sequential"],
-            row["sequential"][0],
-            row["sequential"][-1],
-            row["formula"]["path"],
-            row["path"][-1],
-        )
-        for row in costs
-    ],
-    f"Formulas and what was measured here, kernel size k = {layer_costs.KERNEL}. Sequential: matrix products that wait for each other (projections, scores, weighted sum for "
-    "self-attention). Path: layers or steps between the two ends of the sequence, by gradient.",
+    *layer_costs.comparison(costs),
+    f"Formulas and measurements made here, kernel size k = {layer_costs.KERNEL}. Sequential: matrix products that wait for each other "
+    "(for self-attention projections, scores, weighted sum). Path: layers or steps between the two ends of the sequence, by gradient.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}

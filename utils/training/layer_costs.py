@@ -156,3 +156,24 @@ def layer_costs() -> list[dict]:
         }
         for kind in KINDS
     ]
+
+
+def comparison(costs: list[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+    """Header and rows of table 1 of Vaswani et al. (2017), each formula followed by what `layer_costs` measured."""
+    short, n = PATH_LENGTHS[0], PATH_LENGTHS[-1]
+    counted = f"at n = {n}, d = {COUNTED_DIM}"
+    header = ("layer", "multiplications", counted, "sequential", f"n = {short}", f"n = {n}", "maximum path", f"n = {n}")
+    rows = [
+        (
+            row["kind"],
+            row["formula"]["cost"],
+            f"{row['multiplications'][-1]:,}",
+            row["formula"]["sequential"],
+            row["sequential"][0],
+            row["sequential"][-1],
+            row["formula"]["path"],
+            row["path"][-1],
+        )
+        for row in costs
+    ]
+    return header, rows
