@@ -54,7 +54,7 @@ LESSONS = (
         "04",
         "04_self_attention",
         "Self-attention",
-        "Attention still hangs on a recurrent net: can it stand alone?",
+        "Can attention work without a recurrent network?",
         "SelfAttention, causal_mask, padding_mask, sinusoidal_positions, FeedForward",
         120,
     ),

@@ -23,10 +23,10 @@ COUNTED_DIM = 8  # small, since the dense layer is counted too
 
 # n tokens of width d, kernel size k.
 FORMULAS = {
-    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "1", "path": "1"},
-    "recurrence": {"cost": "2 n d²", "sequential": "n", "path": "n"},
-    "convolution": {"cost": "k n d²", "sequential": "1", "path": "2 (n - 1) / (k - 1)"},
-    "dense": {"cost": "n² d²", "sequential": "1", "path": "1"},
+    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "O(1)", "path": "1"},
+    "recurrence": {"cost": "2 n d²", "sequential": "O(n)", "path": "n"},
+    "convolution": {"cost": "k n d²", "sequential": "O(1)", "path": "2 (n - 1) / (k - 1)"},
+    "dense": {"cost": "n² d²", "sequential": "O(1)", "path": "1"},
 }
 KINDS = tuple(FORMULAS)
 
@@ -156,3 +156,24 @@ def layer_costs() -> list[dict]:
         }
         for kind in KINDS
     ]
+
+
+def comparison(costs: list[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+    """Header and rows of table 1 of Vaswani et al. (2017), each formula followed by what `layer_costs` measured."""
+    short, n = PATH_LENGTHS[0], PATH_LENGTHS[-1]
+    counted = f"at n = {n}, d = {COUNTED_DIM}"
+    header = ("layer", "multiplications", counted, "sequential", f"n = {short}", f"n = {n}", "maximum path", f"n = {n}")
+    rows = [
+        (
+            row["kind"],
+            row["formula"]["cost"],
+            f"{row['multiplications'][-1]:,}",
+            row["formula"]["sequential"],
+            row["sequential"][0],
+            row["sequential"][-1],
+            row["formula"]["path"],
+            row["path"][-1],
+        )
+        for row in costs
+    ]
+    return header, rows
