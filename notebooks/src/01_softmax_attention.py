@@ -486,8 +486,7 @@ show(
 # ### Why attention scales its scores
 #
 # Let all components of $q$ and $k$ be independent, with mean 0 and variance 1. Then $q \cdot k$ is a sum of $d$ terms,
-# each with variance 1, so its standard deviation is $\sqrt d$: both norms are about $\sqrt d$, and the cosine is about
-# $1/\sqrt d$. Guess how much weight the best of 16 random keys gets when $d = 512$, although no key matches the query.
+# each with variance 1, so its standard deviation is $\sqrt d$. Guess how much weight the best of 16 random keys gets when $d = 512$, although no key matches the query.
 
 # %% slideshow={"slide_type": "subslide"}
 largest_weights = {}
@@ -586,14 +585,15 @@ print("sum of each column:", digits(jacobian.sum(0)))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient with respect to the query
 #
-# Take $p = \operatorname{softmax}(\text{scale} \cdot K q)$ and $o = V^\top p$. Apply the chain rule, insert
-# $J = \operatorname{diag}(p) - p\, p^\top$, and write $\bar k = K^\top p$ for the average key:
+# Write $p = \operatorname{softmax}(\text{scale} \cdot K q)$ as a column, so that $o = V^\top p$ and the average key is
+# $\bar k = K^\top p$. In matrix form $J = \operatorname{diag}(p) - p\, p^\top$. By the chain rule,
 #
 # $$\frac{\partial o}{\partial q} = \text{scale} \cdot V^\top J\, K
 # = \text{scale} \cdot \Big( \sum_i p_i\, v_i\, k_i^\top - o\, \bar k^\top \Big)
 # = \text{scale} \cdot \operatorname{Cov}_p(v, k)$$
 #
-# The gradient is the **covariance** of values and keys, with the attention weights as probabilities. When $q$ moves, keys
+# The gradient is the **covariance** of values and keys, with the attention weights as probabilities: a matrix with one entry
+# for each pair of a value component and a key component. When $q$ moves, keys
 # that lie farther than average in that direction gain weight, and the output moves toward their values.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -654,8 +654,8 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The axis of the mask
 #
-# Scores of a batch have shape (b, m, n): sequence, query, key. A mask of keys has shape (b, n): it excludes **padding**,
-# the dummy keys that fill short sequences. It lacks the query axis. Broadcasting aligns shapes *from the right*:
+# A batch holds $b$ **sequences** (such as sentences), so its scores have shape (b, m, n): sequence, query, key. Sequences of
+# different length share a tensor by **padding**: dummy keys fill the short ones. A mask of shape (b, n) excludes them. It lacks the query axis. Broadcasting aligns shapes *from the right*:
 #
 # | mask | aligned with scores (b, m, n) | meaning |
 # |---|---|---|
@@ -670,7 +670,7 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 # **Exercise 1.5.** Write `attend(scores, value, mask=None)`.
 #
 # - `scores` (..., m, n), `value` (..., n, e). The boolean `mask` broadcasts to the scores: (..., m, n), (m, n) or
-#   (b, 1, n). `None` masks nothing.
+#   (b, 1, n). `None` masks nothing. (A mask of keys gets its axis before the call, not inside `attend`.)
 # - Return the output (..., m, e) and the weights (..., m, n), each row a softmax over the keys.
 # - A masked key has weight 0. A fully masked row has zero weights and a zero output; its plain softmax would be 0/0.
 # - Scores range from -200 to 200, also masked ones. Do not change the inputs.
@@ -828,8 +828,8 @@ print("twice the queries, twice the output:", same(output_of(2 * Q, K, V), 2 * o
 # $$\hat y(x) = \sum_i p_i\, y_i, \qquad p = \operatorname{softmax}_i\!\left(-\frac{(x - x_i)^2}{2 h^2}\right)$$
 #
 # This is **Nadaraya-Watson kernel regression** ([Nadaraya, 1964](../docs/references.md#nadaraya1964);
-# [Watson, 1964](../docs/references.md#watson1964)). It is attention with query $x$, keys $x_i$, values $y_i$ and a Gaussian
-# score. The **bandwidth** $h$ sets how far the average reaches.
+# [Watson, 1964](../docs/references.md#watson1964)). A **kernel** turns a distance into a weight, here a Gaussian whose
+# **bandwidth** $h$ sets how far the average reaches. It is attention with query $x$, keys $x_i$ and values $y_i$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.7.** Write kernel regression with your `attend`.
@@ -870,8 +870,8 @@ print(f"nearest point: {y[(x - 4).abs().argmin()]:.2f}   mean of all points: {y.
 #
 # $$-\frac{(x - x_i)^2}{2h^2} = \frac{x\,x_i}{h^2} - \frac{x_i^2}{2h^2} - \frac{x^2}{2h^2}$$
 #
-# The last term is the same for all keys, so shift invariance removes it. If all keys have the same norm, so is the middle
-# term. What remains is dot-product attention with `scale` $1/h^2$.
+# The last term is the same for all keys, so shift invariance removes it. If all keys have the same norm, the same holds for
+# the middle term. What remains is dot-product attention with `scale` $1/h^2$. The cell checks this in three dimensions.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 bandwidth = 0.5
@@ -1038,12 +1038,14 @@ print("mean of 10,000 samples within 0.03 of the soft output:", close)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The **score-function estimator** (**REINFORCE**, [Williams, 1992](../docs/references.md#williams1992)) estimates the
-# gradient of the expected reward from samples $i \sim p$ and their rewards $r_i$:
+# gradient of the expected reward from samples $i \sim p$ and their rewards $r_i$. (Statistics calls $\nabla_z \log p_i$ the
+# score of a sample; it is a vector with one entry per logit.)
 #
 # $$\nabla_z\, \mathbb{E}[r] = \mathbb{E}_{i \sim p}\big[(r_i - b)\, \nabla_z \log p_i\big], \qquad
 # \frac{\partial \log p_i}{\partial z_j} = \delta_{ij} - p_j$$
 #
-# The **baseline** $b$ does not change the expectation: $\mathbb{E}[\nabla_z \log p_i] = 0$, the column sums of the Jacobian.
+# The **baseline** $b$ does not change the expectation, because $\mathbb{E}[\nabla_z \log p_i] = \sum_i \nabla_z\, p_i = 0$: the
+# column sums of the Jacobian.
 #
 # **Exercise 1.8.** Write the estimator.
 #
@@ -1067,8 +1069,8 @@ reinforce_gradient = exercise("1.8").use(reinforce_gradient)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The reward is the first component of the returned vector. Guess: how many samples must be averaged until the noise is a
-# tenth of the gradient? With four choices the noise of one sample can be computed exactly; $s$ samples divide it by
-# $\sqrt s$.
+# tenth of the gradient, in norm? The noise of one sample is its root mean squared distance from the mean, exact for four
+# choices; $s$ samples divide it by $\sqrt s$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 (exact,) = torch.autograd.grad(softmax(scores) @ choices[:, 0], scores)

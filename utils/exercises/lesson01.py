@@ -270,7 +270,7 @@ register(
             mistake(
                 BODY,
                 "return p * (torch.eye(len(p)) - p)",
-                "Both factors broadcast along rows, which gives p_j (delta_ij - p_j). The first is p_i, a column: `p[:, None]`.",
+                "Entry (i, j) has p_j p_j where it needs p_i p_j: a product of two (n,) vectors broadcasts along rows. Use `torch.outer(p, p)`, or a column `p[:, None]`.",
             ),
             mistake(OUTER, "p @ p", "`p @ p` is a single number. Use the outer product, `torch.outer(p, p)`."),
             mistake(
@@ -508,7 +508,21 @@ register(
             mistake("query.size(-1)", "key.size(-2)", "The default scale used the number of keys. Use their width d."),
             mistake("** -0.5", "** -1.0", "The default scale is 1/d here. It is 1 / sqrt(d): take the square root."),
             mistake("** -0.5", "** 0.5", "The scores were multiplied by sqrt(d). The default scale is 1 / sqrt(d)."),
+            mistake(" * scale", " / scale", "The scores were divided by `scale`. Multiply by it."),
+            mistake(
+                "query.size(-1)",
+                "query.size(0)",
+                "The default scale used the first axis. Use d, the last axis of the queries.",
+            ),
+            mistake(
+                "query.size(-1)", "query.size(-2)", "The default scale used the number of queries. Use their width d."
+            ),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
+            mistake(
+                KEYS,
+                "key.transpose(0, 1)",
+                "The first two axes were swapped. Swap the last two: `key.transpose(-2, -1)`.",
+            ),
             mistake(KEYS, "key.T", "`.T` reverses all axes. Swap only the last two: `key.transpose(-2, -1)`."),
             mistake(KEYS, "key", "Queries and keys are both rows. Transpose the keys: `key.transpose(-2, -1)`."),
             mistake(
@@ -575,6 +589,13 @@ register(
             mistake(RATIO, "distance", "The bandwidth has no effect. Divide the distances by it."),
             mistake(EXPONENT, f"({EXPONENT}).exp()", "`attend` takes the exponential again. Pass it the exponent."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
+            *(
+                mistake(
+                    [("x_query[:, None] - x[None, :]", "x_query - x"), *values],
+                    "`x_query - x` pairs point i with query i. Compute all (m, n) differences: `x_query[:, None] - x[None, :]`.",
+                )
+                for values in ([], [("y[:, None]", "y")], [("y[:, None]", "y"), ("output[:, 0]", "output")])
+            ),
             mistake("output[:, 0]", "output", "The prediction has shape (m, 1). Drop the last axis: `output[:, 0]`."),
             mistake(
                 "output[:, 0]", "output.squeeze()", "`squeeze()` drops the axis of a single query too. Use `[:, 0]`."
@@ -672,6 +693,11 @@ register(
                 "Every draw got the mean reward. Multiply each by its own reward: `rewards[draws]`.",
             ),
             mistake(
+                LOG_PROBS,
+                "(1 - p[draws])[:, None].expand(-1, len(p))",
+                "Each draw got the number 1 - p_i. The gradient of log p_i is a vector with n entries, delta_ij - p_j.",
+            ),
+            mistake(
                 BODY,
                 "return ((rewards - baseline)[:, None] * (torch.eye(len(p)) - p)).mean(0)",
                 "The draws have no effect: every choice counts once. Index rewards and one-hot rows with `draws`.",
@@ -706,16 +732,19 @@ register(
 register_quiz(
     Quiz(
         id="1.a",
-        question="Add 100 to every logit. What happens to the computed probabilities?",
+        question="Add 100 to every logit and compute the formula above as it stands, in float32. What happens to the probabilities?",
         options=[
-            ("They stay the same, also in float32.", "Compute exp(102): the largest float32 is about 3.4e38."),
+            (
+                "They stay the same: the shift cancels.",
+                "It cancels on paper. But exp(102) is larger than the largest float32, about 3.4e38.",
+            ),
             (
                 "They become more uniform than before.",
                 "Dividing the logits does that. A shift keeps their differences.",
             ),
             (
-                "They stay the same in exact arithmetic only.",
-                "exp(100) cancels in the fraction, but in float32 it overflows first.",
+                "They become NaN: the exponentials overflow.",
+                "exp(100) cancels in exact arithmetic, but in float32 it overflows first, and infinity over infinity is NaN.",
             ),
             ("The largest one moves closer to 1.", "That needs larger differences. A shift keeps all differences."),
         ],
