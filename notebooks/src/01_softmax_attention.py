@@ -25,7 +25,7 @@
 #
 # - explain query, key and value, and compute a soft lookup by hand;
 # - write a numerically stable softmax, and say what shift and temperature do;
-# - derive the Jacobian of softmax and the gradients of cross-entropy and attention;
+# - compute the Jacobian of softmax and the gradients of cross-entropy and attention;
 # - write `attend` and `attention` for batches, with a mask of the right shape;
 # - train an attention model, and explain why it must not see its own target.
 #
@@ -191,7 +191,7 @@ for shift in (0, 10, 80, 100):
 # $$p_i = \frac{\exp(z_i / T)}{\sum_j \exp(z_j / T)}$$
 #
 # - `logits` and the result have shape (..., n). Every row along the last axis is its own distribution.
-# - Logits range from -1000 to 1000, also within one row and also for $T < 1$. The result is never NaN.
+# - Logits may be as large as 1000 or as small as -1000. The result is never NaN. Checks compare gradients as well as values.
 # - So divide by $T$, then subtract the maximum of *each row*.
 
 
@@ -300,8 +300,9 @@ print("softmax(permuted) equals permuted softmax:", same)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A classifier head, and its loss
 #
-# The usual output layer of a classifier also selects vectors, $p = \operatorname{softmax}(U q)$ (plus a bias): $q$ holds
-# the features, and each *class* has one row of $U$. In attention each *input* has one row.
+# The output layer of a classifier, its **head**, also compares one vector with the rows of a matrix:
+# $p = \operatorname{softmax}(U q)$ (plus a bias). There $q$ is the network's representation of the input and row $i$ of $U$
+# belongs to class $i$. In attention row $i$ belongs to key $i$.
 #
 # The loss of a classifier is the **cross-entropy**. Let $y$ be **one-hot**: 1 at the correct class $c$, otherwise 0. Then
 #
@@ -343,7 +344,7 @@ assert torch.allclose(torch.logsumexp(logits, 0), torch.tensor(2.408), atol=1e-3
 #
 # $$p = \operatorname{softmax}(K q), \qquad o = \sum_i p_i\, v_i = p\, V$$
 #
-# - The scores are plain dot products, without a scale factor. They can be as large as 200, so use your `softmax`.
+# - The scores are plain dot products, without a scale factor. They can exceed 200, so use your `softmax`.
 # - Return two tensors: the output (e,) and the weights (n,).
 
 
@@ -500,10 +501,10 @@ for d in (2, 8, 64, 512):
     print(f"{d:3d} {dots.std():9.1f} {largest[0]:19.2f} {largest[1]:18.2f} {largest[2]:13.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5 shows that
-# it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
+# At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5
+# shows that it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
 # products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 02
-# and 03 use `scale=1`, like the papers before 2017 that they follow.
+# and 03 follow papers that do not scale, and pass `scale=1`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Quiz 1.b first, then the histogram, then ask for the standard deviation of the dot product itself: the norms are about
@@ -537,7 +538,7 @@ hard_derivative = torch.diff(hard) / torch.diff(z1.detach())  # (200,), between 
 show(
     plots.value_and_derivative(z1, soft, hard, soft_derivative, hard_derivative),
     alt="Left: the softmax probability rises as an S, the argmax jumps at 1. "
-    "Right: the derivative of softmax is a bump, that of argmax is 0.",
+    "Right: the derivative of softmax is a bump, that of argmax is 0 except at the jump.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -663,8 +664,8 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 # | (b, n) | (1, **b**, n) | **wrong**: the batch axis is read as the query axis |
 # | (b, n), then `unsqueeze(-2)` | (b, 1, n) | one row per sequence, for all its queries |
 #
-# `unsqueeze(-2)` inserts an axis of length 1 before the last. If $b \neq m$, the wrong version raises an error. If
-# $b = m$, it runs and gives wrong weights.
+# `unsqueeze(-2)` inserts an axis of length 1 before the last. The wrong version raises an error only if $b$ and $m$ differ
+# and both exceed 1. Otherwise it runs, and for $b > 1$ it gives wrong weights.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 1.5.** Write `attend(scores, value, mask=None)`.
@@ -673,7 +674,7 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 #   (b, 1, n). `None` masks nothing. (A mask of keys gets its axis before the call, not inside `attend`.)
 # - Return the output (..., m, e) and the weights (..., m, n), each row a softmax over the keys.
 # - A masked key has weight 0. A fully masked row has zero weights and a zero output; its plain softmax would be 0/0.
-# - Scores range from -200 to 200, also masked ones. Do not change the inputs.
+# - Scores range from about -200 to 200, also masked ones. Do not change the inputs.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -731,8 +732,8 @@ for mask in (attention_mask, attention_mask.unsqueeze(-2)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### `attention`: scores by dot product
 #
-# `attention` compares every query with every key: Eq. (1) of
-# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), where `scale` is $1/\sqrt{d_k}$.
+# `attention` compares every query with every key. With `scale` $1/\sqrt{d}$ it is **scaled dot-product attention**, Eq. (1) of
+# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), who write $d_k$ for $d$. (Lesson 03 adds *additive* scores.)
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}(\text{scale} \cdot Q K^\top)\, V$$
 
@@ -772,7 +773,7 @@ mask = torch.rand(b, m, n) > 0.3
 mask[0, 1] = False  # a fully masked row
 output, weights = attention(Q, K, V, mask)
 print("output", tuple(output.shape), " weights", tuple(weights.shape))
-torch_output = F.scaled_dot_product_attention(Q, K, V, mask)
+torch_output = F.scaled_dot_product_attention(Q, K, V, mask)  # here, too, True = may attend
 print("equal to torch, with a mask:", torch.allclose(output, torch_output, atol=1e-6))
 
 output, _ = attention(Q, K, V, scale=1)
@@ -822,7 +823,8 @@ print("twice the queries, twice the output:", same(output_of(2 * Q, K, V), 2 * o
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Kernel regression: the first trained model
 #
-# Sixty noisy points $(x_i, y_i)$ of a curve are known. Predict $y$ at a new $x$ by a weighted average of the $y_i$, with
+# Sixty points $(x_i, y_i)$ are known, with $x_i$ in [0, 6] and $y_i = \sin(2 x_i) + 0.4\, x_i$ plus Gaussian noise of standard
+# deviation 0.3. Predict $y$ at a new $x$ by a weighted average of the $y_i$, with
 # the largest weights for the nearest points:
 #
 # $$\hat y(x) = \sum_i p_i\, y_i, \qquad p = \operatorname{softmax}_i\!\left(-\frac{(x - x_i)^2}{2 h^2}\right)$$
@@ -886,7 +888,7 @@ print("kernel regression equals attention:", torch.allclose(by_distance, by_dot,
 # ### Choose the bandwidth by hand
 #
 # A large bandwidth averages all points and loses the curve. A small one copies the nearest point and its noise. Other
-# kernels work as well, since `attend` takes any scores.
+# kernels work as well, since `attend` takes any scores. (Where the window of the uniform kernel is empty, all weights are equal.)
 
 # %%
 grid = torch.linspace(LEFT, RIGHT, 200)
@@ -936,11 +938,11 @@ leave_one_out = ~torch.eye(60, dtype=torch.bool)
 for step in range(201):
     prediction, _ = kernel_regression(x, x, y, log_h.exp(), mask=leave_one_out)
     loss = (prediction - y).square().mean()
+    if step % 50 == 0:
+        print(f"step {step:3d}: bandwidth {log_h.exp():.2f}, training error {loss.sqrt():.2f}")
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 50 == 0:
-        print(f"step {step:3d}: bandwidth {log_h.exp():.2f}, training error {loss.sqrt():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The same for ten data sets, with and without the mask. Errors are root mean squared errors.
@@ -955,6 +957,11 @@ show(
     alt="Without leave-one-out the bandwidth shrinks and the training error falls below the noise; "
     "with it, both converge.",
 )
+for name, result in (("without the mask", leaky), ("leave-one-out", left_out)):
+    bandwidth, error = result["bandwidth"][-1].median(), result["training_error"][-1].median()
+    print(
+        f"{name:17s} median bandwidth {bandwidth:.3f}, median training error {error:.2f} (noise {NOISE:.2f})"
+    )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the mask each point attends to itself at distance 0, and a smaller bandwidth gives it more weight. So $h$
@@ -990,8 +997,8 @@ print(f"leave-one-out has the smaller error on {wins} of {seeds} data sets")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention map
 #
-# The weights of the learned model, one row per query, one column per known point. Where points are dense, many share the
-# weight. Where they are sparse, a few get all of it.
+# The weights of the learned model, one row per query, one column per known point. They show where each average comes from.
+# They do not explain the model by themselves; lesson 02 tests this.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 learned = left_out["bandwidth"][-1, 0].item()
@@ -1049,7 +1056,7 @@ print("mean of 10,000 samples within 0.03 of the soft output:", close)
 #
 # **Exercise 1.8.** Write the estimator.
 #
-# - `p` (n,), `rewards` (n,), `draws` (s,) with the sampled indices. `baseline` is a number.
+# - `p` (n,), `rewards` (n,), `draws` (s,) with the sampled indices. `baseline` is a number or a scalar tensor.
 # - Return the mean over all draws of $(r_i - b)\,\nabla_z \log p_i$, with shape (n,).
 
 

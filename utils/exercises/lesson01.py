@@ -163,7 +163,7 @@ register(
             mistake(
                 SCORES,
                 "keys @ query / len(query) ** 0.5",
-                "The scores were divided by sqrt(d), as in lesson 04. Here they are plain dot products.",
+                "The scores were divided by sqrt(d). Here they are plain dot products.",
             ),
             mistake(
                 SCORES,
@@ -567,8 +567,9 @@ EXPONENT, RATIO = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
 
 def a_fully_masked_query_gets_zeros(answer, generator):
     mask = torch.tensor([[True], [False], [True]]).expand(3, 4)
-    _, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
+    prediction, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
     masked_rows_give_zeros(weights[1], "attend")
+    masked_rows_give_zeros(prediction[1], "attend")
 
 
 register(
