@@ -226,7 +226,6 @@ def test_mean_pooling_is_the_mean_over_tokens_without_padding():
     pooled = mean_pooling(states, mask)
     for row in range(3):
         assert torch.allclose(pooled[row], states[row, mask[row]].mean(0), atol=1e-6)
-    assert torch.allclose(mean_pooling(states), states.mean(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [EncoderModel, MaskedLM, CausalLM])
@@ -235,7 +234,7 @@ def test_a_classifier_ignores_padding_and_prefers_no_class_before_training(kind)
     token_ids, mask = batch()
     together = model(token_ids, mask)
     assert together.shape == (3, 5)
-    assert torch.allclose(together[1], model(token_ids[1:2, :4])[0])
+    assert torch.allclose(together[1], model(token_ids[1:2, :4], mask[1:2, :4])[0])
     assert (together.softmax(-1) - 0.2).abs().max() < 0.1
 
 

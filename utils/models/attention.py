@@ -13,7 +13,7 @@ from utils.models.positions import apply_rotary
 
 
 def softmax(logits: Tensor, temperature: float = 1.0, dim: int = -1) -> Tensor:
-    """Probabilities along `dim`; the largest logit is subtracted first, so no exponential overflows."""
+    """Softmax with temperature: probabilities along `dim`. The largest logit is subtracted first, so no exponential overflows."""
     if temperature <= 0:
         raise ValueError(f"expected a temperature above 0, got {temperature}; for a hard choice use argmax")
     scaled = logits / temperature
@@ -22,7 +22,7 @@ def softmax(logits: Tensor, temperature: float = 1.0, dim: int = -1) -> Tensor:
 
 
 def attend(scores: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Masked softmax of the scores, then the weighted sum of the values.
+    """Attention from given scores: masked softmax, then the weighted sum of the values.
 
     scores (..., m, n), value (..., n, e), mask (..., m, n) bool, True = may attend.
     Returns output (..., m, e) and weights (..., m, n). A fully masked row gives zeros.

@@ -31,7 +31,8 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class Decoded(NamedTuple):
-    """token_ids (b, m): EOS is part of them, padding stands behind it. log_probs (b,): of the whole sequence.
+    """Result of greedy decoding. token_ids (b, m): EOS is part of them, padding stands behind it. log_probs (b,): of the whole
+    sequence.
 
     cross (num_layers, b, num_heads, m, n): cross-attention of the step that generated each token, zero behind EOS.
     candidates and probabilities (b, m, k): the most probable tokens at each step, best first. None for what was not asked for.
@@ -106,7 +107,7 @@ class Node(NamedTuple):
 
 
 class Beams(NamedTuple):
-    """token_ids (b, num_beams, m), best first, as in `Decoded`; log_probs and scores (b, num_beams).
+    """Result of beam search. token_ids (b, num_beams, m), best first, as in `Decoded`; log_probs and scores (b, num_beams).
 
     With a small vocabulary there can be fewer hypotheses than num_beams: the rest is padding with a score of minus infinity.
     tree: for each sequence and step the nodes that were kept, best first, and then those that were not.
@@ -207,11 +208,11 @@ def _grow(tree: list[list[Node]], totals: Tensor, scores: Tensor, ended: Tensor,
 def next_token_probs(
     logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
-    """Logits (vocab,) to the probabilities (vocab,) from which the next token is sampled.
+    """Sampling with temperature, top-k and top-p: logits (vocab,) to the probabilities (vocab,) of the next token.
 
-    temperature: divides the logits; 0 leaves the most probable token alone. top_k: only the k most probable stay. top_p
-    (nucleus sampling; Holtzman et al., 2020, arXiv:1904.09751): only the smallest set with probability p stays, at least one.
-    top_k cuts first; what stays is renormalized. Among equals the lower id stays.
+    temperature: divides the logits; 0 leaves the most probable token alone. top_k (Fan et al., 2018, arXiv:1805.04833): only the
+    k most probable stay. top_p (nucleus sampling; Holtzman et al., 2020, arXiv:1904.09751): only the smallest set with
+    probability p stays, at least one. top_k cuts first; what stays is renormalized. Among equals the lower id stays.
     """
     if temperature < 0:
         raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
@@ -249,7 +250,7 @@ def generate(
     banned_ids: Iterable[int] = (),
     eos_ids: Iterable[int] = (),
 ) -> Iterator[int]:
-    """Sample up to `max_new_tokens` tokens after the prompt, one by one; an EOS token ends the text and is not returned.
+    """Autoregressive sampling: up to `max_new_tokens` tokens after the prompt; an EOS token ends the text and is not returned.
 
     window: the model sees the last `window` tokens only, recomputed at each step, since all positions move; None: all
     tokens, with the key-value cache. banned_ids are never sampled.
@@ -266,7 +267,7 @@ def generate(
 
     @torch.inference_mode()  # as no_grad, with a little less bookkeeping at each call
     def tokens() -> Iterator[int]:
-        cache, new = None if window else model.new_cache(len(token_ids) + max_new_tokens), token_ids
+        cache, new = model.new_cache(len(token_ids) + max_new_tokens) if window is None else None, token_ids
         for _ in range(max_new_tokens):
             with _evaluating(model):  # around each step: between two tokens the model is as the caller left it
                 if cache is None:
@@ -289,7 +290,7 @@ def generate(
 
 
 class PrefixCache:
-    """Logits of the token after any text, fast if it starts like the text before: the cache keeps their common prefix."""
+    """Prefix caching: logits of the token after any text, fast if it starts like the text before."""
 
     def __init__(self, model: CausalLM, max_len: int = 256):
         """max_len: of the first cache; a longer text gets a larger one."""

@@ -155,22 +155,21 @@ class CausalLM(_LanguageModel):
 
 
 def parameter_count(module: nn.Module) -> int:
+    """Number of parameters; a tied matrix counts once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 # On top of a pretrained model
 
 
-def mean_pooling(hidden_states: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """The mean of hidden_states (b, n, dim) over the tokens without padding, (b, dim)."""
-    if attention_mask is None:
-        return hidden_states.mean(1)
+def mean_pooling(hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
+    """Mean pooling: hidden_states (b, n, dim) to their mean over the tokens without padding, (b, dim)."""
     weight = attention_mask.to(hidden_states.dtype).unsqueeze(-1)
     return (hidden_states * weight).sum(1) / weight.sum(1)
 
 
 class SequenceClassifier(nn.Module):
-    """A pretrained body with a classification head: mean pooling, then a linear layer.
+    """Sequence classifier: a pretrained body, mean pooling and a linear layer as the classification head.
 
     The head is initialized near zero, so that at first every class is about as probable as every other.
     body: anything with `encode(token_ids, attention_mask)` to (b, n, dim).
@@ -183,8 +182,8 @@ class SequenceClassifier(nn.Module):
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, token_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """token_ids (b, n) to logits (b, num_classes)."""
+    def forward(self, token_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """token_ids and attention_mask (b, n) to logits (b, num_classes)."""
         return self.head(mean_pooling(self.body.encode(token_ids, attention_mask), attention_mask))
 
 
@@ -206,7 +205,7 @@ class LoRALinear(nn.Module):
 
 
 def add_lora(model: nn.Module, rank: int) -> list[nn.Parameter]:
-    """Freeze the model and give the projections of every attention layer a `LoRALinear`; returns the new parameters.
+    """LoRA in place of the projections of every attention layer, the rest frozen; returns the new parameters.
 
     A head that is to be trained goes on top afterwards.
     """

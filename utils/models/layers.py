@@ -49,12 +49,13 @@ class SwiGLU(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Base of encoder and decoder layers: attention, then a feed-forward network, each with a residual connection and a norm.
+    """Transformer layer, the base of encoder and decoder layer: the feed-forward network, and for each sublayer a norm and a
+    residual connection.
 
     norm_first=True is pre-norm, x + f(norm(x)); False is post-norm, norm(x + f(x)), as in Vaswani et al. (2017).
     norm: "layer", "rms" (Zhang and Sennrich, 2019, arXiv:1910.07467) or "none"; activation: "relu", "gelu" or "swiglu".
-    dropout acts on the output of each sublayer. (torch's layers also drop attention weights and hidden units; without
-    dropout the two are equal.)
+    hidden_dim: 4 dim by default. residual=False leaves the residual connections out. dropout acts on the output of each
+    sublayer. (torch's layers also drop attention weights and hidden units; without dropout the two are equal.)
     """
 
     def __init__(
@@ -238,7 +239,10 @@ class TransformerEncoder(_Stack):
 
 
 class TransformerDecoder(_Stack):
-    """Transformer decoder: a stack of decoder layers. final_norm as in `TransformerEncoder`; further options go to each `DecoderLayer`."""
+    """Transformer decoder: a stack of decoder layers.
+
+    final_norm as in `TransformerEncoder`; further options go to each `DecoderLayer`.
+    """
 
     def __init__(
         self,
@@ -327,9 +331,8 @@ class Embedding(nn.Module):
 
     def _sinusoids(self, n: int, start: int) -> Tensor:
         if start + n > len(self.sinusoids):  # sinusoids do not end: compute more of them
-            self.sinusoids = sinusoidal_positions(2 * (start + n), self.token_embedding.embedding_dim).to(
-                self.sinusoids
-            )
+            longer = sinusoidal_positions(2 * (start + n), self.sinusoids.size(1))
+            self.sinusoids = longer.to(self.sinusoids)
         return self.sinusoids[start : start + n]
 
 

@@ -12,7 +12,7 @@ BASE = 10_000.0
 
 
 def frequencies(dim: int, base: float = BASE) -> Tensor:
-    """(dim / 2,): the angle by which each pair of components rotates from one position to the next, from 1 down to 1 / base."""
+    """Frequencies (dim / 2,): the angle by which each pair of components rotates from position to position, 1 down to 1 / base."""
     if dim < 2 or dim % 2:
         raise ValueError(f"expected an even width, since components come in pairs, got {dim}; try {dim + dim % 2 or 2}")
     # In double precision: at position 100,000 an error of 1e-7 in the frequency is an error of 1e-2 in the angle.
@@ -20,7 +20,7 @@ def frequencies(dim: int, base: float = BASE) -> Tensor:
 
 
 def periods(dim: int) -> Tensor:
-    """(dim / 2,): after how many positions each pair of components repeats; for wide vectors up to almost 2 pi BASE."""
+    """Periods (dim / 2,): after how many positions each pair of components repeats, for wide vectors up to almost 2 pi BASE."""
     return (2 * math.pi / frequencies(dim)).float()
 
 

@@ -12,7 +12,7 @@ from utils.models.layers import Embedding, TransformerDecoder, TransformerEncode
 
 
 class AttentionWeights(NamedTuple):
-    """For each layer: weights (b, num_heads, n, n), (b, num_heads, m, m) and (b, num_heads, m, n)."""
+    """Attention weights of each layer: (b, num_heads, n, n), (b, num_heads, m, m) and (b, num_heads, m, n)."""
 
     encoder: list[Tensor]
     decoder: list[Tensor]
@@ -20,7 +20,7 @@ class AttentionWeights(NamedTuple):
 
 
 class DecoderCache(NamedTuple):
-    """For each decoder layer: the cache of self-attention, and the projected output of the encoder."""
+    """Key-value cache of a decoder: for each layer that of self-attention, and the projected output of the encoder."""
 
     self_attn: list[KVCache]
     memory: list[KeyValues]
