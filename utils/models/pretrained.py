@@ -3,15 +3,14 @@
     minilm = load_minilm(folder)            # all-MiniLM-L6-v2, a BERT: config.json, model.safetensors, tokenizer.json
     minilm.sentence_embeddings(["A cat sleeps.", "A kitten naps."])         # (2, 384), of norm one
     smollm2 = load_smollm2(folder)          # SmolLM2-135M-Instruct, a Llama, quantized to four bits in a GGUF file
-    for text in smollm2.stream("Once upon a time", 40, temperature=0.7, top_p=0.9): print(text, end="")
+    smollm2.tokenizer.decode(smollm2.generate("Once upon a time", 40, temperature=0.7, top_p=0.9))
 
 BERT (Devlin et al., 2019, arXiv:1810.04805) is an `EncoderModel` with post-norm, learned positions and segment embeddings. Llama
 (arXiv:2302.13971) is a `CausalLM` with RMSNorm, RoPE, SwiGLU and grouped-query attention, without biases.
 """
 
-import codecs
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -349,14 +348,9 @@ class PretrainedDecoder:
         probs, token_ids = self.model.lm_head(hidden).softmax(-1).topk(k)
         return list(zip(self.tokenizer.tokens(token_ids.tolist()), probs.tolist(), strict=True))
 
-    def stream(self, prompt: str, max_new_tokens: int, *, seed: int = 0, **sampling) -> Iterator[str]:
-        """The continuation of the prompt as it is generated; a character of several tokens comes out whole.
-
-        sampling: temperature, top_k and top_p of `generate`.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        options = {"generator": generator, "eos_ids": self.eos_ids, **sampling}
-        return self._texts(generate(self.model, self._encode(prompt), max_new_tokens, **options))
+    def generate(self, prompt: str, max_new_tokens: int, **sampling) -> list[int]:
+        """The token ids sampled after the prompt. sampling: temperature, top_k, top_p and generator of `generate`."""
+        return list(generate(self.model, self._encode(prompt), max_new_tokens, eos_ids=self.eos_ids, **sampling))
 
     def responder(self) -> Callable[[str, Sequence[int]], Tensor]:
         """A function of a prompt and the token ids generated after it, to the next logits (vocab,); with its own cache."""
@@ -372,14 +366,6 @@ class PretrainedDecoder:
         if not token_ids:
             raise ValueError(f"expected a prompt of at least one token, got {prompt!r}")
         return token_ids
-
-    def _texts(self, token_ids: Iterable[int]) -> Iterator[str]:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for token in token_ids:
-            if text := decoder.decode(self.tokenizer.bytes[token]):
-                yield text
-        if text := decoder.decode(b"", final=True):
-            yield text
 
 
 def load_smollm2(folder: Path | str) -> PretrainedDecoder:
