@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.attention import SelfAttention
-from utils.models.recurrent import RNNCell, unroll
 from utils.training.reach import Convolutions, influence, seconds_by_length
 
 KERNEL = 3
@@ -71,8 +70,16 @@ def layer_seconds(dim: int = 64, repeats: int = 9) -> dict[str, dict]:
 def _layers(kind: str, depth: int, length: int, dim: int) -> Callable[[Tensor], tuple[Tensor, None]]:
     """A stack of `depth` layers of a kind; for recurrence, a cell unrolled over the last `depth` tokens only."""
     if kind == "recurrence":
-        cell = RNNCell(dim, dim).double()
-        return lambda x: (unroll(cell, x[:, -depth:])[0], None)
+        cell = nn.RNNCell(dim, dim).double()
+
+        def unroll(x: Tensor) -> tuple[Tensor, None]:
+            state, states = None, []
+            for x_t in x[:, -depth:].unbind(1):
+                state = cell(x_t, state)
+                states.append(state)
+            return torch.stack(states, 1), None
+
+        return unroll
     makers = {
         "self-attention": lambda: SelfAttention(dim),
         "convolution": lambda: Convolutions(1, dim, KERNEL),
