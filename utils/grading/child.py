@@ -232,7 +232,7 @@ def said(item: Exercise, answer, case: compare.Case, seed: int) -> dict:
 
 
 def in_double(case: compare.Case) -> compare.Case:
-    return compare.Case(tuple(map(compare._widened, case.args)), compare._widened(case.kwargs), case.note)
+    return compare.Case(tuple(map(compare._in_double, case.args)), compare._in_double(case.kwargs), case.note)
 
 
 def _flow(call, answer, case: compare.Case, seed: int) -> dict | None:

@@ -119,7 +119,7 @@ class Judge:
                 rows.append(Row(lesson, exercise_id, NOT_GRADED, text))
             else:
                 status, message = self._verdict(item, {**task, "exercise": exercise_id})
-                known = compare.told_mistake(message, [clean(one.message) for one in item.mistakes])
+                known = compare.matched_message(message, [clean(mistake.message) for mistake in item.mistakes])
                 rows.append(Row(lesson, exercise_id, status, message, known))
                 if status == PASSED:
                     task["passed"].append(exercise_id)
