@@ -200,7 +200,7 @@ print("best key that the mask keeps:", mask_keys(scores, attention_mask).argmax(
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Both sequences have the same scores, so every difference in the last line comes from the mask.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Your progress
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "skip"}
