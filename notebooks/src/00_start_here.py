@@ -17,8 +17,8 @@
 # After these 20 minutes you can solve an exercise, predict the shape of a broadcast result, and mask a batch of scores.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let everybody run this notebook while people arrive. For "This machine is ready." no setup is left;
-# otherwise the table lists what to fix.
+# Let everybody run this notebook while people arrive. Students who read "This machine is ready." are
+# done with the setup; for the others, the table lists what to fix.
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -34,7 +34,7 @@ lesson("00")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## The map
 #
-# By lesson 06 you have built this model. Each part shows the number of the lesson that introduces it.
+# By lesson 06 you will have built this model. Each part shows the number of the lesson that introduces it.
 
 # %% slideshow={"slide_type": "-"}
 show(
@@ -119,8 +119,8 @@ print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 # 1. Align them at the right. Missing axes on the left count as 1.
 # 2. Two lengths fit if they are equal or one of them is 1. An axis of length 1 is repeated.
 #
-# `unsqueeze(dim)` inserts an axis of length 1. At the end, it turns (2,) into a column (2, 1). The column plus a row (3,)
-# is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
+# `unsqueeze(dim)` inserts an axis of length 1; `unsqueeze(-1)` turns a tensor (2,) into a column (2, 1). The column plus a
+# row (3,) is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 tens, ones = torch.tensor([10, 20]), torch.tensor([1, 2, 3])
@@ -144,8 +144,8 @@ print(x - x.mean(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The **matrix product** `@` acts on the last two axes, once per batch element. Below, $b = 2$ sequences have $m = 3$
-# **queries** and $n = 4$ **keys** each, vectors of 5 numbers that lesson 01 explains. One product gives the score of every
-# query with every key.
+# **queries** and $n = 4$ **keys** each, all of them vectors of length 5. (Lesson 01 explains queries and keys.) One product
+# gives the score of every query with every key.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
@@ -157,7 +157,7 @@ print("scores:", tuple(scores.shape))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A **Boolean mask** marks the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
-# A key with score minus infinity can never have the largest score.
+# A key with score minus infinity loses against every key with a finite score.
 #
 # Sequence 0 should keep keys 0 and 1, and sequence 1 only key 0. Guess first: is the result right?
 
@@ -168,7 +168,7 @@ print(scores.masked_fill(~attention_mask, float("-inf")))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # There is no error, but the result is wrong. Aligned at the right, (2, 3) became (1, 2, 3), so row $i$ of the mask was
-# applied to *query* $i$. It belongs to *sequence* $i$. Write `mask_keys`, which does this right:
+# applied to *query* $i$. It belongs to *sequence* $i$. Write `mask_keys`, which gets this right:
 #
 # - `scores` is (b, m, n), `attention_mask` is (b, n), True = keep; the result is (b, m, n).
 # - A masked key gets minus infinity for every query of its sequence. All other scores stay.
