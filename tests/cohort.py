@@ -379,24 +379,24 @@ def broken_files() -> dict[str, Broken]:
     assert CALL.search(json.loads(later)["cells"][0]["source"][0]) is None
     return {
         "empty": Broken("empty"),
-        "no JSON": Broken("no valid JSON", b"this is my homework"),
-        "cut off": Broken("no valid JSON", json.dumps(solved("01")).encode()[:-500]),
-        "merge": Broken("merge that was not finished", b"<<<<<<< HEAD\n" + json.dumps(solved("01")).encode()),
-        "a list": Broken("no notebook", b"[1, 2, 3]"),
-        "a dictionary": Broken("no notebook", b'{"cells": []}'),
+        "no JSON": Broken("not valid JSON", b"this is my homework"),
+        "cut off": Broken("not valid JSON", json.dumps(solved("01")).encode()[:-500]),
+        "merge": Broken("unresolved merge conflict", b"<<<<<<< HEAD\n" + json.dumps(solved("01")).encode()),
+        "a list": Broken("not a notebook", b"[1, 2, 3]"),
+        "a dictionary": Broken("not a notebook", b'{"cells": []}'),
         "format 3": Broken("format 3", _with(nbformat=3)),
         "format 5": Broken("format 5", _with(nbformat=5)),
         "no cells": Broken("no list of cells", _with(cells="none")),
         "odd cells": Broken("damaged", _with(cells=[1, 2])),
         "odd source": Broken("damaged", _with(cells=[{"cell_type": "code", "source": 5}])),
-        "no cell at all": Broken("another course", _with(cells=[])),
-        "another course": Broken("another course", json.dumps(other_course).encode()),
+        "no cell at all": Broken("no exercise of this course", _with(cells=[])),
+        "another course": Broken("no exercise of this course", json.dumps(other_course).encode()),
         "no such lesson": Broken("lesson 97", later.encode()),
-        "picture": Broken("not text", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
-        "UTF-16": Broken("not text", json.dumps(solved("01")).encode("utf-16")),
-        "nested": Broken("no valid JSON", b"[" * 200_000 + b"]" * 200_000),
+        "picture": Broken("not UTF-8 text", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
+        "UTF-16": Broken("not UTF-8 text", json.dumps(solved("01")).encode("utf-16")),
+        "nested": Broken("not valid JSON", b"[" * 200_000 + b"]" * 200_000),
         "too much code": Broken("2 MiB", _with(cells=[{"cell_type": "code", "source": "#" * (3 * 2**20)}])),
-        "a huge number": Broken("no valid JSON", b'{"nbformat": ' + b"9" * 6000 + b"}"),
+        "a huge number": Broken("not valid JSON", b'{"nbformat": ' + b"9" * 6000 + b"}"),
     }
 
 
@@ -422,9 +422,9 @@ def odd_places(folder: Path, outside: Path) -> dict[str, str]:
         "link_01.ipynb": "a link",
         "loop": "a link",
         "folder_01.ipynb": "a folder",
-        "pipe_01.ipynb": "no ordinary file",
+        "pipe_01.ipynb": "not a regular file",
         "dangling_01.ipynb": "a link",
-        "huge_01.ipynb": "outputs cleared",
+        "huge_01.ipynb": "clear the outputs",
     }
 
 

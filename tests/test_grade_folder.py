@@ -109,7 +109,7 @@ def test_right_wrong_and_untouched_answers_get_what_a_notebook_would_say(graded)
     assert naive["message"].startswith("Large logits overflow")
     untouched = graded[0]["two\\nlines_01.ipynb"]
     assert {row["status"] for row in untouched.values()} == {"not attempted", "missing"}
-    assert "fresh student notebook" in untouched["1.3"]["message"]
+    assert "new student notebook" in untouched["1.3"]["message"]
 
 
 def test_misconceptions_are_counted_by_students_not_by_files(graded):
@@ -117,7 +117,7 @@ def test_misconceptions_are_counted_by_students_not_by_files(graded):
         rows = [row for row in csv.DictReader(file) if "overflow" in row["misconception"]]
     assert [(row["exercise"], row["students"], row["who"]) for row in rows] == [("1.1", "2", "naive, naïve copy")]
     page = (graded[1] / "grades.md").read_text(encoding="utf-8")
-    assert "naïve copy has 2 files for one lesson" in page
+    assert "naïve copy submitted 2 files for one lesson" in page
 
 
 def test_the_tables_are_safe_to_open(graded):
@@ -152,7 +152,7 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     with pytest.raises(KeyboardInterrupt):
         command.main([str(folder), "--jobs", "1"])
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
-    assert "a,01,1.1,passed,fine" in text and text.count("goes on from here") == 2
+    assert "a,01,1.1,passed,fine" in text and text.count("start the same command again to continue") == 2
     answers[b"b"] = [judge.Row("01", "1.1", "passed", "now")]
     del answers[b"a"]  # kept: nobody asks for it again
     assert command.main([str(folder), "--jobs", "1"]) == 0
@@ -170,8 +170,8 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
         (["nowhere"], "There is no folder nowhere"),
         (["empty"], "There is no notebook in"),
         (["in"], "bwrap"),  # without a sandbox nothing runs
-        ([".", "--jobs", "0"], "--jobs is at least 1"),
-        ([".", "--out", "./inside"], "among the submissions"),
+        ([".", "--jobs", "0"], "--jobs must be at least 1"),
+        ([".", "--out", "./inside"], "into the folder of the submissions"),
     ],
 )
 def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, tmp_path, capsys):

@@ -201,7 +201,7 @@ def test_whatever_goes_wrong_is_named_in_time(function, kind, words, in_process)
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "died", "SIGSEGV"),
         (lambda: input("name? "), "exception", "EOFError"),
         (lambda: breakpoint(), "exception", ""),
-        (lambda: lambda: 1, "exception", "cannot be handed back"),
+        (lambda: lambda: 1, "exception", "cannot be returned"),
     ],
 )
 def test_a_child_survives_more_and_leaves_no_file_descriptor_open(function, kind, words):
@@ -282,7 +282,7 @@ def test_a_flood_of_output_is_cut(in_process):
     outcome = run_isolated(lambda: [print("x" * 1000) for _ in range(2000)] and None, in_process=in_process)
     assert outcome.ok
     assert len(outcome.printed) < isolation.PRINTED_CHARACTERS + 50
-    assert outcome.printed.endswith("(the rest is cut)")
+    assert outcome.printed.endswith("(the rest was cut off)")
 
 
 @on_linux

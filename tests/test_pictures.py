@@ -106,7 +106,7 @@ def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch
 
 @pytest.mark.parametrize(("alt", "error"), [("", ValueError), ("  \n ", ValueError), (None, TypeError)])
 def test_a_picture_without_alt_text_is_refused(alt, error):
-    with pytest.raises(error, match="say .*what the picture shows"):
+    with pytest.raises(error, match="describe .*what the figure shows"):
         figure_png(course_map(), alt)
 
 

@@ -247,7 +247,7 @@ def test_a_full_disk_costs_at_most_the_line_being_written(file, monkeypatch, wri
     with monkeypatch.context() as broken:
         broken.setattr(progress.os, "write", full)
         message = progress.record_check("1.2", "passed")
-    assert message.startswith("Progress was not saved") and "make room" in message
+    assert message.startswith("Progress was not saved") and "free some disk space" in message
     assert progress.record_check("1.3", "passed") == ""
     assert statuses() == {"1.1": "passed", "1.3": "passed"}
 

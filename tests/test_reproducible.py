@@ -7,7 +7,7 @@ import pytest
 
 from tests.audit.reproducible import TIMED, lesson_row
 from utils.build.lint import COMPARED
-from utils.build.notebooks import HERE, execute, lecture_of, read_lesson, serialised
+from utils.build.notebooks import HERE, execute, lecture_of, read_lesson, serialized
 from utils.exercises.timing import read_timings
 
 
@@ -17,7 +17,7 @@ def test_two_executions_give_the_same_bytes():
     first, second = (execute(lecture_of(read_lesson(name)), name).notebook for _ in range(2))
     cells = zip(first.cells, second.cells, strict=True)
     assert [index for index, (left, right) in enumerate(cells, 1) if left != right] == []
-    assert serialised(first) == serialised(second)
+    assert serialized(first) == serialized(second)
 
 
 def test_every_lesson_is_measured():

@@ -21,7 +21,7 @@ def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
 
 def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):
     store("speeds", 1, tmp_path)
-    with pytest.raises(FileNotFoundError, match="there are: speeds.*tests.benchmarks errors"):
+    with pytest.raises(FileNotFoundError, match="stored results: speeds.*tests.benchmarks errors"):
         stored("errors", tmp_path)
 
 

@@ -163,7 +163,7 @@ def test_weights_may_have_two_three_or_four_axes():
     ("shape", "message"),
     [
         ((5, 3), r"must be \(3, 5\), got \(5, 3\); the two axes are swapped"),
-        ((2, 3, 4), r"3 target tokens look at 5 source tokens"),
+        ((2, 3, 4), r"3 target tokens attend to 5 source tokens"),
         ((5,), "got 1 axes"),
         ((1, 2, 3, 3, 5), "got 5 axes"),
     ],
@@ -306,9 +306,9 @@ REFUSED = [
 REFUSED_BLANKS = [
     (
         "return a list",
-        "There is no masked token in this sentence: write [MASK] or __ where the model is to predict one.",
+        "There is no masked token in this sentence: write [MASK] or __ where the model should predict a token.",
     ),
-    ("[MASK] " * 5, "The sentence has 5 masked tokens, and there is room for 4: fill some in yourself."),
+    ("[MASK] " * 5, "The sentence has 5 masked tokens, but this widget shows at most 4: fill some in yourself."),
 ]
 
 

@@ -42,7 +42,7 @@ def makes_a_widget(name: str, function) -> bool:
     """A public function of `utils.widgets` that stands beside the class of its widget, and is not its static picture."""
     beside = vars(sys.modules[function.__module__]).values()
     return not name.endswith("_picture") and any(
-        isinstance(one, type) and issubclass(one, ThreeForms) and one is not ThreeForms for one in beside
+        isinstance(value, type) and issubclass(value, ThreeForms) and value is not ThreeForms for value in beside
     )
 
 

@@ -9,7 +9,7 @@ NO_NEGATIVES = "wrong where a number is below 0"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "0.1": {
         NO_NEGATIVES: "the exercise is about positive numbers",
-        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the shares stay",
+        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the fractions stay",
     },
     "1.3": {"`-1` became `1`": "the keys have two axes, so the last is axis 1"},
     "1.4": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},

@@ -25,7 +25,7 @@ class Lesson:
 
 
 LESSONS = (
-    Lesson("00", "00_start_here", "Start here", "How does this course work?", "your first exercise", 5),
+    Lesson("00", "00_start_here", "Start here", "How does this course work?", "normalize, mask_keys", 20),
     Lesson(
         "01",
         "01_softmax_attention",
