@@ -254,7 +254,7 @@ HALF_EXPONENT = (
     "The exponent is half of what it should be. The frequency of pair i is 10,000 ** (-2 i / d), d the width."
 )
 TWICE_EXPONENT = "The exponent is twice what it should be. Components 0, 2, 4, ... are 2 i already."
-FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 to almost 1 / 10,000."
+FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 toward 1 / 10,000."
 TWO_FREQUENCIES = "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share one."
 COMPONENT_INDEX = "The component's index was used as i. i counts pairs: components 2 i and 2 i + 1 share a frequency."
 BASE_E = "The base is e. With `exp` the exponent needs a logarithm: exp(-log(10,000) · 2 i / d)."
@@ -291,7 +291,7 @@ def dots_depend_on_the_offset(answer, generator):
     dots = positions @ positions.T
     if not all(torch.allclose(dots.diagonal(k), dots.diagonal(k)[0], atol=1e-3) for k in range(9)):
         raise Wrong(
-            "The dot product of two positions depends on more than their distance. Pair every sine with the cosine of the same angle."
+            "The dot product of two positions depends on more than their offset. Pair every sine with the cosine of the same angle."
         )
 
 
@@ -477,7 +477,7 @@ def scores_depend_on_the_offset(answer, generator):
 
     if not torch.isclose(score(2, 5), score(9, 12), atol=1e-3):
         raise Wrong(
-            "The score of a query and a key depends on more than their distance. Rotate each pair by position times frequency."
+            "The score of a query and a key depends on more than their offset. Rotate each pair by position times frequency."
         )
 
 
@@ -989,6 +989,7 @@ register(
                     "~attention_mask[:, 1:]": "The mask is inverted: this is the loss of the padding. True marks tokens.",
                 },
                 f"{LOSSES}.mean()": {
+                    "(losses * attention_mask[:, :-1]).mean()": "The mask was cut at the wrong end, and the sum divided by all positions. Average the losses where `attention_mask[:, 1:]` is True.",
                     "(losses * attention_mask[:, 1:]).mean()": "The sum was divided by all positions, padding included. Divide by the number of targets.",
                     "(losses * attention_mask[:, 1:]).sum() / attention_mask.sum()": "The sum was divided by the number of tokens. First tokens are no targets: divide by `attention_mask[:, 1:].sum()`.",
                     "((losses * attention_mask[:, 1:]).sum(1) / attention_mask[:, 1:].sum(1)).mean()": MEAN_OF_MEANS,
@@ -1107,7 +1108,10 @@ register_quiz(
         question="Every sinusoid is periodic. How many positions does one period of the slowest pair take, if the vector is wide?",
         options=[
             ("About 6.", "That is the fastest pair: frequency 1, period 2π."),
-            ("About 512, the width.", "The width decides how many frequencies there are, not how low they go."),
+            (
+                "About 512, the width.",
+                "The width decides how many frequencies there are. The lowest approaches 1/10,000.",
+            ),
             ("10,000.", "The slowest pair advances by about 1/10,000 per position, and a full period is 2π."),
             ("About 63,000.", "2π times 10,000, longer than most inputs."),
         ],
@@ -1144,14 +1148,14 @@ register_quiz(
 register_quiz(
     Quiz(
         id="4.e",
-        question="A convolution with kernel size 3 runs over a sentence of 20 tokens. Which outputs can be computed at the same time?",
+        question="A convolution with kernel size 3, padded with zeros, runs over a sentence of 20 tokens. Which outputs can be computed at the same time?",
         options=[
             (
                 "None: the kernel slides from left to right.",
                 "Sliding is only an image. No output depends on another output.",
             ),
             (
-                "All 20, and each depends on 3 neighboring tokens.",
+                "All 20, and each depends on at most 3 tokens.",
                 "No output waits for another. Distant tokens interact only after several layers.",
             ),
             (
