@@ -1110,26 +1110,6 @@ register_quiz(
 register_quiz(
     Quiz(
         id="4.d",
-        question="'Attention is linear, it only multiplies matrices.' Which part of this is true?",
-        options=[
-            ("All of it.", "Doubling the input does not double the output: the attention weights change as well."),
-            (
-                "It is linear in the values, for fixed attention weights.",
-                "Then the output is a weighted sum. But the weights come from queries and keys through a softmax.",
-            ),
-            (
-                "It is linear in the queries.",
-                "Queries pass through the softmax: doubling a query sharpens the weights and does not double the output.",
-            ),
-            ("None: the projection of the values is nonlinear.", "A projection is a matrix product, which is linear."),
-        ],
-        right=1,
-        explanation="The output is always an average of values. The feed-forward layer adds the nonlinearity.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="4.e",
         question="What does a mask set to minus infinity?",
         options=[
             (
@@ -1155,7 +1135,7 @@ register_quiz(
 )
 register_quiz(
     Quiz(
-        id="4.f",
+        id="4.e",
         question="A convolution runs over a sentence. Can all its positions be computed at the same time?",
         options=[
             (

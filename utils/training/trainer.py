@@ -52,11 +52,6 @@ def linear_warmup_cosine(num_steps: int, warmup_ratio: float = 0.05) -> Schedule
     return multiplier
 
 
-def noam(dim: int, warmup_steps: int) -> Schedule:
-    """`noam_rate` as a schedule. It has no peak to choose: the learning rate that it multiplies is 1."""
-    return lambda step: noam_rate(step + 1, dim, warmup_steps)
-
-
 def noam_rate(step: int, dim: int, warmup_steps: int) -> float:
     """Learning rate of Vaswani et al. (2017) at step 1, 2, ...: linear warmup, then inverse square root of the step."""
     return dim**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
