@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.benchmarks.scaling import frontier
 from utils.build.results import stored
 from utils.data.bpe import CLS_ID
 from utils.models.attention import causal_mask
@@ -19,7 +20,6 @@ from utils.training.scaling import (
     VOCAB_SIZE,
     build,
     fitted_sweeps,
-    frontier,
     learning_rates,
     num_parameters,
     parameter_groups,

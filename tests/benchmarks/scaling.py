@@ -1,7 +1,10 @@
 """Lesson 09 with the runs that the lesson has no time for: three scaling sweeps, and modifications one at a time."""
 
+import math
 import platform
 from collections.abc import Callable, Sequence
+
+import torch
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_most
 from utils.build.results import ranged
@@ -12,10 +15,7 @@ from utils.training.scaling import (
     LARGER,
     LAWS,
     NUM_TOKENS,
-    TOKEN_BUDGETS,
-    data_sweep,
     fitted_sweeps,
-    frontier,
     num_parameters,
     scaling_run,
     size_sweep,
@@ -23,6 +23,69 @@ from utils.training.scaling import (
 )
 
 SEEDS, FEWER = 3, 2  # fewer for the sweeps with many runs
+TOKEN_BUDGETS = (75_000, 150_000, 300_000, 600_000, 1_200_000)
+MAX_COMPUTE = training_compute(FAMILY[-1], NUM_TOKENS)
+MIDDLE, TEXT_SIZES, EPOCHS = 64, (6_000, 19_000, 60_000, 190_000, 600_000), (4, 8, 16, 32, 64)
+
+
+# Sweeps
+
+
+def compute_sweep(widths: Sequence[int], budgets: Sequence[int], seeds: int) -> list[dict]:
+    """`size_sweep` over all budgets that take at most MAX_COMPUTE."""
+    points = []
+    for dim in widths:
+        affordable = [num_tokens for num_tokens in budgets if training_compute(dim, num_tokens) <= 1.01 * MAX_COMPUTE]
+        points += size_sweep([dim], affordable, seeds)
+    return points
+
+
+def frontier(points: Sequence[dict]) -> list[dict]:
+    """Compute-optimal frontier of a `compute_sweep`: the lower convex hull on logarithmic axes, from the least compute to the
+    lowest loss.
+
+    A power law is a straight line there, and one with an irreducible loss is convex, so all its points can be on the hull.
+    """
+    order = sorted(points, key=lambda point: (point["x"], point["loss"].mean().item()))
+    logs = [(math.log(point["x"]), math.log(point["loss"].mean().item())) for point in order]
+    hull: list[int] = []
+    for index, (x, y) in enumerate(logs):
+        while len(hull) > 1 and _is_above(logs[hull[-2]], logs[hull[-1]], (x, y)):
+            hull.pop()
+        if not hull or x > logs[hull[-1]][0]:
+            hull.append(index)
+    lowest = min(hull, key=lambda index: logs[index][1])
+    return [order[index] for index in hull if logs[index][0] <= logs[lowest][0]]
+
+
+def _is_above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b is on or above the straight line from a to c."""
+    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])
+
+
+def data_sweep(
+    seeds: int, dim: int = MIDDLE, text_sizes: Sequence[int] = TEXT_SIZES, max_tokens: int = 4 * NUM_TOKENS
+) -> dict:
+    """One model on texts of several sizes: x (texts,), their tokens, loss (texts, seeds) and epochs (texts,).
+
+    The first of EPOCHS over the text, then more as long as that lowers the mean validation loss over the seeds, up to
+    `max_tokens` tokens in all. Each try is a whole run with its own schedule.
+    """
+    losses, best_epochs = [], []
+    for text_size in text_sizes:
+        best = None
+        for epochs in (epochs for epochs in EPOCHS if epochs == EPOCHS[0] or epochs * text_size <= max_tokens):
+            runs = [scaling_run(dim, s, num_tokens=epochs * text_size, text_size=text_size) for s in range(seeds)]
+            validation = sum(result["validation"] for result in runs)
+            if best is not None and validation >= best[0]:
+                break
+            best = validation, epochs, [result["test"] for result in runs]
+        best_epochs.append(best[1])
+        losses.append(best[2])
+    return {"x": list(text_sizes), "loss": torch.tensor(losses, dtype=torch.float64), "epochs": best_epochs}
+
+
+# Tables
 
 
 def scaling_table(
@@ -37,7 +100,7 @@ def scaling_table(
 ) -> dict:
     """Loss against parameters, text and compute; and a larger model that no fit includes. data: other settings of `data_sweep`."""
     parameters = size_sweep(family, [num_tokens], seeds)
-    text, points = data_sweep(seeds=fewer, **data or {}), size_sweep(family, budgets, fewer)
+    text, points = data_sweep(fewer, **data or {}), compute_sweep(family, budgets, fewer)
     larger_loss = [scaling_run(larger, seed, num_tokens=num_tokens)["test"] for seed in range(seeds)]
     longer_loss = [scaling_run(family[-1], seed, num_tokens=2 * num_tokens)["test"] for seed in range(fewer)]
     return {

@@ -5,7 +5,7 @@ parameters up to 2 %, by a matched feed-forward dimension (`matched_hidden_dim`)
 so that differences to the base are paired by seed. Every row has its best learning rates: a quarter, half, once or twice
 those of `scaling.learning_rates`, chosen on the validation set with another seed.
 
-These are small models and short training runs. What others found with large ones is in `LITERATURE`.
+These are small models and short training runs. Narang et al. (2021, arXiv:2102.11972) compared many such changes in T5.
 """
 
 import functools
@@ -34,50 +34,6 @@ CHANGES = {  # options of EncoderConfig
     "rotary positions": {"positions": "rotary"},
     "untied embeddings": {"tied": False},
 }
-
-# What larger experiments found: of what, what, and where it is published.
-LITERATURE = (
-    (
-        "all",
-        "of many changes tried in one setting, T5's, most do not help; gated feed-forward networks and RMSNorm are among the few that do",
-        "Narang et al. (2021), arXiv:2102.11972",
-    ),
-    (
-        "activation",
-        "gated feed-forward networks have a lower loss than those with ReLU or GELU, at equal parameters",
-        "Shazeer (2020), arXiv:2002.05202",
-    ),
-    (
-        "norm",
-        "RMSNorm is about as good as layer normalization; without subtracting the mean, models ran 7 to 64 % faster",
-        "Zhang and Sennrich (2019), arXiv:1910.07467",
-    ),
-    (
-        "norm order",
-        "post-norm has large gradients near the output at first and needs a warmup; pre-norm does well without one",
-        "Xiong et al. (2020), arXiv:2002.04745",
-    ),
-    (
-        "norm order",
-        "with up to six layers, where both can be trained, post-norm ends better; with ten or more it often fails",
-        "Takase et al. (2022), arXiv:2206.00330",
-    ),
-    (
-        "positions",
-        "rotary position embeddings did better than the alternatives at classifying long texts",
-        "Su et al. (2021), arXiv:2104.09864",
-    ),
-    (
-        "weight tying",
-        "one embedding matrix for input and output lowers the perplexity of recurrent models, with far fewer parameters",
-        "Press and Wolf (2017), arXiv:1608.05859",
-    ),
-    (
-        "weight tying",
-        "in large multilingual models untied embeddings allow parameters to be put where they help more",
-        "Chung et al. (2020), arXiv:2010.12821",
-    ),
-)
 
 
 def build(change: dict, hidden_dim: int) -> CausalLM:

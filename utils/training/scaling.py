@@ -13,13 +13,14 @@ What a fair comparison takes, here as there:
 - learning rates. As Yang et al. (2022, arXiv:2203.03466) derive, a matrix inside a layer gets a learning rate inversely
   proportional to the width, and all else, the embedding first of all, one learning rate at every width.
 - schedules. Every run has a schedule that ends at 0 when the run ends; a short run is not a long one, cut off.
-- repetition. About as many tokens as the text has, from random windows, is most of it once. `data_sweep` repeats a short
+- repetition. About as many tokens as the text has, from random windows, is most of it once. The benchmark repeats a short
   text, as often as helps on a validation set.
 - what counts as a parameter. The embedding is left out of the parameters, as in Kaplan et al.; compute includes its use as
   the output layer, half of the total in the smallest models.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -182,12 +183,8 @@ def training_compute(dim: int, num_tokens: int) -> int:
 
 # Widths: from 3,800 to 400,000 parameters, and one more than twice as large that no fit includes. Only the width grows: at
 # this scale a further layer helps a narrow model less than width would, and a curve over mixed shapes has steps.
-FAMILY, LARGER, MIDDLE = (12, 20, 32, 48, 64, 96, 128), 192, 64
+FAMILY, LARGER = (12, 20, 32, 48, 64, 96, 128), 192
 NUM_TOKENS = 600_000  # the text has 620,000
-TOKEN_BUDGETS = (75_000, 150_000, 300_000, 600_000, 1_200_000)
-TEXT_SIZES = (6_000, 19_000, 60_000, 190_000, 600_000)
-MAX_COMPUTE = training_compute(FAMILY[-1], NUM_TOKENS)
-EPOCHS = (4, 8, 16, 32, 64)
 WEIGHT_DECAY, WARMUP_RATIO = 0.1, 0.1
 
 
@@ -282,72 +279,21 @@ def scaling_run(dim: int, seed: int = 0, *, num_tokens: int = NUM_TOKENS, text_s
     return train_and_evaluate(lambda: build(dim), text, seed, num_tokens, learning_rates(dim))
 
 
-# Sweeps
-
-
 def size_sweep(widths: Sequence[int], budgets: Sequence[int], seeds: int) -> list[dict]:
-    """Every width with every number of tokens that takes at most MAX_COMPUTE: points with size, parameters, num_tokens, x (the
-    compute) and loss (seeds,)."""
+    """Every width with every number of tokens: points with size, parameters, num_tokens, x (the compute) and loss (seeds,)."""
     points = []
-    for dim in widths:
-        for num_tokens in budgets:
-            if training_compute(dim, num_tokens) <= 1.01 * MAX_COMPUTE:
-                runs = [scaling_run(dim, seed, num_tokens=num_tokens) for seed in range(seeds)]
-                points.append(
-                    {
-                        "size": f"{NUM_LAYERS} x {dim}",
-                        "parameters": num_parameters(dim),
-                        "num_tokens": num_tokens,
-                        "x": float(training_compute(dim, runs[0]["num_tokens"])),
-                        "loss": torch.tensor([result["test"] for result in runs], dtype=torch.float64),
-                    }
-                )
+    for dim, num_tokens in itertools.product(widths, budgets):
+        runs = [scaling_run(dim, seed, num_tokens=num_tokens) for seed in range(seeds)]
+        points.append(
+            {
+                "size": f"{NUM_LAYERS} x {dim}",
+                "parameters": num_parameters(dim),
+                "num_tokens": num_tokens,
+                "x": float(training_compute(dim, runs[0]["num_tokens"])),
+                "loss": torch.tensor([result["test"] for result in runs], dtype=torch.float64),
+            }
+        )
     return points
-
-
-def data_sweep(
-    dim: int = MIDDLE, text_sizes: Sequence[int] = TEXT_SIZES, seeds: int = 3, max_tokens: int = 4 * NUM_TOKENS
-) -> dict:
-    """One model on texts of several sizes: x (texts,), their tokens, loss (texts, seeds) and epochs (texts,).
-
-    The first of EPOCHS over the text, then more as long as that lowers the mean validation loss over the seeds, up to
-    `max_tokens` tokens in all. Each try is a whole run with its own schedule.
-    """
-    losses, best_epochs = [], []
-    for text_size in text_sizes:
-        best = None
-        for epochs in (epochs for epochs in EPOCHS if epochs == EPOCHS[0] or epochs * text_size <= max_tokens):
-            runs = [scaling_run(dim, s, num_tokens=epochs * text_size, text_size=text_size) for s in range(seeds)]
-            validation = sum(result["validation"] for result in runs)
-            if best is not None and validation >= best[0]:
-                break
-            best = validation, epochs, [result["test"] for result in runs]
-        best_epochs.append(best[1])
-        losses.append(best[2])
-    return {"x": list(text_sizes), "loss": torch.tensor(losses, dtype=torch.float64), "epochs": best_epochs}
-
-
-def frontier(points: Sequence[dict]) -> list[dict]:
-    """Compute-optimal frontier of a `size_sweep`: the lower convex hull on logarithmic axes, from the least compute to the
-    lowest loss.
-
-    A power law is a straight line there, and one with an irreducible loss is convex, so all its points can be on the hull.
-    """
-    order = sorted(points, key=lambda point: (point["x"], point["loss"].mean().item()))
-    logs = [(math.log(point["x"]), math.log(point["loss"].mean().item())) for point in order]
-    hull: list[int] = []
-    for index, (x, y) in enumerate(logs):
-        while len(hull) > 1 and _is_above(logs[hull[-2]], logs[hull[-1]], (x, y)):
-            hull.pop()
-        if not hull or x > logs[hull[-1]][0]:
-            hull.append(index)
-    lowest = min(hull, key=lambda index: logs[index][1])
-    return [order[index] for index in hull if logs[index][0] <= logs[lowest][0]]
-
-
-def _is_above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b is on or above the straight line from a to c."""
-    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])
 
 
 # Laws fitted to the stored sweeps
