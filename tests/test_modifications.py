@@ -4,13 +4,13 @@ import pytest
 
 from utils.models.language_models import parameter_count
 from utils.training import modifications
-from utils.training.modifications import BASE, CHANGES, build, compare, matched_hidden_dim, modification_run
+from utils.training.modifications import BASE, CHANGES, changed_model, compare, matched_hidden_dim, modification_run
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_all_rows_have_the_parameters_of_the_base(change):
-    base = parameter_count(build({}, matched_hidden_dim({})))
-    assert parameter_count(build(change, matched_hidden_dim(change))) == pytest.approx(base, rel=0.005)
+    base = parameter_count(changed_model({}, matched_hidden_dim({})))
+    assert parameter_count(changed_model(change, matched_hidden_dim(change))) == pytest.approx(base, rel=0.005)
 
 
 def simulated_run(change, seed=0, *, factor, num_tokens):

@@ -147,7 +147,7 @@ class SpiralClassifier(nn.Module):
 
 
 def random_direction(parameters: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-    """Filter-normalized random direction (Li et al., 2018): every row has the norm of the row of weights that it is added
+    """Filter-normalized random direction (Li et al., 2018, arXiv:1712.09913): every row has the norm of the row of weights that it is added
     to, and vectors stay as they are. Rescaling two layers against each other does not change a network; without the
     normalization it would change the surface."""
     direction = {}

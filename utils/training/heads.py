@@ -1,4 +1,5 @@
-"""Experiments on multi-head attention: a task that one head cannot solve, how much trained heads differ, head ablation.
+"""Multi-head attention (Vaswani et al., 2017, arXiv:1706.03762): a task that one head cannot solve, how much trained heads
+differ, head ablation, and what heads cost.
 
 All seeds of an experiment are trained at once, see `utils.training.seeds`. s seeds, b sequences, n tokens.
 """
@@ -116,7 +117,7 @@ def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
 
 
 def cka(x: Tensor, y: Tensor) -> Tensor:
-    """Linear centered kernel alignment (CKA; Kornblith et al., 2019) of x (..., tokens, d) and y (..., tokens, e).
+    """Linear centered kernel alignment (CKA; Kornblith et al., 2019, arXiv:1905.00414) of x (..., tokens, d) and y (..., tokens, e).
 
     1 if one is a rotated, translated or scaled copy of the other, 0 if no component of one is correlated with any of the other.
     """

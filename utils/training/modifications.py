@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import torch
 
 from utils.data.real_text import topics_file
-from utils.models.language_models import CausalLM, EncoderConfig, parameter_count
+from utils.models.language_models import CausalLM, parameter_count
 from utils.training.cache import cached
-from utils.training.scaling import LENGTH, VOCAB_SIZE, learning_rates, scaling_text, train_and_evaluate
+from utils.training.scaling import LENGTH, build, learning_rates, scaling_text, train_and_evaluate
 
-DIM, NUM_HEADS, HIDDEN_DIM, NUM_LAYERS = 64, 4, 256, 2
+DIM, HIDDEN_DIM = 64, 256
 NUM_TOKENS = 300_000
 FACTORS = (0.25, 0.5, 1.0, 2.0)  # on the learning rates
 SEARCH_SEED = 100
@@ -36,23 +36,23 @@ CHANGES = {  # options of EncoderConfig
 }
 
 
-def build(change: dict, hidden_dim: int) -> CausalLM:
-    return CausalLM(EncoderConfig(VOCAB_SIZE, DIM, NUM_HEADS, hidden_dim, NUM_LAYERS, max_len=LENGTH, **change))
+def changed_model(change: dict, hidden_dim: int) -> CausalLM:
+    return build(DIM, hidden_dim=hidden_dim, max_len=LENGTH, **change)
 
 
 def matched_hidden_dim(change: dict) -> int:
     """The feed-forward dimension that gives about as many parameters as the base has with `HIDDEN_DIM`."""
     with torch.random.fork_rng(devices=[]):
-        budget = parameter_count(build({}, HIDDEN_DIM))
-        count = parameter_count(build(change, HIDDEN_DIM))
-        per_unit = parameter_count(build(change, HIDDEN_DIM + 1)) - count
+        budget = parameter_count(changed_model({}, HIDDEN_DIM))
+        count = parameter_count(changed_model(change, HIDDEN_DIM))
+        per_unit = parameter_count(changed_model(change, HIDDEN_DIM + 1)) - count
     return HIDDEN_DIM + round((budget - count) / per_unit)
 
 
 @cached(data_files=lambda *_, **__: [topics_file()])
 def modification_run(change: dict, seed: int = 0, *, factor: float = 1.0, num_tokens: int = NUM_TOKENS) -> dict:
     """Train one model. Returns parameters, and what `train_and_evaluate` returns."""
-    model = functools.partial(build, change, matched_hidden_dim(change))
+    model = functools.partial(changed_model, change, matched_hidden_dim(change))
     result = train_and_evaluate(model, scaling_text(), seed, num_tokens, learning_rates(DIM, factor))
     return {"parameters": parameter_count(model()), **result}
 

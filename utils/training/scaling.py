@@ -219,8 +219,9 @@ def _shuffled(token_ids: Tensor, seed: int) -> Tensor:
     return torch.cat([documents[index] for index in order])
 
 
-def build(dim: int) -> CausalLM:
-    return CausalLM(EncoderConfig(VOCAB_SIZE, dim, NUM_HEADS, num_layers=NUM_LAYERS))
+def build(dim: int, **options) -> CausalLM:
+    """A causal language model of this width. options: of EncoderConfig."""
+    return CausalLM(EncoderConfig(VOCAB_SIZE, dim, NUM_HEADS, num_layers=NUM_LAYERS, **options))
 
 
 def parameter_groups(model: CausalLM, rates: tuple[float, float]) -> list[dict]:

@@ -1,9 +1,9 @@
-"""Training loop: AdamW (Loshchilov and Hutter, 2019), a learning-rate schedule and gradient clipping.
+"""Training loop: AdamW (Loshchilov and Hutter, 2019, arXiv:1711.05101), a learning-rate schedule and gradient clipping.
 
     loss_of_step = lambda step: F.cross_entropy(model(x[step]), y[step])
     losses = train(model, loss_of_step, 300, learning_rate=1e-3, schedule=linear_warmup_cosine(300), max_norm=1.0)
 
-Without weight decay AdamW is Adam (Kingma and Ba, 2015). The batches, and the random generator that draws them, belong
+Without weight decay AdamW is Adam (Kingma and Ba, 2015, arXiv:1412.6980). The batches, and the random generator that draws them, belong
 to the caller's loss function; the loop itself draws no random numbers.
 """
 
