@@ -174,7 +174,7 @@ NEW_IDS = {
     "8.1": "9.1",
     "8.3": "9.3",
 }
-NEW_QUIZZES = {"7.d": "7.d", "7.e": "8.a", "7.f": "8.b", "7.g": "8.c", "8.a": "9.a", "8.g": "9.g"}
+NEW_QUIZZES = {"4.e": "4.d", "7.d": "7.d", "7.e": "8.a", "7.f": "8.b", "7.g": "8.c", "8.a": "9.a", "8.g": "9.g"}
 
 
 def test_every_id_of_the_first_edition_has_one_id_of_its_own_now():

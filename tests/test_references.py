@@ -49,9 +49,8 @@ def cited_keys(text):
 
 
 def cited_in():
-    """{key: where}: lessons by number, with the texts that they show from utils, then pages of docs/."""
+    """{key: where}: lessons by number, with their exercises, then pages of docs/."""
     places = {number: [path, ROOT / f"utils/exercises/lesson{number}.py"] for number, path in SOURCES.items()}
-    places["09"].append(ROOT / "utils/training/modifications.py")  # its LITERATURE is a table of lesson 09
     places |= {name: [ROOT / "docs" / f"{name}.md"] for name in ("notation", "results", "lecturers")}
     where = {}
     for place, paths in places.items():

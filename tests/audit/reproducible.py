@@ -18,7 +18,7 @@ PATIENCE = 1800
 TIMED = {
     "03": ("lengths = (32, 64, 128, 256, 512, 1024)",),
     "04": (
-        "measured = language_model.parallel_training_speedup()",
+        "speedups = language_model.parallel_training_speedup()",
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),

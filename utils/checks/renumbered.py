@@ -2,12 +2,16 @@
 
 The first edition had eight lessons after the start; its lesson 07 became 07 and 08, and its lesson 08 became 09.
 Lesson 01 now teaches soft lookup before the Jacobian, so 1.2 and 1.4 changed places.
+Quiz 4.d is gone: no quiz has the id that it maps to.
 """
 
 EDITION = 2
 _MOVED = {
     "1.2": "1.4",
     "1.4": "1.2",
+    "4.d": "4.f",
+    "4.e": "4.d",
+    "4.f": "4.e",
     "7.8": "8.1",
     "7.9": "8.2",
     "7.10": "8.3",
