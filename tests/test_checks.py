@@ -21,7 +21,7 @@ def drawn(*shapes):
 
     def cases(generator):
         several = [shape if isinstance(shape, list) else [shape] for shape in shapes]
-        return [Case(tuple(torch.randn(*one, generator=generator) for one in each)) for each in several]
+        return [Case(tuple(torch.randn(*size, generator=generator) for size in each)) for each in several]
 
     return cases
 
@@ -52,7 +52,7 @@ MIX = ask(mix, drawn([(2,), (1, 2)], [(3,), (4, 3)]), gradient=True, output_name
 
 
 def verdict(answer, exercise=SOFTMAX) -> str:
-    """What the answer is told, or "" if it is right."""
+    """The message that the answer gets, or "" if it is right."""
     try:
         compare(answer, exercise, torch.Generator().manual_seed(7))
     except Wrong as wrong:
@@ -273,10 +273,10 @@ def test_of_several_mistakes_the_one_that_shows_alone_is_told_and_none_that_woul
 
     message = "the sum, not the mean"
     exercise = ask(sums, cases, [mistake(means, message)])
-    told = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
-    assert told == f"{message} (Seen in 3 of the 6 failing cases.)"
-    assert told_mistake(told, ["another", message]) == told_mistake(message, [message]) == message
-    assert told_mistake(told, ["another"]) == told_mistake("", [message]) == ""
+    given = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
+    assert given == f"{message} (Seen in 3 of the 6 failing cases.)"
+    assert told_mistake(given, ["another", message]) == told_mistake(message, [message]) == message
+    assert told_mistake(given, ["another"]) == told_mistake("", [message]) == ""
     assert "wrong values" in verdict(means_unless_absolute, exercise)
     exercise.mistakes = [mistake(means_unless_absolute, "only there")]
     assert verdict(means_unless_absolute, exercise) == "only there"

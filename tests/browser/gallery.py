@@ -66,7 +66,7 @@ def removable_heads():
     def respond(head_mask: Tensor) -> dict:
         given = (parts * head_mask[..., None, None]).sum((0, 1)).argmax(-1)
         right = given == answers
-        rows = [(f"question {place + 1}", f"class {given[place]}", bool(right[place])) for place in range(4)]
+        rows = [(f"question {i + 1}", f"class {given[i]}", bool(right[i])) for i in range(4)]
         return {"accuracy": right.float().mean(), "detail": rows}
 
     everything = torch.ones(LAYERS, HEADS, dtype=torch.bool)
@@ -121,7 +121,7 @@ def small_translator():
 
 
 def small_language():
-    """(respond of `fill_in`, pieces, respond of `next_word`) over a table of pairs of words that nobody has trained."""
+    """(respond of `fill_in`, tokens, respond of `next_word`) of an untrained bigram model."""
     words = ENGLISH[3:]
     table = 2 * torch.randn(len(words), len(words), generator=torch.Generator().manual_seed(8))
 
@@ -131,19 +131,19 @@ def small_language():
         return words.index(word)
 
     def fill(text: str) -> dict:
-        pieces = text.split()
-        blanks = [place for place, piece in enumerate(pieces) if piece == "[MASK]"]
-        numbers = [None if piece == "[MASK]" else number(piece) for piece in pieces]
-        choices = []
-        for place in blanks:
-            before, after = numbers[place - 1] if place else None, ([*numbers, None])[place + 1]
+        tokens = text.split()
+        masked = [position for position, token in enumerate(tokens) if token == "[MASK]"]
+        token_ids = [None if token == "[MASK]" else number(token) for token in tokens]
+        candidates = []
+        for position in masked:
+            before, after = token_ids[position - 1] if position else None, ([*token_ids, None])[position + 1]
             scores = sum((table[before] if before is not None else 0, table[:, after] if after is not None else 0))
-            chances, order = (scores + torch.zeros(len(words))).softmax(-1).sort(descending=True, stable=True)
-            best = zip(order.tolist()[:6], chances.tolist()[:6], strict=True)
-            choices.append([(words[one], chance) for one, chance in best])
-        filled = iter([one[0][0] for one in choices])
-        sentence = " ".join(next(filled) if piece == "[MASK]" else piece for piece in pieces)
-        return {"tokens": pieces, "masked": blanks, "candidates": choices, "sentence": sentence}
+            probs, order = (scores + torch.zeros(len(words))).softmax(-1).sort(descending=True, stable=True)
+            best = zip(order.tolist()[:6], probs.tolist()[:6], strict=True)
+            candidates.append([(words[token_id], prob) for token_id, prob in best])
+        filled = iter([best[0][0] for best in candidates])
+        sentence = " ".join(next(filled) if token == "[MASK]" else token for token in tokens)
+        return {"tokens": tokens, "masked": masked, "candidates": candidates, "sentence": sentence}
 
     def go_on(beginning: str, written: list[int]) -> Tensor:
         return table[([number(word) for word in beginning.split()] + written)[-1]]
@@ -181,12 +181,12 @@ stepper(share, ["all alike", "leaning", "sharper", "almost one"], "Three weights
 keys = {"cat": (1.0, 0.5), "dog": (-0.5, 1.2), "fish": (-1.0, -1.0)}
 values = {"cat": (1.5, 1.5), "dog": (-1.5, 1.5), "fish": (0.5, -1.5)}
 
-def look(x, y, temperature):
+def attend(x, y, temperature):
     query, key, value = (torch.tensor(rows) for rows in ([[x, y]], [*keys.values()], [*values.values()]))
     output, weights = attention(query, key, value, scale=1 / temperature)
     return {"weights": weights[0], "output": output[0], "text": f"the query is {(x**2 + y**2) ** 0.5:.2f} long"}
 
-plane(look, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
+plane(attend, keys, values, title="Keys are not values", temperature=log_range(0.1, 10, 1))
 # %%
 mask_board(gallery.TOKENS, gallery.masked_layer(gallery.TOKENS), start="causal", title="Which token may attend to which")
 # %%
@@ -198,8 +198,8 @@ attention_view(stack, gallery.TARGET, gallery.SOURCE, title="Cross-attention", n
 # %%
 heads_view(gallery.attention_stack(gallery.TOKENS, causal=True), gallery.TOKENS, title="Three layers of four heads", focus=2)
 # %%
-found = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)
-heads_view(found, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"))
+stack = gallery.attention_stack(gallery.TARGET, gallery.SOURCE)
+heads_view(stack, gallery.TARGET, gallery.SOURCE, title="Cross-attention", names=("English", "French"))
 # %%
 many = torch.cat([gallery.attention_stack(gallery.MANY, causal=True)] * 2).repeat(1, 3, 1, 1)
 heads_view(many, gallery.MANY, title="Six layers of twelve heads")
@@ -212,10 +212,10 @@ translate_watch(translate, "the black cat sleeps", title="An untrained translato
 # %%
 beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Competing hypotheses")
 # %%
-fill, pieces, go_on = gallery.small_language()
+fill, tokens, go_on = gallery.small_language()
 fill_in(fill, "the old __ sleeps", title="An untrained model fills in")
 # %%
-next_word(go_on, pieces, "the old cat", top_k=5, top_p=0.9, title="An untrained model goes on")
+next_word(go_on, tokens, "the old cat", top_k=5, top_p=0.9, title="An untrained model goes on")
 # %%
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
 # %%

@@ -1,4 +1,4 @@
-"""The built website in a browser: what the tests and the audit of pages look at on each page."""
+"""The built website in a browser: what the tests and the audit check on each page."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +25,10 @@ class SitePage:
 
     def problems(self) -> list[str]:
         """Console errors, requests to other hosts, missing pictures, and whatever is wider than the window."""
-        found = [f"console: {one}" for one in self.mistakes] + [
-            f"request to another host: {one}" for one in self.foreign
-        ]
-        found += [f"missing picture: {one}" for one in self.page.evaluate(MISSING)]
-        return found + [f"wider than the page: {one}" for one in self.page.evaluate(TOO_WIDE)]
+        problems = [f"console: {message}" for message in self.mistakes]
+        problems += [f"request to another host: {address}" for address in self.foreign]
+        problems += [f"missing picture: {picture}" for picture in self.page.evaluate(MISSING)]
+        return problems + [f"wider than the page: {part}" for part in self.page.evaluate(TOO_WIDE)]
 
     def start_everything(self):
         """Scroll from top to bottom, so that every widget starts and every picture loads."""

@@ -129,7 +129,7 @@ def expect_mask(board, mask):
     may, weights = mask.flatten().tolist(), answer["weights"].flatten().tolist()
     assert texts(board, ".course-mask-weight") == [said(w) if m else "" for m, w in zip(may, weights, strict=True)]
     assert [tick == "✓" for tick in texts(board, ".course-mask-tick")] == may
-    changed = [f"◆ changed {one:.2f}" if one > 1e-6 else "= same" for one in answer["changed"].tolist()]
+    changed = [f"◆ changed {size:.2f}" if size > 1e-6 else "= same" for size in answer["changed"].tolist()]
     assert texts(board, ".course-mask-output > span") == changed
 
 
@@ -163,7 +163,7 @@ def test_a_mask_is_drawn_by_keyboard_alone(ran):
     keyboard = ran.page.keyboard
     cell_of(board, 0, 0).focus()
     where = "() => [document.activeElement.dataset.row, document.activeElement.dataset.column].map(Number)"
-    for key, place in (
+    for key, cell in (
         ("ArrowLeft", [0, 0]),
         ("End", [0, 6]),
         ("ArrowRight", [0, 6]),
@@ -171,14 +171,14 @@ def test_a_mask_is_drawn_by_keyboard_alone(ran):
         ("Home", [1, 0]),
     ):
         keyboard.press(key)
-        assert ran.page.evaluate(where) == place
+        assert ran.page.evaluate(where) == cell
     mask = torch.eye(7, dtype=torch.bool)
     for row, key in ((1, "Space"), (2, "Enter")):
         act(board, key, lambda key=key: keyboard.press(key))
         keyboard.press("ArrowDown")
         mask[row, 0] = True
     expect_mask(board, mask)
-    assert ran.page.evaluate(where) == [3, 0], "a toggle must not take the keyboard's place away"
+    assert ran.page.evaluate(where) == [3, 0], "a toggle must not move the focus"
 
 
 # All heads, and heads removed
@@ -277,8 +277,8 @@ def test_the_largest_widgets_stay_inside_the_page_in_letters_that_can_be_read_an
     sizes = "all => all.map((t) => parseFloat(getComputedStyle(t).fontSize))"
     assert min(widget.locator("span, small, text, button, p").evaluate_all(sizes)) >= SMALLEST_LETTERS
     heights, parts = set(), widget.locator(f".course-{pointed}")
-    for place in (parts.first, parts.last, ran.page.locator("#jp-main-statusbar")):
-        place.hover()
+    for target in (parts.first, parts.last, ran.page.locator("#jp-main-statusbar")):
+        target.hover()
         heights.add(widget.evaluate("e => e.getBoundingClientRect().height"))
     assert len(heights) == 1, "a click on what stands below would miss it"
 
