@@ -91,15 +91,11 @@ def test_logits_and_features_are_in_the_order_of_the_texts(setting, texts):
 # Training
 
 
-def test_training_fits_its_texts_and_repeats_with_its_seed(setting, texts):
-    weights = []
-    for _ in range(2):
-        model = build_classifier("full fine-tuning", setting, 0)
-        losses = fine_tune(model, texts, Recipe(5e-3, 10.0), 0)
-        assert len(losses) == round(10 * math.sqrt(len(texts))) and losses[-1] < 0.5 * losses[0]
-        assert not model.training
-        weights.append(model.head.weight.detach())
-    assert torch.equal(*weights)
+def test_training_fits_its_texts(setting, texts):
+    model = build_classifier("full fine-tuning", setting, 0)
+    losses = fine_tune(model, texts, Recipe(5e-3, 5.0), 0)
+    assert len(losses) == round(5 * math.sqrt(len(texts))) and losses[-1] < 0.5 * losses[0]
+    assert not model.training
 
 
 # Word vectors and a GRU
@@ -173,7 +169,7 @@ def test_interpolation_goes_from_start_to_end(setting, texts):
     assert [interpolate(start, end, fraction)["a"].item() for fraction in (0.0, 0.25, 1.0)] == [1.0, 1.5, 3.0]
     model = build_classifier("full fine-tuning", setting, 0)
     start = snapshot(model)
-    fine_tune(model, texts, Recipe(2e-3, 10.0), 0)
+    fine_tune(model, texts, Recipe(2e-3, 5.0), 0)
     end = snapshot(model)
     last = torch.nn.functional.cross_entropy(predict_logits(model, texts), texts.labels)
     curve = interpolation_curve(model, start, end, (0.0, 0.5, 1.0), texts, texts)

@@ -78,13 +78,7 @@ def linear_probe(train: Tensor, labels: Tensor, test: Tensor, num_classes: int, 
     return (test @ weight.T + bias).argmax(-1)
 
 
-def bag_of_words(
-    train: Sequence[Example],
-    labels: Tensor,
-    test: Sequence[Example],
-    num_classes: int,
-    penalty: float = 0.3,
-) -> Tensor:
+def bag_of_words(train: Sequence[Example], labels: Tensor, test: Sequence[Example], num_classes: int) -> Tensor:
     """Bag of words with logistic regression: predicted classes (n,) of the test texts. `labels` (m,) are of `train`."""
     bag = BagOfWords(train)
-    return linear_probe(bag(train), labels, bag(test), num_classes, penalty)
+    return linear_probe(bag(train), labels, bag(test), num_classes, penalty=0.3)
