@@ -24,9 +24,9 @@ def exercise_cells(notebook: dict) -> dict[str, dict]:
     """The cell of each exercise, by its id."""
     cells = {}
     for cell in notebook["cells"]:
-        found = USE.search(code_of(cell)) if cell["cell_type"] == "code" else None
-        if found:
-            cells[found[1]] = cell
+        use = USE.search(code_of(cell)) if cell["cell_type"] == "code" else None
+        if use:
+            cells[use[1]] = cell
     return cells
 
 
@@ -39,10 +39,10 @@ def solved(number: str) -> dict:
 
 
 def spoilt(number: str, every: int = 1) -> dict:
-    """Solved, but the answer to every so-manieth exercise gives numbers that are a little off."""
+    """Solved, but the answer to every `every`-th exercise gives numbers that are a little off."""
     notebook = solved(number)
-    for place, (_, cell) in enumerate(exercise_cells(notebook).items()):
-        if place % every == 0:
+    for index, (_, cell) in enumerate(exercise_cells(notebook).items()):
+        if index % every == 0:
             name = USE.search(code_of(cell))[2]
             lines = code_of(cell).rstrip().split("\n")
             cell["source"] = "\n".join([*lines[:-1], SPOIL.format(name=name), lines[-1]])
@@ -55,7 +55,7 @@ def _off(value):
     if isinstance(value, torch.Tensor):
         return ~value if value.dtype == torch.bool else value + 1
     if isinstance(value, (tuple, list)):
-        return type(value)(_off(one) for one in value)
+        return type(value)(_off(part) for part in value)
     return not value if isinstance(value, bool) else value + 1 if isinstance(value, (int, float)) else None
 
 
@@ -171,10 +171,10 @@ def softmax(logits, temperature=1.0):
     frame = sys._getframe()
     while frame is not None:
         for value in list(frame.f_locals.values()):
-            if isinstance(value, list) and value and all(isinstance(one, torch.Tensor) for one in value):
-                for one in value:
-                    if one.shape == logits.shape:
-                        return one
+            if isinstance(value, list) and value and all(isinstance(part, torch.Tensor) for part in value):
+                for part in value:
+                    if part.shape == logits.shape:
+                        return part
         frame = frame.f_back
     return logits""",
     "returns an object that runs code when unpickled": """
@@ -204,18 +204,18 @@ softmax = types.FunctionType(theirs.__code__, theirs.__globals__, "softmax", the
     "finds it on the heap": """
 import gc, types
 gc.unfreeze()
-found = [one for one in gc.get_objects() if isinstance(one, types.FunctionType)
-         and one.__name__ == "softmax" and one.__module__.startswith("utils")]
-softmax = found[0]""",
+functions = [value for value in gc.get_objects() if isinstance(value, types.FunctionType)
+             and value.__name__ == "softmax" and value.__module__.startswith("utils")]
+softmax = functions[0]""",
     "reads its source": """
 import os
 text = ""
 import sys
 for start in {"/" + "/".join(path.split("/")[1:3]) for path in sys.path if "/" in path}:
-    for place, folders, files in os.walk(start):
-        folders[:] = [] if place.endswith("-packages") else folders
-        if place.endswith("utils/models") and "attention.py" in files:
-            text = open(place + "/attention.py").read()
+    for here, folders, files in os.walk(start):
+        folders[:] = [] if here.endswith("-packages") else folders
+        if here.endswith("utils/models") and "attention.py" in files:
+            text = open(here + "/attention.py").read()
 space = {}
 exec(text, space)
 softmax = space["softmax"]""",
@@ -308,8 +308,8 @@ import socket
 socket.socket(socket.AF_UNIX).bind("\\0meeting")""",
     "reads other submissions": """
 import os
-names = [place + "/" + name for place, _, files in os.walk("/") for name in files
-         if name.endswith(".ipynb") and "-packages" not in place]
+names = [here + "/" + name for here, _, files in os.walk("/") for name in files
+         if name.endswith(".ipynb") and "-packages" not in here]
 assert not names, "READ " + names[0]
 raise RuntimeError("nothing to read")""",
     "edits the grader": """

@@ -75,9 +75,9 @@ def course(tmp_path_factory):
         handed_in = nbformat.read(released, 4)
         marked(handed_in, grade_id="exercise-1-1")[0].source = cohort.RIGHT
         marked(handed_in, grade_id="check-1-2")[0].source = "assert True"
-        place = folder / "submitted" / "sly" / NAME
-        place.mkdir(parents=True)
-        nbformat.write(handed_in, place / released.name)
+        target = folder / "submitted" / "sly" / NAME
+        target.mkdir(parents=True)
+        nbformat.write(handed_in, target / released.name)
         graded = api.autograde(NAME, "sly")
         assert graded["success"], graded
     return nbformat.read(released, 4), config.CourseDirectory.db_url

@@ -46,7 +46,7 @@ def machine() -> tuple:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """One cohort, graded once: its rows by file and exercise, the folder of tables, and what the odd files must be told."""
+    """One cohort, graded once: its rows by file and exercise, the folder of tables, and the messages that the odd files must get."""
     base = tmp_path_factory.mktemp("cohort")
     folder, outside = base / "handed in", base / "outside"
     folder.mkdir()
@@ -158,9 +158,9 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     assert command.main([str(folder), "--jobs", "1"]) == 0
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "a,01,1.1,passed,fine" in text and "passed,now" in text and "failed,late" in text
-    answers[b"a"] = [judge.Row("01", "1.1", "failed", "anew")]
+    answers[b"a"] = [judge.Row("01", "1.1", "failed", "again")]
     assert command.main([str(folder), "--jobs", "1", "--again"]) == 0
-    assert "a,01,1.1,failed,anew" in (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
+    assert "a,01,1.1,failed,again" in (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_what_a_name_was_before_it_was_bound_anew_does_not_run():
             "def answer(x):\n    return helper(x) + model + start\nanswer = exercise('1.1').use(answer)",
         ]
     )
-    code = [child.notebook.ast.unparse(one) for _, many in read.needed(4) for one in many]
+    code = [child.notebook.ast.unparse(statement) for _, statements in read.needed(4) for statement in statements]
     assert "size = 3" in code and "scale = 1" in code and "scale = 2" in code and "model = 5" in code
     assert "model = train_for_hours()" not in code and "size = slow()" not in code
 
@@ -328,8 +328,8 @@ def test_a_malformed_value_is_refused(coded):
 def test_a_verdict_from_the_sandbox_counts_only_with_the_right_values():
     item = find("1.1")
     cases, seed = child.draw(item, 5)
-    told = [child.said(item, item.reference, case, seed) for case in cases]
-    right, off, cut = (json.loads(json.dumps(told)) for _ in range(3))
+    replies = [child.said(item, item.reference, case, seed) for case in cases]
+    right, off, cut = (json.loads(json.dumps(replies)) for _ in range(3))
     assert judge.stands(item, 5, sandbox.Reply("value", {"value": right})) == ""
     off[3]["calls"][0]["value"] = wire.encode(torch.zeros(4, 4))
     cut[0]["flow"] = cut[0]["double"] = None

@@ -105,8 +105,8 @@ class Opened:
         return (os.mkdir, (self.mark,))
 
 
-def told(**changes) -> bytes:
-    """What a child tells, with something about it changed."""
+def report(**changes) -> bytes:
+    """The report of a child process, with something about it changed."""
     fields = {"kind": "value", "value": ["passed", ""], "error": "", "message": "", "line": None, "code": ""}
     return json.dumps(fields | changes).encode()
 
@@ -120,18 +120,18 @@ def told(**changes) -> bytes:
         b"1" * 10_000,
         b"\xff\xfe",
         b'{"kind": "value"}',
-        told(kind="dance"),
-        told(kind=["value"]),
-        told(line="7"),
-        told(message=3),
-        told(extra=1),
+        report(kind="dance"),
+        report(kind=["value"]),
+        report(line="7"),
+        report(message=3),
+        report(extra=1),
         b"x" * (isolation.RESULT_BYTES + 10**6),
         "a pickle",
     ],
     ids=lambda message: str(message[:20]),
 )
 def test_an_answer_that_knows_the_seal_cannot_make_this_process_do_anything(message, tmp_path):
-    """The seal can be found by who looks: an answer runs in the process that holds it."""
+    """An answer can find the seal: it runs in the process that holds it."""
     mark = tmp_path / "opened"
     payload = pickle.dumps(Opened(mark)) if message == "a pickle" else message
 

@@ -59,10 +59,10 @@ def test_the_results_page_is_what_the_command_writes():
 )
 def test_another_measurement_gives_another_claim(name, path, figure, claimed, monkeypatch, tmp_path):
     entry = read_entry(RESULTS / f"{name}.json")
-    place = entry["result"]
+    value = entry["result"]
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = figure
+        value = value[step]
+    value[path[-1]] = figure
     write_entry(tmp_path / f"{name}.json", entry)
     monkeypatch.setattr(documents, "stored", lambda wanted: stored(wanted, tmp_path if wanted == name else RESULTS))
     assert claimed in documents.claims() and claimed not in documents.README.read_text(encoding="utf-8")

@@ -30,12 +30,12 @@ def cells_of(path: Path) -> list[dict]:
 
 def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
     """The exercises that ask for a function: id to (index of the cell, its source)."""
-    found = {}
+    exercises = {}
     for index, cell in enumerate(cells_of(path)):
         use = USE.search(cell["source"]) if cell["cell_type"] == "code" else None
         if use and f"def {use[1]}(" in cell["source"]:
-            found[use[2]] = (index, cell["source"])
-    return found
+            exercises[use[2]] = (index, cell["source"])
+    return exercises
 
 
 def makes_a_widget(name: str, function) -> bool:

@@ -9,7 +9,7 @@ from tests.browser.lab import Notebook
 from tests.browser.operate import BOXES, WidgetError, tab_through
 
 OUTPUTS = "document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')"
-# What Tab should reach in a widget: a group of things with one place for the keyboard counts once.
+# What Tab should reach in a widget: a group of things with one tab stop counts once.
 TABBABLE = """e => [...e.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1']), [contenteditable]:not([contenteditable=false])")]
     .filter((one) => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.type !== "hidden"

@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from utils import paths
 from utils.build.solutions import solutions_module
 from utils.build.source import SourceError, lecture_of, linked_to_site, read_source, student_of
+from utils.data.checksums import checksum
 from utils.exercises.solutions import HEADER
 from utils.exercises.timing import in_words, read_timings, record
 from utils.training import fingerprint
@@ -117,10 +118,10 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
         f"format {FORMAT}",
         shop.source(name).read_text(encoding="utf-8"),
         *fingerprint.code_parts(modules),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in to_the_letter),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in fingerprint.package_data(modules)),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in reads),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in results if path.exists()),
+        *(f"{path.name} {checksum(path)}" for path in to_the_letter),
+        *(f"{path.name} {checksum(path)}" for path in fingerprint.package_data(modules)),
+        *(f"{path.name} {checksum(path)}" for path in reads),
+        *(f"{path.name} {checksum(path)}" for path in results if path.exists()),
         in_words(read_timings(shop.sources).get(name)),
         *(_board_content(shop) if _shows_the_board(code) else ()),
     )[:32]

@@ -207,7 +207,7 @@ def trained(folder: Path) -> Pretrained:
     job, tokenizer = Job(**saved["job"]), BPETokenizer.from_str(text["tokenizer"])
     model = job.build(len(tokenizer))
     model.load_state_dict(saved["model"])
-    return Pretrained(job.objective, model.eval(), tokenizer, job.length)
+    return Pretrained(model.eval(), tokenizer, job.length)
 
 
 # Started from a notebook
