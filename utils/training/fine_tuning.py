@@ -226,8 +226,8 @@ class MiniLMSetting(Setting):
         self.known: dict[Example, Tensor] = {}
 
     def encode(self, examples: Sequence[Example]) -> EncodedTexts:
-        rows = self.encoder.tokenizer.encode([example.text for example in examples])
-        return EncodedTexts(*pad(rows), self.task.label_ids(examples))
+        batch = self.encoder.tokenizer.batch([example.text for example in examples])
+        return EncodedTexts(batch.token_ids, batch.attention_mask, self.task.label_ids(examples))
 
     def pretrained_body(self) -> EncoderModel:
         """A copy with frozen token embeddings: half of all parameters, most of them of words outside the training texts."""
