@@ -256,7 +256,7 @@ def test_a_result_is_told_by_mark_and_word_and_escaped(monkeypatch):
     assert "application/vnd.jupyter.widget-view+json" in result._repr_mimebundle_()
 
 
-SOLUTION = '''# Exercise 98.1 · twice as much · easy · 5 min
+SOLUTION = '''# Exercise 98.1 · twice as much · easy · 5 min · optional
 def double(x):
     """Twice x."""
     ### BEGIN SOLUTION

@@ -114,13 +114,14 @@ def test_the_board_says_in_words_how_each_exercise_stands():
     state = progress.Progress()
     state.exercises["97.1"] = progress.ExerciseState("passed", hints=1, solution=True)
     state.exercises["97.2"] = progress.ExerciseState("failed", hints=2)
-    row = board_row(lesson, [("97.1", "first & last"), ("97.2", "second"), ("97.3", "third")], state)
+    items = [Exercise("97.1", "first & last"), Exercise("97.2", "second"), Exercise("97.3", "third", optional=True)]
+    row = board_row(lesson, items, state)
     rows = [row, Row(lesson, ready=False)]
     assert board_text(rows).split("\n") == [
         "97 A <lesson>: 1 of 3 passed",
         "   ✓ 97.1 first & last: passed (1 hint, solution seen)",
         "   ✗ 97.2 second: failed (2 hints)",
-        "   ○ 97.3 third: not yet",
+        "   ○ 97.3 third: not yet (optional)",
         "97 A <lesson>: to come",
         "1 of 3 exercises passed",
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from utils import paths
 from utils.build.results import RESULTS, Table, read_entry, stored
 from utils.exercises.lessons import LESSONS
-from utils.exercises.registry import exercises_of
+from utils.exercises.registry import exercise_count, exercises_of
 from utils.exercises.timing import read_timings
 from utils.paths import ROOT
 
@@ -35,8 +35,7 @@ MEASURED = {
 def lessons_table() -> str:
     timings, rows, url = read_timings(), [], paths.site_url()
     for lesson in LESSONS:
-        count = len(exercises_of(lesson.number))
-        study = f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}"
+        study = f"{lesson.minutes} min, {exercise_count(lesson.number)}"
         timing = timings.get(lesson.name)
         run = f"{timing['seconds']:.0f} s" if timing else "not measured yet"
         page = f"{url}/{lesson.name}.html" if url else f"notebooks/{lesson.name}.ipynb"
@@ -93,7 +92,7 @@ def wrong_answers() -> str:
             # Two models of one mistake may share a message.
             messages = dict.fromkeys(mistake.message for mistake in exercise.mistakes)
             parts.append(
-                f"**{exercise.id} {exercise.title}** ({exercise.level}, {exercise.minutes} min)\n"
+                f"**{exercise.id} {exercise.title}** ({exercise.effort})\n"
                 + "\n".join(f"- {message}" for message in messages)
             )
     return "\n\n".join(parts)

@@ -179,7 +179,8 @@ def _check_exercise_cell(source, exercise_id, regions, metadata, where) -> None:
     header = HEADER.fullmatch(first)
     if header is None:
         raise where.error(
-            f"expected `# Exercise {exercise_id} · title · level · N min` as first line, got `{first}`", 1
+            f"expected `# Exercise {exercise_id} · title · level · N min` (and ` · optional`) as first line, got `{first}`",
+            1,
         )
     if header["id"] != exercise_id:
         raise where.error(f'the header says exercise {header["id"]} but the call says exercise("{exercise_id}")', 1)

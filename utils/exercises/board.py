@@ -18,11 +18,13 @@ class Mark:
     id: str
     title: str
     status: str
+    optional: bool = False
     hints: int = 0
     solution: bool = False
 
     def in_words(self) -> str:
-        extras = [f"{self.hints} hint{'s' * (self.hints > 1)}"] if self.hints else []
+        extras = ["optional"] if self.optional else []
+        extras += [f"{self.hints} hint{'s' * (self.hints > 1)}"] if self.hints else []
         extras += ["solution seen"] if self.solution else []
         return WORDS[self.status] + (f" ({', '.join(extras)})" if extras else "")
 
@@ -61,19 +63,17 @@ def board() -> Board:
 
     state = progress.read()
     rows = [
-        board_row(lesson, [(item.id, item.title) for item in exercises_of(lesson.number)], state)
-        if lesson.exists
-        else Row(lesson, ready=False)
+        board_row(lesson, exercises_of(lesson.number), state) if lesson.exists else Row(lesson, ready=False)
         for lesson in LESSONS
     ]
     return Board(rows, state.trouble)
 
 
-def board_row(lesson: Lesson, exercises: list[tuple[str, str]], state: progress.Progress) -> Row:
+def board_row(lesson: Lesson, exercises: list, state: progress.Progress) -> Row:
     marks = []
-    for exercise_id, title in exercises:
-        known = state.exercise(exercise_id)
-        marks.append(Mark(exercise_id, title, known.status, known.hints, known.solution))
+    for item in exercises:
+        known = state.exercise(item.id)
+        marks.append(Mark(item.id, item.title, known.status, item.optional, known.hints, known.solution))
     return Row(lesson, ready=True, marks=tuple(marks))
 
 

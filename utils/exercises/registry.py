@@ -32,7 +32,7 @@ MEBIBYTES = 1024  # exercises are tiny; what grows this far will grow further
 class Exercise:
     """What is asked, and all that is needed to judge an answer.
 
-    `title`, `level`, `minutes` and `reference` come from the solution in the lesson's source. `cases` draws fresh inputs from a generator. `properties` are
+    `title`, `level`, `minutes`, `optional` and `reference` come from the solution in the lesson's source. `cases` draws fresh inputs from a generator. `properties` are
     functions `(answer, generator)` that raise `Wrong`; the `answer` they get is called like the reference and
     may be relied on to raise nothing else. `call(answer, *args)` adapts an answer that is a class or needs more
     than one call; the reference and the models of mistakes are called through it too. `any_float`: results in float64
@@ -54,6 +54,7 @@ class Exercise:
     call: Callable | None = None
     methods: tuple[str, ...] = ()
     any_float: bool = False
+    optional: bool = False  # not on the core path
 
     def make_cases(self, generator: torch.Generator) -> list[Case]:
         cases = [Case(())] if self.cases is None else list(self.cases(generator))
@@ -68,6 +69,10 @@ class Exercise:
     @property
     def heading(self) -> str:
         return f"Exercise {self.id} · {self.title}"
+
+    @property
+    def effort(self) -> str:
+        return f"{self.level}, {self.minutes} min{', optional' * self.optional}"
 
 
 # The register
@@ -84,7 +89,8 @@ def register(item: Exercise) -> Exercise:
             raise LookupError(
                 f"exercise {item.id} has no solution in notebooks/src yet: write it there and run `make notebooks`"
             )
-        item.title, item.level, item.minutes = solution.title, solution.level, solution.minutes
+        item.title, item.level = solution.title, solution.level
+        item.minutes, item.optional = solution.minutes, solution.optional
         item.reference, item.methods = solution.reference, tuple(solution.methods)
     for mistake in item.mistakes:
         mistake.exercise_id = item.id
@@ -119,6 +125,13 @@ def exercises_of(number: str) -> list[Exercise]:
     load_lesson(number)
     found = [item for item in _REGISTER.values() if item.lesson == number]
     return sorted(found, key=lambda item: _order(item.id))
+
+
+def exercise_count(number: str) -> str:
+    """How many exercises a lesson has on its core path, and how many optional ones, in words."""
+    optional = sum(item.optional for item in exercises_of(number))
+    core = len(exercises_of(number)) - optional
+    return f"{core} exercise{'s' * (core != 1)}" + (f" + {optional} optional" if optional else "")
 
 
 def load_lesson(number: str) -> None:
@@ -366,7 +379,7 @@ class Handle:
         self.item = item
 
     def __repr__(self) -> str:
-        return f"{self.item.heading} · {self.item.level} · {self.item.minutes} min"
+        return f"{self.item.heading} · {self.item.effort}"
 
     def check(self, answer) -> Result:
         """Judge the answer and remember the outcome."""

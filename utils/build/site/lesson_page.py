@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from utils import paths
-from utils.exercises.registry import exercises_of, find
+from utils.exercises.registry import exercise_count, find
 from utils.exercises.lessons import LESSONS
 from utils.exercises.quiz import find_quiz, letter
 from utils.build.slides import WIDGETS, shown_code, source_of, stubs_of
@@ -48,9 +48,8 @@ def lesson_page(path: Path) -> Page:
 def facts_line(name: str) -> str:
     """What the lesson's card says, and what there is to take away."""
     lesson = next(lesson for lesson in LESSONS if lesson.name == name)
-    count = len(exercises_of(lesson.number))
     return (
-        f'<p class="facts"><span>{lesson.minutes} minutes, {count} exercise{"s" * (count != 1)}</span> '
+        f'<p class="facts"><span>{lesson.minutes} minutes, {exercise_count(lesson.number)}</span> '
         f"<span>You build {html.escape(lesson.builds)}</span></p>\n"
         f'<p class="downloads"><a href="slides/{name}.html">Slides</a> <a href="notebooks/{name}.ipynb" download>Lecture '
         f'notebook</a> <a href="notebooks/exercises/{name}.ipynb" download>Student notebook</a></p>'
@@ -142,7 +141,7 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
     parts = [
         f'<div class="exercise" id="exercise-{header["id"].replace(".", "-")}">',
         f'<p class="exercise-title">Exercise {header["id"]}: {html.escape(header["title"])} '
-        f"<span>{header['level']}, {header['minutes']} min</span></p>",
+        f"<span>{exercise.effort}</span></p>",
         "",
         f"```python\n{without_plumbing(stub)}\n```",
         "",

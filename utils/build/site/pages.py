@@ -2,7 +2,7 @@
 
 import html
 
-from utils.exercises.registry import exercises_of
+from utils.exercises.registry import exercise_count, exercises_of
 from utils.exercises.lessons import LESSONS
 from utils.build.documents import MEASURED, results_page
 from utils.build.site.lesson_page import on_site
@@ -55,11 +55,10 @@ weighted average of the keys.</p></div></div>
 
 
 def lesson_card(lesson) -> str:
-    count = len(exercises_of(lesson.number))
     return (
         f'<a class="lesson-card" href="{lesson.name}.html"><b>{lesson.number}</b><span><strong>{html.escape(lesson.title)}</strong>'
         f"<em>{html.escape(lesson.question)}</em><small>You measure {html.escape(MEASURED[lesson.name].replace('`', ''))}. "
-        f"{lesson.minutes} min, {count} exercise{'s' * (count != 1)}.</small></span></a>"
+        f"{lesson.minutes} min, {exercise_count(lesson.number)}.</small></span></a>"
     )
 
 

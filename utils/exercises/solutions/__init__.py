@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-HEADER = re.compile(r"# Exercise (?P<id>\d+\.\d+) · (?P<title>[^·]+) · (?P<level>[^·]+) · (?P<minutes>\d+) min")
+HEADER = re.compile(
+    r"# Exercise (?P<id>\d+\.\d+) · (?P<title>[^·]+) · (?P<level>[^·]+) · (?P<minutes>\d+) min(?P<optional> · optional)?"
+)
 BODY = "(the whole solution)"  # instead of a text to replace
 
 
@@ -27,6 +29,7 @@ class Solution:
     title: str
     level: str
     minutes: int
+    optional: bool  # not on the core path
     source: str
 
     @property
@@ -105,7 +108,14 @@ def read_solutions(text: str) -> list[Solution]:
     parts = re.split(r"^(?=# Exercise |# Given$)", text, flags=re.MULTILINE)
     found = [(HEADER.match(part), part) for part in parts]
     return [
-        Solution(head["id"], head["title"], head["level"], int(head["minutes"]), part.split("\n", 1)[1].strip("\n"))
+        Solution(
+            head["id"],
+            head["title"],
+            head["level"],
+            int(head["minutes"]),
+            head["optional"] is not None,
+            part.split("\n", 1)[1].strip("\n"),
+        )
         for head, part in found
         if head
     ]
