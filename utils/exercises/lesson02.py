@@ -169,6 +169,11 @@ register(
         mistakes=[
             mistake("value, mask,", "value, None,", "The mask has no effect. Pass it to `attention`."),
             mistake(
+                "None if mask is None else mask.unsqueeze(-2)",
+                "mask.unsqueeze(-2)",
+                "Without a mask, `mask` is None and has no `unsqueeze`. Add the axis only if there is a mask, else pass None.",
+            ),
+            mistake(
                 "mask.unsqueeze(-2)",
                 "mask",
                 "A mask (b, n) broadcasts to (b, b, n) here. Give it a query axis: `mask.unsqueeze(-2)` is (b, 1, n).",
@@ -515,6 +520,15 @@ register(
                 ".sum(-2) > 0", ".sum(-2) == 1", "A fact on top of two hops counts as missing. Test `> 0`, not `== 1`."
             ),
             mistake("argmax(-1)", "argmax(1)", "The argmax ran over the hops (dim 1). Use `weights.argmax(-1)`."),
+            mistake(
+                ALL_FOUND,
+                "(tops & fact).all(-1)",
+                "Here every sentence would have to be a fact. Test only the facts: a sentence that is none always passes.",
+            ),
+            mistake(
+                [top_of("weights.amax(1)")],
+                "Only the largest weight of all hops was used. Take the top sentence of each.",
+            ),
             mistake([top_of("weights[:, -1]")], "Only the last hop was used. Take the top sentence of every hop."),
             mistake([top_of("weights[:, 0]")], "Only the first hop was used. Take the top sentence of every hop."),
             mistake(
