@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from utils.data.phrases import Pair
 from utils.data.tokens import PAD_ID, Vocabulary, collate
@@ -16,12 +17,10 @@ from utils.exercises.solutions.lesson03 import (
     multiplicative_score,
     pad,
     recurrent_step,
-)
-from utils.exercises.solutions.lesson03 import (
-    unroll as lesson_unroll,
+    unroll,
 )
 from utils.models import decoding
-from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, RNNCell, Seq2Seq, unroll
+from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, Seq2Seq
 from utils.models.recurrent import AttentionDecoder as LibraryDecoder
 from utils.training import metrics
 
@@ -59,15 +58,14 @@ def test_pad_gives_the_token_ids_and_the_mask_of_a_batch():
     assert torch.equal(mask, batch.source_mask)
 
 
-def test_the_recurrent_step_and_its_unrolling_are_those_of_the_rnn_cell():
-    cell = RNNCell(HIDDEN_SIZE, 7)
-    A, B, c = cell.ih.weight.T, cell.hh.weight.T, cell.ih.bias + cell.hh.bias
+def test_the_recurrent_step_and_its_unrolling_are_those_of_torch():
+    rnn = nn.RNN(HIDDEN_SIZE, 7, batch_first=True)
+    A, B, c = rnn.weight_ih_l0.T, rnn.weight_hh_l0.T, rnn.bias_ih_l0 + rnn.bias_hh_l0
     x, state = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
-    assert same(recurrent_step(x[:, 0], state, A, B, c), cell(x[:, 0], state))
-    hidden_states, final = lesson_unroll(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
-    expected_states, expected_final = unroll(cell, x, state)
-    assert same(hidden_states, expected_states) and same(final, expected_final)
-    assert same(hidden_states[:, -1], final)
+    hidden_states, final = unroll(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
+    expected_states, expected_final = rnn(x, state.unsqueeze(0))
+    assert same(hidden_states, expected_states) and same(final, expected_final.squeeze(0))
+    assert same(recurrent_step(x[:, 0], state, A, B, c), expected_states[:, 0])
 
 
 # Scores

@@ -836,9 +836,9 @@ if smol:
 if smol:
     prompt = chat_prompt("What is attention in a neural network? Answer in one sentence.")
     started = time.perf_counter()
-    generated = list(smol.stream(prompt, 40, temperature=0))
+    generated = smol.generate(prompt, 40, temperature=0)
     show_live(f"{len(generated) / (time.perf_counter() - started):.0f} tokens per second")
-    print(fill("".join(generated), 80))
+    print(fill(smol.tokenizer.decode(generated), 80))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 speed = stored("smollm2_speed")

@@ -224,7 +224,7 @@ quiz("1.a")
 def softmax_jacobian(p):
     raise NotImplementedError()
 
-softmax_jacobian = exercise("1.2").use(softmax_jacobian)
+softmax_jacobian = exercise("1.4").use(softmax_jacobian)
 """
 
 

@@ -90,7 +90,7 @@ def cosine_histograms(cosines):
         axis.set_title(f"d = {dimension}", fontsize=15)
         axis.set(xlabel="cosine", ylabel="fraction of pairs", xticks=[-1, 0, 1])
         axis.text(0.03, 0.97, f"std\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
-    headline(figure, "in many dimensions random directions are nearly at right angles")
+    headline(figure, "in many dimensions random vectors are nearly orthogonal")
     return figure
 
 
@@ -165,7 +165,7 @@ def shapes(m, n, d, e):
     )
     for name, rows, columns, sides, role, sign in parts:
         if sign:
-            room = 1.15 if sign == "softmax" else gap
+            room = 1.3 if sign == "softmax" else gap
             axis.text(
                 left + room / 2,
                 middle,

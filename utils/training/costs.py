@@ -28,7 +28,6 @@ from utils.models.sparse_attention import (
     bigbird_attention,
     linformer_attention,
     local_attention,
-    with_attention,
 )
 from utils.training.cache import cached
 from utils.training.seeds import seed_list
@@ -288,15 +287,14 @@ class RecallModel(nn.Module):
         if kind == RECURRENCE:  # bidirectional, since a pair may come after its query
             self.body = nn.GRU(dim, dim // 2, num_layers, batch_first=True, bidirectional=True)
             return
-        self.body = TransformerEncoder(num_layers, dim, num_heads, 2 * dim, norm_first=True)
         seeds = iter(range(num_layers))  # each layer has random keys of its own
         sparse_layers = {
             LOCAL: lambda: LocalAttention(dim, num_heads, RECALL_WINDOW),
             BIGBIRD: lambda: BigBirdAttention(dim, num_heads, RECALL_WINDOW, RECALL_GLOBAL, RECALL_RANDOM, next(seeds)),
             LINFORMER: lambda: LinformerAttention(dim, num_heads, rank, LENGTH + RECALL_GLOBAL),
         }
-        if kind in sparse_layers:
-            with_attention(self.body, sparse_layers[kind])
+        self_attn = sparse_layers.get(kind)
+        self.body = TransformerEncoder(num_layers, dim, num_heads, 2 * dim, norm_first=True, self_attn=self_attn)
 
     def forward(self, key: Tensor, shown: Tensor) -> Tensor:
         x = self.key_embedding(key) + self.value_embedding(shown)

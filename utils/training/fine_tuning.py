@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from utils.data.bpe import SPECIAL_TOKENS, BPETokenizer
 from utils.data.docstrings import TASKS, Example, Task, few
 from utils.data.real_text import topics_file
+from utils.data.tokens import pad
 from utils.models.language_models import (
     EncoderConfig,
     LoRALinear,
@@ -25,7 +26,6 @@ from utils.models.language_models import (
     add_lora,
     mean_pooling,
 )
-from utils.models.pretrained import pad
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
 from utils.training.pretraining import (

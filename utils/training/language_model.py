@@ -128,6 +128,14 @@ def restore_language_model(result: dict) -> tuple[CausalLM, CharTokenizer]:
     return model.eval(), CharTokenizer(result["characters"][1:])
 
 
+def plain_state_dict(result: dict) -> dict[str, Tensor]:
+    """The trained parameters for a model without submodules around embedding and layers, as lesson 04 writes it."""
+    return {
+        name.removeprefix("embedding.").removeprefix("encoder."): tensor
+        for name, tensor in result["state_dict"].items()
+    }
+
+
 def sample_text(result: dict, prompt: str, length: int = 200, temperature: float = 0.7, seed: int = 0) -> str:
     """Continue `prompt` by `length` characters, each sampled given the last max_len ones.
 

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.attention import SelfAttention
-from utils.models.recurrent import RNNCell, unroll
 from utils.training.reach import Convolutions, influence, seconds_by_length
 
 KERNEL = 3
@@ -23,10 +22,10 @@ COUNTED_DIM = 8  # small, since the dense layer is counted too
 
 # n tokens of width d, kernel size k.
 FORMULAS = {
-    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "1", "path": "1"},
-    "recurrence": {"cost": "2 n d²", "sequential": "n", "path": "n"},
-    "convolution": {"cost": "k n d²", "sequential": "1", "path": "2 (n - 1) / (k - 1)"},
-    "dense": {"cost": "n² d²", "sequential": "1", "path": "1"},
+    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "O(1)", "path": "1"},
+    "recurrence": {"cost": "2 n d²", "sequential": "O(n)", "path": "n"},
+    "convolution": {"cost": "k n d²", "sequential": "O(1)", "path": "2 (n - 1) / (k - 1)"},
+    "dense": {"cost": "n² d²", "sequential": "O(1)", "path": "1"},
 }
 KINDS = tuple(FORMULAS)
 
@@ -71,8 +70,16 @@ def layer_seconds(dim: int = 64, repeats: int = 9) -> dict[str, dict]:
 def _layers(kind: str, depth: int, length: int, dim: int) -> Callable[[Tensor], tuple[Tensor, None]]:
     """A stack of `depth` layers of a kind; for recurrence, a cell unrolled over the last `depth` tokens only."""
     if kind == "recurrence":
-        cell = RNNCell(dim, dim).double()
-        return lambda x: (unroll(cell, x[:, -depth:])[0], None)
+        cell = nn.RNNCell(dim, dim).double()
+
+        def unroll(x: Tensor) -> tuple[Tensor, None]:
+            state, states = None, []
+            for x_t in x[:, -depth:].unbind(1):
+                state = cell(x_t, state)
+                states.append(state)
+            return torch.stack(states, 1), None
+
+        return unroll
     makers = {
         "self-attention": lambda: SelfAttention(dim),
         "convolution": lambda: Convolutions(1, dim, KERNEL),
@@ -156,3 +163,24 @@ def layer_costs() -> list[dict]:
         }
         for kind in KINDS
     ]
+
+
+def comparison(costs: list[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+    """Header and rows of table 1 of Vaswani et al. (2017), each formula followed by what `layer_costs` measured."""
+    short, n = PATH_LENGTHS[0], PATH_LENGTHS[-1]
+    counted = f"at n = {n}, d = {COUNTED_DIM}"
+    header = ("layer", "multiplications", counted, "sequential", f"n = {short}", f"n = {n}", "maximum path", f"n = {n}")
+    rows = [
+        (
+            row["kind"],
+            row["formula"]["cost"],
+            f"{row['multiplications'][-1]:,}",
+            row["formula"]["sequential"],
+            row["sequential"][0],
+            row["sequential"][-1],
+            row["formula"]["path"],
+            row["path"][-1],
+        )
+        for row in costs
+    ]
+    return header, rows

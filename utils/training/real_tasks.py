@@ -17,7 +17,7 @@ from utils.data.docstrings import TASKS, Example, Task
 from utils.data.real_text import topics_file
 from utils.data.reviews import FILE, LABELS, Review, labels, read_reviews, split_reviews
 from utils.models.language_models import EncoderModel, SequenceClassifier, add_lora
-from utils.models.pretrained import PretrainedEncoder, load_minilm, pad
+from utils.models.pretrained import PretrainedEncoder, load_minilm
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
 from utils.training.fine_tuning import (
@@ -77,7 +77,8 @@ def review_classifier(method: str, body: EncoderModel, seed: int = 0) -> Sequenc
 
 
 def encode_reviews(encoder: PretrainedEncoder, reviews: Sequence[Review]) -> EncodedTexts:
-    return EncodedTexts(*pad(encoder.tokenizer.encode([review.text for review in reviews])), labels(reviews))
+    batch = encoder.tokenizer.batch([review.text for review in reviews])
+    return EncodedTexts(batch.token_ids, batch.attention_mask, labels(reviews))
 
 
 def predict_reviews(
