@@ -106,7 +106,7 @@ print("weights:", digits(weights[0], 3), "| output:", nonzero(context[0]))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A second hop with the same keys
 #
-# That was *Lily is a frog*, without a color. Add the output to the question and attend again. The new query, *lily* 1.980, *greg* 0.020,
+# This is close to *Lily is a frog*, which has no color. Add the output to the question and attend again. The new query, *lily* 1.980, *greg* 0.020,
 # *frog* 0.990, *yellow* 0.010, has the scores 1.980 + 0.990 = 2.970, 0.020 + 0.990 = 1.010 and 0.020 + 0.010 = 0.030. Which sentence
 # wins hops 2 and 3?
 
@@ -208,7 +208,7 @@ print(*failure.story, failure.question, sep="\n")
 print("answer:", failure.answer, "| predicted:", three_hops(failure.story, failure.question)[0])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It fails where one kind has two colors. Then the animal introduced *last* counts, and nothing here encodes order. Two questions remain. Can
+# It fails where one kind has two colors. Then the animal introduced *last* counts, and nothing here encodes order. Can
 # training find such hops from questions and answers alone? And how does order enter the network?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -236,17 +236,13 @@ print("\n".join(text.splitlines()[:9]))
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 for task in (1, 2, 3, 15, 16):
     questions = parse(story_text(task, questions=1000, seed=0))
-    example, num_statements = questions[0], mean(len(item.story) for item in questions)
+    length, facts = mean(len(item.story) for item in questions), len(questions[0].facts)
     agreed = mean(solve(item.story, item.question).answer == item.answer for item in questions)
-    print(f"task {task}, {TASK_NAMES[task]}: {example.question} {example.answer}")
-    print(
-        f"    {num_statements:.0f} statements before a question, {len(example.facts)} supporting",
-        end=" ",
-    )
-    print(f"fact(s), solver agrees: {100 * agreed:.0f} %")
+    print(f"task {task}, {TASK_NAMES[task]}: {questions[0].question} {questions[0].answer}")
+    print(f"    {length:.0f} statements, facts: {facts}, solver agrees: {100 * agreed:.0f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The solver applies hand-written rules and shares no code with the generator.
+# The solver applies hand-written rules; it shares no code with the generator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let one student read a story of task 2 aloud and the others answer. They keep a picture of the world in mind; the network only has the sentences.
@@ -418,12 +414,12 @@ print("equal to torch:", torch.allclose(context, torch_context.squeeze(-2), atol
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Weight tying
 #
-# Each of $K$ hops needs an embedding matrix for keys and one for values. The paper ties them in one of two ways:
+# Each of $K$ hops needs an embedding matrix for keys and one for values. The paper ties them in two ways:
 #
 # - **adjacent**: the value embedding of a hop is the key embedding of the next, like names, kinds, names, colors above. The question uses the
 #   first embedding, the output layer the last: $K+1$ matrices.
 # - **layer-wise**: all hops share one key and one value embedding, and a learned matrix $H$ projects the state, $u\leftarrow uH+o$. Question and
-#   output layer have matrices of their own.
+#   output layer have their own.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Temporal encoding
@@ -554,7 +550,7 @@ def error_rate(model, stories):
 print(f"test error of an untrained network: {100 * error_rate(new_model(), test):.0f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The complete training loop, with your network and one hop:
+# The complete loop, with your network and one hop:
 
 # %% slideshow={"slide_type": "-"}
 model = new_model()
@@ -839,7 +835,7 @@ ablation = stored("memory_table")
 ablation.table(*plots.hops_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two supporting facts need two hops, three need three. A third hop solves more seeds of tasks 2 and 15. One hop too few is no partial success: on
+# Tasks 2 and 15 have two supporting facts and need two hops; task 16 has three and needs three. A third hop solves more seeds of tasks 2 and 15. One hop too few is no partial success: on
 # task 16, two hops do worse than one.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -900,7 +896,7 @@ assert not any(count for (task, linear_start, *_), count in solved.items() if no
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9 · Do the hops find the supporting facts?
 #
-# The network never sees which sentences support an answer, but the stories record it. We say that its facts are **found** if each of them gets the
+# The network never sees which sentences support an answer, but the stories record it. The facts of a question are **found** if each gets the
 # largest weight of some hop. `F.one_hot(indices, n)` turns indices into rows with a single 1, here for hops whose top sentences are 0, 2 and 2:
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -947,7 +943,7 @@ for task, network in networks.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Are attention weights an explanation?
 #
-# If they were, questions whose facts are not found should be answered wrongly. Guess first.
+# If they were, questions whose facts are not found should get wrong answers. Guess.
 
 # %% slideshow={"slide_type": "-"}
 for task in (2, 16):
@@ -957,7 +953,7 @@ for task in (2, 16):
         print(f"accuracy {100 * accuracy:5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On task 2 most of them are. On task 16 nearly all are answered correctly. How much weight did their least attended fact get?
+# On task 2 most of them do. On task 16 nearly all are answered correctly. How much weight did their least attended fact get?
 
 # %% slideshow={"slide_type": "subslide"}
 stories = networks[16].tensors(task_questions(16)[1])
@@ -1068,16 +1064,16 @@ explore(
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room dictate a story. An out-of-vocabulary word has no embedding and gets a message; lesson 07 solves that with subword tokens.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown]
 # ## 11 · All twenty tasks on the published files (optional)
 #
 # The published files are not part of the course. With them in `data/babi/en`, `make babi` prints this comparison for your machine.
 
-# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input", "nbval-check-output"]
 real = stored("babi_real")
 Table(*plots.published_table(real.result, TASK_NAMES, PUBLISHED))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown]
 # We report medians over seeds; the paper keeps the best of ten runs by training error. The pattern agrees: without a linear start (the first two
 # published columns) induction stays at 52 %, and positions (17) and paths (19) fail everywhere. On tasks 6 and 10 our recipe is clearly worse
 # than the authors' code; we do not know why.
