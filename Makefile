@@ -53,7 +53,7 @@ grade: setup ## grade a folder of submitted notebooks (FOLDER=submissions ARGS="
 assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01 for one)
 	@$(RUN) -m utils.grading.assignment $(LESSON) $(ARGS)
 
-babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
+babi: setup ## train memory networks on the bAbI files in data/babi/en, or on generated stories (ARGS="--tasks 16")
 	@$(RUN) -m utils.training.babi $(ARGS)
 
 downloads: setup ## download the published weights and texts that lessons use, once (190 MB)

@@ -21,7 +21,7 @@ MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 MEASURED = {
     "00_start_here": "whether your machine is ready",
     "01_softmax_attention": "test error of kernel regression with a learned bandwidth",
-    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; supporting facts found",
+    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; SGD against Adam; supporting facts found",
     "03_sequence_to_sequence": "exact match, BLEU and alignment error, with and without attention, by sentence length",
     "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
     "05_multi_head_attention": "one head against several, head ablation, gradients with and without residual connections",

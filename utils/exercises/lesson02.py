@@ -169,6 +169,11 @@ register(
         mistakes=[
             mistake("value, mask,", "value, None,", "The mask has no effect. Pass it to `attention`."),
             mistake(
+                "None if mask is None else mask.unsqueeze(-2)",
+                "mask.unsqueeze(-2)",
+                "Without a mask, `mask` is None and has no `unsqueeze`. Add the axis only if there is a mask, else pass None.",
+            ),
+            mistake(
                 "mask.unsqueeze(-2)",
                 "mask",
                 "A mask (b, n) broadcasts to (b, b, n) here. Give it a query axis: `mask.unsqueeze(-2)` is (b, 1, n).",
@@ -475,12 +480,12 @@ def fact_cases(generator):
     ]
 
 
-TOPS, ALL_FOUND = "nn.functional.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0", "(tops | ~fact).all(-1)"
+TOPS, ALL_FOUND = "F.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0", "(tops | ~fact).all(-1)"
 
 
 def top_of(weights):
     """The top sentence of a single distribution."""
-    return TOPS, f"nn.functional.one_hot({weights}.argmax(-1), weights.size(-1)) > 0"
+    return TOPS, f"F.one_hot({weights}.argmax(-1), weights.size(-1)) > 0"
 
 
 HITS = "fact.gather(1, weights.argmax(-1))"
@@ -515,6 +520,15 @@ register(
                 ".sum(-2) > 0", ".sum(-2) == 1", "A fact on top of two hops counts as missing. Test `> 0`, not `== 1`."
             ),
             mistake("argmax(-1)", "argmax(1)", "The argmax ran over the hops (dim 1). Use `weights.argmax(-1)`."),
+            mistake(
+                ALL_FOUND,
+                "(tops & fact).all(-1)",
+                "Here every sentence would have to be a fact. Test only the facts: a sentence that is none always passes.",
+            ),
+            mistake(
+                [top_of("weights.amax(1)")],
+                "Only the largest weight of all hops was used. Take the top sentence of each.",
+            ),
             mistake([top_of("weights[:, -1]")], "Only the last hop was used. Take the top sentence of every hop."),
             mistake([top_of("weights[:, 0]")], "Only the first hop was used. Take the top sentence of every hop."),
             mistake(
@@ -541,16 +555,16 @@ register_quiz(
         id="2.a",
         question="No parameter of this network was trained. How many of 1,000 new stories will it answer correctly?",
         options=[
-            ("About 250: chance for four colors.", "It does better than chance: follow the three hops on paper."),
-            ("About 500.", "That is about the accuracy of answering the color mentioned most often."),
+            ("About 250: chance for four colors.", "Follow the three hops on paper: they retrieve the color."),
+            ("About 500: half of the stories.", "The keys and values fit every story of this form, not only some."),
             (
-                "Nearly all, but not all.",
-                "It fails where one kind has two colors: the rule 'who was introduced last' is not wired in.",
+                "Nearly all, but not all of them.",
+                "It fails only where one kind has two colors, because it ignores which animal was introduced last.",
             ),
-            ("All of them.", "Nearly. Where one kind has two colors it cannot know which of them counts."),
+            ("All: every hop does its part.", "Think of a kind with two colors. Which one would it answer?"),
         ],
         right=2,
-        explanation="The keys change from hop to hop: names, kinds, names. The output layer reads the state as a color.",
+        explanation="The keys change from hop to hop: names, kinds, names. The values of the last hop are colors.",
     )
 )
 register_quiz(
@@ -558,38 +572,38 @@ register_quiz(
         id="2.b",
         question="How does a bag of words represent 'mice are afraid of wolves' and 'wolves are afraid of mice'?",
         options=[
-            ("As two opposite vectors.", "A sum does not change sign with the order: a + b = b + a."),
-            ("As the same vector.", "A sum has no order. Position weights make each position count differently."),
-            ("As two similar vectors.", "Not similar: exactly equal. The same embeddings were summed."),
+            ("As two opposite vectors.", "A sum does not change its sign with the order: a + b = b + a."),
+            ("As one and the same vector.", "A sum ignores the order of its terms, so word order is lost."),
+            ("As two similar vectors.", "Not only similar: the same embeddings are summed, in another order."),
         ],
         right=1,
-        explanation="With position weights the first and the last word count differently in each component.",
+        explanation="Who is afraid of whom is lost. Position encoding weights each position differently.",
     )
 )
 register_quiz(
     Quiz(
         id="2.c",
-        question="Where is Mary? A network without temporal embeddings is trained on 1,000 such questions. What error rate does it reach?",
+        question="Where is Mary? A network without temporal encoding is trained on 1,000 such questions. What is its test error?",
         options=[
-            ("0 %: all the words are there.", "They are, but 'Mary went to the garden' does not say when."),
-            ("83 %: chance for six rooms.", "It knows at least which rooms Mary was in, and there are seldom many."),
-            ("Something in between: it knows the rooms, not the order.", "A set of statements has no last one."),
+            ("Near 0 %: the memory contains every sentence about Mary.", "It does, but not which of them came last."),
+            ("Near 83 %: it has to guess one of the six rooms.", "It can rule out the rooms that Mary never entered."),
+            ("In between: it knows Mary's rooms, but not their order.", "A set of statements has no last element."),
         ],
         right=2,
-        explanation="Attention is permutation invariant. Where order matters, it must be encoded in the vectors.",
+        explanation="Attention ignores the order of the memories. Where order matters, the vectors must encode it.",
     )
 )
 register_quiz(
     Quiz(
         id="2.d",
-        question="What is linear start, a few epochs without softmax, good for?",
+        question="Why might training begin with a few epochs without softmax?",
         options=[
-            ("It is faster.", "A little, but that is not the point."),
+            ("Epochs without exponentials take less time.", "They save a little time, but that is not the reason."),
             (
-                "A gradient reaches every sentence before any of them dominates.",
-                "A softmax that has settled on a wrong sentence passes hardly any gradient to the others.",
+                "Gradients reach all sentences from the beginning.",
+                "A softmax that has settled on wrong sentences passes hardly any gradient to the others.",
             ),
-            ("It makes the model linear, which is enough for this task.", "It is not: the softmax comes back later."),
+            ("A linear network is enough for these tasks.", "Then the softmax would not have to come back later."),
         ],
         right=1,
         explanation="Lesson 01: where a softmax is saturated, its gradient is nearly 0.",

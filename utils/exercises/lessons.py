@@ -38,9 +38,9 @@ LESSONS = (
         "02",
         "02_memory_network",
         "Memory network",
-        "What if one look is not enough?",
+        "What if one attention step is not enough?",
         "encode_sentences, memory_hop, MemoryNetwork",
-        90,
+        120,
     ),
     Lesson(
         "03",
