@@ -140,16 +140,20 @@ def head_outputs(encoder: TransformerEncoder, x: Tensor) -> list[tuple[Tensor, T
     return outputs
 
 
-def compare_heads(weights: Tensor, context: Tensor) -> dict[str, Tensor]:
-    """For each pair of heads (pairs,), in the order 01, 02, ..., 12, ...: divergence of their attention weights, the mean
-    of `jensen_shannon` over all tokens, and cka of their outputs."""
-    num_heads = weights.size(1)
+def stack_results(results: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.stack([result[name] for result in results]) for name in results[0]}
+
+
+def compare_heads(encoder: TransformerEncoder, x: Tensor) -> dict[str, Tensor]:
+    """For each pair of heads of a layer, (layers, pairs) in the order 01, 02, ..., 12, ...: divergence of their attention
+    weights, the mean of `jensen_shannon` over all tokens of x, and cka of their outputs."""
+    num_heads, layers = encoder.layers[0].self_attn.num_heads, []
     first, second = torch.triu_indices(num_heads, num_heads, 1)
-    context = context.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
-    return {
-        "divergence": jensen_shannon(weights[:, first], weights[:, second]).mean((0, 2)),
-        "cka": cka(context[first], context[second]),
-    }
+    for weights, context in head_outputs(encoder, x):
+        context = context.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
+        divergence = jensen_shannon(weights[:, first], weights[:, second]).mean((0, 2))
+        layers.append({"divergence": divergence, "cka": cka(context[first], context[second])})
+    return stack_results(layers)
 
 
 # French forms: a token classification task for an encoder
@@ -347,8 +351,7 @@ def train_form_tagger(num_heads: int = 4, seeds: int = 3, *, num_layers: int = N
     compared = max((token_ids for token_ids, _ in data.test.values()), key=len)[:NUM_COMPARED]
 
     def compare(tagger: FormTagger) -> dict[str, Tensor]:
-        layers = [compare_heads(*outputs) for outputs in head_outputs(tagger.encoder, tagger.embed(compared))]
-        return stack_results(layers)
+        return compare_heads(tagger.encoder, tagger.embed(compared).detach())
 
     def over_seeds(evaluate: Callable[[FormTagger], dict[str, Tensor]]) -> dict[str, Tensor]:
         return stack_results([evaluate(model_at(model, parameters, index)) for index in range(seeds)])
@@ -367,10 +370,6 @@ def train_form_tagger(num_heads: int = 4, seeds: int = 3, *, num_layers: int = N
         "settings": settings,
         "state": {name: parameter[0].detach() for name, parameter in parameters.items()},
     }
-
-
-def stack_results(results: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: torch.stack([result[name] for result in results]) for name in results[0]}
 
 
 def load_form_tagger(result: dict) -> tuple[FormTagger, FormData]:
