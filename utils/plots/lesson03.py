@@ -115,6 +115,20 @@ def by_length(curves, title):
     return figure
 
 
+def independent_errors(lengths, exact, accuracies, title):
+    """Exact match in % over the target length, and a^n for each per-token accuracy {name: a}: what independent errors give."""
+    figure, axes = chart(title)
+    shade, marker, line = LOOKS[0]
+    axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label="measured")
+    for (name, accuracy), (shade, _, _) in zip(accuracies.items(), LOOKS[1:], strict=False):
+        expected = 100 * accuracy ** as_array(lengths)
+        axes.plot(lengths, expected, linestyle="--", color=shade, label=f"$a^n$, {name}")
+    axes.set(xlabel="tokens of the reference, <eos> included", ylabel="exact match in %", ylim=(0, 104))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
+    name_lines(axes)
+    return figure
+
+
 def influence(curves, title):
     """{name: gradient norms (distances,)} over the distance, entry k for a token k positions back, on a logarithmic scale."""
     figure, axes = chart(title)
