@@ -77,7 +77,7 @@ def sequence_tasks():
         _task(axes, left, 0.15 + 2.75 * row, name, example, inputs, outputs)
     for index, kind in enumerate(FACES):
         draw_box(axes, 7.55 + CELL[0] / 2 + index * PITCH, 5.95, *CELL, kind, *FACES[kind], size=LABEL)
-    write_title(figure, "sequence tasks by their inputs and outputs")
+    write_title(figure, "Sequence tasks differ in which side is a sequence")
     return figure
 
 

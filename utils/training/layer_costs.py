@@ -50,7 +50,7 @@ def log_log_slope(lengths: Sequence[int], values: Tensor) -> float:
 
 
 def layer_seconds(dim: int = 64, repeats: int = 9) -> dict[str, dict]:
-    """For each kind of layer: lengths, median seconds (lengths,) of one sequence, and the slope on log-log axes."""
+    """For each kind of layer: lengths, seconds (lengths,) of one sequence, and the slope on log-log axes."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         layers = {
