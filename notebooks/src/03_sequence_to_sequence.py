@@ -150,7 +150,7 @@ for name, (vocabulary, tokenize) in tokenizers.items():
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
 def pad(sentences, pad_id=0):
-    """Right padding: lists of token ids to token_ids (b, n) and attention_mask (b, n), True at real tokens."""
+    """Lists of token ids to token_ids (b, n) and attention_mask (b, n), True at real tokens."""
     ### BEGIN SOLUTION
     max_len = max(len(sentence) for sentence in sentences)
     token_ids = torch.tensor(
@@ -273,7 +273,7 @@ for t, x_t in enumerate(torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]), 1):
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 3.3 · unroll a recurrent network · easy · 6 min
 def unroll(x, h, step):
-    """x (b, n, d), initial state h (b, w) to all hidden states (b, n, w) and the final one (b, w)."""
+    """x (b, n, d), h (b, w) to all hidden states (b, n, w) and the final one (b, w)."""
     ### BEGIN SOLUTION
     states = []
     for x_t in x.unbind(1):
@@ -421,7 +421,7 @@ assert no_attention["quarters"][3]["exact"] < 0.3
 #
 # **Limit 1: time.** How does it grow with the length of the sentence?
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("3.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -486,7 +486,7 @@ print(f"1 to 14 positions back: {relative.min():.0f} to {relative.max():.0f} % o
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Limit 3: the bottleneck.** Does exact match fall with length only because a long sentence offers more chances for an error?
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("3.c")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -494,15 +494,17 @@ quiz("3.c")
 # correct previous tokens. Greedy decoding reproduces a reference exactly if all its $n$ tokens are correct in this sense, because up to the
 # first error both prefixes are the same. With independent errors, equally likely everywhere, exact match would be $a^n$.
 
+
 # %% slideshow={"slide_type": "-"}
+def per_token_accuracy(rows):
+    return torch.cat(rows).float().mean().item()
+
+
 correct = training.correct_tokens(bottleneck, data.test)  # for each sentence (n,) bool
 a = {
-    "all tokens": torch.cat(correct).float().mean().item(),
-    "up to 8 tokens": torch.cat([row for row in correct if len(row) <= 8]).float().mean().item(),
-    "15 tokens or more": torch.cat([row for row in correct if len(row) >= 15])
-    .float()
-    .mean()
-    .item(),
+    "all tokens": per_token_accuracy(correct),
+    "up to 8 tokens": per_token_accuracy([row for row in correct if len(row) <= 8]),
+    "15 tokens or more": per_token_accuracy([row for row in correct if len(row) >= 15]),
 }
 for name, accuracy in a.items():
     print(f"{name:18s} a = {accuracy:.3f}   a^16 = {accuracy**16:.2f}")
@@ -665,7 +667,7 @@ quiz("3.d")
 # - `token_ids` $(b,)$, `state` $(b, w)$, `memory` $(b, n, w)$, where $w$ is `hidden_size`; `source_mask` $(b, n)$, True at real tokens.
 # - `attend(scores, memory, mask)` takes scores $(b, 1, n)$ and a mask of the same shape. As in lesson 01, insert the query axis:
 #   `source_mask.unsqueeze(-2)` is $(b, 1, n)$. A mask $(b, n)$ would silently broadcast to $(b, b, n)$.
-# - Concatenate the state first, then the context. Return logits $(b, \text{vocab\_size})$, the new state $(b, w)$ and weights $(b, n)$.
+# - Concatenate the state first, then the context. Return logits `(b, vocab_size)`, the new state $(b, w)$ and weights $(b, n)$.
 # - If a row of the mask is all False, its weights and context are zeros; `attend` does this.
 
 
@@ -681,7 +683,7 @@ class AttentionDecoder(nn.Module):
         self.output = nn.Linear(hidden_size, vocab_size)
 
     def forward(self, token_ids, state, memory, source_mask):
-        """token_ids (b,), state (b, w), memory (b, n, w), source_mask (b, n) to logits, new state, weights (b, n)."""
+        """One step: logits (b, vocab_size), new state (b, w), attention weights (b, n)."""
         ### BEGIN SOLUTION
         state = self.cell(self.embedding(token_ids), state)
         scores = self.score(state.unsqueeze(1), memory)  # (b, 1, n)
@@ -735,8 +737,8 @@ for step in range(1, 401):
 #
 # **Exercise 3.8.** Write `greedy_decode(step, state, bos_id, eos_id, max_len)`.
 #
-# - `step(token_ids, state)` takes $b$ token ids $(b,)$, int64, and the state $(b, w)$. It returns two things, logits $(b,
-#   \text{vocab\_size})$ and the new state $(b, w)$. Pass it the whole batch every time.
+# - `step(token_ids, state)` takes $b$ token ids $(b,)$, int64, and the state $(b, w)$. It returns two things, logits
+#   `(b, vocab_size)` and the new state $(b, w)$. Pass it the whole batch every time.
 # - `state` is the initial state, so $b$ is `len(state)`. `bos_id`, `eos_id` and `max_len` are ints.
 # - Stop when every sentence has generated `eos_id`, or after `max_len` tokens.
 # - Return token ids $(b, m)$, $m$ being the number of steps: without `bos_id`, with `eos_id`, and 0 after it. Only `eos_id` ends a
@@ -746,7 +748,7 @@ for step in range(1, 401):
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.8 · greedy decoding · medium · 18 min
 def greedy_decode(step, state, bos_id, eos_id, max_len):
-    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state (b, w). Returns the most probable tokens (b, m)."""
+    """step(token_ids, state) -> logits, state. Returns the most probable token ids (b, m)."""
     ### BEGIN SOLUTION
     token_ids = torch.full((len(state),), bos_id)
     active = torch.ones(len(state), dtype=torch.bool)
@@ -899,7 +901,7 @@ show(
         [*phrase, "<eos>"],
         [*translation, "<eos>"],
         weights,
-        title="zone attends to area: the alignment is not monotonic",
+        title="The alignment is not monotonic",
     ),
     alt="Attention weights of the translation of the european economic area is not dangerous: zone attends to area, the "
     "adjectives after it attend to earlier words.",
@@ -931,7 +933,7 @@ print(join(translation, "french"))
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 # Exercise 3.9 · the alignment error rate · medium · 10 min
 def alignment_error(weights, links):
-    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), S = links, a set of (source position, target position)."""
+    """AER of weights (m, n) and links, a set of (source position, target position)."""
     ### BEGIN SOLUTION
     predicted = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
     return 1 - 2 * len(predicted & links) / (len(predicted) + len(links))

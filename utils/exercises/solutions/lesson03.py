@@ -7,7 +7,7 @@ import torch
 
 # Exercise 3.1 · sentences in one tensor · easy · 6 min
 def pad(sentences, pad_id=0):
-    """Right padding: lists of token ids to token_ids (b, n) and attention_mask (b, n), True at real tokens."""
+    """Lists of token ids to token_ids (b, n) and attention_mask (b, n), True at real tokens."""
     ### BEGIN SOLUTION
     max_len = max(len(sentence) for sentence in sentences)
     token_ids = torch.tensor(
@@ -28,7 +28,7 @@ def rnn_step(x, h, W_ih, W_hh, b):
 
 # Exercise 3.3 · unroll a recurrent network · easy · 6 min
 def unroll(x, h, step):
-    """x (b, n, d), initial state h (b, w) to all hidden states (b, n, w) and the final one (b, w)."""
+    """x (b, n, d), h (b, w) to all hidden states (b, n, w) and the final one (b, w)."""
     ### BEGIN SOLUTION
     states = []
     for x_t in x.unbind(1):
@@ -86,7 +86,7 @@ class AttentionDecoder(nn.Module):
         self.output = nn.Linear(hidden_size, vocab_size)
 
     def forward(self, token_ids, state, memory, source_mask):
-        """token_ids (b,), state (b, w), memory (b, n, w), source_mask (b, n) to logits, new state, weights (b, n)."""
+        """One step: logits (b, vocab_size), new state (b, w), attention weights (b, n)."""
         ### BEGIN SOLUTION
         state = self.cell(self.embedding(token_ids), state)
         scores = self.score(state.unsqueeze(1), memory)  # (b, 1, n)
@@ -98,7 +98,7 @@ class AttentionDecoder(nn.Module):
 
 # Exercise 3.8 · greedy decoding · medium · 18 min
 def greedy_decode(step, state, bos_id, eos_id, max_len):
-    """step(token_ids (b,), state (b, w)) -> logits (b, vocab_size), state (b, w). Returns the most probable tokens (b, m)."""
+    """step(token_ids, state) -> logits, state. Returns the most probable token ids (b, m)."""
     ### BEGIN SOLUTION
     token_ids = torch.full((len(state),), bos_id)
     active = torch.ones(len(state), dtype=torch.bool)
@@ -120,7 +120,7 @@ def step(token_ids, state):
 
 # Exercise 3.9 · the alignment error rate · medium · 10 min
 def alignment_error(weights, links):
-    """1 - 2 |A ∩ S| / (|A| + |S|): weights (m, n), S = links, a set of (source position, target position)."""
+    """AER of weights (m, n) and links, a set of (source position, target position)."""
     ### BEGIN SOLUTION
     predicted = {(source, target) for target, source in enumerate(weights.argmax(1).tolist())}
     return 1 - 2 * len(predicted & links) / (len(predicted) + len(links))
