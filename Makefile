@@ -32,7 +32,7 @@ audit: setup-test ## the slow proofs that are not in 'make test': broken machine
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
 	@$(RUN) -m utils.build.notebooks $(LESSON)
 
-timing: setup-test ## measure each lesson's run time and memory anew, on a quiet machine
+timing: setup-test ## measure the run time and memory of each lesson, on a quiet machine
 	@$(RUN) -m utils.build.notebooks --measure $(LESSON)
 
 slides: setup-test ## write one self-contained deck per lesson to slides/
@@ -47,7 +47,7 @@ bench: setup-test ## measure every stored result and run time again, and write d
 bench-quick: setup-test ## run every benchmark with small settings, next to the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
 
-grade: setup ## grade a folder of submitted notebooks (FOLDER=handed-in ARGS="--jobs 2")
+grade: setup ## grade a folder of submitted notebooks (FOLDER=submissions ARGS="--jobs 2")
 	@$(RUN) -m utils.grading "$(FOLDER)" $(ARGS)
 
 assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01 for one)

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from utils.data.phrases import Pair
 from utils.data.tokens import PAD_ID, Vocabulary, collate
@@ -16,12 +17,10 @@ from utils.exercises.solutions.lesson03 import (
     greedy_decode,
     pad,
     rnn_step,
-)
-from utils.exercises.solutions.lesson03 import (
-    unroll as lesson_unroll,
+    unroll,
 )
 from utils.models import decoding, recurrent
-from utils.models.recurrent import SCORES, RNNCell, Seq2Seq, copy_weights, unroll
+from utils.models.recurrent import SCORES, Seq2Seq
 from utils.models.recurrent import AttentionDecoder as LibraryDecoder
 from utils.training import metrics
 
@@ -59,15 +58,14 @@ def test_pad_gives_the_token_ids_and_the_mask_of_a_batch():
     assert torch.equal(mask, batch.source_mask)
 
 
-def test_the_rnn_step_and_its_unrolling_are_those_of_the_rnn_cell():
-    cell = RNNCell(HIDDEN_SIZE, 7)
-    W_ih, W_hh, b = cell.ih.weight, cell.hh.weight, cell.ih.bias + cell.hh.bias
+def test_the_rnn_step_and_its_unrolling_are_those_of_torch():
+    rnn = nn.RNN(HIDDEN_SIZE, 7, batch_first=True)
+    W_ih, W_hh, b = rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0 + rnn.bias_hh_l0
     x, h = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
-    assert same(rnn_step(x[:, 0], h, W_ih, W_hh, b), cell(x[:, 0], h))
-    hidden_states, final = lesson_unroll(x, h, lambda x_t, h: rnn_step(x_t, h, W_ih, W_hh, b))
-    expected_states, expected_final = unroll(cell, x, h)
-    assert same(hidden_states, expected_states) and same(final, expected_final)
-    assert same(hidden_states[:, -1], final)
+    hidden_states, final = unroll(x, h, lambda x_t, h: rnn_step(x_t, h, W_ih, W_hh, b))
+    expected_states, expected_final = rnn(x, h.unsqueeze(0))
+    assert same(hidden_states, expected_states) and same(final, expected_final.squeeze(0))
+    assert same(rnn_step(x[:, 0], h, W_ih, W_hh, b), expected_states[:, 0])
 
 
 # Scores
@@ -95,7 +93,9 @@ def copied(reference: LibraryDecoder) -> AttentionDecoder:
     """The lesson's decoder with the layers of the library's."""
     decoder = AttentionDecoder(VOCAB_SIZE, HIDDEN_SIZE, reference.score)
     decoder.embedding, decoder.combine, decoder.output = reference.embedding, reference.combine, reference.output
-    decoder.cell = copy_weights(recurrent.GRUCell(HIDDEN_SIZE, HIDDEN_SIZE), reference.rnn)
+    decoder.cell.load_state_dict(
+        {name.removesuffix("_l0"): value for name, value in reference.rnn.state_dict().items()}
+    )
     return decoder
 
 

@@ -68,8 +68,6 @@ def test_the_transformer_has_a_row_of_the_same_form():
     for roles in row["roles"]:
         assert 1 < roles["negation"]["uniform"] < 20 and roles["negation"]["count"] > 20
         assert [row["attention"] for row in roles["agreement"]] == ["encoder", "decoder", "cross"]
-        assert 0 <= roles["agreement_accuracy"] <= 100
-        assert roles["words"]["confidence"] > roles["words"]["target_probability"]
 
 
 def test_a_small_table_of_recipes_has_every_row():

@@ -493,8 +493,7 @@ def respond(head_mask):
     ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
     rows = zip(sentence, ablated["forms"], prediction["forms"], ablated["ambiguous"], strict=True)
     detail = [(word, form, form == whole) for word, form, whole, ambiguous in rows if ambiguous]
-    accuracy = experiments.form_accuracy(tagger, data, head_mask)["accuracy"]
-    return {"accuracy": accuracy, "detail": detail}
+    return {"accuracy": experiments.form_accuracy(tagger, data, head_mask), "detail": detail}
 
 
 removal_board(

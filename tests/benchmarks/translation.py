@@ -5,13 +5,7 @@ from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
 from utils.build.results import ranged
-from utils.training.attention_roles import (
-    TEST_SEED,
-    agreement_accuracy,
-    agreement_heads,
-    held_out_agreements,
-    negation_weights,
-)
+from utils.training.attention_roles import agreement_heads, negation_weights
 from utils.training.metrics import over_seeds
 from utils.training.skipgram import train_skipgram
 from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
@@ -147,7 +141,7 @@ def _words(result: dict) -> dict:
 
 
 def attention_uses(result: dict, count: int) -> dict:
-    """What the heads of a trained model attend to on held-out sentences, and its confidence; all in per cent."""
+    """What the heads of a trained model attend to on held-out sentences, in per cent."""
     trained = restore_transformer(result)
     num_pairs = result["num_pairs"]
     negation = negation_weights(trained, pairs_and_words(num_pairs)[0].test)
@@ -155,10 +149,6 @@ def attention_uses(result: dict, count: int) -> dict:
     return {
         "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "uniform")),
         "agreement": [_in_per_cent(row, weights) for row in agreement_heads(trained, num_pairs, count)],
-        "agreement_accuracy": round(
-            100 * agreement_accuracy(trained, held_out_agreements(count, TEST_SEED, num_pairs)), 1
-        ),
-        "words": _words(result),
     }
 
 

@@ -25,14 +25,14 @@ class Lesson:
 
 
 LESSONS = (
-    Lesson("00", "00_start_here", "Start here", "How does this course work?", "your first exercise", 5),
+    Lesson("00", "00_start_here", "Start here", "How does this course work?", "normalize, mask_keys", 20),
     Lesson(
         "01",
         "01_softmax_attention",
         "Softmax attention",
         "How can a network look something up and still be trained?",
-        "softmax, soft_lookup, attention",
-        90,
+        "softmax, soft_lookup, attend, attention",
+        110,
     ),
     Lesson(
         "02",
@@ -54,7 +54,7 @@ LESSONS = (
         "04",
         "04_self_attention",
         "Self-attention",
-        "Attention still hangs on a recurrent net: can it stand alone?",
+        "Can attention work without a recurrent network?",
         "SelfAttention, causal_mask, padding_mask, sinusoidal_positions, FeedForward",
         120,
     ),

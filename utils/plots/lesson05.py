@@ -174,12 +174,12 @@ def _block(axes, left, bottom, shades, length, cell, batch):
 def head_costs(heads, panels, title):
     """Small panels over the number of heads: {panel: {name: numbers (heads,)}}, on logarithmic scales."""
     figure, axes = chart(title, WIDEST, 4.9, columns=len(panels))
-    looks = iter(LOOKS)  # a line has a look of its own in all panels
+    styles = iter(LOOKS)  # every line has a style of its own
     for cell, (panel, curves) in zip(axes, panels.items(), strict=True):
         cell.set_xscale("log", base=2)
         cell.set_yscale("log")
         for name, values in curves.items():
-            shade, marker, line = next(looks)
+            shade, marker, line = next(styles)
             cell.plot(heads, values, marker=marker, linestyle=line, color=shade, label=name)
         cell.set(xlabel="heads", ylabel=panel)
         cell.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -444,7 +444,7 @@ def relation_paths(weights, tokens, target, title):
         _draw_paths(axes, xs, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
     for layer in range(layers + 1):
         y = bottom + rise * layer
-        name = "words" if layer == 0 else f"after layer {layer}"
+        name = "tokens" if layer == 0 else f"after layer {layer}"
         write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
         for x, token_width, token, strong in zip(xs, widths, tokens, marked[layer], strict=True):
             face, edge = (

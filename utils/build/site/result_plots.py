@@ -13,7 +13,7 @@ from utils.build.site.svg_plots import LOOK, Curve, Point, curves, dots, inline_
 
 
 def plot(name: str, entry: dict) -> str | None:
-    """The result as inline SVG, the same text for the same entry; None if its table says as much."""
+    """The result as inline SVG, the same text for the same entry; None if the table is enough."""
     if name not in PLOTS:
         return None
     draw, data, options = PLOTS[name]
@@ -30,7 +30,7 @@ def pairs(entry: dict) -> list[tuple[list[str], dict]]:
 
 
 def target(entry: dict, *words: str) -> float | None:
-    """The figure of the target that is about all the words."""
+    """The number in the target whose text contains all the words."""
     texts = (each["target"] for each in entry["targets"] if all(word in each["what"] for word in words))
     return next((float(re.search(r"[\d.]+", text)[0]) for text in texts), None)
 
@@ -176,15 +176,15 @@ def scaling(entry):
         ("compute, FLOP", compute, {longer["x"][1]: longer["loss"]}),
     )
     for x_label, fit, held_out in fits:
-        place = (x_label, "test loss, nats")
-        yield Curve(x_label, "models of the fit", *place, fit["x"], fit["loss"], "none")
+        labels = (x_label, "test loss, nats")
+        yield Curve(x_label, "models of the fit", *labels, fit["x"], fit["loss"], "none")
         if held_out:
-            yield Curve(x_label, "held-out model", *place, list(held_out), list(held_out.values()), "none")
+            yield Curve(x_label, "held-out model", *labels, list(held_out), list(held_out.values()), "none")
         x = np.geomspace(min(fit["x"]), max([*fit["x"], *held_out]))
         for key, name, line in (("with irreducible loss", "with", "--"), ("without", "without", ":")):
             law = fit["laws"][key]
             y = law["irreducible_loss"] + law["coefficient"] * x ** -law["exponent"]
-            yield Curve(x_label, f"power law {name} irreducible loss", *place, x.tolist(), y.tolist(), line)
+            yield Curve(x_label, f"power law {name} irreducible loss", *labels, x.tolist(), y.tolist(), line)
 
 
 def rows_of(key: str, reference: str = "") -> Callable[[dict], Iterable[Point]]:
