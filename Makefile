@@ -1,6 +1,6 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test audit grade assignment notebooks timing slides site bench bench-quick babi results lint format downloads lock clean clean-cache setup setup-test
+.PHONY: help lab test audit grade assignment notebooks timing slides site bench bench-quick babi translate results lint format downloads lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
@@ -55,6 +55,9 @@ assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01
 
 babi: setup ## train memory networks on the bAbI files in data/babi/en, or on generated stories (ARGS="--tasks 16")
 	@$(RUN) -m utils.training.babi $(ARGS)
+
+translate: setup ## compare translation models, on the course's pairs or real ones (ARGS="--pairs data/translation/fra.txt")
+	@$(RUN) -m utils.training.translate $(ARGS)
 
 downloads: setup ## download the published weights and texts that lessons use, once (190 MB)
 	@$(RUN) -m utils.build.downloads

@@ -2,7 +2,17 @@
 
 import pytest
 
-from tests.benchmarks.translation import RECIPES, ROWS, entry, recipe_table, recurrent_table, transformer_rows
+from tests.benchmarks.translation import (
+    CHOICES,
+    RECIPES,
+    ROWS,
+    choices_table,
+    entry,
+    recipe_table,
+    recurrent_table,
+    show_choices,
+    transformer_rows,
+)
 
 SMALL = {"num_steps": 2, "hidden_size": 8, "batch_size": 4, "num_pairs": 60, "num_test": 8}
 SMALL_TRANSFORMER = {
@@ -41,6 +51,13 @@ def test_a_small_run_has_every_row():
     rows = recurrent_table(1, **SMALL)
     assert [row["name"] for row in rows] == [name for name, *_ in ROWS]
     assert all(row["steps"] == 2 and len(row["quarters"]) == 4 for row in rows)
+
+
+def test_a_small_table_of_choices_has_every_row():
+    small = {"num_steps": 2, "hidden_size": 8, "batch_size": 4, "num_test": 8}
+    rows = choices_table(1, [(score, cell, 60, pretrained) for score, cell, _, pretrained in CHOICES], **small)
+    assert [(row["score"], row["cell"], row["skipgram"]) for row in rows] == [(a, b, d) for a, b, _, d in CHOICES]
+    assert [row[3] for row in show_choices(rows).rows].count("skip-gram") == 2
 
 
 def test_the_transformer_has_a_row_of_the_same_form():

@@ -7,7 +7,9 @@ from tests.benchmarks.benchmark import Benchmark, Shown, at_least, at_most, by
 from utils.build.results import ranged
 from utils.training.attention_roles import agreement_heads, negation_weights
 from utils.training.metrics import over_seeds
+from utils.training.skipgram import train_skipgram
 from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
+from utils.training.translation import LESSON as RECURRENT_LESSON
 from utils.training.translation import pairs_and_words, train_translation
 
 SEEDS = 3
@@ -20,6 +22,17 @@ ROWS: tuple[tuple[str, str | None, dict], ...] = (
     ("dot attention", "dot", {}),
     ("multiplicative attention", "multiplicative", {}),
     ("additive attention", "additive", {}),
+)
+
+# attention score, cell, number of training pairs, whether the source embeddings start from skip-gram ones
+CHOICES: tuple[tuple[str | None, str, int, bool], ...] = (
+    (None, "lstm", 20_000, False),
+    (None, "gru", 20_000, False),
+    ("dot", "lstm", 20_000, False),
+    ("dot", "gru", 20_000, False),
+    ("dot", "lstm", 20_000, True),
+    ("dot", "lstm", 1_000, False),
+    ("dot", "lstm", 1_000, True),
 )
 
 # name of the row, what differs from the Transformer of the lesson
@@ -75,6 +88,22 @@ def recurrent_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
         entry(name, [train_translation.__wrapped__(score, seed, **settings | changes) for seed in range(seeds)])
         for name, score, changes in rows
     ]
+
+
+def choices_table(seeds: int = SEEDS, rows=CHOICES, **settings) -> list[dict]:
+    """LSTM or GRU, random or skip-gram source embeddings, at the budget of lesson 03; `settings` for a smaller run."""
+    settings = RECURRENT_LESSON | settings
+    table = []
+    for score, cell, num_pairs, pretrained in rows:
+        results = []
+        for seed in range(seeds):
+            embeddings = train_skipgram.__wrapped__(seed, dim=settings["hidden_size"]) if pretrained else None
+            choice = {"cell": cell, "num_pairs": num_pairs, "embeddings": embeddings}
+            results.append(train_translation.__wrapped__(score, seed, **settings | choice))
+        row = {"score": score, "cell": cell, "num_pairs": num_pairs, "skipgram": pretrained, "seeds": seeds}
+        scores = {measure: _summary(results, measure) for measure in ("exact", "bleu")}
+        table.append(row | scores | {"steps": settings["num_steps"]})
+    return table
 
 
 def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
@@ -181,6 +210,26 @@ def show_recurrent(rows: list[dict]) -> Shown:
     )
 
 
+def show_choices(rows: list[dict]) -> Shown:
+    return Shown(
+        "Choices in lesson 03: the cell, and the initial source embeddings",
+        f"Budget of the lesson: width {RECURRENT_LESSON['hidden_size']}, {rows[0]['steps']:,} steps of {RECURRENT_LESSON['batch_size']} pairs, "
+        f"{rows[0]['seeds']} seeds. Skip-gram embeddings are trained on the English side of all 20,000 training pairs.",
+        ("attention", "cell", "training pairs", "source embeddings", "exact match, %", "BLEU"),
+        [
+            (
+                row["score"] or "none",
+                row["cell"].upper(),
+                f"{row['num_pairs']:,}",
+                "skip-gram" if row["skipgram"] else "random",
+                ranged(row["exact"]),
+                ranged(row["bleu"]),
+            )
+            for row in rows
+        ],
+    )
+
+
 def show_transformer(rows: list[dict]) -> Shown:
     (model,) = rows
     columns, cells = _scores(rows)
@@ -230,6 +279,7 @@ BENCHMARKS = (
         show_recurrent,
         {"seeds": 1, "rows": ROWS[2:3], "num_steps": 300, "num_test": 200},
     ),
+    Benchmark("translation_choices", "03", choices_table, show_choices, {"rows": CHOICES[-1:], **SMALL}),
     Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
     Benchmark("transformer_recipe", "06", recipe_table, show_recipe, {"rows": RECIPES[:1], **SMALL}),
 )

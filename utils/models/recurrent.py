@@ -16,44 +16,44 @@ from utils.models.attention import attend
 State = Tensor | tuple[Tensor, Tensor]  # hidden state; for an LSTM hidden state and cell state
 
 
-# Attention scores: hidden (b, m, d) and memory (b, n, e) to scores (b, m, n)
+# Attention scores, all called as score(query, keys): query (b, m, d) and keys (b, n, e) to scores (b, m, n)
 
 
 class DotScore(nn.Module):
-    """Dot score (Luong et al., 2015, arXiv:1508.04025), s · h: no parameters, so both sizes must be equal."""
+    """Dot score (Luong et al., 2015, arXiv:1508.04025), q · k: no parameters, so both sizes must be equal."""
 
-    def __init__(self, hidden_size: int, memory_size: int):
+    def __init__(self, query_size: int, key_size: int):
         super().__init__()
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        return hidden @ memory.transpose(1, 2)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.transpose(1, 2)
 
 
 class MultiplicativeScore(nn.Module):
-    """Multiplicative score, "general" in Luong et al. (2015): s W · h."""
+    """Multiplicative score, "general" in Luong et al. (2015): W q · k."""
 
-    def __init__(self, hidden_size: int, memory_size: int):
+    def __init__(self, query_size: int, key_size: int):
         super().__init__()
-        self.proj = nn.Linear(hidden_size, memory_size, bias=False)
+        self.W = nn.Linear(query_size, key_size, bias=False)
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        return self.proj(hidden) @ memory.transpose(1, 2)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.W(query) @ keys.transpose(1, 2)
 
 
 class AdditiveScore(nn.Module):
-    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W s + U h).
+    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W q + U k).
 
     It allocates b * m * n * score_size values, far more than the other two.
     """
 
-    def __init__(self, hidden_size: int, memory_size: int, score_size: int = 64):
+    def __init__(self, query_size: int, key_size: int, score_size: int = 64):
         super().__init__()
-        self.hidden_proj = nn.Linear(hidden_size, score_size, bias=False)
-        self.memory_proj = nn.Linear(memory_size, score_size, bias=False)
+        self.W = nn.Linear(query_size, score_size, bias=False)
+        self.U = nn.Linear(key_size, score_size, bias=False)
         self.v = nn.Linear(score_size, 1, bias=False)
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        pairs = self.hidden_proj(hidden).unsqueeze(2) + self.memory_proj(memory).unsqueeze(1)  # (b, m, n, score_size)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        pairs = self.W(query).unsqueeze(2) + self.U(keys).unsqueeze(1)  # (b, m, n, score_size)
         return self.v(torch.tanh(pairs)).squeeze(-1)
 
 
@@ -134,7 +134,7 @@ class RecurrentDecoder(nn.Module):
 class AttentionDecoder(RecurrentDecoder):
     """Recurrent decoder with attention over the encoder's hidden states (Luong et al., 2015, arXiv:1508.04025).
 
-    The context goes into the output and not into the next state. So with teacher forcing all hidden states come from
+    The context enters the output and not the next state: there is no input feeding. So with teacher forcing all hidden states come from
     one call of the recurrent layer, and all contexts from one call of `attend`.
     """
 

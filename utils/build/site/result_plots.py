@@ -14,7 +14,7 @@ from utils.training.scaling import fitted_sweeps
 
 
 def plot(name: str, entry: dict) -> str | None:
-    """The result as inline SVG, the same text for the same entry; None if its table says as much."""
+    """The result as inline SVG, the same text for the same entry; None if the table is enough."""
     if name not in PLOTS:
         return None
     draw, data, options = PLOTS[name]
@@ -31,7 +31,7 @@ def pairs(entry: dict) -> list[tuple[list[str], dict]]:
 
 
 def target(entry: dict, *words: str) -> float | None:
-    """The figure of the target that is about all the words."""
+    """The number in the target whose text contains all the words."""
     texts = (each["target"] for each in entry["targets"] if all(word in each["what"] for word in words))
     return next((float(re.search(r"[\d.]+", text)[0]) for text in texts), None)
 
