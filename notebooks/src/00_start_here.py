@@ -51,7 +51,7 @@ show(
 # | lesson | question |
 # |---|---|
 # | [01 Softmax attention](01_softmax_attention.ipynb) | How can a network look something up and still be trained? |
-# | [02 Memory network](02_memory_network.ipynb) | What if one lookup is not enough? |
+# | [02 Memory network](02_memory_network.ipynb) | What if one attention step is not enough? |
 # | [03 Sequence to sequence](03_sequence_to_sequence.ipynb) | What if the answer is a whole sentence? |
 # | [04 Self-attention](04_self_attention.ipynb) | Can attention work without a recurrent network? |
 # | [05 Multi-head attention](05_multi_head_attention.ipynb) | Why is one attention head per layer not enough? |

@@ -9,7 +9,7 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 09 · Cost, scale and what comes next
 #
-# **What does it cost to look at everything, and does bigger stay better?**
+# **What does attention cost, and do larger models stay better?**
 #
 # Every model so far was small and every text short. Here both grow. First what attention costs as a text gets longer, and what can be saved; then what a larger model, more text and
 # more compute give. At the end the blocks of this course carry a real language model, and read images.
