@@ -48,7 +48,7 @@ def sinusoidal_positions(length, dim):
 
 # Exercise 4.4 · a shift is a rotation · hard · 22 min · optional
 def shift_rotation(k, dim):
-    """The one matrix R (dim, dim) with positions[i + k] == positions[i] @ R, whatever i.
+    """The one matrix R (dim, dim) with positions[p + k] == positions[p] @ R, whatever p.
 
     k may be negative.
     """
@@ -76,7 +76,7 @@ def rotate(x, positions):
     ### END SOLUTION
 
 
-# Exercise 4.6 · the feed-forward network · easy · 6 min
+# Exercise 4.6 · the feed-forward network · easy · 8 min
 class FeedForward(nn.Module):
     def __init__(self, dim, hidden_dim):
         super().__init__()
@@ -125,7 +125,7 @@ class SelfAttention(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 4.10 · the next-token loss · medium · 10 min
+# Exercise 4.10 · the next-token loss · medium · 15 min
 def next_token_loss(logits, token_ids, attention_mask):
     """Mean cross-entropy: logits (b, n, vocab) at position t predict token t + 1 of token_ids (b, n).
 
