@@ -366,8 +366,8 @@ print("both sentences equal with position encoding:", torch.allclose(encoded[0],
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · The memory network
 #
-# The first memory networks ([Weston et al., 2015b](../docs/references.md#weston2015b)) were trained with the supporting facts. The **end-to-end** network of Sukhbaatar et al. (2015), *the paper* from here
-# on, learns from answers alone.
+# The first memory networks ([Weston et al., 2015b](../docs/references.md#weston2015b)) were trained with the supporting facts. The **end-to-end** network of
+# [Sukhbaatar et al. (2015)](../docs/references.md#sukhbaatar2015), *the paper* from here on, learns from answers alone.
 #
 # ### One hop
 #
@@ -851,7 +851,7 @@ ablation.table(*plots.parts_table(ablation.result))
 show(
     plots.seed_errors(
         plots.errors_of_task(ablation.result, 16),
-        "Task 16: with fewer hops, no linear start or layer-wise tying, no seed solves it",
+        "Task 16: no seed solves it with fewer hops,\nwithout linear start or with layer-wise tying",
         limit=75,
     ),
     alt="Test errors of ten seeds on task 16: about 1 % with three hops and linear start; around 50 to 60 % with one hop, "
