@@ -358,7 +358,7 @@ def test_the_readme_of_the_data_says_what_was_measured():
     for part in map(sorted, lengths):
         size = len(part) // 4
         quarters.append(", ".join(f"{part[i * size]}-{part[(i + 1) * size - 1]}" for i in range(4)))
-    assert f"| quarters by length | {' | '.join(quarters)} |" in text
+    assert f"| quartile ranges of the length | {' | '.join(quarters)} |" in text
 
 
 def test_a_sample_line_can_be_read_back():

@@ -80,7 +80,7 @@ class MemoryNetwork(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 2.6 · linear hop · easy · 6 min
+# Exercise 2.6 · linear hop · easy · 10 min
 def linear_hop(state, key, value, mask):
     """Like `memory_hop`, but the weights are the scores themselves, 0 at padding."""
     ### BEGIN SOLUTION
@@ -95,4 +95,15 @@ def facts_found(weights, fact):
     ### BEGIN SOLUTION
     tops = F.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0
     return (tops | ~fact).all(-1)
+    ### END SOLUTION
+
+
+# Exercise 2.8 · a step of Adam · medium · 10 min · optional
+def adam_step(parameter, gradient, m, v, t, learning_rate=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
+    """The new parameter and the new averages m and v, before bias correction; t counts the steps from 1."""
+    ### BEGIN SOLUTION
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    return parameter - learning_rate * m_hat / (v_hat.sqrt() + eps), m, v
     ### END SOLUTION
