@@ -115,13 +115,13 @@ register(
             mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. This cell uses tanh."),
             mistake(" + h @ W_hh.T", "", "The previous hidden state has no effect. Add `h @ W_hh.T`."),
             mistake("x @ W_ih.T + ", "", "The input has no effect. Add `x @ W_ih.T`."),
-            mistake(" + b", "", "The bias `b` is missing. Add it inside the tanh."),
-            mistake(" + b)", ") + b", "The bias `b` was added after the tanh. Add it inside."),
+            mistake(" + bias", "", "The bias is missing. Add it inside the tanh."),
+            mistake(" + bias)", ") + bias", "The bias was added after the tanh. Add it inside."),
             mistake("x @ W_ih.T +", "x @ W_ih.T) + torch.tanh(", TWO_TANH),
-            mistake(BODY, "return torch.tanh(x @ W_ih.T) + torch.tanh(h @ W_hh.T) + b", TWO_TANH),
+            mistake(BODY, "return torch.tanh(x @ W_ih.T) + torch.tanh(h @ W_hh.T) + bias", TWO_TANH),
             mistake(
-                "x @ W_ih.T + h @ W_hh.T + b)",
-                "x @ W_ih.T) + h @ W_hh.T + b",
+                "x @ W_ih.T + h @ W_hh.T + bias)",
+                "x @ W_ih.T) + h @ W_hh.T + bias",
                 f"The tanh covers only the input. {SUM_FIRST}",
             ),
             mistake(
@@ -283,19 +283,37 @@ register(
 
 
 # ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
-def run_score(answer, name, sizes, query, keys, weights):
-    """Build the module and call it with these weights of its linear layers, so that gradients reach them."""
+def run_score(answer, name, sizes, query, keys, weights, all_pairs):
+    """Build the module and call it with these weights of its linear layers, so that gradients reach them.
+
+    all_pairs: the message if query i was combined with key i alone, which fails where m and n differ.
+    """
     module = built_module(answer, name, *sizes)
     given = {parameter: tuple(value.shape) for parameter, value in module.named_parameters()}
     for parameter, weight in weights.items():
         if given.get(parameter) != tuple(weight.shape):
             layer = parameter.removesuffix(".weight")
             raise Wrong(f"`self.{layer}` is not as `__init__` made it. Restore its line: you write only `forward`.")
-    return torch.func.functional_call(module, weights, (query, keys))
+    try:
+        return torch.func.functional_call(module, weights, (query, keys))
+    except RuntimeError as error:
+        if "must match" in str(error) and "non-singleton dimension 1" in str(error):
+            raise Wrong(all_pairs) from error
+        raise
+
+
+MULTIPLY_ALL_PAIRS = (
+    "Every query must meet every key. Use the matrix product of exercise 3.4: `dot_score(self.W(query), keys)`."
+)
+ADD_ALL_PAIRS = (
+    "Every query must meet every key. Insert axes before the sum: `self.W(query).unsqueeze(2)` and "
+    "`self.U(keys).unsqueeze(1)`."
+)
 
 
 def run_multiplicative(answer, query, keys, W):
-    return run_score(answer, "MultiplicativeScore", (query.size(-1), keys.size(-1)), query, keys, {"W.weight": W})
+    sizes, weights = (query.size(-1), keys.size(-1)), {"W.weight": W}
+    return run_score(answer, "MultiplicativeScore", sizes, query, keys, weights, MULTIPLY_ALL_PAIRS)
 
 
 SCORES = "dot_score(self.W(query), keys)"
@@ -331,6 +349,7 @@ register(
             mistake(SCORES, "self.W(query) @ keys", USE_TRANSPOSE),
             mistake(SCORES, "self.W(query) @ keys.T", DOT_T),
             mistake(SCORES, "self.W(query).unsqueeze(2) * keys.unsqueeze(1)", NOT_SUMMED),
+            mistake(SCORES, "(self.W(query) * keys).sum(-1)", MULTIPLY_ALL_PAIRS),
         ],
         hints=[
             "`self.W(query)` has the width of the keys: (b, m, e).",
@@ -344,7 +363,8 @@ register(
 # ---------------------------------------------------------------------------------------------- 3.6 additive score
 def run_additive(answer, query, keys, W, U, v):
     weights = {"W.weight": W, "U.weight": U, "v.weight": v.unsqueeze(0)}
-    return run_score(answer, "AdditiveScore", (query.size(-1), keys.size(-1), len(v)), query, keys, weights)
+    sizes = (query.size(-1), keys.size(-1), len(v))
+    return run_score(answer, "AdditiveScore", sizes, query, keys, weights, ADD_ALL_PAIRS)
 
 
 SCORES = "self.v(torch.tanh(pairs)).squeeze(-1)"
@@ -368,6 +388,11 @@ register(
                 "torch.tanh(pairs) * self.v.weight[0]",
                 "The last axis is still there. Multiply by `v` and sum over it: `self.v` does both.",
             ),
+            mistake(
+                ".squeeze(-1)",
+                ".squeeze()",
+                "`.squeeze()` without an axis removes every axis of length 1, also b, m or n. Use `.squeeze(-1)`.",
+            ),
             mistake(".squeeze(-1)", "", "The scores have an extra axis of length 1. Remove it with `.squeeze(-1)`."),
             mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. The additive score uses tanh."),
             mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. The additive score uses tanh."),
@@ -381,12 +406,12 @@ register(
             mistake(
                 BODY,
                 "return self.v(torch.tanh(self.W(query) + self.U(keys))).squeeze(-1)",
-                "Query i was added only to key i, but all pairs are needed. Add axes: (b, m, 1, k) and (b, 1, n, k).",
+                ADD_ALL_PAIRS,
             ),
         ],
         hints=[
-            "`self.W(query)` is (b, m, k), `self.U(keys)` is (b, n, k). You need their sums for all m times n pairs.",
-            "`self.W(query).unsqueeze(2)` is (b, m, 1, k), `self.U(keys).unsqueeze(1)` is (b, 1, n, k); their sum is (b, m, n, k).",
+            "`self.W(query)` is (b, m, score_size), `self.U(keys)` is (b, n, score_size). You need their sums for all m times n pairs.",
+            "`self.W(query).unsqueeze(2)` is (b, m, 1, score_size), `self.U(keys).unsqueeze(1)` is (b, 1, n, score_size).",
             "`self.v(torch.tanh(pairs))` is (b, m, n, 1); `.squeeze(-1)` removes the last axis.",
         ],
     )
@@ -492,8 +517,11 @@ def weights_sum_to_one(answer, generator):
 
 
 def a_fully_masked_sentence_gets_zeros(answer, generator):
-    _, _, weights = answer(*decoder_case(generator, 3, 4, 3, 5, "dot", lengths=(2, 0, 4)).args)
+    args = decoder_case(generator, 3, 4, 3, 5, "dot", lengths=(2, 0, 4)).args
+    logits, _, weights = answer(*args)
     masked_rows_give_zeros(weights[1], "attend")
+    if not torch.allclose(logits[1], run_step(solved.AttentionDecoder, *args)[0][1], atol=1e-4):
+        raise Wrong("The weights of a fully masked row are zeros, its context is not. Use the context of `attend`.")
 
 
 def a_step_keeps_nothing(answer, generator):
@@ -556,13 +584,27 @@ register(
             mistake(
                 "torch.cat([state, context.squeeze(1)], -1)",
                 "state + context.squeeze(1)",
-                "The shapes do not match. The context is (b, hidden_size); `combine` takes `torch.cat([state, context], -1)`, (b, 2 hidden_size).",
+                "The shapes do not match. `attend` returns context, then weights; `combine` takes state and `context.squeeze(1)`, concatenated.",
             ),
             mistake(
                 LOGITS, "self.output(both)", "`combine` was skipped. It maps (b, 2 hidden_size) to (b, hidden_size)."
             ),
             mistake("context.squeeze(1)]", "state]", "The state was concatenated with itself, not with the context."),
             mistake([KEEP_OLD, ("[state,", "[old,")], "The previous state was concatenated. Use the new one."),
+            mistake(
+                [KEEP_OLD, ("score(state", "score(old"), ("[state,", "[old,")],
+                "The query and the concatenation used the previous state. Compute the new state first, then use it in both.",
+            ),
+            mistake(
+                "context, weights = attend(scores, memory, source_mask.unsqueeze(-2))",
+                "context = weights = attend(scores, memory, source_mask.unsqueeze(-2))",
+                "`attend` returns two tensors. Unpack them: `context, weights = attend(...)`.",
+            ),
+            mistake(
+                "context, weights = attend",
+                "weights, context = attend",
+                "The results of `attend` are swapped. It returns the context first, then the weights.",
+            ),
             mistake("context.squeeze(1)", "context.squeeze()", SQUEEZE_ONE),
             mistake("weights.squeeze(1)", "weights.squeeze()", SQUEEZE_ONE),
             mistake(LOGITS, f"{LOGITS}.softmax(-1)", "Those are probabilities. Return the logits."),
@@ -619,7 +661,7 @@ register(
             mistake(
                 "context.squeeze(1)",
                 "context",
-                "The context is not (b, hidden_size). Pass `source_mask.unsqueeze(-2)` to `attend`, then use `context.squeeze(1)`.",
+                "The context still has its query axis, the state has none. Use `context.squeeze(1)`, (b, hidden_size).",
             ),
             mistake(
                 "state.unsqueeze(1)", "state", "`self.score` got a (b, hidden_size) state. Pass `state.unsqueeze(1)`."
@@ -716,6 +758,10 @@ NOT_REMEMBERED = (
 END_MISSING = (
     "The end token is missing. It is the last token of a sentence: append it before you stop; 0 comes after it."
 )
+SAME_STEP = (
+    "Decoding stopped only when all sentences generated the end token in the same step. Remember which have ended: "
+    "`while active.any()`."
+)
 OVER_SENTENCES = "The argmax ran over the sentences. Take it over the vocabulary, the last axis of the logits."
 ONE_TOKEN_SHORT = "One token is missing at the limit. Allow `max_len` tokens; the start token does not count."
 CONSTANTS = "The start or end token is a constant in your code. Use the arguments `bos_id` and `eos_id`."
@@ -744,6 +790,7 @@ register(
             mistake([("active & (token_ids != eos_id)", "token_ids != eos_id"), (FILL, "")], NOT_REMEMBERED),
             mistake("active & (token_ids != eos_id)", "token_ids != eos_id", NOT_REMEMBERED),
             mistake("active.any()", "active.all()", "Decoding stopped when the first sentence ended. Wait for all."),
+            mistake("active.any()", "(token_ids != eos_id).any()", SAME_STEP),
             mistake("(generated, 1)", "(generated, 1) * (torch.stack(generated, 1) != eos_id)", END_MISSING),
             mistake(APPEND + UPDATE, STOP + APPEND, END_MISSING),
             mistake(APPEND + UPDATE, f"{STOP}    generated.append(token_ids * active)\n", END_MISSING),
@@ -885,20 +932,20 @@ register_quiz(
         options=[
             (
                 "Training on more sentences of 18 words.",
-                "The context vector may be used better, but it has as many numbers as before.",
+                "The final state may be used better, but it has as many numbers as before.",
             ),
             (
                 "Encoding in both directions, each with half the hidden size.",
                 "Two halves are concatenated to one vector of the same size.",
             ),
-            ("Doubling the hidden size.", "The context vector has as many numbers as the hidden state."),
+            ("Doubling the hidden size.", "Hidden state and cell state both have twice as many numbers then."),
             (
                 "Splitting the 18 words into subword tokens.",
                 "The encoder takes more steps, but only its final state is passed on.",
             ),
         ],
         right=2,
-        explanation="The size of the context vector is fixed by the model. The length of the sentence does not change it.",
+        explanation="The size of the final state is fixed by the model. The length of the sentence does not change it.",
     )
 )
 register_quiz(
@@ -948,7 +995,7 @@ register_quiz(
             ("Only the dot score.", "It is the only one that cannot: it needs vectors of equal width."),
         ],
         right=2,
-        explanation="The additive score projects both to a width k of its own, with W and U.",
+        explanation="The additive score projects both to a width of its own, score_size, with W and U.",
     )
 )
 register_quiz(

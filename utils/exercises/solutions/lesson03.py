@@ -19,10 +19,10 @@ def pad(sentences, pad_id=0):
 
 
 # Exercise 3.2 · one RNN step · easy · 5 min
-def rnn_step(x, h, W_ih, W_hh, b):
-    """x (b, d), h (b, w), W_ih (w, d), W_hh (w, w), b (w,) to the next hidden state (b, w)."""
+def rnn_step(x, h, W_ih, W_hh, bias):
+    """x (b, d), h (b, w), W_ih (w, d), W_hh (w, w), bias (w,) to the next hidden state (b, w)."""
     ### BEGIN SOLUTION
-    return torch.tanh(x @ W_ih.T + h @ W_hh.T + b)
+    return torch.tanh(x @ W_ih.T + h @ W_hh.T + bias)
     ### END SOLUTION
 
 
@@ -110,12 +110,6 @@ def greedy_decode(step, state, bos_id, eos_id, max_len):
         active = active & (token_ids != eos_id)
     return torch.stack(generated, 1)
     ### END SOLUTION
-
-
-# Given
-def step(token_ids, state):
-    logits, state, _ = decoder(token_ids, state, memory, batch.source_mask)
-    return logits, state
 
 
 # Exercise 3.9 · the alignment error rate · medium · 10 min
