@@ -293,7 +293,7 @@ explore(
 #
 # Permute the tokens of a sentence. What happens to the outputs?
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("4.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1030,7 +1030,7 @@ assert result["held_out"] < result["ngrams"][3] and result["by_position"][8] < r
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Compared with recurrence, convolution and dense layers
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "subslide"}
 quiz("4.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
