@@ -163,8 +163,26 @@ def test_a_long_journal_is_compacted_and_damaged_lines_are_kept_beside_it(file):
 
 # Editions
 
-NEW_IDS = {"6.10": "6.10", "7.7": "7.7", "7.8": "8.1", "7.9": "8.2", "7.10": "8.3", "8.1": "9.1", "8.3": "9.3"}
-NEW_QUIZZES = {"7.d": "7.d", "7.e": "8.a", "7.f": "8.b", "7.g": "8.c", "8.a": "9.a", "8.g": "9.g"}
+NEW_IDS = {
+    "6.10": "6.10",
+    "7.7": "7.7",
+    "7.8": "8.1",
+    "7.9": "8.2",
+    "7.10": "8.3",
+    "8.1": "9.1",
+    "8.3": "9.3",
+    "5.9": "5.7",
+}
+NEW_QUIZZES = {
+    "5.d": "5.d",
+    "5.e": "5.h",
+    "7.d": "7.d",
+    "7.e": "8.a",
+    "7.f": "8.b",
+    "7.g": "8.c",
+    "8.a": "9.a",
+    "8.g": "9.g",
+}
 
 
 def test_every_id_of_the_first_edition_has_one_id_of_its_own_now():

@@ -29,9 +29,9 @@ RENAMES = {
         "shift": "bias",
     },
     "5.1": {"maps": "projections"},
-    "5.6": {"gates": "head_mask"},
-    "5.8": {"order": "norm_first"},
-    "5.9": {
+    "5.9": {"gates": "head_mask"},
+    "5.6": {"order": "norm_first"},
+    "5.7": {
         "norm": "norm_first",
         "attention": "self_attn",
         "attention_norm": "norm1",

@@ -62,7 +62,7 @@ LESSONS = (
         "05",
         "05_multi_head_attention",
         "Multi-head attention and the encoder block",
-        "What if one look per layer cannot keep two findings apart?",
+        "What do several attention heads add, and what lets layers be stacked?",
         "split_heads, merge_heads, MultiHeadAttention, LayerNorm, EncoderLayer",
         120,
     ),
