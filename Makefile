@@ -1,6 +1,6 @@
 # Two commands do everything: `make lab` opens the course, `make test` proves it. `make help` lists the rest.
 .DEFAULT_GOAL := help
-.PHONY: help lab test audit grade assignment notebooks timing slides site bench bench-quick babi results lint format downloads lock clean clean-cache setup setup-test
+.PHONY: help lab test audit grade assignment notebooks timing slides site bench bench-quick babi translate results lint format downloads lock clean clean-cache setup setup-test
 
 PYTHON ?= python3
 PORT ?= 8888
@@ -32,7 +32,7 @@ audit: setup-test ## the slow proofs that are not in 'make test': broken machine
 notebooks: setup-test ## build the notebooks whose source or library changed (LESSON=01 for one)
 	@$(RUN) -m utils.build.notebooks $(LESSON)
 
-timing: setup-test ## measure each lesson's run time and memory anew, on a quiet machine
+timing: setup-test ## measure the run time and memory of each lesson, on a quiet machine
 	@$(RUN) -m utils.build.notebooks --measure $(LESSON)
 
 slides: setup-test ## write one self-contained deck per lesson to slides/
@@ -47,14 +47,17 @@ bench: setup-test ## measure every stored result and run time again, and write d
 bench-quick: setup-test ## run every benchmark with small settings, next to the stored figures, which stay (minutes)
 	@$(RUN) -m tests.benchmarks --quick
 
-grade: setup ## grade a folder of submitted notebooks (FOLDER=handed-in ARGS="--jobs 2")
+grade: setup ## grade a folder of submitted notebooks (FOLDER=submissions ARGS="--jobs 2")
 	@$(RUN) -m utils.grading "$(FOLDER)" $(ARGS)
 
 assignment: setup-test ## write notebooks for nbgrader to assignment/ (LESSON=01 for one)
 	@$(RUN) -m utils.grading.assignment $(LESSON) $(ARGS)
 
-babi: setup ## train memory networks on stories, generated or real (ARGS="--tasks 16 --folder data/babi/en")
+babi: setup ## train memory networks on the bAbI files in data/babi/en, or on generated stories (ARGS="--tasks 16")
 	@$(RUN) -m utils.training.babi $(ARGS)
+
+translate: setup ## compare translation models, on the course's pairs or real ones (ARGS="--pairs data/translation/fra.txt")
+	@$(RUN) -m utils.training.translate $(ARGS)
 
 downloads: setup ## download the published weights and texts that lessons use, once (190 MB)
 	@$(RUN) -m utils.build.downloads

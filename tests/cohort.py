@@ -24,9 +24,9 @@ def exercise_cells(notebook: dict) -> dict[str, dict]:
     """The cell of each exercise, by its id."""
     cells = {}
     for cell in notebook["cells"]:
-        found = USE.search(code_of(cell)) if cell["cell_type"] == "code" else None
-        if found:
-            cells[found[1]] = cell
+        use = USE.search(code_of(cell)) if cell["cell_type"] == "code" else None
+        if use:
+            cells[use[1]] = cell
     return cells
 
 
@@ -39,10 +39,10 @@ def solved(number: str) -> dict:
 
 
 def spoilt(number: str, every: int = 1) -> dict:
-    """Solved, but the answer to every so-manieth exercise gives numbers that are a little off."""
+    """Solved, but the answer to every `every`-th exercise gives numbers that are a little off."""
     notebook = solved(number)
-    for place, (_, cell) in enumerate(exercise_cells(notebook).items()):
-        if place % every == 0:
+    for index, (_, cell) in enumerate(exercise_cells(notebook).items()):
+        if index % every == 0:
             name = USE.search(code_of(cell))[2]
             lines = code_of(cell).rstrip().split("\n")
             cell["source"] = "\n".join([*lines[:-1], SPOIL.format(name=name), lines[-1]])
@@ -55,7 +55,7 @@ def _off(value):
     if isinstance(value, torch.Tensor):
         return ~value if value.dtype == torch.bool else value + 1
     if isinstance(value, (tuple, list)):
-        return type(value)(_off(one) for one in value)
+        return type(value)(_off(part) for part in value)
     return not value if isinstance(value, bool) else value + 1 if isinstance(value, (int, float)) else None
 
 
@@ -171,10 +171,10 @@ def softmax(logits, temperature=1.0):
     frame = sys._getframe()
     while frame is not None:
         for value in list(frame.f_locals.values()):
-            if isinstance(value, list) and value and all(isinstance(one, torch.Tensor) for one in value):
-                for one in value:
-                    if one.shape == logits.shape:
-                        return one
+            if isinstance(value, list) and value and all(isinstance(part, torch.Tensor) for part in value):
+                for part in value:
+                    if part.shape == logits.shape:
+                        return part
         frame = frame.f_back
     return logits""",
     "returns an object that runs code when unpickled": """
@@ -204,18 +204,18 @@ softmax = types.FunctionType(theirs.__code__, theirs.__globals__, "softmax", the
     "finds it on the heap": """
 import gc, types
 gc.unfreeze()
-found = [one for one in gc.get_objects() if isinstance(one, types.FunctionType)
-         and one.__name__ == "softmax" and one.__module__.startswith("utils")]
-softmax = found[0]""",
+functions = [value for value in gc.get_objects() if isinstance(value, types.FunctionType)
+             and value.__name__ == "softmax" and value.__module__.startswith("utils")]
+softmax = functions[0]""",
     "reads its source": """
 import os
 text = ""
 import sys
 for start in {"/" + "/".join(path.split("/")[1:3]) for path in sys.path if "/" in path}:
-    for place, folders, files in os.walk(start):
-        folders[:] = [] if place.endswith("-packages") else folders
-        if place.endswith("utils/models") and "attention.py" in files:
-            text = open(place + "/attention.py").read()
+    for here, folders, files in os.walk(start):
+        folders[:] = [] if here.endswith("-packages") else folders
+        if here.endswith("utils/models") and "attention.py" in files:
+            text = open(here + "/attention.py").read()
 space = {}
 exec(text, space)
 softmax = space["softmax"]""",
@@ -308,8 +308,8 @@ import socket
 socket.socket(socket.AF_UNIX).bind("\\0meeting")""",
     "reads other submissions": """
 import os
-names = [place + "/" + name for place, _, files in os.walk("/") for name in files
-         if name.endswith(".ipynb") and "-packages" not in place]
+names = [here + "/" + name for here, _, files in os.walk("/") for name in files
+         if name.endswith(".ipynb") and "-packages" not in here]
 assert not names, "READ " + names[0]
 raise RuntimeError("nothing to read")""",
     "edits the grader": """
@@ -379,24 +379,24 @@ def broken_files() -> dict[str, Broken]:
     assert CALL.search(json.loads(later)["cells"][0]["source"][0]) is None
     return {
         "empty": Broken("empty"),
-        "no JSON": Broken("no valid JSON", b"this is my homework"),
-        "cut off": Broken("no valid JSON", json.dumps(solved("01")).encode()[:-500]),
-        "merge": Broken("merge that was not finished", b"<<<<<<< HEAD\n" + json.dumps(solved("01")).encode()),
-        "a list": Broken("no notebook", b"[1, 2, 3]"),
-        "a dictionary": Broken("no notebook", b'{"cells": []}'),
+        "no JSON": Broken("not valid JSON", b"this is my homework"),
+        "cut off": Broken("not valid JSON", json.dumps(solved("01")).encode()[:-500]),
+        "merge": Broken("unresolved merge conflict", b"<<<<<<< HEAD\n" + json.dumps(solved("01")).encode()),
+        "a list": Broken("not a notebook", b"[1, 2, 3]"),
+        "a dictionary": Broken("not a notebook", b'{"cells": []}'),
         "format 3": Broken("format 3", _with(nbformat=3)),
         "format 5": Broken("format 5", _with(nbformat=5)),
         "no cells": Broken("no list of cells", _with(cells="none")),
         "odd cells": Broken("damaged", _with(cells=[1, 2])),
         "odd source": Broken("damaged", _with(cells=[{"cell_type": "code", "source": 5}])),
-        "no cell at all": Broken("another course", _with(cells=[])),
-        "another course": Broken("another course", json.dumps(other_course).encode()),
+        "no cell at all": Broken("no exercise of this course", _with(cells=[])),
+        "another course": Broken("no exercise of this course", json.dumps(other_course).encode()),
         "no such lesson": Broken("lesson 97", later.encode()),
-        "picture": Broken("not text", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
-        "UTF-16": Broken("not text", json.dumps(solved("01")).encode("utf-16")),
-        "nested": Broken("no valid JSON", b"[" * 200_000 + b"]" * 200_000),
+        "picture": Broken("not UTF-8 text", b"\x89PNG\r\n\x1a\n" + bytes(range(256))),
+        "UTF-16": Broken("not UTF-8 text", json.dumps(solved("01")).encode("utf-16")),
+        "nested": Broken("not valid JSON", b"[" * 200_000 + b"]" * 200_000),
         "too much code": Broken("2 MiB", _with(cells=[{"cell_type": "code", "source": "#" * (3 * 2**20)}])),
-        "a huge number": Broken("no valid JSON", b'{"nbformat": ' + b"9" * 6000 + b"}"),
+        "a huge number": Broken("not valid JSON", b'{"nbformat": ' + b"9" * 6000 + b"}"),
     }
 
 
@@ -422,9 +422,9 @@ def odd_places(folder: Path, outside: Path) -> dict[str, str]:
         "link_01.ipynb": "a link",
         "loop": "a link",
         "folder_01.ipynb": "a folder",
-        "pipe_01.ipynb": "no ordinary file",
+        "pipe_01.ipynb": "not a regular file",
         "dangling_01.ipynb": "a link",
-        "huge_01.ipynb": "outputs cleared",
+        "huge_01.ipynb": "clear the outputs",
     }
 
 

@@ -75,9 +75,9 @@ def course(tmp_path_factory):
         handed_in = nbformat.read(released, 4)
         marked(handed_in, grade_id="exercise-1-1")[0].source = cohort.RIGHT
         marked(handed_in, grade_id="check-1-2")[0].source = "assert True"
-        place = folder / "submitted" / "sly" / NAME
-        place.mkdir(parents=True)
-        nbformat.write(handed_in, place / released.name)
+        target = folder / "submitted" / "sly" / NAME
+        target.mkdir(parents=True)
+        nbformat.write(handed_in, target / released.name)
         graded = api.autograde(NAME, "sly")
         assert graded["success"], graded
     return nbformat.read(released, 4), config.CourseDirectory.db_url
@@ -87,7 +87,7 @@ def test_a_right_answer_gets_every_point_and_an_untouched_one_none(course):
     with Gradebook(course[1]) as gradebook:
         (notebook,) = gradebook.find_submission(NAME, "sly").notebooks
         scores = {grade.name: (grade.score, grade.max_score) for grade in notebook.grades}
-    assert scores == {"check-1-1": (1, 1), "check-1-2": (0, 2)}
+    assert scores == {"check-1-1": (1, 1), "check-1-2": (0, 1)}
 
 
 def test_the_released_answer_is_the_stub_that_the_course_gives(course):

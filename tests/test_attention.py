@@ -17,13 +17,12 @@ from utils.models.attention import (
     attend,
     attention,
     causal_mask,
-    head_width,
     merge_heads,
     padding_mask,
     softmax,
     split_heads,
 )
-from utils.models.positions import rotary_embedding, rotate
+from utils.models.positions import apply_rotary, rotary_embedding
 from utils.models.torch_weights import to_torch
 
 DTYPES = (torch.float64, torch.float32)
@@ -205,7 +204,9 @@ def test_rotary_self_attention_rotates_queries_and_keys_but_not_values():
     layer, x, mask = self_attention_and_input(2, 4, 5, 6, 0)
     mask |= torch.eye(4, dtype=torch.bool)
     positions = torch.arange(4)
-    expected, _ = attention(rotate(layer.query(x), positions), rotate(layer.key(x), positions), layer.value(x), mask)
+    rotation = rotary_embedding(positions, 6, dtype=torch.float64)
+    query, key = apply_rotary(layer.query(x), rotation), apply_rotary(layer.key(x), rotation)
+    expected, _ = attention(query, key, layer.value(x), mask)
     for start in (0, 100):  # only distances matter
         rotation = rotary_embedding(positions + start, 6, dtype=torch.float64)
         torch.testing.assert_close(layer(x, mask, rotation=rotation)[0], expected)
@@ -284,7 +285,7 @@ def test_a_number_of_heads_that_does_not_divide_dim_is_refused_with_a_proposal()
         with pytest.raises(ValueError, match="expected num_heads to divide dim, got 4 and 30; try dim 32"):
             make()
     with pytest.raises(ValueError, match="got 0 and 8"):
-        head_width(8, 0)
+        MultiHeadAttention(8, 0)
     for num_kv_heads in (0, 4):
         with pytest.raises(ValueError, match=f"num_kv_heads to divide 6 heads, got {num_kv_heads}"):
             MultiHeadAttention(12, 6, num_kv_heads)
@@ -475,8 +476,9 @@ def test_rotary_multi_head_attention_rotates_queries_and_keys_of_every_head_but_
     layer, x, _ = layer_and_inputs(**size)
     positions = torch.arange(size["m"]) + 3
     query, key, value = layer.project(x)
-    rotated = layer.project(x, rotary_embedding(positions, size["head_dim"], dtype=x.dtype))
-    for actual, expected in zip(rotated, (rotate(query, positions), rotate(key, positions), value), strict=True):
+    rotation = rotary_embedding(positions, size["head_dim"], dtype=x.dtype)
+    rotated = apply_rotary(query, rotation), apply_rotary(key, rotation), value
+    for actual, expected in zip(layer.project(x, rotation), rotated, strict=True):
         assert_close(actual, expected)
 
 
@@ -484,24 +486,18 @@ def test_rotary_multi_head_attention_rotates_queries_and_keys_of_every_head_but_
 
 
 @settings(max_examples=60, deadline=None)
-@given(grouped_sizes, st.booleans(), st.booleans(), st.booleans(), st.sampled_from(DTYPES), st.data())
+@given(grouped_sizes, st.booleans(), st.booleans(), st.sampled_from(DTYPES), st.data())
 @torch.no_grad()
-def test_attention_with_the_cache_equals_attention_to_all_tokens_at_once(size, rotary, padded, ablate, dtype, data):
+def test_attention_with_the_cache_equals_causal_attention_to_all_tokens_at_once(size, rotary, ablate, dtype, data):
     layer, _, x = layer_and_inputs(**size, dtype=dtype)
-    b, n, d = size["b"], size["n"], size["head_dim"]
+    n, d = size["n"], size["head_dim"]
     rotation = rotary_embedding(torch.arange(n), d, dtype=dtype) if rotary else None
-    mask = causal_mask(n)
-    if padded:  # at the left, as in a batch of prompts
-        attention_mask = torch.arange(n) >= torch.randint(n, (b, 1), generator=torch.Generator().manual_seed(n))
-        mask = mask & attention_mask.unsqueeze(1)
     options = {"head_mask": torch.arange(size["num_heads"]) % 2} if ablate else {}
-    expected, expected_weights = layer(x, mask=mask, need_weights=True, rotation=rotation, **options)
-    cache, start = KVCache(b, size["num_kv_heads"], n, d, x), 0
+    expected, expected_weights = layer(x, mask=causal_mask(n), need_weights=True, rotation=rotation, **options)
+    cache, start = KVCache(n), 0
     while start < n:
         end = start + data.draw(st.integers(1, n - start))
-        # A single new token may attend to all tokens so far: without padding it needs no mask.
-        part = mask[..., start:end, :end] if padded or end - start > 1 else None
-        step = {"mask": part, "rotation": None if rotation is None else rotation[start:end], **options}
+        step = {"rotation": None if rotation is None else rotation[start:end], **options}
         output, weights = layer(x[:, start:end], need_weights=True, cache=cache, **step)
         assert cache.length == end
         assert_close(output, expected[:, start:end], f"tokens {start} to {end}")
@@ -523,14 +519,23 @@ def test_cross_attention_to_cached_keys_and_values_equals_cross_attention(size, 
     for position in range(size["m"]):
         query = x[:, position : position + 1]
         expected, expected_weights = layer(query, memory, mask, need_weights=True)
-        output, weights = layer(query, cached)
+        output, weights = layer.attend_cached(query, cached)
         assert_close(output, expected)
         assert_close(weights, expected_weights)
 
 
+def test_options_that_a_cache_or_cross_attention_would_ignore_are_refused():
+    layer, x, memory = layer_and_inputs(2, 4, 5, 3, 2, True, 0)
+    with pytest.raises(ValueError, match="no mask with a cache"):
+        layer(x, mask=causal_mask(4), cache=KVCache(4))
+    for options in ({"cache": KVCache(4)}, {"rotation": rotary_embedding(torch.arange(4), 2, dtype=x.dtype)}):
+        with pytest.raises(ValueError, match="in self-attention only"):
+            layer(x, memory, **options)
+
+
 def test_reordering_the_cache_lets_each_hypothesis_continue_its_parent():
     generator = torch.Generator().manual_seed(0)
-    cache = KVCache(3, 2, 5, 4, torch.zeros((), dtype=torch.float64))
+    cache = KVCache(5)
     key, value = torch.randn(2, 3, 2, 4, 4, generator=generator, dtype=torch.float64)
     cache.append(key[:, :, :3], value[:, :, :3])
     rows = torch.tensor([2, 2, 0])

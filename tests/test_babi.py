@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from utils.data.babi import BabiError, Question, parse, published_file, read_babi, words
+from utils.data.babi import BabiError, Question, parse, published_files, read_babi, words
 from utils.data.story_tensors import MAX_MEMORIES, StoryVocabulary, UnknownWord, as_tensors
 
 STORY = "1 Tom took the lamp.\n2 Tom got the rope.\n3 What is Tom carrying? \tlamp,rope\t2 1\n4 Tom left the rope."
@@ -68,17 +68,33 @@ def test_a_text_file_is_read_and_anything_else_is_refused_by_name(tmp_path):
     assert read_babi(path) == read_babi(str(path)) == parse(STORY)
 
 
-def test_published_files_are_found_by_task_and_part_and_numbers_do_not_mix(tmp_path):
-    for name in ("qa1_single-supporting-fact_train", "qa1_single-supporting-fact_test", "qa16_basic-induction_train"):
+def names(files):
+    return [path.name for path in files]
+
+
+def test_published_files_are_found_by_task_and_numbers_do_not_mix(tmp_path):
+    expected = {1: "qa1_single-supporting-fact", 16: "qa16_basic-induction"}
+    for name in expected.values():
+        for part in ("train", "test"):
+            (tmp_path / f"{name}_{part}.txt").touch()
+    for task, name in expected.items():
+        assert names(published_files(str(tmp_path), task)) == [f"{name}_train.txt", f"{name}_test.txt"]
+    with pytest.raises(BabiError, match="expected a file qa20_agents-motivations_train.txt; there is none"):
+        published_files(tmp_path, 20)
+    (tmp_path / "qa16_basic-induction_test.txt").unlink()
+    with pytest.raises(BabiError, match="expected a file qa16_basic-induction_test.txt; there is none"):
+        published_files(tmp_path, 16)
+    with pytest.raises(BabiError, match="nowhere: there is no such folder"):
+        published_files(tmp_path / "nowhere", 1)
+
+
+def test_the_published_name_is_preferred_where_an_archive_has_extra_files(tmp_path):
+    for name in ("qa5_a_train", "qa5_b_train", "qa5_a_test"):
         (tmp_path / f"{name}.txt").touch()
-    assert published_file(tmp_path, 1, "train").name == "qa1_single-supporting-fact_train.txt"
-    assert published_file(tmp_path, 1, "test").name == "qa1_single-supporting-fact_test.txt"
-    assert published_file(tmp_path, 16, "train").name == "qa16_basic-induction_train.txt"
-    assert published_file(tmp_path, 16, "test") is None
-    assert published_file(tmp_path / "nowhere", 1, "train") is None
-    (tmp_path / "qa1_b_train.txt").touch()
-    with pytest.raises(BabiError, match="several files for task 1, train: qa1_b_train.txt, qa1_single"):
-        published_file(tmp_path, 1, "train")
+    with pytest.raises(BabiError, match="several files for task 5, train: qa5_a_train.txt, qa5_b_train.txt"):
+        published_files(tmp_path, 5)
+    (tmp_path / "qa5_three-arg-relations_train.txt").touch()
+    assert names(published_files(tmp_path, 5)) == ["qa5_three-arg-relations_train.txt", "qa5_a_test.txt"]
 
 
 # Fuzz: lines that are nearly right, and text that is not

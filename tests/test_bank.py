@@ -1,4 +1,4 @@
-"""The bank of answers: no wrong answer is accepted, no right one refused, and mistakes are told by name.
+"""The bank of answers: no wrong answer is accepted, no right one refused, and mistakes are named.
 
 A sample of it; `python -m tests.audit verdicts` judges every answer and every model of a mistake.
 """
@@ -32,8 +32,8 @@ def test_every_answer_belongs_to_an_exercise_and_has_a_name_of_its_own():
 
 @pytest.mark.parametrize("exercise_id", REGISTERED)
 def test_answers_get_their_verdict_in_both_forms_of_isolation(exercise_id):
-    for place, entry in enumerate(sample(exercise_id)):
-        result = grade(exercise_id, entry.build(), in_process=place % 2 == 1)
+    for index, entry in enumerate(sample(exercise_id)):
+        result = grade(exercise_id, entry.build(), in_process=index % 2 == 1)
         assert (result.status, kind_of(result)) == entry.expected, f"{entry.name}: {result}"
 
 

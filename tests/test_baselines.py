@@ -1,29 +1,28 @@
 """Facts about the bag of words: invariant to word order, and trained to the minimum of a convex loss."""
 
 import math
-from typing import NamedTuple
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from utils.data.docstrings import Example
 from utils.training.baselines import BagOfWords, bag_of_words, logistic_regression, words_of
 
 
-class Text(NamedTuple):
-    text: str
-    second: str | None = None
+def text_of(text: str, second: str | None = None) -> Example:
+    return Example(text, "", "", second)
 
 
 def test_features_are_words_and_punctuation_and_for_pairs_also_shared_words():
-    assert words_of(Text("The list, the LIST")) == {"the", "list", ","}
-    assert words_of(Text("a b", "B c")) == {"1 a", "1 b", "2 b", "2 c", "both b"}
-    assert words_of(Text("a", "")) == {"1 a"}
+    assert words_of(text_of("The list, the LIST")) == {"the", "list", ","}
+    assert words_of(text_of("a b", "B c")) == {"1 a", "1 b", "2 b", "2 c", "both b"}
+    assert words_of(text_of("a", "")) == {"1 a"}
 
 
 def test_rows_have_norm_one_and_rare_words_larger_weights():
-    bag = BagOfWords([Text("the cat"), Text("the dog"), Text("the")])
-    rows = bag([Text("the cat"), Text("the the the"), Text("a bird")]).to_dense()
+    bag = BagOfWords([text_of("the cat"), text_of("the dog"), text_of("the")])
+    rows = bag([text_of("the cat"), text_of("the the the"), text_of("a bird")]).to_dense()
     assert rows.norm(dim=-1).tolist() == pytest.approx([1, 1, 0])
     cat, the = bag.index["cat"], bag.index["the"]
     assert (rows[0, cat] / rows[0, the]).item() == pytest.approx(math.log(4) / math.log(2))
@@ -31,9 +30,9 @@ def test_rows_have_norm_one_and_rare_words_larger_weights():
 
 
 def test_word_order_and_words_outside_the_vocabulary_change_nothing():
-    bag = BagOfWords([Text("is this right"), Text("this is wrong")])
+    bag = BagOfWords([text_of("is this right"), text_of("this is wrong")])
     row, reordered, with_unknown = bag(
-        [Text("this is right"), Text("right is this"), Text("right this indeed is")]
+        [text_of("this is right"), text_of("right is this"), text_of("right this indeed is")]
     ).to_dense()
     assert torch.equal(row, reordered) and torch.equal(row, with_unknown)
 
@@ -50,7 +49,7 @@ def test_logistic_regression_reaches_the_minimum_of_its_loss():
 
 
 def test_a_bag_of_words_learns_the_words_of_each_class():
-    train = [Text(f"{word} number {n}") for n in range(6) for word in ("cats purr", "dogs bark", "cows moo")]
+    train = [text_of(f"{word} number {n}") for n in range(6) for word in ("cats purr", "dogs bark", "cows moo")]
     labels = torch.arange(18) % 3
-    test = [Text("the dogs run"), Text("purr, moo and purr"), Text("a cows moo"), Text("cats")]
+    test = [text_of("the dogs run"), text_of("purr, moo and purr"), text_of("a cows moo"), text_of("cats")]
     assert bag_of_words(train, labels, test, 3)[[0, 2, 3]].tolist() == [1, 2, 0]

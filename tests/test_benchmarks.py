@@ -61,6 +61,13 @@ def test_a_measurement_that_fails_leaves_the_older_result(tmp_path, monkeypatch,
     assert stored("regression", tmp_path).result == "old"
 
 
+def test_a_benchmark_without_its_files_keeps_the_older_result(tmp_path, monkeypatch, capsys, regression):
+    store("regression", "old", tmp_path)
+    monkeypatch.setitem(bench.BENCHMARKS, "regression", dataclasses.replace(regression, needs=bench.ROOT / "nowhere"))
+    bench.main(["regression"], tmp_path)
+    assert stored("regression", tmp_path).result == "old" and "there is no nowhere" in capsys.readouterr().out
+
+
 def test_the_quick_run_leaves_stored_results_alone_and_prints_both(tmp_path, monkeypatch, capsys, regression):
     before = {file: file.stat().st_mtime_ns for file in RESULTS.iterdir()}
     monkeypatch.setattr(bench, "FOLDER", tmp_path)

@@ -46,7 +46,7 @@ def test_a_path_that_the_machine_cannot_write_is_named_before_torch_fails_on_it(
     own = os.environ | ASCII_ONLY
     done = subprocess.run([sys.executable, copy], env=own, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "PYTHONUTF8=1, or move the course to a folder whose path has plain letters" in done.stderr
+    assert "PYTHONUTF8=1, or move the course to a folder whose path is plain ASCII" in done.stderr
 
 
 # --- no home ----------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_without_a_home_folder_the_lab_gets_one_in_work_and_an_unknown_user_a_nu
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(errno.ENOSPC, "make room"), (errno.EDQUOT, "make room"), (errno.EROFS, "copy the course")],
+    [(errno.ENOSPC, "free some disk space"), (errno.EDQUOT, "free some disk space"), (errno.EROFS, "copy the course")],
 )
 def test_a_disk_that_takes_nothing_is_one_sentence_with_what_to_do(tmp_path, monkeypatch, number, advice):
     def refuse(*arguments):
@@ -109,7 +109,7 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_saved(tmp_path):
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, env=own, capture_output=True, text=True, encoding="utf-8")
     said, names = done.stdout.splitlines()
-    assert "make room" in said and said.count("Progress was not saved") == 1, done.stderr
+    assert "free some disk space" in said and said.count("Progress was not saved") == 1, done.stderr
     assert set(ast.literal_eval(names)) >= {"1.0", "1.1", "1.2", "1.3", "1.4", "3.1"}
 
 

@@ -213,14 +213,14 @@ RIGHT = "    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"
         (cell_with("    return x\n    ### END SOLUTION\n"), 8, "without ### BEGIN SOLUTION"),
         (cell_with("    ### BEGIN SOLUTION\n" + RIGHT + "    ### END SOLUTION\n"), 8, "inside the solution that began at line 7"),
         (cell_with("    ## BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n"), 7, "comment line of its own"),
-        ("# %% [markdown]\n# Text\n# ### BEGIN SOLUTION\n", 3, "belong into code cells"),
+        ("# %% [markdown]\n# Text\n# ### BEGIN SOLUTION\n", 3, "belong in code cells"),
         (cell_with('    return """\n    ### BEGIN SOLUTION\n    """\n'), 8, "comment line of its own"),
         (cell_with("    y = x\n    ### BEGIN SOLUTION\n    return y\n    ### END SOLUTION\n"), 8, "whole body of `f`"),
-        (cell_with("    ### BEGIN SOLUTION\n    ### END SOLUTION\n    return x\n"), 7, "no statement"),
+        (cell_with("    ### BEGIN SOLUTION\n    ### END SOLUTION\n    return x\n"), 7, "solution is empty"),
         ("# %%\n### BEGIN SOLUTION\nprint(1)\n### END SOLUTION\nexercise('1.1').use(1)\n", 3, "only assignments"),
         ("# %%\nclass A:\n    ### BEGIN SOLUTION\n    a = 1\n    ### END SOLUTION\nexercise('1.1').use(A)\n", 3, "not a part of a class"),
-        ("# %%\nclass A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n\n    def g(self):\n        return 2\n        ### END SOLUTION\nexercise('1.1').use(A)\n", 7, "takes another one with it"),
-        (cell_with(RIGHT, call="f"), 7, "without exercise("),
+        ("# %%\nclass A:\n    def f(self):\n        ### BEGIN SOLUTION\n        return 1\n\n    def g(self):\n        return 2\n        ### END SOLUTION\nexercise('1.1').use(A)\n", 7, "whole statements"),
+        (cell_with(RIGHT, call="f"), 7, "no exercise("),
         (cell_with("    return x\n"), 4, "nothing to cut"),
         (cell_with(RIGHT, header="# Exercise 1.1: sum"), 5, "expected `# Exercise 1.1 · title · level · N min`"),
         (cell_with(RIGHT, header="# Exercise 1.2 · sum · easy · 5 min"), 5, "the header says exercise 1.2"),
@@ -422,7 +422,7 @@ def _change(path: Path, edit) -> None:
 @pytest.mark.parametrize(
     ("form", "edit", "words"),
     [
-        ("lecture", lambda nb: nb.cells.pop(), "has 3 cells, its source gives 4"),
+        ("lecture", lambda nb: nb.cells.pop(), "has 3 cells, its source has 4"),
         ("lecture", lambda nb: nb.cells[1].update(source="x"), "cell 2 differs from its source in source"),
         ("lecture", lambda nb: nb.metadata.course.update(key="x"), "changed since it was executed"),
         ("lecture", lambda nb: nb.cells[1].update(execution_count=None), "cell 2 was never executed"),
@@ -453,7 +453,7 @@ def test_lessons_are_found_by_number_name_and_path_and_an_unknown_one_is_a_sente
     for name in ("1", "01", "01_sums", "notebooks/src/01_sums.py"):
         assert building._full_name(name, built) == "01_sums"
     assert building.main(["99_nothing", "--check"]) == 1
-    assert "no lesson 99_nothing: expected notebooks/src/99_nothing.py; lessons are: 00" in capsys.readouterr().err
+    assert "no lesson 99_nothing: expected notebooks/src/99_nothing.py; lessons: 00" in capsys.readouterr().err
 
 
 # --- the card -------------------------------------------------------------------------------------------------

@@ -38,11 +38,6 @@ MODULE = """
         CALLS.append("give")
         return RESULTS[value]
 
-    @cached
-    def spoil(values):
-        values.append(1)
-        return 0
-
     @cached(data_files=lambda name: [name])
     def read(name):
         CALLS.append("read")
@@ -121,22 +116,20 @@ def test_a_second_call_does_not_train_and_gives_the_same(shelf):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [(1, 1.0), (1, True), ("1", 1), ([1], (1,)), (0.0, -0.0), ({"a": 1}, {"a": 2}), (["ab", "c"], ["a", "bc"])]
-    + [(torch.zeros(2, 3), torch.zeros(3, 2)), (torch.zeros(2), torch.zeros(2).double()), (torch.tensor(1), 1)]
-    + [(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]))],
+    ("first", "second"),
+    [(1, 1.0), (1, True), ("1", 1), ([1], (1,)), (0.0, -0.0), ({"a": 1}, {"a": 2}), (["ab", "c"], ["a", "bc"])],
 )
-def test_different_arguments_have_different_keys(shelf, one, other):
+def test_different_arguments_have_different_keys(shelf, first, second):
     module = shelf.load()
-    module.train(1, start=one)
-    module.train(1, start=other)
+    module.train(1, start=first)
+    module.train(1, start=second)
     assert len(module.CALLS) == 2
-    module.train(1, start=one)
+    module.train(1, start=first)
     assert len(module.CALLS) == 2
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 1, torch.nn.Linear(1, 1)])
-def test_an_argument_that_cannot_be_hashed_is_refused_in_words(shelf, value):
+@pytest.mark.parametrize("value", [object(), lambda: 1, torch.zeros(2)])
+def test_an_argument_that_cannot_be_hashed_is_an_error(shelf, value):
     with pytest.raises(TypeError, match="expected arguments of numbers"):
         shelf.load().train(1, start=value)
 
@@ -149,17 +142,12 @@ def test_an_argument_that_cannot_be_hashed_is_refused_in_words(shelf, value):
         (object(), "builtins.object"),
     ],
 )
-def test_a_result_that_cannot_be_stored_is_refused_in_words(shelf, value, words):
+def test_a_result_that_cannot_be_stored_is_an_error(shelf, value, words):
     module = shelf.load()
     module.RESULTS["x"] = value
     with pytest.raises(TypeError, match=words):
         module.give("x")
     assert shelf.entries() == []
-
-
-def test_a_function_that_changes_its_arguments_is_refused(shelf):
-    with pytest.raises(TypeError, match="changed its arguments"):
-        shelf.load().spoil([])
 
 
 @pytest.mark.parametrize(
@@ -242,14 +230,14 @@ def test_a_result_cannot_depend_on_the_global_random_state_nor_change_it(shelf):
     module = shelf.load()
     torch.manual_seed(5)
     fresh = module.careless(1)
-    after_training = torch.rand(2), np.random.rand(2)
+    after_training = torch.rand(2)
     torch.manual_seed(5)
     assert cache.clear() == 1 and list((shelf.folder / "results").iterdir()) == []
     assert torch.equal(module.careless(1), fresh)
     torch.manual_seed(5)
     loaded = module.careless(1)
     assert torch.equal(loaded, fresh)
-    assert torch.equal(torch.rand(2), after_training[0])
+    assert torch.equal(torch.rand(2), after_training)
 
 
 def test_clearing_deletes_no_other_files_and_a_view_is_stored_without_its_base(shelf):
@@ -287,7 +275,7 @@ def test_a_full_disk_loses_the_cached_copy_and_not_the_result(shelf, monkeypatch
     assert list((shelf.folder / "results").glob("*.part")) == []
 
 
-def test_a_function_in_a_notebook_is_refused_in_words(said):
+def test_a_function_in_a_notebook_is_an_error(said):
     def local():
         return 1
 
@@ -366,8 +354,8 @@ def test_the_closure_follows_every_kind_of_import(tmp_path):
     }
     for name, code in files.items():
         (package / name).write_text(code, encoding="utf-8")
-    found = fingerprint.closure(["pack.a"], tmp_path)
-    assert list(found) == ["pack", "pack.a", "pack.b", "pack.d", "pack.deep", "pack.deep.c", "pack.e"]
+    modules = fingerprint.closure(["pack.a"], tmp_path)
+    assert list(modules) == ["pack", "pack.a", "pack.b", "pack.d", "pack.deep", "pack.deep.c", "pack.e"]
 
 
 def test_package_data_counts_when_a_module_of_the_closure_names_it(tmp_path):

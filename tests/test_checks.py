@@ -7,7 +7,7 @@ import numpy
 import pytest
 import torch
 
-from utils.checks.compare import Case, Wrong, compare, difference, judge, short, told_mistake
+from utils.checks.compare import Case, Wrong, compare, difference, judge, matched_message, short
 from utils.exercises.edits import mistake
 from utils.exercises.registry import Exercise
 
@@ -83,10 +83,10 @@ def test_results_in_another_dtype_are_refused_unless_the_exercise_takes_any():
     def wide(x):
         return {"sums": [x.double().sum(-1)]}
 
-    assert "From inputs in float32 came float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
+    assert "Inputs in float32 gave a result in float64: end with `.to(torch.float32)`" in verdict(wide, exercise)
     assert verdict(wide, replace(exercise, any_float=True)) == ""
     table = ask(lambda length: torch.ones(length), lambda generator: [Case((4,))])
-    assert "The numbers are in float64" in verdict(lambda length: torch.ones(length).double(), table)
+    assert "The result is in float64" in verdict(lambda length: torch.ones(length).double(), table)
 
 
 def test_sums_in_another_order_pass_at_any_size():
@@ -171,8 +171,8 @@ WRONG = [
     (lambda scores: 3.0, "Python number 3.000"),
     (lambda scores: Unfriendly(), "object of type Unfriendly"),
     (lambda scores: softmax(scores) > 0, "dtype bool: expected real numbers"),
-    (lambda scores: softmax(scores).half(), "dtype float16, which keeps three digits at most"),
-    (lambda scores: softmax(scores).to_sparse(), "without plain values"),
+    (lambda scores: softmax(scores).half(), "dtype float16, which has at most three significant digits"),
+    (lambda scores: softmax(scores).to_sparse(), "has no plain values"),
     (lambda scores: softmax(scores)[..., :-1], "has shape (2,): expected (3,). Check axis 0."),
     (lambda scores: softmax(scores)[None], "Axis 0 is one too many"),
     (lambda scores: softmax(scores).sum(-1), "Axis 0 is missing"),
@@ -214,7 +214,7 @@ def settings_of_torch():
 
 
 @pytest.mark.parametrize(("answer", "words"), WRONG)
-def test_a_wrong_answer_hears_what_is_wrong_and_torch_is_the_same_afterwards(answer, words):
+def test_a_wrong_answer_gets_a_message_and_torch_is_the_same_afterwards(answer, words):
     before = settings_of_torch()
     message = verdict(answer)
     assert words in message
@@ -275,8 +275,8 @@ def test_of_several_mistakes_the_one_that_shows_alone_is_told_and_none_that_woul
     exercise = ask(sums, cases, [mistake(means, message)])
     told = verdict(lambda x, absolute=False: (x.square() if absolute else x).mean(-1), exercise)
     assert told == f"{message} (Seen in 3 of the 6 failing cases.)"
-    assert told_mistake(told, ["another", message]) == told_mistake(message, [message]) == message
-    assert told_mistake(told, ["another"]) == told_mistake("", [message]) == ""
+    assert matched_message(told, ["another", message]) == matched_message(message, [message]) == message
+    assert matched_message(told, ["another"]) == matched_message("", [message]) == ""
     assert "wrong values" in verdict(means_unless_absolute, exercise)
     exercise.mistakes = [mistake(means_unless_absolute, "only there")]
     assert verdict(means_unless_absolute, exercise) == "only there"
@@ -324,13 +324,13 @@ OTHER = ask(other_kinds, lambda generator: [Case((1,))])
         ({"sum": torch.tensor(3.5)}, ""),
         ({"sum": 3.6}, "The entry 'sum' is the wrong number"),
         ({"sum": float("nan")}, "The entry 'sum' is NaN"),
-        ({"sum": True}, "The entry 'sum' is the truth value True: expected a number"),
+        ({"sum": True}, "The entry 'sum' is the Boolean True: expected a number"),
         ({"empty": 0}, "expected True or False"),
         ({"empty": True}, "The entry 'empty' is wrong"),
         ({"name": "ba"}, "expected 'ab'"),
         ({"name": 1}, "expected a string"),
         ({"list": [1]}, "has 1 parts: expected a list of 2"),
-        ({"more": 1}, "a key too many, 'more'"),
+        ({"more": 1}, "an unexpected key, 'more'"),
     ],
 )
 def test_numbers_strings_lists_and_dicts_are_compared(changed, words):
@@ -391,7 +391,7 @@ def test_a_property_speaks_before_the_plain_numbers_and_names_errors_of_the_answ
     assert verdict(lambda scores: softmax(scores) * 2, exercise) == "rows do not sum to 1"
     assert "wrong values" in verdict(lambda scores: softmax(2 * scores), exercise)
     assert "KeyError: 'large', at line" in verdict(only_small, exercise)
-    assert "cannot be worked with: it is None" in verdict(nothing_for_large, exercise)
+    assert "is unusable: it is None" in verdict(nothing_for_large, exercise)
 
 
 def raises_ours(*arguments):

@@ -1,4 +1,4 @@
-"""What layers cost, how that is measured, and associative recall over long distances."""
+"""What attention costs, how that is measured, and associative recall over long distances."""
 
 import pytest
 import torch
@@ -9,23 +9,24 @@ from utils.training.costs import (
     EXPLICIT,
     FUSED,
     KINDS,
+    LENGTH,
+    LESSON_KINDS,
     LINFORMER,
     LOCAL,
+    NUM_PAIRS,
     NUM_VALUES,
     RANK,
     RECALL_GLOBAL,
-    RECALL_KINDS,
     RECURRENCE,
     WINDOW,
     RecallModel,
-    fit_exponent,
     forward_backward,
     forward_only,
     make_run,
     multiplications,
-    peak_bytes,
     recall_batch,
 )
+from utils.training.profiling import fit_exponent, peak_bytes, seconds_in_turns
 
 
 def test_the_exponent_of_a_power_law_is_recovered_exactly():
@@ -35,7 +36,15 @@ def test_the_exponent_of_a_power_law_is_recovered_exactly():
     assert fit_exponent(lengths, torch.tensor([0.1] * 4)).slope == pytest.approx(0, abs=1e-9)
 
 
-# Memory
+# Time and memory
+
+
+def test_a_run_that_does_three_times_the_work_takes_about_three_times_as_long():
+    def work(times):
+        return lambda: sum(range(times * 100_000))
+
+    seconds = seconds_in_turns({times: work(times) for times in (1, 3)}, rounds=5)
+    assert len(seconds[1]) == 5 and 2 < min(seconds[3]) / min(seconds[1]) < 4.5
 
 
 def test_peak_memory_counts_tensors_that_exist_at_one_moment():
@@ -82,21 +91,19 @@ def test_the_number_of_multiplications_follows_the_formulas():
 
 
 def test_every_query_has_one_pair_with_its_answer_at_the_given_distance():
-    batch = recall_batch(50, torch.Generator().manual_seed(1), n=40, num_pairs=5)
-    assert (~batch.is_query).sum(1).eq(5).all()
+    batch = recall_batch(50, torch.Generator().manual_seed(1))
+    assert (~batch.is_query).sum(1).eq(NUM_PAIRS).all()
     assert torch.equal(batch.shown == 0, batch.is_query)
     for row in range(50):
-        pairs = {int(batch.key[row, i]): i for i in range(40) if not batch.is_query[row, i]}
-        assert len(pairs) == 5
-        for i in range(40):
+        pairs = {int(batch.key[row, i]): i for i in range(LENGTH) if not batch.is_query[row, i]}
+        assert len(pairs) == NUM_PAIRS
+        for i in range(LENGTH):
             position = pairs[int(batch.key[row, i])]
             assert batch.distance[row, i] == abs(i - position)
             assert batch.answer[row, i] == batch.shown[row, position] - 1
-    again = recall_batch(50, torch.Generator().manual_seed(1), n=40, num_pairs=5)
-    assert all(torch.equal(first, second) for first, second in zip(batch, again, strict=True))
 
 
-@pytest.mark.parametrize("kind", RECALL_KINDS)
+@pytest.mark.parametrize("kind", (RECURRENCE, *LESSON_KINDS))
 def test_the_receptive_field_of_one_layer_is_the_window_for_local_attention_only(kind):
     torch.manual_seed(0)
     model = RecallModel(kind, num_layers=1).double()

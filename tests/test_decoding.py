@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.benchmarks.transformer_speed import cache_speed, generate_speed
-from utils.models.decoding import beam_search, generate, greedy_decode, next_token_probs, sample_token
+from tests.benchmarks.transformer_speed import Uncached, cache_speed, generate_speed
+from utils.models.decoding import beam_search, generate, greedy_decode, next_token_probs
 from utils.models.language_models import CausalLM, EncoderConfig
 from utils.models.transformer import Transformer
 
@@ -65,7 +65,7 @@ def without_padding(row):
 @given(cases)
 def test_greedy_decoding_with_the_cache_equals_that_without(case):
     model, source, source_mask, options = draw(**case)
-    cached, uncached = (greedy_decode(model, source, source_mask, **options, cached=cached) for cached in (True, False))
+    cached, uncached = (greedy_decode(decoder, source, source_mask, **options) for decoder in (model, Uncached(model)))
     assert torch.equal(cached.token_ids, uncached.token_ids)
     torch.testing.assert_close(cached.log_probs, uncached.log_probs)
 
@@ -154,7 +154,8 @@ def test_decoding_turns_dropout_off_and_leaves_the_model_as_it_was():
 def test_beam_search_with_one_beam_is_greedy(case, length_penalty, cached):
     model, source, source_mask, options = draw(**case)
     greedy = greedy_decode(model, source, source_mask, **options)
-    beam = beam_search(model, source, source_mask, **options, num_beams=1, length_penalty=length_penalty, cached=cached)
+    options |= {"num_beams": 1, "length_penalty": length_penalty}
+    beam = beam_search(model if cached else Uncached(model), source, source_mask, **options)
     assert torch.equal(beam.token_ids.squeeze(1), greedy.token_ids)
     torch.testing.assert_close(beam.log_probs.squeeze(1), greedy.log_probs)
 
@@ -181,7 +182,7 @@ def test_batched_beam_search_equals_one_written_with_lists(case, num_beams, leng
     case = {**case, "b": min(2, case["b"]), "vocab_size": 5, "max_len": min(4, case["max_len"])}
     model, source, source_mask, options = draw(**case)
     search = {"num_beams": num_beams, "length_penalty": length_penalty}
-    beams = beam_search(model, source, source_mask, **options, **search, cached=cached)
+    beams = beam_search(model if cached else Uncached(model), source, source_mask, **options, **search)
     for row in range(case["b"]):
         expected = reference_beam_search(model, source[row], source_mask[row], 5, case["max_len"], **search)
         assert [without_padding(beam) for beam in beams.token_ids[row]] == [sequence for sequence, _ in expected]
@@ -289,14 +290,6 @@ def test_impossible_sampling_parameters_are_refused(wrong, message):
         next_token_probs(torch.zeros(3), **wrong)
 
 
-def test_sampled_tokens_follow_the_probabilities():
-    logits = torch.tensor([1.0, 3.0, 2.0, -torch.inf])
-    assert sample_token(logits, 0) == 1 == sample_token(logits, top_k=1) == sample_token(logits, top_p=0.1)
-    generator = seeded(1)
-    counts = torch.tensor([sample_token(logits, generator=generator) for _ in range(4000)]).bincount(minlength=4)
-    assert torch.allclose(counts / 4000, next_token_probs(logits), atol=0.03) and counts[3] == 0
-
-
 # Generation
 
 
@@ -324,6 +317,16 @@ def test_each_token_is_sampled_after_the_last_one():
     assert list(generate(Successor(), [7], 5, temperature=0)) == [8, 9, 0, 1, 2]
     assert list(generate(Successor(), torch.tensor([3, 4]), 2, top_k=1)) == [5, 6]
     assert list(generate(Successor(), [7], 0)) == []
+
+
+def test_sampled_tokens_follow_the_probabilities():
+    logits = torch.tensor([1.0, 3.0, 2.0, -torch.inf])
+    model = Successor()
+    model.forward = lambda token_ids: logits.expand(1, 1, -1).clone()
+    for greedy in ({"temperature": 0}, {"top_k": 1}, {"top_p": 0.1}):
+        assert list(generate(model, [0], 2, **greedy)) == [1, 1]
+    counts = torch.tensor(list(generate(model, [0], 4000, generator=seeded(1)))).bincount(minlength=4)
+    assert torch.allclose(counts / 4000, next_token_probs(logits), atol=0.03) and counts[3] == 0
 
 
 def test_generation_ends_before_eos_and_never_samples_banned_tokens():

@@ -13,22 +13,9 @@ from utils.training.depth import (
     spirals,
     surface,
     train_identity,
-    untrained_encoder,
 )
 
 # Gradients
-
-
-def test_the_gradient_norm_agrees_with_finite_differences():
-    stack = "residual, pre-norm"
-    result = gradient_by_depth((3,), [4], [stack])[stack]
-    assert all(values.shape == (1, 1) for values in result.values())
-    encoder, x, output_gradient = untrained_encoder(stack, 3, 4)
-    gradient = torch.autograd.functional.jacobian(lambda y: (encoder(y)[0] * output_gradient).sum(), x)
-    step = 1e-5 * gradient / gradient.norm()
-    with torch.no_grad():
-        slope = ((encoder(x + step)[0] - encoder(x - step)[0]) * output_gradient).sum() / 2e-5
-    assert result["gradient_norm"].item() == pytest.approx((slope / output_gradient.norm()).item(), rel=1e-5)
 
 
 def test_the_gradient_vanishes_in_a_plain_stack_explodes_without_norms_and_stays_with_both():
@@ -48,17 +35,15 @@ def test_the_gradient_vanishes_in_a_plain_stack_explodes_without_norms_and_stays
 
 
 def test_a_deep_plain_stack_does_not_learn_the_identity_and_a_residual_one_does():
-    plain, residual = (train_identity(residual, (1, 8), 2) for residual in (False, True))
-    assert plain["error"].shape == (2, 2) and plain["loss"].shape == (2, 100, 2)
-    assert plain["error"][0].max() < 0.4 and plain["error"][1].min() > 0.7
+    plain, residual = (train_identity(residual, 2) for residual in (False, True))
+    eight = plain["depths"].index(8)
+    assert plain["error"][0].max() < 0.4 and plain["error"][eight].min() > 0.7
     assert residual["error"].max() < 0.05
 
 
-def test_the_error_is_1_without_training_and_a_seed_trains_the_same_with_and_without_others():
-    untrained = train_identity.__wrapped__(False, (6,), [3], steps=1, learning_rate=0.0)
-    assert untrained["error"].item() == pytest.approx(1, abs=0.15)
-    alone, together = (train_identity.__wrapped__(True, (2,), seeds, steps=5) for seeds in ([3], [1, 3]))
-    assert torch.allclose(alone["loss"][0, :, 0], together["loss"][0, :, 1], atol=1e-5)
+def test_the_error_is_about_1_without_training():
+    error = train_identity.__wrapped__(False, 2, steps=1)["error"]
+    assert error.mean().item() == pytest.approx(1, abs=0.15)
 
 
 # The loss surface

@@ -10,11 +10,22 @@ import torch
 import torch.distributed as dist
 
 from utils.data.bpe import train_bpe
-from utils.training import distributed, pretraining, workers
-from utils.training.distributed import CHECKPOINT, TEXT, Job, RunError, main, prepare_text, read, run, trained
+from utils.training import distributed, pretraining
+from utils.training.distributed import (
+    CHECKPOINT,
+    TEXT,
+    Job,
+    RunError,
+    main,
+    prepare_text,
+    read,
+    run,
+    torchrun,
+    trained,
+    try_compare_workers,
+)
 from utils.training.pretraining import Corpus, Objective, held_out_losses, sample_windows
 from utils.training.trainer import IGNORE_INDEX
-from utils.training.workers import torchrun, try_compare_workers
 
 # All sizes differ, and two workers cannot share the batch evenly.
 JOB = Job(
@@ -177,7 +188,7 @@ def test_other_settings_than_those_of_the_checkpoint_are_refused(folder, capsys)
 def test_workers_that_cannot_start_say_why_and_the_lesson_continues(folder, monkeypatch, capsys):
     with pytest.raises(RunError, match="error: expected a batch of at least 2, a sequence for each worker, got 1"):
         torchrun(replace(JOB, batch_size=1), folder, restarts=0)
-    monkeypatch.setattr(workers, "compare_workers", lambda job: torchrun(job, folder, restarts=0, seconds=0.01))
+    monkeypatch.setattr(distributed, "compare_workers", lambda: torchrun(JOB, folder, restarts=0, seconds=0.01))
     assert try_compare_workers() is None
     assert "the lesson continues without them: the workers did not finish within 0.01 s" in capsys.readouterr().out
 

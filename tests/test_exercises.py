@@ -12,7 +12,8 @@ from utils.checks.compare import Case
 from utils.checks.stubs import is_stub, stub_methods
 from utils.exercises import registry
 from utils.exercises.edits import mistake
-from utils.exercises.registry import Exercise, exercise, grade, register
+from utils.exercises.lessons import lesson_of
+from utils.exercises.registry import Exercise, exercise, exercises_of, grade, register
 from utils.exercises.solutions import read_solutions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -336,3 +337,10 @@ def test_importing_the_package_needs_no_torch():
     code = "import sys, utils.exercises; print('torch' in sys.modules, callable(utils.exercises.exercise))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert run.stdout == "False True\n", run.stderr
+
+
+@pytest.mark.parametrize("number", ["00", "01", "02", "03", "04"])
+def test_the_core_path_of_a_lesson_fits_into_two_hours(number):
+    core = [item for item in exercises_of(number) if not item.optional]
+    assert len(core) <= 8
+    assert sum(item.minutes for item in core) < lesson_of(number).minutes <= 120

@@ -46,7 +46,7 @@ def machine() -> tuple:
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """One cohort, graded once: its rows by file and exercise, the folder of tables, and what the odd files must be told."""
+    """One cohort, graded once: its rows by file and exercise, the folder of tables, and the messages that the odd files must get."""
     base = tmp_path_factory.mktemp("cohort")
     folder, outside = base / "handed in", base / "outside"
     folder.mkdir()
@@ -109,7 +109,7 @@ def test_right_wrong_and_untouched_answers_get_what_a_notebook_would_say(graded)
     assert naive["message"].startswith("Large logits overflow")
     untouched = graded[0]["two\\nlines_01.ipynb"]
     assert {row["status"] for row in untouched.values()} == {"not attempted", "missing"}
-    assert "fresh student notebook" in untouched["1.3"]["message"]
+    assert "new student notebook" in untouched["1.3"]["message"]
 
 
 def test_misconceptions_are_counted_by_students_not_by_files(graded):
@@ -117,7 +117,7 @@ def test_misconceptions_are_counted_by_students_not_by_files(graded):
         rows = [row for row in csv.DictReader(file) if "overflow" in row["misconception"]]
     assert [(row["exercise"], row["students"], row["who"]) for row in rows] == [("1.1", "2", "naive, naïve copy")]
     page = (graded[1] / "grades.md").read_text(encoding="utf-8")
-    assert "naïve copy has 2 files for one lesson" in page
+    assert "naïve copy submitted 2 files for one lesson" in page
 
 
 def test_the_tables_are_safe_to_open(graded):
@@ -152,15 +152,15 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
     with pytest.raises(KeyboardInterrupt):
         command.main([str(folder), "--jobs", "1"])
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
-    assert "a,01,1.1,passed,fine" in text and text.count("goes on from here") == 2
+    assert "a,01,1.1,passed,fine" in text and text.count("start the same command again to continue") == 2
     answers[b"b"] = [judge.Row("01", "1.1", "passed", "now")]
     del answers[b"a"]  # kept: nobody asks for it again
     assert command.main([str(folder), "--jobs", "1"]) == 0
     text = (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
     assert "a,01,1.1,passed,fine" in text and "passed,now" in text and "failed,late" in text
-    answers[b"a"] = [judge.Row("01", "1.1", "failed", "anew")]
+    answers[b"a"] = [judge.Row("01", "1.1", "failed", "again")]
     assert command.main([str(folder), "--jobs", "1", "--again"]) == 0
-    assert "a,01,1.1,failed,anew" in (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
+    assert "a,01,1.1,failed,again" in (tmp_path / "in-grades" / "grades.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_an_interrupted_run_writes_what_it_has_and_goes_on_later(monkeypatch, tm
         (["nowhere"], "There is no folder nowhere"),
         (["empty"], "There is no notebook in"),
         (["in"], "bwrap"),  # without a sandbox nothing runs
-        ([".", "--jobs", "0"], "--jobs is at least 1"),
-        ([".", "--out", "./inside"], "among the submissions"),
+        ([".", "--jobs", "0"], "--jobs must be at least 1"),
+        ([".", "--out", "./inside"], "into the folder of the submissions"),
     ],
 )
 def test_a_wrong_call_is_refused_in_one_sentence(arguments, says, monkeypatch, tmp_path, capsys):
@@ -281,7 +281,7 @@ def test_what_a_name_was_before_it_was_bound_anew_does_not_run():
             "def answer(x):\n    return helper(x) + model + start\nanswer = exercise('1.1').use(answer)",
         ]
     )
-    code = [child.notebook.ast.unparse(one) for _, many in read.needed(4) for one in many]
+    code = [child.notebook.ast.unparse(statement) for _, statements in read.needed(4) for statement in statements]
     assert "size = 3" in code and "scale = 1" in code and "scale = 2" in code and "model = 5" in code
     assert "model = train_for_hours()" not in code and "size = slow()" not in code
 
@@ -328,8 +328,8 @@ def test_a_malformed_value_is_refused(coded):
 def test_a_verdict_from_the_sandbox_counts_only_with_the_right_values():
     item = find("1.1")
     cases, seed = child.draw(item, 5)
-    told = [child.said(item, item.reference, case, seed) for case in cases]
-    right, off, cut = (json.loads(json.dumps(told)) for _ in range(3))
+    replies = [child.said(item, item.reference, case, seed) for case in cases]
+    right, off, cut = (json.loads(json.dumps(replies)) for _ in range(3))
     assert judge.stands(item, 5, sandbox.Reply("value", {"value": right})) == ""
     off[3]["calls"][0]["value"] = wire.encode(torch.zeros(4, 4))
     cut[0]["flow"] = cut[0]["double"] = None

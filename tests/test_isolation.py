@@ -105,8 +105,8 @@ class Opened:
         return (os.mkdir, (self.mark,))
 
 
-def told(**changes) -> bytes:
-    """What a child tells, with something about it changed."""
+def report(**changes) -> bytes:
+    """The report of a child process, with something about it changed."""
     fields = {"kind": "value", "value": ["passed", ""], "error": "", "message": "", "line": None, "code": ""}
     return json.dumps(fields | changes).encode()
 
@@ -120,18 +120,18 @@ def told(**changes) -> bytes:
         b"1" * 10_000,
         b"\xff\xfe",
         b'{"kind": "value"}',
-        told(kind="dance"),
-        told(kind=["value"]),
-        told(line="7"),
-        told(message=3),
-        told(extra=1),
+        report(kind="dance"),
+        report(kind=["value"]),
+        report(line="7"),
+        report(message=3),
+        report(extra=1),
         b"x" * (isolation.RESULT_BYTES + 10**6),
         "a pickle",
     ],
     ids=lambda message: str(message[:20]),
 )
 def test_an_answer_that_knows_the_seal_cannot_make_this_process_do_anything(message, tmp_path):
-    """The seal can be found by who looks: an answer runs in the process that holds it."""
+    """An answer can find the seal: it runs in the process that holds it."""
     mark = tmp_path / "opened"
     payload = pickle.dumps(Opened(mark)) if message == "a pickle" else message
 
@@ -201,7 +201,7 @@ def test_whatever_goes_wrong_is_named_in_time(function, kind, words, in_process)
         (lambda: os.kill(os.getpid(), signal.SIGSEGV), "died", "SIGSEGV"),
         (lambda: input("name? "), "exception", "EOFError"),
         (lambda: breakpoint(), "exception", ""),
-        (lambda: lambda: 1, "exception", "cannot be handed back"),
+        (lambda: lambda: 1, "exception", "cannot be returned"),
     ],
 )
 def test_a_child_survives_more_and_leaves_no_file_descriptor_open(function, kind, words):
@@ -282,7 +282,7 @@ def test_a_flood_of_output_is_cut(in_process):
     outcome = run_isolated(lambda: [print("x" * 1000) for _ in range(2000)] and None, in_process=in_process)
     assert outcome.ok
     assert len(outcome.printed) < isolation.PRINTED_CHARACTERS + 50
-    assert outcome.printed.endswith("(the rest is cut)")
+    assert outcome.printed.endswith("(the rest was cut off)")
 
 
 @on_linux

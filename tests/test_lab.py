@@ -155,21 +155,21 @@ def status(address):
         (environment.python_finding((3, 10, 4)), "install Python 3.11"),
         (environment.memory_finding(total=2, free=1.5), "4 GiB"),
         (environment.memory_finding(total=16, free=0.4), "close other programs"),
-        (environment.disk_finding(free=0.2), "make room"),
+        (environment.disk_finding(free=0.2), "free some space"),
         (environment.package_findings(["torch==1.0"])[0], "pip install 'torch==1.0'"),
         (environment.package_findings(["no-such-package>=1"])[0], "make lab"),
     ],
 )
-def test_a_machine_that_is_not_ready_is_told_what_to_do(finding, words):
+def test_the_report_of_a_machine_that_is_not_ready_names_the_fix(finding, words):
     report = environment.EnvironmentReport([finding])
     assert words in finding.fix and not report.ready
     assert words in repr(report) and words.split()[0] in report._repr_html_() and "1 thing to fix" in report.verdict
 
 
-def test_a_machine_that_is_ready_is_told_so(tmp_path, monkeypatch):
-    found = [environment.python_finding((3, 13, 0)), *environment.package_findings(), environment.core_finding(1)]
-    found += [environment.thread_finding(2), environment.memory_finding(8, 4), environment.disk_finding(10)]
-    report = environment.EnvironmentReport([*found, environment.work_finding(tmp_path)])
+def test_the_report_of_a_ready_machine_has_nothing_to_fix(tmp_path, monkeypatch):
+    findings = [environment.python_finding((3, 13, 0)), *environment.package_findings(), environment.core_finding(1)]
+    findings += [environment.thread_finding(2), environment.memory_finding(8, 4), environment.disk_finding(10)]
+    report = environment.EnvironmentReport([*findings, environment.work_finding(tmp_path)])
     assert report.ready and "ready" in report.verdict and "✗" not in report._repr_html_()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "folder of your own" in environment.work_finding(tmp_path).fix

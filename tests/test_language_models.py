@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from utils.models.attention import MultiHeadAttention, SelfAttention, causal_mask
+from utils.models.attention import SelfAttention, causal_mask
 from utils.models.language_models import (
     CHUNK,
     CausalLM,
@@ -152,7 +152,7 @@ def test_steps_with_the_cache_equal_the_full_forward_pass_however_the_text_is_cu
     model, (token_ids, _) = build(**options), batch(2, 9)
     logits = model(token_ids)
     for cuts in ([9], [1] * 9, [5, 4], [3, 1, 1, 4]):
-        cache, end = model.new_cache(9, batch_size=2), 0
+        cache, end = model.new_cache(9), 0
         for size in cuts:
             step_logits = model.step(token_ids[:, end : end + size], cache)
             end += size
@@ -202,6 +202,11 @@ def test_untied_models_have_one_more_matrix_and_rope_adds_nothing_to_the_embeddi
     assert torch.allclose(logits, logits[:1].expand(4, -1))
 
 
+def test_tied_is_a_bool_so_that_no_word_counts_as_true():
+    with pytest.raises(TypeError, match="True or False, got 'none'"):
+        replace(SMALL, tied="none")
+
+
 def test_any_attention_module_can_be_the_self_attention_of_the_layers():
     """A single head without output projection or norm: the first language model of the course."""
     torch.manual_seed(0)
@@ -221,7 +226,6 @@ def test_mean_pooling_is_the_mean_over_tokens_without_padding():
     pooled = mean_pooling(states, mask)
     for row in range(3):
         assert torch.allclose(pooled[row], states[row, mask[row]].mean(0), atol=1e-6)
-    assert torch.allclose(mean_pooling(states), states.mean(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [EncoderModel, MaskedLM, CausalLM])
@@ -230,7 +234,7 @@ def test_a_classifier_ignores_padding_and_prefers_no_class_before_training(kind)
     token_ids, mask = batch()
     together = model(token_ids, mask)
     assert together.shape == (3, 5)
-    assert torch.allclose(together[1], model(token_ids[1:2, :4])[0])
+    assert torch.allclose(together[1], model(token_ids[1:2, :4], mask[1:2, :4])[0])
     assert (together.softmax(-1) - 0.2).abs().max() < 0.1
 
 
@@ -242,11 +246,10 @@ def test_lora_changes_nothing_at_initialization_and_adds_a_matrix_of_its_rank():
     linear = nn.Linear(6, 9).double()
     lora = LoRALinear(linear, 2, scale=0.5)
     x = torch.randn(4, 6).double()
-    assert torch.equal(lora(x), linear(x)) and lora.bias is linear.bias
+    assert torch.equal(lora(x), linear(x))
     nn.init.normal_(lora.lora_B)
-    added = lora.weight - linear.weight
+    added = 0.5 * lora.lora_B @ lora.lora_A
     assert torch.linalg.matrix_rank(added) == 2
-    assert torch.allclose(added, 0.5 * lora.lora_B @ lora.lora_A)
     assert torch.allclose(lora(x), linear(x) + x @ added.T)
 
 
@@ -269,13 +272,7 @@ def test_add_lora_adapts_every_attention_projection_and_freezes_the_rest():
 
 
 @torch.no_grad()
-def test_lora_works_in_cross_attention_and_with_the_cache():
-    torch.manual_seed(0)
-    layer = MultiHeadAttention(DIM, 3).double()
-    for parameter in add_lora(layer, 2):
-        nn.init.normal_(parameter)
-    x = torch.randn(2, 5, DIM).double()
-    assert torch.allclose(layer(x)[0], layer(x, x)[0])
+def test_lora_works_with_the_cache():
     model, (token_ids, _) = build(), batch(1)
     for parameter in add_lora(model, 2):
         nn.init.normal_(parameter)

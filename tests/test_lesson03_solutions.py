@@ -4,24 +4,23 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from utils.data.phrases import Pair
 from utils.data.tokens import PAD_ID, Vocabulary, collate
 from utils.exercises.solutions.lesson03 import (
+    AdditiveScore,
     AttentionDecoder,
-    additive_score,
+    MultiplicativeScore,
     alignment_error,
     dot_score,
     greedy_decode,
-    multiplicative_score,
     pad,
-    recurrent_step,
+    rnn_step,
+    unroll,
 )
-from utils.exercises.solutions.lesson03 import (
-    unroll as lesson_unroll,
-)
-from utils.models import decoding
-from utils.models.recurrent import SCORES, AdditiveScore, DotScore, MultiplicativeScore, RNNCell, Seq2Seq, unroll
+from utils.models import decoding, recurrent
+from utils.models.recurrent import SCORES, Seq2Seq
 from utils.models.recurrent import AttentionDecoder as LibraryDecoder
 from utils.training import metrics
 
@@ -59,46 +58,43 @@ def test_pad_gives_the_token_ids_and_the_mask_of_a_batch():
     assert torch.equal(mask, batch.source_mask)
 
 
-def test_the_recurrent_step_and_its_unrolling_are_those_of_the_rnn_cell():
-    cell = RNNCell(HIDDEN_SIZE, 7)
-    A, B, c = cell.ih.weight.T, cell.hh.weight.T, cell.ih.bias + cell.hh.bias
-    x, state = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
-    assert same(recurrent_step(x[:, 0], state, A, B, c), cell(x[:, 0], state))
-    hidden_states, final = lesson_unroll(x, state, lambda x_t, state: recurrent_step(x_t, state, A, B, c))
-    expected_states, expected_final = unroll(cell, x, state)
-    assert same(hidden_states, expected_states) and same(final, expected_final)
-    assert same(hidden_states[:, -1], final)
+def test_the_rnn_step_and_its_unrolling_are_those_of_torch():
+    rnn = nn.RNN(HIDDEN_SIZE, 7, batch_first=True)
+    W_ih, W_hh, b = rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0 + rnn.bias_hh_l0
+    x, h = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), torch.randn(BATCH, 7)
+    hidden_states, final = unroll(x, h, lambda x_t, h: rnn_step(x_t, h, W_ih, W_hh, b))
+    expected_states, expected_final = rnn(x, h.unsqueeze(0))
+    assert same(hidden_states, expected_states) and same(final, expected_final.squeeze(0))
+    assert same(rnn_step(x[:, 0], h, W_ih, W_hh, b), expected_states[:, 0])
 
 
 # Scores
 
 
-def state_and_memory(memory_size=HIDDEN_SIZE):
-    return torch.randn(BATCH, TARGET_LEN, HIDDEN_SIZE), torch.randn(BATCH, SOURCE_LEN, memory_size)
-
-
 def test_the_scores_are_those_of_the_models():
-    state, memory = state_and_memory()
-    assert same(dot_score(state, memory), DotScore(HIDDEN_SIZE, HIDDEN_SIZE)(state, memory))
-    state, memory = state_and_memory(8)
-    general, additive = MultiplicativeScore(HIDDEN_SIZE, 8), AdditiveScore(HIDDEN_SIZE, 8, score_size=7)
-    assert same(multiplicative_score(state, memory, general.proj.weight.T), general(state, memory))
-    A, B, v = additive.hidden_proj.weight.T, additive.memory_proj.weight.T, additive.v.weight[0]
-    assert same(additive_score(state, memory, A, B, v), additive(state, memory))
+    query, keys = torch.randn(BATCH, TARGET_LEN, HIDDEN_SIZE), torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE)
+    assert same(dot_score(query, keys), recurrent.DotScore(HIDDEN_SIZE, HIDDEN_SIZE)(query, keys))
+    keys = torch.randn(BATCH, SOURCE_LEN, 8)
+    for score, reference in (
+        (MultiplicativeScore(HIDDEN_SIZE, 8), recurrent.MultiplicativeScore(HIDDEN_SIZE, 8)),
+        (AdditiveScore(HIDDEN_SIZE, 8, 7), recurrent.AdditiveScore(HIDDEN_SIZE, 8, score_size=7)),
+    ):
+        score.load_state_dict(reference.state_dict())
+        assert same(score(query, keys), reference(query, keys))
     b, i, j = 2, 3, 1
-    expected = v @ torch.tanh(additive.hidden_proj(state[b, i]) + additive.memory_proj(memory[b, j]))
-    assert same(additive(state, memory)[b, i, j], expected)
+    expected = reference.v.weight[0] @ torch.tanh(reference.W(query[b, i]) + reference.U(keys[b, j]))
+    assert same(reference(query, keys)[b, i, j], expected)
 
 
 # Decoder
 
 
 def copied(reference: LibraryDecoder) -> AttentionDecoder:
-    """The lesson's decoder with the weights of the library's."""
+    """The lesson's decoder with the layers of the library's."""
     decoder = AttentionDecoder(VOCAB_SIZE, HIDDEN_SIZE, reference.score)
-    state_dict = reference.state_dict()
-    decoder.load_state_dict(
-        {name.replace("rnn.", "cell.").removesuffix("_l0"): state_dict[name] for name in state_dict}
+    decoder.embedding, decoder.combine, decoder.output = reference.embedding, reference.combine, reference.output
+    decoder.cell.load_state_dict(
+        {name.removesuffix("_l0"): value for name, value in reference.rnn.state_dict().items()}
     )
     return decoder
 
@@ -108,7 +104,7 @@ def test_a_step_is_that_of_the_library_decoder(score):
     reference = LibraryDecoder(VOCAB_SIZE, HIDDEN_SIZE, "gru", score)
     token_ids, state = torch.randint(VOCAB_SIZE, (BATCH,)), torch.randn(BATCH, HIDDEN_SIZE)
     memory, mask = torch.randn(BATCH, SOURCE_LEN, HIDDEN_SIZE), source_mask()
-    logits, new_state, weights = copied(reference).step(token_ids, state, memory, mask)
+    logits, new_state, weights = copied(reference)(token_ids, state, memory, mask)
     expected = reference(token_ids.unsqueeze(1), state.unsqueeze(0), memory, mask)
     assert same(logits, expected[0].squeeze(1))
     assert same(new_state, expected[1].squeeze(0))
@@ -140,7 +136,7 @@ def test_greedy_decoding_is_that_of_the_library(max_len):
 
 
 def decoder_step(decoder, memory, mask, token_ids, state):
-    return decoder.step(token_ids, state, memory, mask)[:2]
+    return decoder(token_ids, state, memory, mask)[:2]
 
 
 def test_the_alignment_error_of_a_pair_is_that_of_the_metrics():

@@ -79,7 +79,7 @@ def test_pip_installs_a_file_with_the_locked_hash_and_refuses_another(installing
         install("test")
     said = capfd.readouterr().err
     assert "DO NOT MATCH THE HASHES" in said and "pip could not install the course" in said
-    assert "check the network" in said and said.endswith("run it with COURSE_LOCK=no.\n")
+    assert "check the network" in said and said.endswith("run the command with COURSE_LOCK=no.\n")
     assert not (tmp_path / "installed").exists() and len(calls) == 1 and not bootstrap.is_ready("test")
     install("test", hashlib.sha256(wheel.read_bytes()).hexdigest())
     assert (tmp_path / "installed/crate").is_dir() and bootstrap.is_ready("test")

@@ -71,7 +71,7 @@ def test_mutants_that_hang_or_end_the_process_are_refused_and_the_rest_is_judged
 
     right = solution_of("0.1").build
     answers = [right, lambda: lambda numbers: os._exit(0), right, lambda: hangs, right]
-    said = judged([Mutant("0.1", str(place), make) for place, make in enumerate(answers)], patience=1.0)
+    said = judged([Mutant("0.1", str(index), make) for index, make in enumerate(answers)], patience=1.0)
     assert [words == "" for words in said] == [True, False, True, False, True]
 
 

@@ -52,7 +52,7 @@ def shown_texts(notebook: dict, folder: Path) -> Iterator[str]:
             for text in (output.get("text", ""), data.get("text/plain", ""), data.get("text/html", "")):
                 yield re.sub(r"<[^>]*>", " ", "".join(text))
     for slide in itertools.chain.from_iterable(read_slides(notebook, folder)):
-        for part in (*slide.pieces, *slide.notes):
+        for part in (*slide.parts, *slide.notes):
             yield re.sub(r"<[^>]*>", " ", part)
 
 

@@ -350,15 +350,15 @@ def test_the_readme_of_the_data_says_what_was_measured():
     english = Counter(word for pair in whole().train for word in pair.english)
     french = Counter(word for pair in whole().train for word in pair.french)
     rarest = f"the rarest occur {min(english.values())} and {min(french.values())} times"
-    assert f"{len(english)} English, {len(french)} French; {rarest}" in text
+    assert f"{len(english)} different English words and {len(french)} French ones; {rarest}" in text
     lengths = [[len(pair.english) for pair in getattr(whole(), part)] for part in PARTS]
-    cells = [f"{min(found)} to {max(found)} ({sum(found) / len(found):.1f})" for found in lengths]
-    assert f"| English words, least to most (mean) | {' | '.join(cells)} |" in text
+    cells = [f"{min(part)} to {max(part)} ({sum(part) / len(part):.1f})" for part in lengths]
+    assert f"| English words, min to max (mean) | {' | '.join(cells)} |" in text
     quarters = []
-    for found in map(sorted, lengths):
-        size = len(found) // 4
-        quarters.append(", ".join(f"{found[one * size]}-{found[(one + 1) * size - 1]}" for one in range(4)))
-    assert f"| quarters by length | {' | '.join(quarters)} |" in text
+    for part in map(sorted, lengths):
+        size = len(part) // 4
+        quarters.append(", ".join(f"{part[i * size]}-{part[(i + 1) * size - 1]}" for i in range(4)))
+    assert f"| quartile ranges of the length | {' | '.join(quarters)} |" in text
 
 
 def test_a_sample_line_can_be_read_back():

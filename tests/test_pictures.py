@@ -25,7 +25,7 @@ WORD = "antidisestablishmentarianism"
 
 
 def pictures_of(name):
-    """(place, alt text, picture) of every PNG that a lecture saved."""
+    """(its cell, alt text, picture) of every PNG that a lecture saved."""
     for index, cell in enumerate(lessons.cells_of(lessons.lecture(name))):
         for output in cell.get("outputs", []):
             data = output.get("data", {})
@@ -41,16 +41,16 @@ def pictures_of(name):
 @pytest.mark.parametrize("name", lessons.NAMES)
 def test_every_picture_of_a_lecture_has_alt_text_also_in_its_file_and_keeps_the_rules(name):
     """The file's own text is what a screen reader gets in JupyterLab, the output's is for decks and other pages."""
-    found = list(pictures_of(name))
-    assert found, f"{name} has no picture"
-    for place, alt, picture in found:
-        assert FEWEST_WORDS <= len(alt.split()) <= MOST_WORDS, f"{place}: {alt!r}"
+    pictures = list(pictures_of(name))
+    assert pictures, f"{name} has no picture"
+    for cell, alt, picture in pictures:
+        assert FEWEST_WORDS <= len(alt.split()) <= MOST_WORDS, f"{cell}: {alt!r}"
         assert picture.text["Description"] == alt
-        assert 400 <= picture.width <= 1250 and 100 <= picture.height <= 900, (place, picture.size)
+        assert 400 <= picture.width <= 1250 and 100 <= picture.height <= 900, (cell, picture.size)
         pixels = np.asarray(picture.convert("RGB")).reshape(-1, 3)
-        assert (pixels != pixels[0]).any(1).mean() > 0.005, f"{place} is blank"
-        assert KEY in picture.text, f"{place} carries no facts: run `make notebooks`"
-        assert rules_broken_by(json.loads(picture.text[KEY])) == [], f"{place}: {alt}"
+        assert (pixels != pixels[0]).any(1).mean() > 0.005, f"{cell} is empty"
+        assert KEY in picture.text, f"{cell} carries no facts: run `make notebooks`"
+        assert rules_broken_by(json.loads(picture.text[KEY])) == [], f"{cell}: {alt}"
 
 
 # Facts are true
@@ -106,7 +106,7 @@ def test_show_gives_a_picture_and_its_alt_text_as_one_output(capsys, monkeypatch
 
 @pytest.mark.parametrize(("alt", "error"), [("", ValueError), ("  \n ", ValueError), (None, TypeError)])
 def test_a_picture_without_alt_text_is_refused(alt, error):
-    with pytest.raises(error, match="say .*what the picture shows"):
+    with pytest.raises(error, match="describe .*what the figure shows"):
         figure_png(course_map(), alt)
 
 
@@ -119,7 +119,7 @@ def weights(rows, columns):
 
 
 def typed(count, words=("a", "the", WORD, "$x_1$")):
-    return [words[place % len(words)] for place in range(count)]
+    return [words[index % len(words)] for index in range(count)]
 
 
 def known(count):
@@ -127,10 +127,10 @@ def known(count):
     return typed(count, ("the", "dangerous", "of", "economic"))
 
 
-def filled(count, blanks):
-    places = list(range(0, count, max(1, count // blanks)))[:blanks]
+def filled(count, num_masked):
+    masked = list(range(0, count, max(1, count // num_masked)))[:num_masked]
     guesses = [("word", 0.6), (WORD, 0.2), ("$", 0.002)]
-    return {"tokens": typed(count), "masked": places, "candidates": [guesses] * len(places)}
+    return {"tokens": typed(count), "masked": masked, "candidates": [guesses] * len(masked)}
 
 
 def going_on(count):
@@ -151,8 +151,8 @@ TYPED = {
         ["Lily is a frog"] * 15, weights(3, 15), "What?", WORD, "a story", (1, 2), "a note " * 30
     ),
     "message": lambda: message_picture("There is no such word in the vocabulary. " * 4),
-    "one blank": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
-    "four blanks": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
+    "one masked token": lambda: fill_in_picture(filled(1, 1), "what could stand here?"),
+    "four masked tokens": lambda: fill_in_picture(filled(60, 4), "what could stand here?"),
     "nothing written": lambda: next_word_picture(going_on(0) | {"drawn_with": None}, "write on"),
     "much written": lambda: next_word_picture(going_on(400), "write on"),
     "two tokens masked": lambda: mask_picture(["a", WORD], [[True, False]] * 2, [[1.0, 0.0]] * 2, [0.0, 0.1], "masks"),

@@ -16,7 +16,6 @@ from torch import nn
 from tests.benchmarks.bert_speed import SENTENCES, batches, bert_speed, hidden_states, reference_bert
 from tests.benchmarks.smollm2_speed import compare, reference_generate, reference_llama, reference_tensors
 from utils.build.downloads import MINILM, SMOLLM2, fetch
-from utils.models import pretrained
 from utils.models.decoding import PrefixCache, generate
 from utils.models.gguf import GGUFFile
 from utils.models.language_models import CausalLM, EncoderConfig, EncoderModel
@@ -25,8 +24,6 @@ from utils.models.pretrained import (
     LLAMA,
     MINILM_MAX_LEN,
     SMOLLM2_FILE,
-    SYSTEM_PROMPT,
-    ByteLevelTokenizer,
     WeightsError,
     WordPieceTokenizer,
     bert_config,
@@ -34,7 +31,6 @@ from utils.models.pretrained import (
     llama_config,
     load_minilm,
     load_smollm2,
-    pad,
 )
 
 PROMPTS = (
@@ -48,7 +44,8 @@ PROMPTS = (
     "日本の首都は",
     "😀🎉 Привет, мир! नमस्ते",
     chat_prompt("Who wrote Hamlet?"),
-    chat_prompt(["Hi!", "Hello! How can I help?", "Name three rivers."], system="Be short."),
+    "<|im_start|>system\nBe short.<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\nHello! How can I help?"
+    "<|im_end|>\n<|im_start|>user\nName three rivers.<|im_end|>\n<|im_start|>assistant\n",
     "one two three four five six seven eight nine ten " * 20,
 )
 TEXTS = (
@@ -112,15 +109,6 @@ def test_word_piece_token_ids_are_those_of_transformers(minilm, bert_tokenizer):
             assert tokens == bert_tokenizer.convert_ids_to_tokens(token_ids)[: len(tokens)]
 
 
-def test_offsets_point_to_the_characters_of_each_token(minilm):
-    text = "She winds her watch, unbelievably."
-    batch = minilm.tokenizer.batch([text])
-    (tokens,), (offsets,) = batch.tokens, batch.offsets
-    assert offsets[0] == offsets[-1] == (0, 0)
-    spelled = [text[start:end].lower() for start, end in offsets[1:-1]]
-    assert spelled == [token.removeprefix("##") for token in tokens[1:-1]]
-
-
 def test_a_long_text_is_truncated_between_cls_and_sep(minilm_folder):
     file = minilm_folder / "tokenizer.json"
     (tokens,) = WordPieceTokenizer(file, max_len=6).batch(["one two three four five six seven"]).tokens
@@ -164,7 +152,7 @@ def test_attention_weights_are_those_of_bert_model_and_returning_them_changes_no
 
 @torch.no_grad()
 def test_sentence_embeddings_are_normalized_means_over_tokens_in_the_given_order(minilm, bert):
-    embeddings = minilm.sentence_embeddings(SENTENCES, batch_size=8)
+    embeddings = minilm.sentence_embeddings(SENTENCES)
     assert embeddings.shape == (len(SENTENCES), 384)
     assert torch.allclose(embeddings.norm(dim=1), torch.ones(len(SENTENCES)), atol=1e-5)
     for index in (0, 3, 10, 33, 52, 55):
@@ -175,7 +163,10 @@ def test_sentence_embeddings_are_normalized_means_over_tokens_in_the_given_order
 
 @torch.no_grad()
 def test_a_large_batch_in_parts_gives_the_same(minilm):
-    token_ids, mask = pad([[101, *range(2000, 2000 + length), 102] for length in range(1, 41)])
+    mask = torch.arange(42) < torch.arange(3, 43).unsqueeze(1)
+    token_ids = torch.randint(1000, 20_000, mask.shape, generator=torch.Generator().manual_seed(0)).masked_fill(
+        ~mask, 0
+    )
     assert token_ids.numel() > 3 * 512
     states, _ = minilm.model.hidden_states(token_ids, mask)
     output = minilm.model(token_ids, mask)
@@ -233,7 +224,8 @@ def tensors_of(model: nn.Module) -> dict[str, torch.Tensor]:
 def test_a_bert_of_any_size_equals_bert_model_forward_and_backward():
     reference = random_bert()
     model = BERT.load(EncoderModel(SMALL_BERT).eval(), tensors_of(reference))
-    token_ids, mask = pad([[1, 2, 3, 4, 5], [6, 7]])
+    token_ids = torch.tensor([[1, 2, 3, 4, 5], [6, 7, 0, 0, 0]])
+    mask = token_ids > 0
     expected = reference(token_ids, attention_mask=mask.long()).last_hidden_state
     output = model(token_ids, mask)
     assert (output - expected)[mask].abs().max() < 1e-4
@@ -247,7 +239,7 @@ def test_a_bert_of_any_size_equals_bert_model_forward_and_backward():
         assert torch.allclose(parameters[name].grad, gradient, rtol=1e-4, atol=1e-4), name
 
 
-def test_a_bert_of_another_kind_is_refused(minilm_folder):
+def test_the_configuration_comes_from_config_json(minilm_folder):
     published = json.loads((minilm_folder / "config.json").read_text(encoding="utf-8"))
     assert bert_config(published) == EncoderConfig(
         vocab_size=30522,
@@ -262,22 +254,18 @@ def test_a_bert_of_another_kind_is_refused(minilm_folder):
         num_types=2,
         eps=1e-12,
     )
-    with pytest.raises(WeightsError, match="hidden_act 'gelu', got 'relu'"):
-        bert_config(published | {"hidden_act": "relu"})
-    with pytest.raises(WeightsError, match="with hidden_size"):
-        bert_config({key: value for key, value in published.items() if key != "hidden_size"})
 
 
 def test_a_missing_or_damaged_file_of_minilm_is_named(minilm_folder, tmp_path):
-    with pytest.raises(WeightsError, match=r"expected config.json in .*download the model again"):
+    with pytest.raises(WeightsError, match="cannot be read .*config.json.*download the model again"):
         load_minilm(tmp_path)
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_bytes((minilm_folder / name).read_bytes())
     (tmp_path / "model.safetensors").write_bytes(b"half of a file")
-    with pytest.raises(WeightsError, match=r"model.safetensors cannot be read .*download the model again"):
+    with pytest.raises(WeightsError, match="cannot be read .*download the model again"):
         load_minilm(tmp_path)
     save_file({"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
-    with pytest.raises(WeightsError, match="the weights lack embeddings"):
+    with pytest.raises(WeightsError, match="weights of another model"):
         load_minilm(tmp_path)
 
 
@@ -362,9 +350,8 @@ def test_a_prompt_beyond_max_len_and_an_empty_one_are_refused():
         model(torch.zeros(1, 33, dtype=torch.long))
     with pytest.raises(ValueError, match="at most 32 tokens, got 30 and 3 new ones"):
         generate(model, [1] * 30, 3)  # at the call, not at the first token
-    for call in (lambda: generate(model, [], 3), lambda: PrefixCache(model)([])):
-        with pytest.raises(ValueError, match="a prompt of at least one token, got none"):
-            call()
+    with pytest.raises(ValueError, match="a prompt of at least one token, got none"):
+        generate(model, [], 3)
 
 
 @pytest.mark.parametrize(
@@ -426,40 +413,24 @@ def llama_case():
 
 
 @pytest.mark.parametrize(
-    ("case", "name", "unexpected", "wrong", "message", "layer"),
+    ("case", "name", "wrong"),
     [
-        (
-            bert_case,
-            "encoder.layer.1.attention.self.key.bias",
-            "cls.predictions.bias",
-            (5,),
-            r"\(18,\) for encoder.layers.1.self_attn.in_proj.bias, got \(17,\)",
-            "encoder.layer.1",
-        ),
-        (
-            llama_case,
-            "blk.1.attn_k.weight",
-            "output.weight",
-            (9, 24),
-            r"\(40, 24\) for encoder.layers.1.self_attn.in_proj.weight, got \(41, 24\)",
-            "blk.2",
-        ),
+        (bert_case, "encoder.layer.1.attention.self.key.bias", (5,)),
+        (llama_case, "blk.1.attn_k.weight", (9, 24)),
     ],
     ids=["BERT", "Llama"],
 )
-def test_weights_that_do_not_fit_are_named_and_the_model_stays_as_it_was(case, name, unexpected, wrong, message, layer):
+def test_weights_of_another_model_are_named(case, name, wrong):
     mapping, build, tensors = case()
+    without = {key: value for key, value in tensors.items() if key != name}
     for changed, expected in (
-        ({key: value for key, value in tensors.items() if key != name}, f"the weights lack {name}: they belong to"),
-        (tensors | {unexpected: torch.zeros(11)}, f"the weights have {unexpected}, which this model does not have"),
-        (tensors | {name: torch.zeros(wrong)}, f"expected shape {message}"),
-        ({key: value for key, value in tensors.items() if layer not in key}, f"lack {layer}.* and .* more: .*depth"),
+        (without, rf"1 tensors are missing \['{name}'\], 0 are unexpected"),
+        (tensors | {"surplus": torch.zeros(11)}, r"0 tensors are missing \[\], 1 are unexpected \['surplus'\]"),
     ):
-        model = build()
-        before = copy.deepcopy(model.state_dict())
         with pytest.raises(WeightsError, match=expected):
-            mapping.load(model, changed)
-        assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+            mapping.load(build(), changed)
+    with pytest.raises(RuntimeError, match="size mismatch for encoder.layers.1.self_attn.in_proj"):
+        mapping.load(build(), tensors | {name: torch.zeros(wrong)})
 
 
 # SmolLM2
@@ -506,20 +477,10 @@ def test_the_configuration_comes_from_the_file(file):
     sizes = {"vocab_size": 49152, "dim": 576, "num_heads": 9, "hidden_dim": 1536, "num_layers": 30, "num_kv_heads": 3}
     assert llama_config(file.fields) == replace(SMALL_LLAMA, **sizes, max_len=8192, rope_base=100_000.0, eps=eps)
     assert abs(eps - 1e-5) < 1e-11
-    for change, message in (
-        ({"general.architecture": "qwen2"}, "expected a GGUF file of a llama, got 'qwen2'"),
-        ({"llama.rope.dimension_count": 32}, "expected RoPE on all 64 components of a head, got 32"),
-        ({"llama.rope.scaling.type": "yarn"}, "expected RoPE without scaling, got llama.rope.scaling.type"),
-    ):
-        with pytest.raises(WeightsError, match=message):
-            llama_config(file.fields | change)
-    missing = ("llama.block_count", "llama.rope.freq_base")
-    with pytest.raises(WeightsError, match=f"with {', '.join(missing)}; this one"):
-        llama_config({key: value for key, value in file.fields.items() if key not in missing})
 
 
 def test_a_missing_or_damaged_file_of_smollm2_is_named(smollm2_folder, tmp_path):
-    with pytest.raises(WeightsError, match=f"expected {SMOLLM2_FILE} in .*download the model again"):
+    with pytest.raises(WeightsError, match=f"{SMOLLM2_FILE} cannot be read.*download the model again"):
         load_smollm2(tmp_path)
     with (smollm2_folder / SMOLLM2_FILE).open("rb") as whole:
         (tmp_path / SMOLLM2_FILE).write_bytes(whole.read(5_000_000))
@@ -547,26 +508,17 @@ def test_paris_is_the_most_probable_next_token_by_far(smollm2):
 
 
 def test_it_answers_a_question_and_stops(smollm2):
-    text = "".join(smollm2.stream(chat_prompt("What is the capital of Italy? One word."), 30, temperature=0))
-    assert "Rome" in text and "<|im_end|>" not in text and len(smollm2.tokenizer.encode(text)) < 30
+    token_ids = smollm2.generate(chat_prompt("What is the capital of Italy? One word."), 30, temperature=0)
+    text = smollm2.tokenizer.decode(token_ids)
+    assert "Rome" in text and "<|im_end|>" not in text and len(token_ids) < 30
 
 
 def test_a_responder_gives_the_logits_after_prompt_and_generated_tokens(smollm2):
     respond = smollm2.responder()
     logits = respond("The capital of France", smollm2.tokenizer.encode(" is"))
     assert smollm2.tokenizer.tokens([int(logits.argmax())]) == [" Paris"]
-    with pytest.raises(ValueError, match="expected a prompt, got an empty text"):
+    with pytest.raises(ValueError, match="a prompt of at least one token, got ''"):
         respond("", [])
-
-
-def test_a_character_of_several_tokens_comes_out_whole(smollm2, monkeypatch):
-    text = "a😀é日"
-    token_ids = smollm2.tokenizer.encode(text)
-    assert len(token_ids) > len(text)
-    monkeypatch.setattr(pretrained, "generate", lambda *_, **__: iter(token_ids))
-    assert list(smollm2.stream("any", 9)) == ["a", "😀", "é", "日"]
-    monkeypatch.setattr(pretrained, "generate", lambda *_, **__: iter(token_ids[:2]))
-    assert "".join(smollm2.stream("any", 2)) == "a\N{REPLACEMENT CHARACTER}"  # cut off inside a character
 
 
 def test_generation_is_not_slower_than_generate_of_transformers_and_gives_the_same_tokens(smollm2, llama):
@@ -615,27 +567,12 @@ def test_byte_level_token_ids_are_those_of_transformers(smollm2, gpt2_tokenizer)
         assert gpt2_tokenizer.decode(token_ids, clean_up_tokenization_spaces=False) == text
         tokens = tokenizer.tokens(token_ids)
         assert "".join(tokens) == text or any("\\x" in token for token in tokens)
+    emoji = tokenizer.encode("😀")
+    assert len(emoji) > 1 and tokenizer.decode(emoji[:-1]) == "\N{REPLACEMENT CHARACTER}"  # cut off inside a character
 
 
 def test_a_chat_prompt_follows_the_template_of_the_file(gpt2_tokenizer):
-    conversation = [("user", "Hi!"), ("assistant", "Hello?"), ("user", " Name 3\nrivers. ")]
-    for turns in (conversation[:1], conversation):
-        messages = [{"role": role, "content": text} for role, text in turns]
-        texts = [text for _, text in turns]
-        for system, before in ((SYSTEM_PROMPT, []), ("Be short.", [{"role": "system", "content": "Be short."}])):
-            expected = gpt2_tokenizer.apply_chat_template(before + messages, tokenize=False, add_generation_prompt=True)
-            assert chat_prompt(texts, system) == expected
-    assert chat_prompt("Hi!") == chat_prompt(["Hi!"])
-    with pytest.raises(ValueError, match="odd number of turns, got 2"):
-        chat_prompt(["Hi!", "Hello?"])
-
-
-def test_a_tokenizer_of_another_kind_is_refused(file):
-    for change, message in (
-        ({"tokenizer.ggml.pre": "llama-bpe"}, "with tokenizer.ggml.pre 'smollm', got 'llama-bpe'"),
-        ({"tokenizer.ggml.model": "llama"}, "with tokenizer.ggml.model 'gpt2', got 'llama'"),
-    ):
-        with pytest.raises(WeightsError, match=message):
-            ByteLevelTokenizer.from_gguf(file.fields | change)
-    with pytest.raises(WeightsError, match="lacks tokenizer.ggml.merges"):
-        ByteLevelTokenizer.from_gguf({k: v for k, v in file.fields.items() if k != "tokenizer.ggml.merges"})
+    for text in ("Hi!", " Name 3\nrivers. "):
+        message = {"role": "user", "content": text}
+        expected = gpt2_tokenizer.apply_chat_template([message], tokenize=False, add_generation_prompt=True)
+        assert chat_prompt(text) == expected

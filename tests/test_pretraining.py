@@ -92,7 +92,7 @@ def restored_text(source, target):
 def test_source_and_target_together_are_the_text(n, mask_prob):
     token_ids = torch.arange(100, 100 + n)
     for seed in range(20):
-        source, target = corrupt_spans(token_ids, SENTINEL_IDS, mask_prob, 3.0, generator(seed))
+        source, target = corrupt_spans(token_ids, mask_prob, 3.0, generator(seed))
         text, spans = restored_text(source, target)
         assert text == token_ids.tolist()
         num_removed, num_spans = min(max(round(mask_prob * n), 1), n - 1), len(spans) - 1
@@ -137,7 +137,7 @@ def test_with_the_initial_bias_and_no_hidden_states_a_model_is_a_unigram_model(t
     init_output_bias(model, text.token_counts)
     with torch.no_grad():
         model.embedding.token_embedding.weight.zero_()
-    objective = Objective("masked", len(text.tokenizer), 0.15)
+    objective = Objective("masked", len(text.tokenizer))
     loss, unigram = held_out_losses(model, text, objective)
     assert loss == pytest.approx(unigram, abs=1e-4)
     assert held_out_losses(model, text, objective) == (loss, unigram)  # the same tokens are masked each time
@@ -160,7 +160,7 @@ def test_span_corruption_trains_the_decoder_with_teacher_forcing(text):
 
     vocab_size = len(text.tokenizer)
     model = Recorded(vocab_size, vocab_size, 8, 2, 8, 1, norm_first=True, tied="all")
-    logits, targets = Objective("spans", vocab_size, 0.3)(model, text.held_out[:3], generator())
+    logits, targets = Objective("spans", vocab_size)(model, text.held_out[:3], generator())
     targets = targets.view(3, -1)
     assert (inputs["target"][:, 0] == CLS_ID).all() and torch.equal(inputs["target"][:, 1:], targets[:, :-1])
     for row in range(3):
@@ -188,24 +188,17 @@ def test_a_short_training_lowers_the_loss_and_the_restored_model_is_the_trained_
 
 
 def test_masked_tokens_are_predicted_best_first_without_special_tokens(trained):
-    restored = restore_pretrained(trained["masked"])
-    predictions = fill_mask(restored, "Return the [MASK] of a [MASK].", count=4)
+    predictions = fill_mask(restore_pretrained(trained["masked"]), "Return the [MASK] of a [MASK].", count=4)
     assert len(predictions) == 2
     for candidates in predictions:
         tokens, probs = zip(*candidates, strict=True)
         assert len(probs) == 4 and list(probs) == sorted(probs, reverse=True) and 0 < sum(probs) < 1
         assert not set(tokens) & set(SPECIAL_TOKENS)
-    with pytest.raises(ValueError, match=r"with \[MASK\] in it"):
-        fill_mask(restored, "Return the length.")
-    with pytest.raises(ValueError, match="pretrained by causal, got one by masked"):
-        continue_text(restored, "Return")
 
 
 def test_a_prompt_is_continued_and_the_seed_decides_how(trained):
     restored = restore_pretrained(trained["causal"])
-    first, again, different = (
-        continue_text(restored, "Return the", 30, temperature=1.0, seed=seed) for seed in (0, 0, 1)
-    )
+    first, again, different = (continue_text(restored, "Return the", 30, seed) for seed in (0, 0, 1))
     assert first == again != different
     assert first.startswith("return the") and len(first) > len("return the")
     assert "[SENTINEL" not in first and "[MASK]" not in first
@@ -215,8 +208,6 @@ def test_each_sentinel_gets_a_span(trained):
     restored = restore_pretrained(trained["spans"])
     spans = fill_spans(restored, "Return the [SENTINEL0] of a list and [SENTINEL1].", max_len=12)
     assert len(spans) == 2 and all(isinstance(span, str) and "[SENTINEL" not in span for span in spans)
-    with pytest.raises(ValueError, match="1 to 15 sentinel tokens"):
-        fill_spans(restored, "Return the length.")
 
 
 def test_without_the_causal_mask_the_next_token_leaks():

@@ -67,16 +67,16 @@ def test_a_passed_exercise_stays_passed_and_events_that_change_nothing_are_not_w
 @pytest.mark.parametrize(
     "damage", [b'{"event": "che', b"\xff\x00\x80", b"[1, 2]", b"null", b'{"event": "dance"}', b'{"event": "quiz"}']
 )
-@pytest.mark.parametrize("place", [0, 1, 3])
-def test_a_damaged_or_unfinished_line_costs_only_itself(file, damage, place):
+@pytest.mark.parametrize("line", [0, 1, 3])
+def test_a_damaged_or_unfinished_line_costs_only_itself(file, damage, line):
     names = ["1.1", "1.2", "8.3"]
     for name in names:
         progress.record_check(name, "passed")
     written = file.read_bytes().split(b"\n")
     assert len(written) == 5
-    kept = names[: place - 1] + names[place:] if place else names
-    for end in (b"\n", b"")[: 1 + (place == 3)]:  # a crash leaves the last line without its end
-        file.write_bytes(b"\n".join([*written[:place], damage, *written[place + 1 : -1]]) + end)
+    kept = names[: line - 1] + names[line:] if line else names
+    for end in (b"\n", b"")[: 1 + (line == 3)]:  # a crash leaves the last line without its end
+        file.write_bytes(b"\n".join([*written[:line], damage, *written[line + 1 : -1]]) + end)
         assert statuses() == dict.fromkeys(kept, "passed")
         assert progress.record_check("1.4", "passed") == ""
         assert statuses() == dict.fromkeys([*kept, "1.4"], "passed")
@@ -164,6 +164,8 @@ def test_a_long_journal_is_compacted_and_damaged_lines_are_kept_beside_it(file):
 # Editions
 
 NEW_IDS = {
+    "1.2": "1.4",
+    "1.4": "1.2",
     "6.10": "6.10",
     "7.7": "7.7",
     "7.8": "8.1",
@@ -174,7 +176,7 @@ NEW_IDS = {
     "5.9": "5.7",
 }
 NEW_QUIZZES = {
-    "5.d": "5.d",
+    "4.e": "4.d",
     "5.e": "5.h",
     "7.d": "7.d",
     "7.e": "8.a",
@@ -187,14 +189,14 @@ NEW_QUIZZES = {
 
 def test_every_id_of_the_first_edition_has_one_id_of_its_own_now():
     old = [f"{lesson}.{part}" for lesson in range(9) for part in [*range(1, 11), *"abcdefgh"]]
-    assert len({from_first_edition(one) for one in old}) == len(old)
+    assert len({from_first_edition(name) for name in old}) == len(old)
 
 
 @pytest.fixture
 def first_edition(file) -> bytes:
     """A journal of the first edition, in which everything was passed but 7.10."""
     events = [{"event": "checked", "exercise": name, "status": "passed"} for name in NEW_IDS]
-    events[4]["status"] = "failed"
+    events[list(NEW_IDS).index("7.10")]["status"] = "failed"
     events += [{"event": "hint", "exercise": "7.8", "number": 2}, {"event": "solution", "exercise": "8.1"}]
     events += [{"event": "quiz", "quiz": name, "choice": 1, "right": True} for name in NEW_QUIZZES]
     content = b"".join(json.dumps(event).encode() + b"\n" for event in [{"version": 2}, *events])
@@ -255,7 +257,7 @@ def test_a_full_disk_costs_at_most_the_line_being_written(file, monkeypatch, wri
     with monkeypatch.context() as broken:
         broken.setattr(progress.os, "write", full)
         message = progress.record_check("1.2", "passed")
-    assert message.startswith("Progress was not saved") and "make room" in message
+    assert message.startswith("Progress was not saved") and "free some disk space" in message
     assert progress.record_check("1.3", "passed") == ""
     assert statuses() == {"1.1": "passed", "1.3": "passed"}
 

@@ -1,26 +1,18 @@
-"""Facts about recurrent cells and the sequence-to-sequence model: parity with torch, no leaks, decoding."""
+"""Facts about the recurrent sequence-to-sequence model: padding, no leaks, decoding."""
 
 import pytest
 import torch
-from torch import nn
 
 from utils.models.decoding import beam_search, greedy_decode
 from utils.models.recurrent import (
     SCORES,
     AttentionDecoder,
-    GRUCell,
-    LSTMCell,
     RecurrentEncoder,
-    RNNCell,
     Seq2Seq,
-    copy_weights,
-    unroll,
 )
 
-CELLS = [(RNNCell, nn.RNN), (GRUCell, nn.GRU), (LSTMCell, nn.LSTM)]
-every_cell = pytest.mark.parametrize("cell_class, torch_class", CELLS, ids=[cell.__name__ for cell, _ in CELLS])
 PAD_ID, BOS_ID, EOS_ID = 0, 1, 2
-BATCH, SOURCE_LEN, TARGET_LEN, INPUT_SIZE, HIDDEN_SIZE = 3, 7, 5, 5, 6
+BATCH, SOURCE_LEN, TARGET_LEN, HIDDEN_SIZE = 3, 7, 5, 6
 SOURCE_VOCAB_SIZE, TARGET_VOCAB_SIZE = 11, 13
 scores = pytest.mark.parametrize("score", [None, *SCORES])
 layers = pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -43,36 +35,6 @@ def close(first, second):
 
 def as_tuple(state):
     return state if isinstance(state, tuple) else (state,)
-
-
-# Cells
-
-
-@every_cell
-@pytest.mark.parametrize("given", [False, True], ids=["zero state", "given state"])
-def test_a_cell_is_torchs_layer_with_copied_weights(cell_class, torch_class, given):
-    torch_layer = torch_class(INPUT_SIZE, HIDDEN_SIZE, batch_first=True)
-    cell = copy_weights(cell_class(INPUT_SIZE, HIDDEN_SIZE), torch_layer)
-    state = torch_state = None
-    if given:
-        tensors = torch.randn(2 if cell_class is LSTMCell else 1, BATCH, HIDDEN_SIZE).unbind(0)
-        torch_tensors = tuple(tensor.unsqueeze(0) for tensor in tensors)
-        state, torch_state = (tensors, torch_tensors) if len(tensors) == 2 else (tensors[0], torch_tensors[0])
-    x = torch.randn(BATCH, SOURCE_LEN, INPUT_SIZE, requires_grad=True)
-    torch_x = x.detach().clone().requires_grad_()
-    hidden_states, final = unroll(cell, x, state)
-    expected, expected_final = torch_layer(torch_x, torch_state)
-    assert hidden_states.shape == (BATCH, SOURCE_LEN, HIDDEN_SIZE) and close(hidden_states, expected)
-    for tensor, reference in zip(as_tuple(final), as_tuple(expected_final), strict=True):
-        assert close(tensor, reference.squeeze(0))
-    probe = torch.randn_like(hidden_states)
-    (hidden_states * probe).sum().backward()
-    (expected * probe).sum().backward()
-    assert close(x.grad, torch_x.grad)
-    assert close(cell.ih.weight.grad, torch_layer.weight_ih_l0.grad)
-    assert close(cell.hh.weight.grad, torch_layer.weight_hh_l0.grad)
-    assert close(cell.ih.bias.grad, torch_layer.bias_ih_l0.grad)
-    assert close(cell.hh.bias.grad, torch_layer.bias_hh_l0.grad)
 
 
 # Encoder

@@ -50,24 +50,24 @@ def cited_keys(text):
 
 def cited_in():
     """{key: where}: lessons by number, with the texts that they show from utils, then pages of docs/."""
-    places = {number: [path, ROOT / f"utils/exercises/lesson{number}.py"] for number, path in SOURCES.items()}
-    places["09"].append(ROOT / "utils/training/modifications.py")  # its LITERATURE is a table of lesson 09
-    places |= {name: [ROOT / "docs" / f"{name}.md"] for name in ("notation", "results", "lecturers")}
+    files = {number: [path, ROOT / f"utils/exercises/lesson{number}.py"] for number, path in SOURCES.items()}
+    files["09"].append(ROOT / "utils/training/modifications.py")  # its LITERATURE is a table of lesson 09
+    files |= {name: [ROOT / "docs" / f"{name}.md"] for name in ("notation", "results", "lecturers")}
     where = {}
-    for place, paths in places.items():
+    for name, paths in files.items():
         for key in set().union(*(cited_keys(path.read_text(encoding="utf-8")) for path in paths)):
-            where.setdefault(key, []).append(place)
+            where.setdefault(key, []).append(name)
     return where
 
 
 @pytest.fixture(scope="module")
 def entries():
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("- ")]
-    found = [ENTRY.fullmatch(line) for line in lines]
-    assert all(found), "not of the form of the others:\n" + "\n".join(
-        line for line, match in zip(lines, found, strict=True) if not match
+    matches = [ENTRY.fullmatch(line) for line in lines]
+    assert all(matches), "not of the form of the others:\n" + "\n".join(
+        line for line, match in zip(lines, matches, strict=True) if not match
     )
-    return found
+    return matches
 
 
 def markdown_texts():

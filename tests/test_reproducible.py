@@ -7,7 +7,7 @@ import pytest
 
 from tests.audit.reproducible import TIMED, lesson_row
 from utils.build.lint import COMPARED
-from utils.build.notebooks import HERE, execute, lecture_of, read_lesson, serialised
+from utils.build.notebooks import HERE, execute, lecture_of, read_lesson, serialized
 from utils.exercises.timing import read_timings
 
 
@@ -17,7 +17,7 @@ def test_two_executions_give_the_same_bytes():
     first, second = (execute(lecture_of(read_lesson(name)), name).notebook for _ in range(2))
     cells = zip(first.cells, second.cells, strict=True)
     assert [index for index, (left, right) in enumerate(cells, 1) if left != right] == []
-    assert serialised(first) == serialised(second)
+    assert serialized(first) == serialized(second)
 
 
 def test_every_lesson_is_measured():
@@ -34,11 +34,11 @@ def test_no_cell_that_shows_times_is_compared():
 
 @pytest.mark.parametrize(("line", "ok"), [("x = 1", False), (TIMED["05"][0], True)])
 def test_the_audit_reports_runs_that_show_something_else_unless_it_is_a_time(line, ok):
-    def told(threads, shown="a"):
+    def report(threads, shown="a"):
         hashes = {f"1 {line}": shown, "2 y": "b"}
         return {"threads": threads, "compared": 1, "different": [], "hashes": hashes, "seconds": 1.0}
 
-    same = [told(1), told(1), told(2, "c"), told(2, "c")]
+    same = [report(1), report(1), report(2, "c"), report(2, "c")]
     assert lesson_row("05_multi_head_attention", same)["ok"], "one thread and two may differ where nothing is compared"
-    row = lesson_row("05_multi_head_attention", [told(1), told(1), told(2), told(2, "other")])
+    row = lesson_row("05_multi_head_attention", [report(1), report(1), report(2), report(2, "other")])
     assert row["ok"] is ok and ("two runs on 2 threads" in row["said"]) is not ok

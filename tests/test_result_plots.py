@@ -34,7 +34,7 @@ FIGURES = {
     "order_task": (2, "longer", "64", "least"),
     "published_tasks": ("rows", 0, "accuracy", 1, "most"),
     "regression": (3, "spread"),
-    "scaling": ("parameters", "laws", "with irreducible loss", "irreducible_loss"),
+    "scaling": ("parameters", "loss", 2, 1),
     "several_tasks": ("rows", 6, "seeds", "from scratch", 1),
     "smollm2_speed": ("loop",),
     "transformer_ladder": (0, "longer", "exact", "least"),

@@ -21,7 +21,7 @@ def test_a_stored_result_comes_back_with_machine_date_and_threads(tmp_path):
 
 def test_a_missing_result_says_which_there_are_and_how_to_measure_it(tmp_path):
     store("speeds", 1, tmp_path)
-    with pytest.raises(FileNotFoundError, match="there are: speeds.*tests.benchmarks errors"):
+    with pytest.raises(FileNotFoundError, match="stored results: speeds.*tests.benchmarks errors"):
         stored("errors", tmp_path)
 
 
@@ -59,10 +59,10 @@ def test_the_results_page_is_what_the_command_writes():
 )
 def test_another_measurement_gives_another_claim(name, path, figure, claimed, monkeypatch, tmp_path):
     entry = read_entry(RESULTS / f"{name}.json")
-    place = entry["result"]
+    value = entry["result"]
     for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = figure
+        value = value[step]
+    value[path[-1]] = figure
     write_entry(tmp_path / f"{name}.json", entry)
     monkeypatch.setattr(documents, "stored", lambda wanted: stored(wanted, tmp_path if wanted == name else RESULTS))
     assert claimed in documents.claims() and claimed not in documents.README.read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from utils.data.reviews import FILE, Review, ReviewError, labels, read_reviews, split_reviews
+from utils.data.docstrings import Example
+from utils.data.reviews import FILE, LABELS, ReviewError, read_reviews, split_reviews
 
 HEADER = "category,text,movie_name,has_plot_and_reviews\n"
 ROWS = (
@@ -26,12 +27,11 @@ def table(folder, rows: str, header: str = HEADER, name: str = FILE):
 def test_reviews_are_read_and_plots_are_left_out(tmp_path):
     path = table(tmp_path, ROWS)
     assert read_reviews(path) == [
-        Review('Slow, but "worth" it.', True, "the_walk"),
-        Review("He never arrives & nor do we.", False, "the_walk"),
-        Review("Short and sweet", True, "a_run"),
+        Example('Slow, but "worth" it.', "fresh", "the_walk"),
+        Example("He never arrives & nor do we.", "rotten", "the_walk"),
+        Example("Short and sweet", "fresh", "a_run"),
     ]
     assert read_reviews(tmp_path) == read_reviews(path) == read_reviews(table(tmp_path, ROWS, name="plain.csv"))
-    assert labels(read_reviews(path)).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -76,40 +76,41 @@ def test_an_error_says_what_the_file_should_contain(tmp_path):
 # Splitting
 
 
-def many(films: int = 40, each: int = 10) -> list[Review]:
-    return [
-        Review(f"text {film} of {index}", index % 2 == 0, f"film {film:02}")
-        for film in range(films)
-        for index in range(each)
-    ]
+REVIEWS = [
+    Example(f"text {film} of {index}", LABELS[index % 2], f"film {film:02}")
+    for film in range(40)
+    for index in range(10)
+]
+
+
+def by_part(reviews):
+    task = split_reviews(reviews)
+    return task.train, task.validation, task.test
 
 
 def test_no_film_and_no_text_is_in_two_parts_and_nothing_is_lost():
-    reviews = many()
-    parts = split_reviews(reviews)
-    assert sorted(review for part in parts for review in part) == sorted(reviews)
-    films = [{review.film for review in part} for part in parts]
+    parts = by_part(REVIEWS)
+    assert sorted(review for part in parts for review in part) == sorted(REVIEWS)
+    films = [{review.source for review in part} for part in parts]
     assert not films[0] & films[1] and not films[0] & films[2] and not films[1] & films[2]
     assert [len(part) for part in parts] == [280, 40, 80]
 
 
 def test_duplicate_texts_are_kept_once_even_with_other_punctuation_and_case():
-    reviews = [*many(), Review("Text 3, of 4!", False, "film 03"), Review("text 3 of 4", True, "film 03")]
-    counts = Counter(review.text for part in split_reviews(reviews) for review in part)
+    copies = [Example("Text 3, of 4!", "rotten", "film 03"), Example("text 3 of 4", "fresh", "film 03")]
+    counts = Counter(review.text for part in by_part([*REVIEWS, *copies]) for review in part)
     assert counts["text 3 of 4"] == 1 and "Text 3, of 4!" not in counts and counts.total() == 400
 
 
-def test_a_film_under_two_names_is_one_film():
-    # Two names that share a review, and a third that shares one with the second.
-    for seed in range(12):
-        reviews = [*many(), Review("text 1 of 0", True, "film 20"), Review("TEXT 20 of 3.", False, "film 39")]
-        where = {review.film: index for index, part in enumerate(split_reviews(reviews, seed=seed)) for review in part}
-        assert where["film 01"] == where["film 20"] == where["film 39"]
+@pytest.mark.parametrize("first", range(1, 12))
+def test_a_film_under_two_names_is_one_film(first):
+    """Two names share a review, and a third shares one with the second."""
+    shared = [Example(f"text {first} of 0", "fresh", "film 20"), Example("TEXT 20 of 3.", "rotten", "film 39")]
+    parts = by_part([*REVIEWS, *shared])
+    part_of = {review.source: index for index, part in enumerate(parts) for review in part}
+    assert part_of[f"film {first:02}"] == part_of["film 20"] == part_of["film 39"]
 
 
-def test_the_split_repeats_with_its_seed_and_holds_out_the_same_films_in_any_order():
-    reviews = many()
-    parts = split_reviews(reviews, seed=2)
-    reordered = split_reviews(reviews[::-1], seed=2)
-    assert parts == split_reviews(reviews, seed=2) != split_reviews(reviews, seed=3)
-    assert {review.film for review in parts.test} == {review.film for review in reordered.test}
+def test_the_same_films_are_held_out_whatever_the_order_of_the_rows():
+    parts, reordered = ({review.source for review in split_reviews(rows).test} for rows in (REVIEWS, REVIEWS[::-1]))
+    assert parts == reordered

@@ -31,7 +31,7 @@ def columns_of(tmp_path, *cells):
 
 
 def only_slide(tmp_path, *cells):
-    return "".join(columns_of(tmp_path, *cells)[0][0].pieces)
+    return "".join(columns_of(tmp_path, *cells)[0][0].parts)
 
 
 def test_breaks_are_where_the_metadata_says(tmp_path):
@@ -48,9 +48,9 @@ def test_breaks_are_where_the_metadata_says(tmp_path):
     )
     assert [len(column) for column in columns] == [2, 1]
     first, below = columns[0]
-    assert len(first.pieces) == 2 and "joined" in first.pieces[1]
+    assert len(first.parts) == 2 and "joined" in first.parts[1]
     assert len(below.notes) == 1 and "for the <em>speaker</em>" in below.notes[0] and not first.notes
-    assert 'class="fragment"' in columns[1][0].pieces[1]
+    assert 'class="fragment"' in columns[1][0].parts[1]
     assert "left out" not in str(columns) and "before" not in str(columns)
 
 
@@ -58,8 +58,8 @@ def test_an_exercise_is_asked_before_it_is_solved(tmp_path):
     cell = {**code("def f():\n    return 1\n\nf = exercise('1.1').use(f)", "-"), "id": "a"}
     stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()\n\nf = exercise('1.1').use(f)"
     ((asked, solved),) = read_slides({"cells": [markdown("## Try", "slide"), cell]}, tmp_path, {"a": stub})
-    assert "NotImplementedError" in str(asked.pieces) and "NotImplementedError" not in str(solved.pieces)
-    assert "return" not in str(asked.pieces) and "return" in str(solved.pieces)
+    assert "NotImplementedError" in str(asked.parts) and "NotImplementedError" not in str(solved.parts)
+    assert "return" not in str(asked.parts) and "return" in str(solved.parts)
 
 
 def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
@@ -72,9 +72,9 @@ def test_a_slide_without_a_heading_carries_the_one_before_it(tmp_path):
             markdown("### Next", "subslide"),
         )
     )
-    heads = ["running" in "".join(slide.pieces) for column in columns for slide in column]
+    heads = ["running" in "".join(slide.parts) for column in columns for slide in column]
     assert heads == [False, False, True, False]
-    assert '<p class="running">Part <em>one</em></p>' in columns[1][1].pieces[0]
+    assert '<p class="running">Part <em>one</em></p>' in columns[1][1].parts[0]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from utils.models.sparse_attention import (
     local_attention,
     local_attention_mask,
     random_key_positions,
-    with_attention,
 )
 
 LENGTHS = (1, 2, 31, 32, 33, 70, 129)
@@ -132,23 +131,23 @@ def test_a_layer_is_multi_head_attention_with_the_mask_of_its_kind(kind):
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_mask_is_refused_and_never_silently_ignored(kind):
     layer, x = LAYERS[kind](), torch.randn(2, 10, 12)
-    for mask, need_weights, head_mask in (
-        (causal_mask(10), False, None),
-        (None, True, None),
-        (None, False, torch.ones(3)),
-    ):
+    for mask, need_weights in ((causal_mask(10), False), (None, True)):
         with pytest.raises(ValueError, match="takes no mask"):
-            layer(x, None, mask, need_weights, head_mask)
+            layer(x, mask, need_weights)
+    for option in ("memory", "head_mask", "rotation", "cache"):
+        with pytest.raises(TypeError, match=option):
+            layer(x, **{option: None})
 
 
 def reach(kind, layers, n=120):
-    """Which positions the middle token's output depends on, in an encoder whose projections stay as they were."""
+    """Which positions the middle token's output depends on, in an encoder that starts as one with full attention."""
+    options = {"num_layers": layers, "dim": 12, "num_heads": 3, "hidden_dim": 24, "norm_first": True}
     torch.manual_seed(0)
-    encoder = TransformerEncoder(layers, 12, 3, 24, norm_first=True).double()
-    before = [layer.self_attn.in_proj.weight.clone() for layer in encoder.layers]
-    with_attention(encoder, lambda: LAYERS[kind]().double())
-    for layer, weight in zip(encoder.layers, before, strict=True):
-        assert torch.equal(layer.self_attn.in_proj.weight, weight)
+    full = TransformerEncoder(**options).state_dict()
+    torch.manual_seed(0)
+    encoder = TransformerEncoder(**options, self_attn=LAYERS[kind])
+    assert all(torch.equal(encoder.state_dict()[name], value) for name, value in full.items())
+    encoder.double()
     x = torch.randn(1, n, 12, dtype=torch.float64, requires_grad=True)
     probe = torch.arange(12).double().square()  # a plain sum would be 0: the last norm makes it so
     (gradient,) = torch.autograd.grad(encoder(x)[0][0, n // 2] @ probe, x)

@@ -48,6 +48,14 @@ def test_stored_weights_that_were_tampered_with_are_refused_in_a_sentence(data, 
     assert "\n" not in said
 
 
+def test_a_missing_file_is_refused_with_what_to_do(data):
+    (data / "encoder" / stored_encoder.CONFIG).unlink()
+    with pytest.raises(
+        checksums.ChecksumError, match=f"no file.* found.*git checkout data/encoder/{stored_encoder.CONFIG}"
+    ):
+        stored_encoder.stored_encoder(data / "encoder")
+
+
 def test_a_file_that_is_not_listed_is_refused(data):
     (data / checksums.NAME).write_text("", encoding="utf-8")
     with pytest.raises(checksums.ChecksumError, match="sha256 none... expected"):

@@ -95,7 +95,7 @@ def test_every_pair_is_in_one_batch_and_target_out_is_target_in_one_step_on():
     english, french = vocabularies()
     pairs = small().train[:1001]
     made = batches(pairs, english, french, 64, torch.Generator().manual_seed(1))
-    found = []
+    decoded = []
     for batch in made:
         assert torch.equal(batch.source_mask, batch.source != PAD_ID)
         assert torch.equal(batch.target_mask, batch.target_in != PAD_ID)
@@ -103,12 +103,12 @@ def test_every_pair_is_in_one_batch_and_target_out_is_target_in_one_step_on():
         assert (batch.target_in[:, 0] == BOS_ID).all()
         before_end = batch.target_out[:, :-1]
         assert torch.equal(batch.target_in[:, 1:], before_end.masked_fill(before_end == EOS_ID, PAD_ID))
-        for numbers, mask in ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask)):
-            assert torch.equal((numbers == EOS_ID).sum(1), torch.ones(len(numbers), dtype=torch.long))
-            assert (numbers.gather(1, mask.sum(1, keepdim=True) - 1) == EOS_ID).all()
+        for token_ids, mask in ((batch.source, batch.source_mask), (batch.target_out, batch.target_mask)):
+            assert torch.equal((token_ids == EOS_ID).sum(1), torch.ones(len(token_ids), dtype=torch.long))
+            assert (token_ids.gather(1, mask.sum(1, keepdim=True) - 1) == EOS_ID).all()
         for source, target in zip(batch.source, batch.target_out, strict=True):
-            found.append((tuple(english.decode(source)), tuple(french.decode(target))))
-    assert len(made) == 16 and sorted(found) == sorted((pair.english, pair.french) for pair in pairs)
+            decoded.append((tuple(english.decode(source)), tuple(french.decode(target))))
+    assert len(made) == 16 and sorted(decoded) == sorted((pair.english, pair.french) for pair in pairs)
     # Pairs of like length share a batch: in the order of the corpus more than a third would be padding.
     padding = 1 - sum(int(batch.source_mask.sum()) for batch in made) / sum(batch.source.numel() for batch in made)
     unsorted = collate(pairs[:64], english, french).source_mask

@@ -212,6 +212,14 @@ def test_tied_embeddings_are_one_matrix_that_gathers_the_gradients_of_all_its_us
     torch.testing.assert_close(tied.lm_head.weight.grad, expected)
 
 
+def test_tying_is_one_of_three_kinds_and_all_needs_one_vocabulary():
+    for wrong in (True, "both"):
+        with pytest.raises(ValueError, match="expected tied of none, output, all"):
+            Transformer(13, 13, 12, 3, norm_first=True, tied=wrong)
+    with pytest.raises(ValueError, match="one vocabulary for tied='all', got 11 and 13"):
+        Transformer(11, 13, 12, 3, norm_first=True, tied="all")
+
+
 # Padding
 
 

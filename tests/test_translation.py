@@ -7,10 +7,12 @@ from tests.parity import same_results
 from utils.data.tokens import BOS_ID, EOS_ID, PAD_ID, collate
 from utils.training import translation
 from utils.training.translation import (
+    correct_tokens,
     endless_batches,
     pairs_and_words,
     restore,
     scores,
+    train_model,
     train_translation,
 )
 
@@ -58,6 +60,22 @@ def test_an_epoch_shows_every_pair_once_and_the_next_in_another_order(words):
     assert epoch(endless_batches(data.train[:40], english, french, 8, 1)) != first
 
 
+def test_pretrained_embeddings_initialize_the_rows_of_their_words_at_the_scale_of_the_random_ones(words):
+    data, english, french = words
+    pretrained = {"words": ["the", "unheard-of", "not"], "embeddings": 50 * torch.randn(3, 8)}
+    settings = {"num_steps": 0, "hidden_size": 8}
+    random, _ = train_model(data.train[:8], english, french, "dot", **settings)
+    initialized, _ = train_model(data.train[:8], english, french, "dot", embeddings=pretrained, **settings)
+    before, after = (trained.model.encoder.embedding.weight for trained in (random, initialized))
+    rows = english.encode(["the", "not"])
+    others = [row for row in range(len(english)) if row not in rows]
+    assert torch.equal(before[others], after[others])
+    assert torch.allclose(
+        after[rows] / after[rows].norm(), pretrained["embeddings"][[0, 2]] / pretrained["embeddings"][[0, 2]].norm()
+    )
+    assert 0.1 < after[rows].std() / before.std() < 3
+
+
 # A trained model
 
 
@@ -76,3 +94,14 @@ def test_the_weights_of_a_pair_are_those_of_the_model_under_teacher_forcing(smal
         expected = restored.model(batch.source, batch.source_mask, batch.target_in)[1][0]
         assert weights.shape == (len(pair.french) + 1, len(pair.english) + 1)
         assert torch.allclose(weights, expected, atol=1e-5)
+
+
+def test_a_greedy_translation_is_exact_where_every_token_is_correct_under_teacher_forcing(words):
+    data, english, french = words
+    pairs = [pair for pair in data.train if len(pair.english) < 7]
+    trained, _ = train_model(pairs[:20], english, french, "dot", num_steps=250, hidden_size=64, batch_size=10)
+    tokens = correct_tokens(trained, pairs)
+    assert [len(row) for row in tokens] == [len(pair.french) + 1 for pair in pairs]
+    translations = trained.translate([pair.english for pair in pairs])
+    exact = [tuple(words) == pair.french for words, pair in zip(translations, pairs, strict=True)]
+    assert [bool(row.all()) for row in tokens] == exact and 0 < sum(exact) < len(exact)

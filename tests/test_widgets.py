@@ -163,7 +163,7 @@ def test_weights_may_have_two_three_or_four_axes():
     ("shape", "message"),
     [
         ((5, 3), r"must be \(3, 5\), got \(5, 3\); the two axes are swapped"),
-        ((2, 3, 4), r"3 target tokens look at 5 source tokens"),
+        ((2, 3, 4), r"3 target tokens attend to 5 source tokens"),
         ((5,), "got 1 axes"),
         ((1, 2, 3, 3, 5), "got 5 axes"),
     ],
@@ -306,9 +306,9 @@ REFUSED = [
 REFUSED_BLANKS = [
     (
         "return a list",
-        "There is no masked token in this sentence: write [MASK] or __ where the model is to predict one.",
+        "There is no masked token in this sentence: write [MASK] or __ where the model should predict a token.",
     ),
-    ("[MASK] " * 5, "The sentence has 5 masked tokens, and there is room for 4: fill some in yourself."),
+    ("[MASK] " * 5, "The sentence has 5 masked tokens, but this widget shows at most 4: fill some in yourself."),
 ]
 
 
@@ -340,47 +340,47 @@ def fails_second(function):
     return call
 
 
-# A widget over a function that breaks at its second call, and what leads it to places 1 and 2.
+# A widget over a function that breaks at its second call, and what leads it to its states 1 and 2.
 FAILING = {
     "explore": (
         lambda: widgets.explore(fails_second(bars_at), "Bars.", temperature=(0.1, 5.0, 0.1, 1.0)),
-        lambda widget, place: widget.set(temperature=place + 1.0),
+        lambda widget, state: widget.set(temperature=state + 1.0),
     ),
     "plane": (
         lambda: widgets.plane(fails_second(respond), KEYS, VALUES),
-        lambda widget, place: setattr(widget, "query", [-place, 0.0]),
+        lambda widget, state: setattr(widget, "query", [-state, 0.0]),
     ),
     "stepper": (
         lambda: widgets.stepper(fails_second(lambda index: bars_at(index + 1.0)), 3, "Bars."),
-        lambda widget, place: setattr(widget, "index", place),
+        lambda widget, state: setattr(widget, "index", state),
     ),
     "beam tree": (
         lambda: widgets.beam_tree(fails_second(test_widgets_beam_tree.respond), test_widgets_beam_tree.SENTENCES),
-        lambda widget, place: setattr(widget, "width", place),
+        lambda widget, state: setattr(widget, "width", state),
     ),
     "mask": (
         lambda: widgets.mask_board(TOKENS, fails_second(test_widgets_mask_board.layer(3))),
-        lambda widget, place: setattr(widget, "mask", [[True, True, place == 2]] * 3),
+        lambda widget, state: setattr(widget, "mask", [[True, True, state == 2]] * 3),
     ),
     "removal": (
         lambda: widgets.removal_board(
             fails_second(test_widgets_removal_board.respond), 3, 2, effect=np.zeros((3, 2)), chance=0
         ),
-        lambda widget, place: setattr(widget, "on", [[place == 2, True]] * 3),
+        lambda widget, state: setattr(widget, "on", [[state == 2, True]] * 3),
     ),
     "fill in": (
         lambda: widgets.fill_in(fails_second(test_widgets_fill_in.respond), "return [MASK]"),
-        lambda widget, place: widget.ask("a " * place + "[MASK]"),
+        lambda widget, state: widget.ask("a " * state + "[MASK]"),
     ),
     "translate": (
         lambda: widgets.translate_watch(fails_second(test_widgets_translate_watch.respond), "the cat"),
-        lambda widget, place: widget.translate("cat " * place),
+        lambda widget, state: widget.translate("cat " * state),
     ),
     "next word": (
         lambda: widgets.next_word(
             fails_second(test_widgets_next_word.respond), test_widgets_next_word.TOKENS, "the cat"
         ),
-        lambda widget, place: widget.begin("a " * place),
+        lambda widget, state: widget.begin("a " * state),
     ),
 }
 

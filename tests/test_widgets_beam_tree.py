@@ -78,7 +78,7 @@ def test_the_text_form_has_the_best_and_what_was_kept_besides():
     words = module.beam_words(module.whole_tree(SMALL), "the dog", 2, "A tree.", "wrong")
     assert words == (
         "A tree. Beam of width 2 on “the dog”. Best after 2 steps: “le chien”, log-probability −1.25, score −1.25. "
-        "4 hypotheses were kept, 2 dropped. Kept besides, with their scores: “la chatte” −2.00. wrong"
+        "4 hypotheses were kept, 2 dropped. Other hypotheses kept, with their scores: “la chatte” −2.00. wrong"
     )
 
 

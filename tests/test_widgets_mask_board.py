@@ -102,12 +102,12 @@ GOOD = {"changed": [0.0] * 3, "weights": np.full((3, 3), 1 / 3)}
         (None, TypeError, "got NoneType"),
         ({"changed": [0, 0, 0]}, TypeError, r"\"weights\", got \['changed'\]"),
         ({**GOOD, "changed": [0, 0]}, ValueError, r"each of 3 tokens, \(3,\), got \(2,\)"),
-        ({**GOOD, "changed": [0, -1, 0]}, ValueError, "smallest is -1; take the norm"),
+        ({**GOOD, "changed": [0, -1, 0]}, ValueError, "smallest is -1: take the norm"),
         ({**GOOD, "changed": [0, float("nan"), 0]}, ValueError, "finite"),
         ({**GOOD, "weights": np.full((3, 4), 0.25)}, ValueError, r"shape \(3, 3\), got \(3, 4\)$"),
         ({**GOOD, "weights": np.full((1, 3, 3), 1 / 3)}, ValueError, r"`weights\[0\]`"),
         ({**GOOD, "weights": np.full((3, 3), -1.0)}, ValueError, "are these scores"),
-        ({**GOOD, "weights": np.ones((3, 3))}, ValueError, "softmax comes first"),
+        ({**GOOD, "weights": np.ones((3, 3))}, ValueError, "apply softmax first"),
     ],
 )
 def test_a_wrong_answer_of_respond_is_refused(answer, error, message):

@@ -110,7 +110,7 @@ def test_padding_and_what_is_cut_are_never_written():
 def test_buttons_and_keys_write_and_take_back():
     shown = widget()
     back, on, many, again, reset = shown._buttons
-    assert back.disabled and again.disabled and not on.disabled and many.description == "Write 20"
+    assert back.disabled and again.disabled and not on.disabled and many.description == "Sample 20"
     first = shown.static()
     on.click()
     assert len(shown.written) == 1 and not back.disabled
@@ -140,7 +140,7 @@ def test_nothing_is_written_after_the_end():
     shown = widgets.next_word(ends, TOKENS, "the cat", eos_ids=[END])
     shown.write(20)
     assert shown.written == [3, 3, END] and shown.ended and shown._buttons[1].disabled
-    assert "The text is at its end." in shown.alt_text() and "Most probable next" not in shown.alt_text()
+    assert "The text has ended." in shown.alt_text() and "Most probable next" not in shown.alt_text()
     shown.write()
     assert len(shown.written) == 3
     shown.take_back()
@@ -171,7 +171,7 @@ def test_the_text_form_has_the_text_the_sampling_parameters_and_the_next_tokens(
     assert said.startswith(
         f"Write on. “{shown.text}”, of which the model generated 1 token. Temperature 1.0, top-k 1, top-p"
     )
-    assert f"Last: {token}, drawn with 100 %. 1 token stays of 12" in said and "(cut)" in said
+    assert f"Last: {token}, drawn with 100 %. 1 of 12 tokens remains" in said and "(cut)" in said
 
 
 # What is refused

@@ -9,14 +9,16 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 00 · Start here
 #
-# **How does this course work?**
+# **Press Shift+Enter to run a cell.** Run the cells in order, from top to bottom.
 #
-# In nine lessons you build a Transformer from a softmax, on this machine, offline. Every claim is measured where it is
-# made. This page takes five minutes: the map, a check of your machine, and one exercise to try the tools on.
+# **How does this course work?** In nine lessons you build a Transformer, starting from a softmax. Everything runs on a
+# CPU, and every claim is measured or cited. You need Python and the matrix product.
+#
+# After these 20 minutes you can solve an exercise, predict the shape of a broadcast result, and mask a batch of scores.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let everybody run this notebook while people arrive. Whoever sees "ready" below is ready; the
-# table says what to do for everybody else. Then fail exercise 0.1 on purpose, in front of the room.
+# Let everybody run this notebook while people arrive. Students who read "This machine is ready." are
+# done with the setup; for the others, the table lists what to fix.
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -32,22 +34,36 @@ lesson("00")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## The map
 #
-# This is the machine that you will have built by lesson 06. Each part carries the number of the lesson that adds it.
-# Lesson 07 pretrains it on real text, lesson 08 fine-tunes it and loads published weights into its encoder, and lesson 09 measures what it costs.
+# By lesson 06 you will have built this model. Each part shows the number of the lesson that introduces it.
 
 # %% slideshow={"slide_type": "-"}
 show(
     course_map(),
-    alt="The Transformer with its parts: softmax attention from lesson 01 is in every layer; lesson 02 adds "
-    "several hops, 03 cross-attention, 04 self-attention, positions, masks and the feed-forward network, "
-    "05 heads, residual connections and norms, 06 the whole, 07 pretraining, 08 fine-tuning, 09 cost and scaling laws.",
+    alt="The encoder-decoder Transformer, each part labeled with a lesson: 01 softmax attention, 02 several hops, "
+    "03 embeddings and cross-attention, 04 self-attention, positions, masks and the feed-forward network, 05 heads, "
+    "residual connections and layer norm, 06 the whole model. Lessons 07 to 09 pretrain, fine-tune and scale it.",
 )
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In a hurry? The short path 01, 02, 04, 05, 06, 07, 08 makes sense without 03 and 09.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Return to this figure at the start of every lesson and point at the parts of the day.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# | lesson | question |
+# |---|---|
+# | [01 Softmax attention](01_softmax_attention.ipynb) | How can a network look something up and still be trained? |
+# | [02 Memory network](02_memory_network.ipynb) | What if one attention step is not enough? |
+# | [03 Sequence to sequence](03_sequence_to_sequence.ipynb) | What if the answer is a whole sentence? |
+# | [04 Self-attention](04_self_attention.ipynb) | Can attention work without a recurrent network? |
+# | [05 Multi-head attention](05_multi_head_attention.ipynb) | Why is one attention head per layer not enough? |
+# | [06 The Transformer](06_transformer.ipynb) | How do these blocks become a model that translates? |
+# | [07 Tokenize and pretrain](07_tokenize_and_pretrain.ipynb) | What can a model learn before it has seen the task? |
+# | [08 Fine-tune and transfer](08_fine_tune_and_transfer.ipynb) | How few labels does a pretrained model need? |
+# | [09 Cost and scale](09_cost_and_scale.ipynb) | What does attention cost, and do larger models stay better? |
+#
+# Lesson 08 also loads published weights into the encoder. The short path skips 03 and 09.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Come back to this picture at the start of every lesson and point at the part of the day.
+# Ask who has used attention before, and who has trained a network. Both groups need the tensor warm-up below.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Is this machine ready?
@@ -56,20 +72,23 @@ show(
 report = check_environment()
 print(report.verdict)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The table appears only in a running notebook, because it differs from machine to machine.
+# Lessons 08 and 09 need `make downloads` once.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How exercises work
 #
-# An exercise is a function with a hole in it. Replace `raise NotImplementedError()` by your code and run the cell. Below
-# it you read one of three things: **not attempted yet**, **failed** with what is wrong, or **passed**.
+# Replace `raise NotImplementedError()` with your code and run the cell. The check below it reports **not attempted
+# yet**, **failed** with the reason, or **passed**.
 #
-# - Wrong answers never stop the notebook. Until yours passes, the rest of the lesson runs on the course's own version;
-#   from then on it runs on yours.
-# - `exercise("0.1").hint()` gives the next hint, `exercise("0.1").solution()` the solution. The buttons do the same.
-# - An endless loop in your code is stopped after 8 seconds and costs you nothing.
-# - Run cell by cell (Shift and Enter). Where a question stands above a cell, the cell holds the answer: guess first.
+# - A wrong answer never stops the notebook. Later cells use your function once it passes, and the course's until then.
+# - `exercise("0.1").hint()` or a button shows the next hint, `exercise("0.1").solution()` the solution.
+# - The check stops an endless loop after 8 seconds.
+# - Your progress is stored on this machine only, in `work/progress.jsonl`.
 #
-# Try it, and make a mistake on purpose first: return `numbers / len(numbers)`, run the cell, read the message. Then do it
-# right. To *normalize* numbers is to divide them by their sum: of 2, 3 and 5 this makes 0.2, 0.3 and 0.5.
+# To **normalize** positive numbers, divide them by their sum: 2, 3, 5 become 0.2, 0.3, 0.5. First make a mistake on
+# purpose: return `numbers / len(numbers)` and read the message. Then correct it.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -83,24 +102,115 @@ def normalize(numbers):
 
 normalize = exercise("0.1").use(normalize)
 
-# %% tags=["nbval-check-output"]
-print(normalize(torch.tensor([2.0, 3.0, 5.0])))
-
-# %% [markdown]
-# What if one of the numbers is negative? Then fractions of the sum make no sense, and something better is needed. It is the
-# first thing that lesson 01 builds.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Type `return numbers / len(numbers)` first and read the message aloud: wrong answers are normal here.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ## Your progress
+# %% tags=["nbval-check-output"]
+print(normalize(torch.tensor([2.0, 3.0, 5.0])))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# With a negative number among them, fractions of the sum make no sense. Lesson 01 starts from there.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Tensors: a warm-up
 #
-# The board shows where you stand. It is kept in one small file on this machine, `work/progress.jsonl`, and nowhere else.
-# Run the cell again whenever you like.
+# The **shape** of a tensor lists the lengths of its axes; axis -1 is the last. **Broadcasting** combines two shapes:
+#
+# 1. Align them at the right. Missing axes on the left count as 1.
+# 2. Two lengths fit if they are equal or one of them is 1. An axis of length 1 is repeated.
+#
+# `unsqueeze(dim)` inserts an axis of length 1; `unsqueeze(-1)` turns a tensor (2,) into a column (2, 1). The column plus a
+# row (3,) is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+tens, ones = torch.tensor([10, 20]), torch.tensor([1, 2, 3])
+column = tens.unsqueeze(-1)
+print("shapes:", tuple(column.shape), "and", tuple(ones.shape))
+print(column + ones)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room say the result shape before you run the cell. Then ask for `tens + ones` without `unsqueeze`:
+# 2 and 3 do not fit, and torch raises an error.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A **reduction** such as `sum` or `mean` removes the axis `dim`. With `keepdim=True` the axis stays, with length 1, and
+# the result broadcasts against the input. The rows below have means 2 and 6; subtracting them leaves -1, 0, 1 and -2, -1, 3.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
+print("means of the rows:", x.mean(dim=-1), "shape", tuple(x.mean(dim=-1).shape))
+print("with keepdim: shape", tuple(x.mean(dim=-1, keepdim=True).shape))
+print(x - x.mean(dim=-1, keepdim=True))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The **matrix product** `@` acts on the last two axes, once per batch element. Below, $b = 2$ sequences have $m = 3$
+# **queries** and $n = 4$ **keys** each, all of them vectors of length 5. (Lesson 01 explains queries and keys.) One product
+# gives the score of every query with every key.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
+scores = query @ key.transpose(-2, -1)
+print("scores:", tuple(scores.shape))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# `transpose(-2, -1)` swaps the last two axes, (2, 4, 5) to (2, 5, 4). The inner lengths, 5 and 5, must be equal.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A **Boolean mask** marks the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
+# A key with score minus infinity loses against every key with a finite score.
+#
+# Sequence 0 should keep keys 0 and 1, and sequence 1 only key 0. Guess first: is the result right?
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+scores = torch.zeros(2, 2, 3)  # (b, m, n)
+attention_mask = torch.tensor([[True, True, False], [True, False, False]])  # (b, n)
+print(scores.masked_fill(~attention_mask, float("-inf")))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# There is no error, but the result is wrong. Aligned at the right, (2, 3) became (1, 2, 3), so row $i$ of the mask was
+# applied to *query* $i$. It belongs to *sequence* $i$. Write `mask_keys`, which gets this right:
+#
+# - `scores` is (b, m, n), `attention_mask` is (b, n), True = keep; the result is (b, m, n).
+# - A masked key gets minus infinity for every query of its sequence. All other scores stay.
+# - The inputs stay unchanged.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 0.2 · mask the keys of a batch · medium · 8 min
+def mask_keys(scores, attention_mask):
+    """scores (b, m, n), attention_mask (b, n) bool to scores (b, m, n), -inf at masked keys."""
+    ### BEGIN SOLUTION
+    mask = attention_mask.unsqueeze(-2)  # (b, 1, n): the same for every query
+    return scores.masked_fill(~mask, float("-inf"))
+    ### END SOLUTION
+
+
+mask_keys = exercise("0.2").use(mask_keys)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Write the two shapes under each other on the board: (b, m, n) and (b, n). Which axis is missing, and where?
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+print(mask_keys(scores, attention_mask))
+
+scores = torch.tensor([[[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]], [[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]]])
+print("best key of each query:      ", scores.argmax(dim=-1).tolist())
+print("best key that the mask keeps:", mask_keys(scores, attention_mask).argmax(dim=-1).tolist())
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Both sequences have the same scores, so every difference in the last line comes from the mask.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Your progress
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "skip"}
 board()
 
-# %% [markdown]
-# **Next:** lesson 01, *Softmax attention*: how can a network look something up and still be trained?
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Summary
+#
+# - Shapes align at the right; `unsqueeze` and `keepdim=True` put an axis of length 1 where it is needed.
+# - A mask of keys (b, n) meets scores (b, m, n) as (b, 1, n).
+# - The course has a [glossary](../docs/notation.md) and [references](../docs/references.md).
+#
+# **Next:** [lesson 01, *Softmax attention*](01_softmax_attention.ipynb)

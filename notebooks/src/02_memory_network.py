@@ -9,44 +9,47 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 02 · Memory network
 #
-# **What if one look is not enough?**
+# **What if one attention step is not enough?**
 #
-# *Lily is a frog. Greg is a frog. Greg is yellow. What colour is Lily?* No sentence says it. One must look, learn from what
-# was found where to look next, and look again. This lesson builds a network that does.
+# *Lily is a frog. Greg is a frog. Greg is yellow. What color is Lily?* No single sentence is enough. You need
+# three, and each step depends on the one before. A **memory network** takes such steps, called **hops**: it attends to the same
+# sentences several times and changes its query in between.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room answer the question first, and then say aloud which sentences they looked at, in which order. They have just
-# described three hops. Plan: 20 minutes for the network without training, 25 for sentence vectors and hops, 20 for order, 25
-# for training and the table.
+# Let the room answer, then ask which sentences they used, in which order: three hops. Plan: 20 minutes for the hops by hand, 35 for
+# embeddings and the network, 25 for training, 40 for linear start, ablations and facts.
 
 # %% [markdown]
 # **After this lesson you can**
 #
-# - say why several looks need something to change between them, and wire a three-hop network by hand;
-# - turn sentences into vectors, as a bag and with positions, and say what each loses;
-# - build an end-to-end memory network from lesson 01's `attention`;
-# - explain why the order of sentences has to be put into the vectors;
-# - read an ablation: take one part away, train again, and see what it was for, over several seeds.
+# - compute three hops by hand, and explain why adding the output is not enough;
+# - embed sentences with and without position encoding;
+# - build an end-to-end memory network, and change its training loop;
+# - compute a step of Adam by hand, and compare two optimizers fairly;
+# - read an ablation over several seeds.
 #
-# **You need** lesson 01: `attention`, masks. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lesson 01: `attention`, masks, cross-entropy. [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
+import math
+from statistics import mean, multimode
+
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from utils.build.results import Table, stored
-from utils.data.babi import parse, words
+from utils.data.babi import TASK_NAMES, parse, words
 from utils.data.stories import ANIMAL_NAMES, COLORS, KINDS, story_text
 from utils.data.story_solver import solve
-from utils.data.story_tensors import StoryVocabulary
+from utils.data.story_tensors import StoryVocabulary, train_and_test
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.plots import figures, show
-from utils.plots import lesson02 as pictures
+from utils.plots import lesson02 as plots
 from utils.plots.text import digits
-from utils.training import memory as training
 from utils.training.babi import PUBLISHED
-from utils.training.memory import predict, restore, task_questions, train_task
+from utils.training.memory import predict, random_noise, restore, task_questions, train_task
 from utils.training.own_story import answer_story
 from utils.widgets import explore
 
@@ -55,186 +58,234 @@ torch.set_num_threads(1)
 lesson("02")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1 · Three looks, wired by hand
+# ## 1 · Three hops by hand
 #
-# A story of five sentences. For now a sentence is a *bag of words*: one number for each word that matters, 1 if the word
-# occurs. The question is a bag too, so it can be compared with the sentences by a dot product.
+# A **bag of words** has one number per word: 1 if the word occurs in the sentence, 0 if not. We leave out *is* and *a*. A dot product compares question and sentences.
+#
+# | |lily|greg|frog|yellow|
+# |---|---|---|---|---|
+# |*Lily is a frog*|1|0|1|0|
+# |*Greg is a frog*|0|1|1|0|
+# |*Greg is yellow*|0|1|0|1|
+# |*What color is Lily?*|1|0|0|0|
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-story = ["Lily is a frog", "Brian is a lion", "Greg is a frog", "Brian is gray", "Greg is yellow"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Write this table on the board. The room computes the scores of the first hop.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 names, kinds, colors = [name.lower() for name in ANIMAL_NAMES], list(KINDS), list(COLORS)
-vocabulary = names + kinds + colors
+animal_words = names + kinds + colors
 
 
-def bag(sentence):
-    return torch.tensor([float(word in words(sentence)) for word in vocabulary])
+def bag_of_words(sentence):
+    return torch.tensor([float(word in words(sentence)) for word in animal_words])
 
 
-memory, question = torch.stack([bag(sentence) for sentence in story]), bag("What color is Lily?")
-context, weights = attention(question[None], memory, memory, scale=8)  # 8: nearly one-hot weights
-best = weights.argmax().item()
-color = [word for word in words(story[best]) if word in colors]
-print("one hop retrieves:", story[best], "| color in it:", color or "none")
+def nonzero(vector):
+    entries = zip(animal_words, vector.tolist(), strict=True)
+    return ", ".join(f"{word} {value:.4f}" for word, value in entries if value > 0.00005)
+
+
+frog_story = ["Lily is a frog", "Greg is a frog", "Greg is yellow"]
+memory = torch.stack([bag_of_words(sentence) for sentence in frog_story])  # (sentences, words)
+frog_question = bag_of_words("What color is Lily?")
+print(*map(nonzero, memory), nonzero(frog_question), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Looking again is not enough
+# ### One hop
 #
-# Add what was found to the question, and look again with the same keys. Where will the second look go?
+# The scores are 1, 0 and 0. We multiply scores by $\ln 100$ for sharp weights: a score difference of 1 is a factor of 100. The weights are
+# 100 : 1 : 1, or 0.9804, 0.0098, 0.0098. The output is the weighted sum of the sentences: *lily* 0.9804, *greg* 0.0196, *frog* 0.9902, *yellow*
+# 0.0098.
+
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-state = question
+context, weights = attention(frog_question[None], memory, memory, scale=math.log(100))
+print("weights:", digits(weights[0], 4), "| output:", nonzero(context[0]))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A second hop with the same keys
+#
+# This output has hardly any color. Add it to the question and attend again. The new query has *lily* 1.9804 and the scores 1.9804 + 0.9902 = 2.9706,
+# 0.0196 + 0.9902 = 1.0098, 0.0196 + 0.0098 = 0.0294. Which
+# sentence wins hops 2 and 3?
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+query = frog_question
 for hop in (1, 2, 3):
-    context, weights = attention(state[None], memory, memory, scale=8)
-    state = state + context[0]
-    print(f"hop {hop}: {story[weights.argmax()]}  (weight {weights.max():.2f})")
+    print(f"hop {hop}: scores {digits(memory @ query, 4)}", end=" | ")
+    context, weights = attention(query[None], memory, memory, scale=math.log(100))
+    query = query + context[0]
+    print(f"{frog_story[weights.argmax()]}, weight {weights.max():.4f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The same sentence, three times. The state did change, but adding what was found only turns it further towards that sentence.
-# Something must turn it *away*: the next look must use other keys, or the state must be mapped to something else before it looks
-# again.
+# The same sentence wins every time, because the query matches it better and better. Adding the output is not enough: the next hop needs other keys or
+# a projected query.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Change what is compared
+# ### Change the keys
 #
-# Let each look compare by something else. Keep only the *names* of every sentence as keys and its *kind* as value: the look
-# turns a name into a kind. Then kinds as keys and names as values: everybody of that kind. Then names as keys, colours as
-# values.
+# Let each hop use some words as keys and others as values. The output of a hop is the next query.
 #
-# | look | keys | values | from | to |
-# |---|---|---|---|---|
-# | 1 | names | kinds | Lily | frog |
-# | 2 | kinds | names | frog | Lily, Greg |
-# | 3 | names | colours | Lily, Greg | yellow |
+# |hop|keys|values|query|scores|weights|output|
+# |---|---|---|---|---|---|---|
+# |1|names|kinds|lily 1|1, 0, 0|0.9804, 0.0098, 0.0098|frog 0.9902|
+# |2|kinds|names|frog 0.9902|0.9902, 0.9902, 0|0.4974, 0.4974, 0.0052|lily 0.4974, greg 0.5026|
+# |3|names|colors|lily 0.4974, greg 0.5026|0.4974, 0.5026, 0.5026|0.3280, 0.3360, 0.3360|yellow 0.3360|
+#
+# In hop 2, $100^{0.9902}=95.6$, so the weights are 95.6 : 95.6 : 1. In hop 3 every sentence gets about a third, but only one has a color.
+
 
 # %% slideshow={"slide_type": "subslide"}
-masks = [
-    torch.tensor([float(word in group) for word in vocabulary])
-    for group in (names, kinds, names, colors)
-]
+word_groups = [bag_of_words(" ".join(group)) for group in (names, kinds, names, colors)]
 
 
 def three_hops(story, question):
-    memory = torch.stack([bag(sentence) for sentence in story])
-    states, attention_weights = [bag(question) * masks[0]], []
+    """The answer, the weights (3, sentences), and the query after each hop."""
+    memory = torch.stack([bag_of_words(sentence) for sentence in story])
+    queries, attention_weights = [bag_of_words(question) * word_groups[0]], []
     for hop in range(3):
-        key, value = memory * masks[hop], memory * masks[hop + 1]
-        context, weights = attention(states[-1][None], key, value, scale=8)
-        states.append(context[0])
+        key, value = memory * word_groups[hop], memory * word_groups[hop + 1]
+        context, weights = attention(queries[-1][None], key, value, scale=math.log(100))
+        queries.append(context[0])
         attention_weights.append(weights[0])
-    return vocabulary[states[-1].argmax()], torch.stack(attention_weights), states
-
-
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-answer, weights, states = three_hops(story, "What color is Lily?")
-for hop, state in enumerate(states):
-    entries = [
-        f"{word} {value:.2f}" for word, value in zip(vocabulary, state, strict=True) if value > 0.01
-    ]
-    print("question:" if hop == 0 else f"hop {hop} retrieves", ", ".join(entries))
-
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-show(
-    pictures.hops_picture(
-        story,
-        weights,
-        "What color is Lily?",
-        answer,
-        "three hops: each context is the next query",
-        facts=(0, 2, 4),
-    ),
-    alt="Attention weights of three hops over five sentences: the first on Lily is a frog, the second on both frogs, "
-    "the third on all sentences about Lily and Greg; the answer is yellow.",
-)
-
-# %% [markdown]
-# After the first look the state is *frog*, after the second *Lily and Greg*, after the third *yellow*: each look finds what the
-# next one asks for. The third look also falls on sentences that name no colour; they add nothing to the answer. Dots mark the
-# supporting facts.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Or change the state
-#
-# The other way: the same keys and values in every look, and a map between the looks. The map here keeps some words and drops
-# the others, a diagonal matrix.
+    return animal_words[queries[-1].argmax()], torch.stack(attention_weights), queries
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-def projected_state(story, question):
-    memory, state = torch.stack([bag(sentence) for sentence in story]), bag(question) * masks[0]
+answer, weights, queries = three_hops(frog_story, "What color is Lily?")
+for hop in range(3):
+    print(f"hop {hop + 1}: weights {digits(weights[hop], 4)} | output: {nonzero(queries[hop + 1])}")
+print("answer:", answer)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+longer = ["Lily is a frog", "Brian is a lion", "Greg is a frog", "Brian is gray", "Greg is yellow"]
+answer, weights, _ = three_hops(longer, "What color is Lily?")
+show(
+    plots.hops_picture(
+        longer,
+        weights,
+        "What color is Lily?",
+        answer,
+        "Three hops ignore the lion and answer yellow",
+        facts=(0, 2, 4),
+    ),
+    alt="Attention weights of three hops over five sentences: hop 1 on Lily is a frog, hop 2 on both frogs, hop 3 on "
+    "the three sentences about Lily and Greg, with little weight on the two about Brian; the answer is yellow.",
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Dots mark the **supporting facts**: the sentences that a person needs for the answer.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Or change the query
+#
+# Keep the keys, and project the query between hops. Here diagonal matrices keep kinds, then names, then colors.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+def three_hops_projected(story, question):
+    memory = torch.stack([bag_of_words(sentence) for sentence in story])
+    query = bag_of_words(question) * word_groups[0]
     for hop in range(3):
-        context, _ = attention(state[None], memory, memory, scale=8)
-        state = context[0] * masks[hop + 1]  # keep kinds, then names, then colors
-    return vocabulary[state.argmax()]
+        context, _ = attention(query[None], memory, memory, scale=math.log(100))
+        query = context[0] @ torch.diag(word_groups[hop + 1])
+    return animal_words[query.argmax()]
 
 
-print("other keys:", answer, "| projected state:", projected_state(story, "What color is Lily?"))
+projected = three_hops_projected(longer, "What color is Lily?")
+print("changed keys:", answer, "| projected query:", projected)
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("2.a")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-test = parse(story_text(16, questions=1000, seed=5))[:1000]
-correct = [three_hops(item.story, item.question)[0] == item.answer for item in test]
-print(f"accuracy without any training: {100 * sum(correct) / len(correct):.1f} %")
+test_questions = parse(story_text(16, questions=1000, seed=5))[:1000]
+correct = [three_hops(item.story, item.question)[0] == item.answer for item in test_questions]
+print(f"accuracy without any training: {100 * mean(correct):.1f} %")
 
-wrong = test[correct.index(False)]
-print(*wrong.story, wrong.question, sep="\n")
-print("answer:", wrong.answer, "| predicted:", three_hops(wrong.story, wrong.question)[0])
+failure = test_questions[correct.index(False)]
+print(*failure.story, failure.question, sep="\n")
+print("answer:", failure.answer, "| predicted:", three_hops(failure.story, failure.question)[0])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It fails where one kind has two colours; then the one introduced *last* counts, and nothing here knows what came last. Two
-# questions for the rest of the lesson. Can training find such a wiring by itself, from questions and answers alone? And how
-# does order get in?
+# It fails where one kind has two colors. Then the animal introduced *last* counts, and nothing here encodes order. Can training find such hops from
+# questions and answers alone?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room find out why the network answered gray before you show the next slide: two rhinos are gray, one is yellow, and the yellow one was
+# introduced last.
+
+# %% tags=["checks"]
+for item, is_correct in zip(test_questions, correct, strict=True):
+    kind = words(item.story[item.facts[0]])[-1]
+    same_kind = {words(text)[0] for text in item.story if words(text)[-1] == kind}
+    described = {words(text)[-1] for text in item.story if words(text)[0] in same_kind}
+    assert is_correct or len(described & set(colors)) > 1
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2 · The stories
+# ## 2 · Stories in the bAbI format
 #
-# bAbI ([Weston et al., 2015a](../docs/references.md#weston2015a)) is a set of twenty tasks in a small text format. Lines are
-# numbered from 1 in each story; a question line has its answer and the numbers of the supporting facts behind it. The course has a
-# generator of its own for five of the tasks, made to the same measures. Its reader takes the published files unchanged, if you have
-# them.
+# **bAbI** ([Weston et al., 2015a](../docs/references.md#weston2015a)) has twenty question-answering tasks. A question line holds the question, its answer and the line numbers of the supporting facts, separated by tabs. We generate stories
+# for five tasks; `read_babi` accepts the published files of all twenty.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 text = story_text(2, questions=1, seed=1)
-print("\n".join(text.splitlines()[:12]))
+print("\n".join(text.splitlines()[:9]))
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 for task in (1, 2, 3, 15, 16):
-    items = parse(story_text(task, questions=1000, seed=0))
-    length = sum(len(item.story) for item in items) / len(items)
-    agree = sum(solve(item.story, item.question).answer == item.answer for item in items)
-    sizes = f"{len(StoryVocabulary.build(items))} words, {length:4.1f} statements before a question"
-    print(
-        f"task {task:2d}: {sizes}, facts: {len(items[0].facts)}, solver agrees: {agree} of {len(items)}"
-    )
-    print("        ", items[0].story[-1], items[0].question, items[0].answer)
+    questions = parse(story_text(task, questions=1000, seed=0))
+    length, facts = mean(len(item.story) for item in questions), len(questions[0].facts)
+    agreed = mean(solve(item.story, item.question).answer == item.answer for item in questions)
+    print(f"task {task}, {TASK_NAMES[task]}: {questions[0].question} {questions[0].answer}")
+    print(f"    {length:.0f} statements, facts: {facts}, solver agrees: {100 * agreed:.0f} %")
 
-# %% [markdown]
-# Of each task you see the last statement before a question. Deduction (15) goes from a rule to a case, induction (16) from one case
-# to another of its kind. The solver answers by living through the story (`utils.data.story_solver`). It shares no code with the generator, so each
-# checks the other.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The solver applies hand-written rules.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let one student read a story of task 2 aloud and the others answer. They keep a picture of the world in mind; the network only has the sentences.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Supporting line numbers count question lines too. The parser turns them into indices of statements.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3 · From words to sentence vectors
+# ## 3 · Sentence embeddings
 #
-# Now nothing is wired by hand. Each word gets a learned vector, a row of a table. The simplest sentence vector is the sum
-# of its words' vectors, the bag again. What does a bag lose?
+# From here on embeddings are learned. Each word has an **embedding**, a row of an embedding matrix. The simplest sentence embedding is their
+# sum: a bag of words again.
 
 # %% slideshow={"slide_type": "-"}
 quiz("2.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# *Position weights* let each place count differently in each component. For word $j$ of $J$ and component $i$ of $d$
-# ([Sukhbaatar et al., 2015](../docs/references.md#sukhbaatar2015), in the form of their code):
+# ### Position encoding
 #
-# $$l_{ji} = 1 + \frac{4}{d J} \left(i - \frac{d + 1}{2}\right) \left(j - \frac{J + 1}{2}\right)$$
+# To keep word order, weight each embedding by its position. **Position encoding** gives each component its own weights: the first components favor
+# early words, the last favor late words. Center position
+# $j=1,\dots,J$ and component $i=1,\dots,d$ between $-1$ and $1$, and multiply:
 #
-# Words and components are counted from 1. In the network $J$ is the length of the longest sentence, the same for all, as in the
-# authors' code.
+# $$a_j=\frac{2}{J}\left(j-\frac{J+1}{2}\right),\qquad b_i=\frac{2}{d}\left(i-\frac{d+1}{2}\right),\qquad l_{ji}=1+a_j\,b_i$$
+#
+# The weights lie between 0 and 2, and those of each word average to 1.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **By hand**, $J=3$, $d=2$: $a=(-\frac23,0,\frac23)$ and $b=(-\frac12,\frac12)$, so the three words get the weights $(\frac43,\frac23)$, $(1,1)$
+# and $(\frac23,\frac43)$.
+#
+# Multiplied out, this is the formula in the code (not the paper) of [Sukhbaatar et al. (2015)](../docs/references.md#sukhbaatar2015):
+#
+# $$l_{ji}=1+\frac{4}{dJ}\left(i-\frac{d+1}{2}\right)\left(j-\frac{J+1}{2}\right)$$
+#
+# **Exercise 2.1.** Write `position_encoding(length, dim)`.
+#
+# - `length` is $J$, `dim` is $d$; $j$ and $i$ start at 1.
+# - Return floats (length, dim).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 2.1 · position encoding · easy · 6 min
+# Exercise 2.1 · position encoding · easy · 8 min
 def position_encoding(length, dim):
     """Position encoding (length, dim): the weight of token j of a sentence in component i."""
     ### BEGIN SOLUTION
@@ -246,25 +297,38 @@ def position_encoding(length, dim):
 
 position_encoding = exercise("2.1").use(position_encoding)
 
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+print(position_encoding(3, 2))
+
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     figures.heat_map(
         position_encoding(5, 8),
         ["mice", "are", "afraid", "of", "wolves"],
         [str(i) for i in range(1, 9)],
-        title="the first and the last word get opposite weights",
+        title="The weights of the first and last word are mirrored around 1",
         row_axis="",
         column_axis="component",
         limits=None,
         colour_label="weight",
     ),
-    alt="Position weights of a sentence of five words: the first word counts much in the first components and "
-    "little in the last, the last word the other way round.",
+    alt="Position encoding of a sentence of five words: the first word has large weights in the first components and "
+    "small ones in the last, the last word the other way round, the middle word 1 everywhere.",
 )
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 2.2.** Write `encode_sentences(token_ids, embedding, position_weights=None)`:
+#
+# $$s=\sum_{j=1}^{J}l_j\odot E[x_j]\qquad\text{for the tokens } x_1,\dots,x_J \text{ of a sentence}$$
+#
+# - `token_ids` (..., J) has any leading axes; -1 is padding and adds nothing; 0 is an ordinary token.
+# - `embedding` $E$ is (vocab_size, d); `position_weights` $l$ is (J, d), or None for a plain sum.
+# - In code, $J$ is the padded length: a short sentence uses the first rows of `position_weights`.
+# - Return (..., d), a sum and not a mean. Checks compare gradients too.
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 2.2 · sentence vectors · medium · 10 min
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 2.2 · sentence embeddings · medium · 10 min
 def encode_sentences(token_ids, embedding, position_weights=None):
     """Token ids (..., j), -1 for padding, and an embedding matrix (vocab_size, d) to sentence embeddings (..., d).
 
@@ -281,25 +345,53 @@ def encode_sentences(token_ids, embedding, position_weights=None):
 encode_sentences = exercise("2.2").use(encode_sentences)
 
 # %% tags=["nbval-check-output"]
-pair = ["mice are afraid of wolves", "wolves are afraid of mice"]
-story_vocabulary = StoryVocabulary(words(pair[0]))
-token_ids = torch.tensor([story_vocabulary.encode(sentence) for sentence in pair])
+sentences = ["mice are afraid of wolves", "wolves are afraid of mice"]
+sentence_vocabulary = StoryVocabulary(words(sentences[0]))
+token_ids = torch.tensor([sentence_vocabulary.encode(sentence) for sentence in sentences])
 embedding = torch.randn(5, 8)
-for name, weights in (("bag", None), ("positions", position_encoding(5, 8))):
-    first, second = encode_sentences(token_ids, embedding, weights)
-    print(f"{name:9s} the two sentences are the same:", torch.allclose(first, second, atol=1e-6))
+
+bags = encode_sentences(token_ids, embedding)
+torch_bags = F.embedding_bag(token_ids, embedding, mode="sum")
+print("equal to F.embedding_bag:", torch.allclose(bags, torch_bags, atol=1e-6))
+encoded = encode_sentences(token_ids, embedding, position_encoding(5, 8))
+print("both sentences equal as bags of words:", torch.allclose(bags[0], bags[1], atol=1e-6))
+print("both sentences equal with position encoding:", torch.allclose(encoded[0], encoded[1]))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Index -1 selects the last row in PyTorch. Ask who fell into this trap.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Sketch the two straight lines of the first and the last component over the positions: they cross at weight 1 in the middle of the sentence.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4 · Hops
+# ## 4 · The memory network
 #
-# One look is called a *hop*. The state $u$ is compared with keys $m_i$ and finds a mixture of values $c_i$. By hand we replaced the
-# state, because we knew what the next look needs. A trained network keeps both, it adds:
+# The first memory networks ([Weston et al., 2015b](../docs/references.md#weston2015b)) were trained with the supporting facts. The **end-to-end** network of
+# [Sukhbaatar et al. (2015)](../docs/references.md#sukhbaatar2015), *the paper* from here on, learns from answers alone.
 #
-# $$p = \operatorname{softmax}_i(u \cdot m_i), \qquad o = \sum_i p_i c_i, \qquad u \leftarrow u + o$$
+# ### One hop
+#
+# The state $u$ is the query. The **input memory vectors** $m_i$ of the sentences $i$ are the keys, the **output memory vectors** $c_i$ the values
+# (equations 1, 2 and 4 of the paper):
+#
+# $$p_i=\operatorname{softmax}_i(u\cdot m_i),\qquad o=\sum_i p_i\,c_i,\qquad u\leftarrow u+o$$
+#
+# By hand, adding failed because the keys stayed the same. Here the keys change with every hop (adjacent tying, below).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The mask axis is the main stumbling block. Write the shapes of query, key, mask and scores on the board before exercise 2.3.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 2.3.** Write `memory_hop(state, key, value, mask=None)`.
+#
+# - `state` (..., d) is one query; `key` and `value` are (..., n, d); `mask` (..., n) is True = may attend, or None.
+# - Return $o$ (..., d) and $p$ (..., n). Do not add the state.
+# - Lesson 01's `attention(query, key, value, mask, scale)` needs a query axis, here of length 1: queries (..., 1, d), mask (..., 1, n). `unsqueeze(-2)` inserts it, `squeeze(-2)` removes it.
+# - Pass `scale=1`. Where a mask is all False, both results are zeros, as in `attention`.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 2.3 · one hop · easy · 8 min
+# Exercise 2.3 · one hop · easy · 10 min
 def memory_hop(state, key, value, mask=None):
     """state (..., d), key and value (..., n, d), mask (..., n) to context (..., d) and attention weights (..., n).
 
@@ -314,24 +406,33 @@ def memory_hop(state, key, value, mask=None):
 
 memory_hop = exercise("2.3").use(memory_hop)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which tables?
-#
-# Every hop needs a table for its keys and one for its values. Two ways to share them:
-#
-# - **adjacent**: the values of one hop are the keys of the next, as in our hand-made network (names, kinds, names, colours). The
-#   question is read with the first keys, the answer with the last values: $K + 1$ tables for $K$ hops;
-# - **layer-wise**: the same two tables in every hop, and a learned matrix $H$ that maps the state between hops,
-#   $u \leftarrow u H + o$. Question and answer have tables of their own.
-#
-# In the first the keys change, in the second the state does. With neither, section 1 showed what happens.
+# %% tags=["nbval-check-output"]
+state, key, value = torch.randn(2, 4), torch.randn(2, 5, 4), torch.randn(2, 5, 4)
+context, weights = memory_hop(state, key, value)
+torch_context = F.scaled_dot_product_attention(state.unsqueeze(-2), key, value, scale=1)
+print("equal to torch:", torch.allclose(context, torch_context.squeeze(-2), atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When was it said?
+# ### Weight tying
 #
-# *Mary went to the kitchen. Mary went to the garden. Where is Mary?* Attention sees a set: it cannot tell which came last. So
-# each statement gets a learned vector for its *age*, counted back from the newest. Why back? Because "the last one" then has the
-# same number in every story.
+# Each of $K$ hops needs embeddings for keys and for values. The paper ties them in two ways:
+#
+# - **adjacent**: the value embedding of a hop is the key embedding of the next, as in section 1. The question uses the
+#   first embedding; the **output layer**, which turns the final state into logits, the last: $K+1$ matrices.
+# - **layer-wise**: all hops share one key and one value embedding, and a learned matrix $H$ projects the state, $u\leftarrow uH+o$. Question and
+#   output layer have their own.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Temporal encoding
+#
+# *Mary went to the kitchen. Mary went to the garden. Where is Mary?* Attention ignores the order of memories. **Temporal encoding** adds a learned
+# embedding of each statement's age. Ages count back from the newest, which has index 0 in every story.
+#
+# **Exercise 2.4.** Write `temporal_index(mask)`.
+#
+# - `mask` (..., n) is True for statements, oldest first, then False for padding.
+# - Return integers (..., n): 0 for the newest statement, 1 for the one before, ...; 0 for padding.
+# - Example: True, True, False gives 1, 0, 0.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -349,15 +450,33 @@ def temporal_index(mask):
 
 temporal_index = exercise("2.4").use(temporal_index)
 
+# %% tags=["nbval-check-output"]
+mask = torch.tensor([[True, True, True, False], [True, True, True, True]])
+print(temporal_index(mask).tolist())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The network
+# ### All parts together
 #
-# All parts are there: `embeddings` and `temporal_embeddings` hold $K + 1$ matrices each.
+# With adjacent tying there are embeddings $E_0,\dots,E_K$ and temporal embeddings $T_0,\dots,T_K$. Statement $i$ has tokens $x_{ij}$ and temporal
+# index $t_i$; the question has tokens $q_j$.
+#
+# 1. Memories: $M_k[i]=\sum_j l_j\odot E_k[x_{ij}]+T_k[t_i]$ for every $k$.
+# 2. Initial state: $u=\sum_j l_j\odot E_0[q_j]$, without temporal embedding.
+# 3. Hop $k=0,\dots,K-1$ has keys $M_k$ and values $M_{k+1}$, both with temporal embeddings. Add its output to $u$.
+# 4. Output layer: $\text{logits}=u\,W^\top$ with $W=E_K$, one logit per word (equation 3), before softmax.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 2.5.** Write `forward(story, question, mask)`.
+#
+# - `story` (b, n, J) and `question` (b, J) are token ids, padded with -1 to $J$; `mask` (b, n) is True for statements.
+# - $n$ is at most `memory_size`: of longer stories our data keep the last 50 statements.
+# - $E_k$ is `self.embeddings[k]`, $T_k$ is `self.temporal_embeddings[k]`, $l$ is `self.position_weights`.
+# - Use `encode_sentences`, `temporal_index` and `memory_hop`.
+# - Return logits (b, vocab_size) and the attention weights of all hops (b, num_hops, n).
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 2.5 · the memory network · hard · 20 min
+# Exercise 2.5 · the memory network · hard · 30 min
 class MemoryNetwork(nn.Module):
     def __init__(self, vocab_size, num_hops=3, dim=20, memory_size=50, max_len=8):
         super().__init__()
@@ -367,7 +486,7 @@ class MemoryNetwork(nn.Module):
         self.register_buffer("position_weights", position_encoding(max_len, dim))
 
     def forward(self, story, question, mask):
-        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab), weights (b, hops, n)."""
+        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab_size), weights (b, num_hops, n)."""
         ### BEGIN SOLUTION
         index, memories, attention_weights = temporal_index(mask), [], []
         for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):
@@ -385,87 +504,244 @@ class MemoryNetwork(nn.Module):
 MemoryNetwork = exercise("2.5").use(MemoryNetwork)
 
 # %% tags=["nbval-check-output"]
-network = MemoryNetwork(vocab_size=17, num_hops=3)
-stories, questions = torch.randint(0, 17, (2, 9, 8)), torch.randint(0, 17, (2, 8))
+model = MemoryNetwork(vocab_size=17, num_hops=3)
+story, question = torch.randint(0, 17, (2, 9, 8)), torch.randint(0, 17, (2, 8))
 mask = torch.ones(2, 9, dtype=torch.bool)
-logits, weights = network(stories, questions, mask)
-print("logits", tuple(logits.shape), " weights of every hop", tuple(weights.shape))
-print("the weights of each hop sum to 1:", torch.allclose(weights.sum(-1), torch.ones(2, 3)))
+logits, weights = model(story, question, mask)
+print("logits", tuple(logits.shape), " weights of all hops", tuple(weights.shape))
 
-padded = torch.cat([stories, torch.full((2, 4, 8), -1)], 1)
+padded_story = torch.cat([story, torch.full((2, 4, 8), -1)], 1)
 padded_mask = torch.cat([mask, torch.zeros(2, 4, dtype=torch.bool)], 1)
-padded_logits, _ = network(padded, questions, padded_mask)
+padded_logits, _ = model(padded_story, question, padded_mask)
 print("four padded memories change nothing:", torch.allclose(logits, padded_logits, atol=1e-6))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# In pairs, or as homework: exercise 2.5 takes half an hour. The most frequent error is to add temporal embeddings to the keys only.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5 · The order of sentences is information
+# ## 5 · Training: SGD and Adam
 #
-# Train one hop on task 1, *Where is Mary?*, with and without the age vectors: 1,000 questions to train on, 1,000 new ones to
-# test. Three seeds cost little more than one, because the seed is a batch axis of all parameters (`utils.models.memory`; a test
-# holds it equal to your network).
+# The loss is the cross-entropy of the answer. **Stochastic gradient descent** (SGD) computes the gradient $g$ of the loss of a batch and steps
+# against it with **learning rate** $\eta$: $\theta\leftarrow\theta-\eta g$. One pass over all questions is an **epoch**. Following the paper, we
+# sum the loss over 32 questions and **clip** the gradient: a norm above 40 is scaled down to 40.
+
+# %% slideshow={"slide_type": "subslide"}
+training, test, vocabulary = train_and_test(*task_questions(1))  # task 1: Where is Mary?
+
+
+def new_model():
+    torch.manual_seed(0)
+    return MemoryNetwork(len(vocabulary), num_hops=1, max_len=training.story.size(-1))
+
+
+print(f"{len(training)} training questions, {len(test)} test questions, {len(vocabulary)} words")
+
+
+# %% slideshow={"slide_type": "subslide"}
+def batch_loss(model, batch, reduction="sum"):
+    logits, _ = model(training.story[batch], training.question[batch], training.mask[batch])
+    return F.cross_entropy(logits, training.answer[batch], reduction=reduction)
+
+
+def error_rate(model, stories):
+    with torch.no_grad():
+        logits, _ = model(stories.story, stories.question, stories.mask)
+    return (logits.argmax(-1) != stories.answer).float().mean().item()
+
+
+print(f"test error of an untrained network: {100 * error_rate(new_model(), test):.0f} %")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The complete loop, with one hop:
+
+# %% slideshow={"slide_type": "-"}
+model = new_model()
+for epoch in range(1, 21):
+    total_loss = 0.0
+    for batch in torch.randperm(len(training)).split(32):
+        loss = batch_loss(model, batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=40)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.01 * parameter.grad
+        model.zero_grad()
+        total_loss += loss.item()
+    if epoch in (1, 2, 5, 10, 20):
+        print(f"epoch {epoch:2d}: training loss {total_loss / len(training):.3f},", end=" ")
+        print(f"test error {100 * error_rate(model, test):.1f} %")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask what each line is for, and what happens without `zero_grad`: the gradients of all batches add up.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Adam
+#
+# An SGD step is proportional to the gradient: average the loss over the batch instead of summing it, and a step is about 32 times smaller. **Adam**
+# ([Kingma and Ba, 2015](../docs/references.md#kingma2015), algorithm 1) removes this dependence. It keeps two running averages per parameter, of the
+# gradient and of its square:
+#
+# $$m\leftarrow\beta_1m+(1-\beta_1)\,g,\qquad v\leftarrow\beta_2v+(1-\beta_2)\,g^2$$
+#
+# $$\hat m=\frac{m}{1-\beta_1^t},\qquad\hat v=\frac{v}{1-\beta_2^t},\qquad\theta\leftarrow\theta-\eta\,\frac{\hat m}{\sqrt{\hat v}+\varepsilon}$$
+#
+# $t$ counts the steps; by default $\beta_1=0.9$, $\beta_2=0.999$, $\varepsilon=10^{-8}$.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **By hand**, for two gradients, $\eta=0.1$, $t=1$, both averages 0 at first:
+#
+# |$g$|$m$|$v$|$\hat m$|$\hat v$|step|
+# |---|---|---|---|---|---|
+# |4|0.1·4 = 0.4|0.001·16 = 0.016|0.4/0.1 = 4|0.016/0.001 = 16|0.1·4/4 = 0.1|
+# |0.02|0.002|0.0000004|0.02|0.0004|0.1·0.02/0.02 = 0.1|
+#
+# Both parameters move by $\eta$, although one gradient is 200 times as large. After many steps, a constant gradient still moves its parameter
+# by about $\eta$, an alternating one by much less.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+gradients = torch.tensor([[4.0, 0.02], [4.0, -0.02], [4.0, 0.02]])
+torch_parameter = nn.Parameter(torch.zeros(2))
+optimizer = torch.optim.Adam([torch_parameter], lr=0.1)
+for t, gradient in enumerate(gradients, 1):
+    torch_parameter.grad = gradient
+    optimizer.step()
+    print(f"parameters after step {t}: {digits(torch_parameter.detach(), 4)}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Bias correction and warm-up
+#
+# The averages start at 0, so at first they are too small, by the factors $1-\beta_1^t$ and $1-\beta_2^t$. Dividing by them is the **bias correction**.
+# Guess: how large are the steps without it, for a constant gradient?
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+for t in (1, 2, 5, 10, 100, 1000):
+    uncorrected = (1 - 0.9**t) / math.sqrt(1 - 0.999**t)
+    print(f"step {t:4d}: {uncorrected:.2f} times the learning rate, with correction 1.00")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Even corrected, the first steps have full size, although the averages rest on few batches. Large networks raise the learning rate slowly from 0:
+# **warm-up** (lesson 06).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The first column of the table by hand on the board: the factors 0.1 and 0.001 cancel. Then ask what would remain without the divisions.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### SGD against Adam
+#
+# The same 20 epochs and learning rate 0.01, one seed, with the loss summed or averaged over a batch:
+
+
+# %% slideshow={"slide_type": "-"}
+def train(optimizer_class, reduction):
+    model, losses = new_model(), []
+    optimizer = optimizer_class(model.parameters(), lr=0.01)
+    for _ in range(20):
+        for batch in torch.randperm(len(training)).split(32):
+            optimizer.zero_grad()
+            batch_loss(model, batch, reduction).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=40)
+            optimizer.step()
+        losses.append(batch_loss(model, torch.arange(len(training)), "mean").item())
+    return losses, error_rate(model, test)
+
+
+losses, errors = {}, {}
+for optimizer_class in (torch.optim.SGD, torch.optim.Adam):
+    for reduction in ("sum", "mean"):
+        name = f"{optimizer_class.__name__}, {reduction}"
+        losses[name], errors[name] = train(optimizer_class, reduction)
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+show(
+    plots.optimizer_curves(losses, "SGD hardly learns from the averaged loss; Adam is unaffected"),
+    alt="Training loss over 20 epochs on a logarithmic axis: SGD with the summed loss and both Adam curves fall to about "
+    "a thousandth, SGD with the averaged loss stays above 1.",
+)
+for name, error in errors.items():
+    print(f"{name:10s} test error {100 * error:.1f} %")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# One seed is no verdict; section 8 compares them fairly.
+
+# %% tags=["checks"]
+assert errors["SGD, sum"] < 0.02 and errors["Adam, mean"] < 0.02 and errors["SGD, mean"] > 0.2
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 6 · The order of sentences is information
+#
+# Train one hop on task 1 with and without temporal encoding. `train_task` runs the paper's **recipe** for several seeds at once: all parts of section 4 (position
+# encoding: PE), SGD as above, 100 epochs, the learning rate halved every 25, and two tricks of section 7, here switched off.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("2.c")
 
 # %% slideshow={"slide_type": "subslide"}
-with_time = train_task(1, seeds=3, num_hops=1)
-without_time = train_task(1, seeds=3, num_hops=1, temporal=False)
-
-for name, result in (("with temporal encoding", with_time), ("without", without_time)):
-    print(f"{name:22s} error on new stories, three seeds: {digits(100 * result['error'], 1)} %")
+settings = {"seeds": 3, "num_hops": 1, "linear_start": False, "noise": False}
+with_time = train_task(1, **settings)
+without_time = train_task(1, temporal=False, **settings)
+print(f"with temporal encoding: test error of three seeds {digits(100 * with_time['error'], 1)} %")
+print(f"without: {digits(100 * without_time['error'], 1)} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The best that a set can do
+# ### What remains without order
 #
-# Can that error be predicted without a network? A set knows which rooms Mary entered, and not which was last. How often is
-# somebody wrong who knows just that?
+# Without order the memory is a multiset: it contains how often Mary entered each room, but not which was last. Two guessers use only that: any of her rooms, or the most frequent.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-guess, most_often = 0.0, 0.0
+any_room, most_frequent = [], []
 for item in task_questions(1)[1]:
     person = words(item.question)[-1]
-    rooms = [words(sentence)[-1] for sentence in item.story if words(sentence)[0] == person]
-    favorites = [room for room in set(rooms) if rooms.count(room) == max(map(rooms.count, rooms))]
-    guess += 1 - 1 / len(set(rooms))
-    most_often += 1 - (item.answer in favorites) / len(favorites)
-print(f"guess among the rooms that the person entered:  {guess / 10:.0f} % wrong")
-print(f"take the one that the person entered most often: {most_often / 10:.0f} % wrong")
+    rooms = [words(text)[-1] for text in item.story if words(text)[0] == person]
+    favorites = multimode(rooms)
+    any_room.append(1 / len(set(rooms)))
+    most_frequent.append((item.answer in favorites) / len(favorites))
+print(f"error of guessing any of the person's rooms: {100 - 100 * mean(any_room):.0f} %")
+print(f"error of guessing the most frequent room:    {100 - 100 * mean(most_frequent):.0f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The network without ages became about as good as such a guesser. Deduction and induction (tasks 15 and 16) hardly need the
-# order of sentences; *where is* and *where was* (tasks 1 to 3) cannot do without it.
+# The network is about as good as the better guesser.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Write the two numbers side by side on the board. The point is not that the network failed: it found a rule that needs no order.
+# Compute the guessers first, then train. The network did not fail: it found the rule that needs no order.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Why count back from the newest statement? Let the room try to say "the last one" with indices that count up.
 
 # %% tags=["checks"]
 assert with_time["error"].median() < 0.02 < 0.2 < without_time["error"].median()
+assert abs(without_time["error"].median() - (1 - mean(most_frequent))) < 0.05
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 6 · Training, and a start without softmax
+# ## 7 · Linear start and random noise
 #
-# The recipe is that of Sukhbaatar et al. and their code: plain gradient descent on the loss summed over a batch of 32, with rate 0.01,
-# halved every 25 epochs (an epoch is once through all questions), 100 epochs, gradients cut at a length of 40. Two tricks come
-# on top:
+# The paper adds two tricks:
 #
-# - **random blank memories**: up to a tenth, put in between at random. They have no words, but they make all that is older look
-#   a little older still, so the network cannot learn exact ages by heart;
-# - **linear start**: for the first 20 epochs, at rate 0.005, the hops have no softmax.
+# - **random noise** (RN): empty memories, up to a tenth of the story's length, inserted at random, so that exact ages cannot be memorized.
+# - **linear start** (LS): during the first epochs, here 20 at half the learning rate, the hops have no softmax.
 
 # %% tags=["nbval-check-output"]
 mask = torch.ones(1, 10, dtype=torch.bool)
 age = temporal_index(mask)
-print("temporal index of ten statements:   ", age[0].tolist())
+print("temporal index of ten statements:", *age[0].tolist())
 for seed in (1, 2, 3):
-    noisy = training.random_noise(age, mask, torch.Generator().manual_seed(seed))
-    print("with empty memories between them:   ", noisy[0].tolist())
+    noisy_age = random_noise(age, mask, torch.Generator().manual_seed(seed))
+    print(f"with random noise, seed {seed}:       ", *noisy_age[0].tolist())
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("2.d")
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 2.6.** Write `linear_hop(state, key, value, mask)`, a hop without softmax: $p_i=u\cdot m_i$ for statements, $p_i=0$ for padding, and
+# $o=\sum_i p_i\,c_i$.
+#
+# - Shapes as in exercise 2.3; the mask is always given. Return $o$ and $p$.
+# - Scores are neither scaled nor normalized.
+# - Both sums are batched matrix products: $u$ and $p$ need an extra axis (`unsqueeze`).
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 2.6 · linear hop · easy · 5 min
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 2.6 · linear hop · easy · 10 min
 def linear_hop(state, key, value, mask):
     """Like `memory_hop`, but the weights are the scores themselves, 0 at padding."""
     ### BEGIN SOLUTION
@@ -477,151 +753,171 @@ def linear_hop(state, key, value, mask):
 linear_hop = exercise("2.6").use(linear_hop)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Can it find the wiring by itself?
+# According to the paper it seems to help avoid local minima. A hypothesis: gradients reach ignored sentences. In this toy the first score is
+# larger than the others by 6. The values (1, 0), (0, 1), (0, 0) make `context[1]` the second weight, and `backward` computes its gradient.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+state, value = torch.tensor([1.0, 0.0]), torch.eye(3, 2)
+for name, hop in (("softmax", memory_hop), ("linear", linear_hop)):
+    key = torch.tensor([[6.0, 0.0], [0.0, 1.0], [0.0, 0.0]], requires_grad=True)
+    context, weights = hop(state, key, value, torch.ones(3, dtype=torch.bool))
+    context[1].backward()
+    print(f"{name:8s} weights {digits(weights.detach(), 3)}", end=" | ")
+    print(f"gradient of the second key: {key.grad[1].norm():.4f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A saturated softmax passes almost no gradient to the sentences it ignores (lesson 01); the linear hop passes it to all.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Can training find the three hops?
 #
-# Task 16, three hops, random tables at the start, and nothing but questions and answers to learn from: three seeds with a
-# linear start, three without.
+# Task 16, three hops: three seeds with a linear start, three without.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 linear = train_task(16, seeds=3, linear_start=True)
 softmax = train_task(16, seeds=3, linear_start=False)
 show(
-    pictures.loss_curves(
-        {"with a linear start": linear["loss"], "without": softmax["loss"]},
-        training.LINEAR_EPOCHS,
-        "task 16: only with a linear start does the loss reach 0",
+    plots.loss_curves(
+        {"with linear start": linear["loss"], "without": softmax["loss"]},
+        "Task 16: only with a linear start does the loss reach 0",
     ),
-    alt="Training loss on task 16: with a linear start all seeds go to zero, without one none does.",
+    alt="Training loss on task 16 over the epochs: with a linear start all three seeds fall to zero soon after the softmax "
+    "is switched on; without it all three fall slowly and stay above one half.",
 )
-for name, result in (("with", linear), ("without", softmax)):
-    training_error, test_error = (
-        digits(100 * result[part], 1) for part in ("training_error", "error")
-    )
-    print(
-        f"{name:8s} error of three seeds on training stories: {training_error} %, on new stories: {test_error} %"
-    )
+for name, result in (("with linear start", linear), ("without", softmax)):
+    print(f"{name}: training error {digits(100 * result['training_error'], 1)} %,", end=" ")
+    print(f"test error {digits(100 * result['error'], 1)} %")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# With the linear start training finds a wiring that answers new stories. Without it the same network, with the same data and as
-# many epochs with softmax, gets three of four training stories right, and more than half of the new ones wrong.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Without a linear start the network memorizes: about three of four training stories are correct, but fewer than half of the test stories.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The dashed curves still fall, and a student may say that they only need more time. Point at the two errors below the figure:
-# what falls is the loss on the training stories alone.
+# The dashed curves still fall; would they only need more time? Point at the test error.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The peak at epoch 0 is the moment when the softmax is switched on. A few epochs repair it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Your network, these numbers
+# ### The same parameters in your network
 #
-# Put what the first seed learned into the network of exercise 2.5 and ask it the 1,000 test questions.
+# `train_task` uses the library's network. Copy its first seed into your class and test again.
 
 # %% slideshow={"slide_type": "-"}
-test = restore(linear).tensors(task_questions(16)[1])
+induction = restore(linear).tensors(task_questions(16)[1])
 model = MemoryNetwork(
     len(linear["words"]), memory_size=linear["settings"]["memory_size"], max_len=linear["max_len"]
 )
 with torch.no_grad():
     model.embeddings.copy_(linear["state"]["embeddings"][0])
     model.temporal_embeddings.copy_(linear["state"]["temporal_embeddings"][0])
-    logits, weights = model(test.story, test.question, test.mask)
-error = (logits.argmax(-1) != test.answer).float().mean()
-print(
-    f"error of your network: {100 * error:.1f} %, of the first seed above: {100 * linear['error'][0]:.1f} %"
-)
+print(f"test error of your network: {100 * error_rate(model, induction):.1f} %,", end=" ")
+print(f"of the first seed above: {100 * linear['error'][0]:.1f} %")
 
 # %% tags=["checks"]
 assert linear["error"].median() < 0.05 < 0.3 < softmax["error"].min()
-assert abs(error - linear["error"][0]) < 0.005
+assert 0.15 < softmax["training_error"].median() < 0.35
+assert abs(error_rate(model, induction) - linear["error"][0]) < 0.005
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7 · What each part is for
+# ## 8 · Ablations
 #
-# Take one part away, leave everything else, and train ten seeds: an *ablation*. That takes some minutes, so it was done once and stored; your
-# own seeds from above belong to it. A cell shows the median error on new stories, the smallest and the
-# largest, and how many of ten seeds *solved* the task: at most 1 % errors (tasks 1, 15), 2 % (16), 12 % (2) or 45 % (3).
+# An **ablation** removes one part and trains again. Cells show median and range of ten test errors, and how many seeds **solved** the task: at most 1 % errors (tasks 1, 15), 2 % (16), 12 % (2)
+# or 45 % (3), limits that we set above the recipe's medians.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
 ablation = stored("memory_table")
-cell = {}
-for row in ablation.result:
-    errors = f"{row['median']:.1f} % ({min(row['errors']):.1f} to {max(row['errors']):.1f})"
-    cell[row["row"], row["task"]] = f"{errors}, {row['solved']} of {row['seeds']}"
-ablation.table(
-    ("hops", "task 2: two facts", "task 15: deduction", "task 16: induction"),
-    [(hops, *(cell[hops, task] for task in (2, 15, 16))) for hops in ("1 hop", "2 hops", "3 hops")],
-)
+ablation.table(*plots.hops_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two facts need two looks, three facts three. One hop more than needed solves more seeds, but on task 2 it also spreads them. And a hop too
-# few is no half success: on task 16 two hops do worse than one.
+# Tasks 2 and 15 have two supporting facts and need two hops; task 16 has three and needs three. On tasks 2 and 15 a third
+# hop solves a few more seeds, which may be chance. On task 16, two hops err more than one.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
-parts = (
-    ("bag of words instead of position encoding", "bag of words", 15),
-    *(("no temporal encoding", "no temporal encoding", task) for task in (1, 2, 3, 15, 16)),
-    ("no linear start", "no linear start", 16),
-    ("no linear start", "no linear start", 2),
-    ("a linear start where the recipe has none", "linear start", 15),
-    ("no random noise", "no blank memories", 2),
-    ("layer-wise instead of adjacent tying", "layer-wise tying", 2),
-    ("layer-wise instead of adjacent tying", "layer-wise tying", 15),
-    ("layer-wise instead of adjacent tying", "layer-wise tying", 16),
-)
-ablation.table(
-    ("three hops, but", "task", "the recipe", "with that change"),
-    [(name, task, cell["3 hops", task], cell[row, task]) for name, row, task in parts],
-)
+ablation.table(*plots.parts_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# *Mice are afraid of wolves* needs positions inside the sentence (15). *Where is* and *where was* need ages (1 to 3), deduction
-# and induction hardly do (15, 16). Induction needs the linear start (16). But no trick is good everywhere: on task 15 the linear start
-# leaves half of the seeds unsolved, some of them far off, so the recipe of that task leaves it out. Layer-wise tables solve deduction
-# every time, and induction never.
+# - *Mice are afraid of wolves* (15) needs position encoding.
+# - *Where is* and *where was* (1, 2, 3) need temporal encoding; deduction and induction (15, 16) hardly do.
+# - Induction (16) needs the linear start and adjacent tying. Task 2 needs both and the noise: without one of them no seed solves it.
+# - On task 15 only half of the seeds succeed with a linear start, so the recipe omits it there, a choice made on test errors.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Both are needed: three hops and a linear start
-#
-# Task 16, each dot a seed.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Cover the last column and let the room guess each row.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-order = ("1 hop", "2 hops", "3 hops", "no linear start", "layer-wise tying")
-errors = {row["row"]: row["errors"] for row in ablation.result if row["task"] == 16}
-induction = {
-    row.replace("3 hops", "3 hops, linear start (the recipe)"): errors[row] for row in order
-}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Adam's poor showing is a good moment for the question: which comparison would convince you? Same data, same budget, same tuning, several seeds.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.seed_errors(induction, "task 16: take one part away, and it fails", limit=75),
-    alt="Errors of ten seeds on task 16: near zero with three hops and a linear start; about half "
-    "of the answers are wrong with one hop, with two, without linear start or with layer-wise tying.",
+    plots.seed_errors(
+        plots.errors_of_task(ablation.result, 16),
+        "Task 16: no seed solves it with fewer hops,\nwithout linear start or with layer-wise tying",
+        limit=75,
+    ),
+    alt="Test errors of ten seeds on task 16: about 1 % with three hops and linear start; around 50 to 60 % with one hop, "
+    "with two, without linear start and with layer-wise tying.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What others measured
+# ### SGD or Adam?
 #
-# Published errors in % on the real bAbI files, with 1,000 training questions a task. They are not from this course, and the
-# stories are not the same ones, so compare patterns and not digits. The first two rows have no linear start, and induction stays at
-# 52 %: the same failure as here. If you have the files, `python -m utils.training.babi --folder data/babi/en` trains on them.
+# A fair comparison gives both the same data, epochs and number of learning rates, over ten seeds. SGD
+# clips the gradient norm at 40, Adam does not. Three hops:
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
-tasks = (1, 2, 3, 15, 16)
-Table(
-    ("source", *(f"task {task}" for task in tasks)),
-    [(source, *(f"{errors[task]:.1f}" for task in tasks)) for source, errors in PUBLISHED.items()],
-    "Quoted, not measured here. The paper's rows keep the best of ten runs by training error.",
-)
+optimizers = stored("memory_optimizers")
+optimizers.table(*plots.optimizer_table(optimizers.result))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Both need a learning rate near 0.01, and there SGD solves more seeds. This is no general verdict: the authors tuned the recipe for SGD. Without a linear start neither
+# solves task 16.
+
+# %% tags=["checks"]
+for row in ablation.result:
+    if row["task"] == 16:
+        fails = row["row"] in ("1 hop", "2 hops", "no linear start", "layer-wise tying")
+        assert row["solved"] == (0 if fails else 10), row["row"]
+    if row["task"] == 2:
+        fails = row["row"] in ("no linear start", "no blank memories", "layer-wise tying")
+        assert row["solved"] == 0 or not fails, row["row"]
+solved = {
+    tuple(row[key] for key in ("task", "linear_start", "optimizer", "learning_rate")): row["solved"]
+    for row in optimizers.result
+}
+for task in (2, 16):
+    assert (
+        solved[task, True, "sgd", 0.01]
+        > solved[task, True, "adam", 0.01]
+        == max(solved[task, True, "adam", rate] for rate in (0.003, 0.01, 0.03))
+    )
+assert not any(count for (task, linear_start, *_), count in solved.items() if not linear_start)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 8 · Do the hops find the facts?
+# ## 9 · Do the hops find the supporting facts?
 #
-# Nobody told the network which sentences support an answer. The stories know. Count a question as *found* if each of its facts
-# is the top sentence of some hop. Other hops may attend to anything.
+# The stories record the supporting facts; the network never sees them. The facts of a question are **found** if each gets the
+# largest weight of some hop. `F.one_hot(indices, n)` turns indices into rows with a single 1:
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+top_sentences = torch.tensor([0, 2, 2])
+print(F.one_hot(top_sentences, 4).tolist())
+print("number of hops on each sentence:", F.one_hot(top_sentences, 4).sum(0).tolist())
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 2.7.** Write `facts_found(weights, fact)`.
+#
+# - `weights` (b, hops, n) are attention weights; `fact` (b, n) is True at supporting facts.
+# - The top sentence of a hop has its largest weight, however small.
+# - No weights tie, and every question has a fact.
+# - Return (b,) bool: is *every* fact the top sentence of at least one hop? Hops on other sentences do no harm.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 2.7 · do the hops find the facts · medium · 8 min
+# Exercise 2.7 · supporting facts found · medium · 12 min
 def facts_found(weights, fact):
-    """weights (b, hops, n), fact (b, n) bool, to (b,) bool: is each fact on top of some hop?"""
+    """weights (b, hops, n), fact (b, n) bool, to (b,) bool: is each fact the top sentence of some hop?"""
     ### BEGIN SOLUTION
-    tops = nn.functional.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0
+    tops = F.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0
     return (tops | ~fact).all(-1)
     ### END SOLUTION
 
@@ -629,108 +925,103 @@ def facts_found(weights, fact):
 facts_found = exercise("2.7").use(facts_found)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Two more tasks to look at, one seed each: two facts in a moving world (task 2), and deduction (task 15).
+# Train one seed for tasks 2 and 15. Seeds differ: a table of ten follows.
 
 # %% slideshow={"slide_type": "-"}
-trained = {1: with_time, 2: train_task(2, seeds=1), 15: train_task(15, seeds=1), 16: linear}
+trained = {1: with_time, 2: train_task(2, seeds=[3]), 15: train_task(15, seeds=[0]), 16: linear}
 networks = {task: restore(result) for task, result in trained.items()}
 
 found, correct = {}, {}
 for task, network in networks.items():
     stories = network.tensors(task_questions(task)[1])
-    predictions, weights = predict(network.model, stories)
+    predictions, weights = predict(network.model, stories)  # first axis: the seed
     found[task] = facts_found(weights[0], stories.fact)
     correct[task] = predictions[0] == stories.answer
+    hops = network.model.num_hops
     print(
-        f"task {task:2d}: facts found {100 * found[task].float().mean():3.0f} %,",
-        f"accuracy {100 * correct[task].float().mean():5.1f} %",
+        f"task {task:2d}, {hops} hop{'s' * (hops > 1)}: facts found {100 * found[task].float().mean():3.0f} %,",
+        end=" ",
     )
+    print(f"accuracy {100 * correct[task].float().mean():5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Is a look an explanation?
+# ### Are attention weights an explanation?
 #
-# If the weights said *why*, a question whose facts were not found should go wrong. Count, for tasks 2 and 16:
+# If they were, questions whose facts are not found should get wrong answers. Guess.
 
 # %% slideshow={"slide_type": "-"}
 for task in (2, 16):
     for name, subset in (("found", found[task]), ("not found", ~found[task])):
-        print(
-            f"task {task:2d}, facts {name:9s}: {subset.sum():3d} questions,",
-            f"accuracy {100 * correct[task][subset].float().mean():5.1f} %",
-        )
+        accuracy = correct[task][subset].float().mean()
+        print(f"task {task:2d}, {name:9s}: {subset.sum():3d} questions,", end=" ")
+        print(f"accuracy {100 * accuracy:5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In task 2 who misses a fact mostly misses the answer. In task 16 nearly all are answered right all the same. Why? Look at those
-# questions: how many coloured animals of the asked kind are there, and how much weight did the needed sentence get at best?
+# On task 2 most of them are answered wrongly, on task 16 nearly all correctly. How much weight did their least attended fact get?
 
 # %% slideshow={"slide_type": "subslide"}
-_, weights = predict(networks[16].model, networks[16].tensors(task_questions(16)[1]))
-best = weights[0].amax(1)  # (questions, sentences): the largest weight of any hop
-missed = {"one other of its kind": [], "two or more": []}
-for index, item in enumerate(task_questions(16)[1]):
-    if not found[16][index]:
-        kind = words(item.story[item.facts[0]])[-1]
-        others = sum(words(sentence)[-1] == kind for sentence in item.story) - 1
-        smallest = min(best[index, fact].item() for fact in item.facts)
-        missed["one other of its kind" if others == 1 else "two or more"].append(smallest)
-for name, smallest in missed.items():
-    median = torch.tensor(smallest).median()
-    print(
-        f"{name:22s} {len(smallest):3d} questions; smallest weight of a fact: {median:.2f} (median)"
-    )
+stories = networks[16].tensors(task_questions(16)[1])
+_, weights = predict(networks[16].model, stories)
+largest = weights[0].amax(1)  # (questions, sentences): the largest weight over the hops
+least_attended = largest.masked_fill(~stories.fact, 1.0).amin(1)  # (questions,): over the facts
+for name, subset in (("found", found[16]), ("not found", ~found[16])):
+    median = least_attended[subset].median()
+    print(f"median weight of the least attended fact, {name}: {median:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Where there are two or more, either will do. Where there is only one, it was looked at, but came second: less than half of the weight is
-# enough to mix it in, not enough to be on top. The top sentence tells where the network looked most, not what it needed.
+# These facts got weight, only not the largest of a hop. The top sentences are no complete explanation (compare
+# [Jain and Wallace, 2019](../docs/references.md#jain2019), and [Wiegreffe and Pinter, 2019](../docs/references.md#wiegreffe2019)). All five tasks,
+# ten seeds:
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# The same over ten seeds, all five tasks with three hops:
-
-# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
-three_hop_rows = [row for row in ablation.result if row["row"] == "3 hops"]
-ablation.table(
-    ("task, three hops", "facts found (median)", "accuracy (median)"),
-    [
-        (row["task"], f"{row['agreement_median']:.0f} %", f"{100 - row['median']:.1f} %")
-        for row in three_hop_rows
-    ],
-)
+# %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
+ablation.table(*plots.facts_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Task 3 is answered far above chance (one room of six), and its three facts are hardly ever on top of the three hops. By which cues,
-# we did not find out.
+# Task 3 is answered far better than chance (one of five rooms: the garden itself is excluded), yet its facts are rarely the top sentences; we do not know why.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for the guess about task 16 in writing. Nearly everybody expects wrong answers.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Exercise 2.7 fits on the board: three hops, four sentences, two facts.
 
 # %% tags=["checks"]
 assert found[1].float().mean() > 0.9
+assert correct[2][~found[2]].float().mean() < 0.5 < 0.9 < correct[16][~found[16]].float().mean()
+assert 0.15 < least_attended[~found[16]].median() < 0.5
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 9 · Look over its shoulder
+# ## 10 · Watch the hops
 #
-# Test stories that the networks never saw. The dots mark the recorded facts; the columns are the hops. Follow what each hop
-# adds, and find a question where a hop looks at no fact at all.
+# Find a question that is answered correctly although a fact never gets the largest weight.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-few = {
+short_stories = {
     task: [item for item in task_questions(task)[1] if len(item.story) <= 12][:20]
     for task in networks
 }
 
 
-def hop_picture(task, question, networks=networks, few=few):
-    item = few[task][question - 1]
-    ((answer,), *_), weights = networks[task].answer([item])
-    correct = answer == item.answer
-    verdict = f"{answer}, correct" if correct else f"{answer}, wrong: {item.answer}"
-    title = f"task {task}, question {question}"
-    return pictures.hops_picture(
-        item.story, weights[0, 0], item.question, verdict, title, item.facts, correct=correct
+def hop_picture(task, question, networks=networks, short_stories=short_stories):
+    item = short_stories[task][question - 1]
+    answers, weights = networks[task].answer([item])
+    answer = answers[0][0]
+    verdict = f"{answer}, correct" if answer == item.answer else f"{answer}, wrong: {item.answer}"
+    return plots.hops_picture(
+        item.story,
+        weights[0, 0],
+        item.question,
+        verdict,
+        f"Task {task}, question {question}",
+        item.facts,
+        correct=answer == item.answer,
     )
 
 
 # %% slideshow={"slide_type": "-"}
 explore(
     hop_picture,
-    alt="A test story with the weights of each hop over its sentences; the supporting facts are marked.",
+    alt="A test story with the attention weights of each hop over its sentences; the supporting facts are marked.",
     task={
         "16: what color is it?": 16,
         "15: what is it afraid of?": 15,
@@ -743,58 +1034,105 @@ explore(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Write your own story
 #
-# One sentence a line; then click beside the box. The kind of question decides which network reads it: *Where is Mary? Where is the
-# milk? What is Emily afraid of? What color is Lily?* Below its answer stands what a solver says that lives through the
-# story step by step. Try to fool the network: add sentences, let the only other frog have no colour, let Mary go in a circle.
+# One sentence per line. The question selects the network: *Where is Mary? Where is the milk? What is Emily afraid of? What color is Lily?* Try to fool the network: let the only other
+# frog have no color.
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-first_story = "Lily is a frog\nBrian is a lion\nGreg is a frog\nBrian is gray\nGreg is yellow"
-
-
 def own_story_picture(story, question, networks=networks):
     try:
         answered = answer_story(networks, story, question)
     except ValueError as problem:
-        return pictures.message_picture(str(problem))
+        return plots.message_picture(str(problem))
     note = f"The solver's answer: {answered.expected}."
     if answered.why:
-        note = f"The network must predict something. The story does not say it: {answered.why}"
-    sentences, weights = answered.sentences, answered.weights
-    title = "attention weights of your story"
-    return pictures.hops_picture(
-        sentences, weights, question, answered.answer, title, answered.facts, note
+        note = f"The story does not contain the answer: {answered.why} The network predicts a word all the same."
+    return plots.hops_picture(
+        answered.sentences,
+        answered.weights,
+        question,
+        answered.answer,
+        "Attention weights of your story",
+        answered.facts,
+        note,
     )
 
 
 explore(
     own_story_picture,
-    alt="Your story with the weights of each hop, the network's answer and the solver's.",
-    story=first_story,
+    alt="Your story with the attention weights of each hop, the network's answer and the solver's.",
+    story="\n".join(longer),
     question="What color is Lily?",
 )
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room dictate a story. A word outside the vocabulary gets a sentence and no guess: a network has no vector for a word
-# it never saw. Lesson 07 takes words apart to repair that.
+# Let the room dictate a story. An out-of-vocabulary word has no embedding and gets a message; lesson 07 solves that with subword tokens.
+
+# %% [markdown]
+# ## 11 · Write Adam yourself (optional)
+#
+# **Exercise 2.8.** Write `adam_step`, the step of section 5.
+#
+# - All tensors have one shape; `t` counts from 1.
+# - Return the new parameter, $m$ and $v$ (not corrected).
+
+
+# %% tags=["nbval-check-output"]
+# Exercise 2.8 · a step of Adam · medium · 10 min · optional
+def adam_step(parameter, gradient, m, v, t, learning_rate=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
+    """The new parameter and the new averages m and v, before bias correction; t counts the steps from 1."""
+    ### BEGIN SOLUTION
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    return parameter - learning_rate * m_hat / (v_hat.sqrt() + eps), m, v
+    ### END SOLUTION
+
+
+adam_step = exercise("2.8").use(adam_step)
+
+# %% tags=["nbval-check-output"]
+parameter, m, v = torch.zeros(2), torch.zeros(2), torch.zeros(2)
+for t, gradient in enumerate(gradients, 1):
+    parameter, m, v = adam_step(parameter, gradient, m, v, t)
+print("equal to torch:", torch.allclose(parameter, torch_parameter.detach(), atol=1e-6))
+
+# %% [markdown]
+# ## 12 · All twenty tasks on the published files (optional)
+#
+# With the published files in `data/babi/en`, `make babi` prints such a table, with ten seeds for every task.
+# *Code run again* is the authors' code (PE, LS, RN), run by the author of vinhkhuc/MemN2N-babi-python.
+
+# %% tags=["hide-input", "nbval-check-output"]
+real = stored("babi_real")
+Table(*plots.published_table(real.result, TASK_NAMES, PUBLISHED))
+
+# %% [markdown]
+# We report medians; the paper keeps the best of ten runs by training error. As in section 8, induction fails without a linear start (the first two
+# published columns); positions (17) and paths (19) fail everywhere. On tasks 6 and 10 our recipe is clearly worse; we do not know why.
+
+# %% tags=["checks"]
+real_error = {int(task): error for task, error in real.result["error"].items()}
+assert (
+    real_error[6] > 1.5 * PUBLISHED["code run again"][5]
+    and real_error[10] > 1.5 * PUBLISHED["code run again"][9]
+)
+assert min(errors[task - 1] for errors in PUBLISHED.values() for task in (17, 19)) > 40
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## What to remember
+# ## Summary
 #
-# - A hop is `attention` with the state as query. Several hops need something that changes between them: other keys, or a mapped
-#   state.
-# - A bag of words forgets the order of words, a set of memories the order of sentences. Both come back only if they are put into
-#   the vectors.
-# - Order from outside, through position weights and ages, is the price of looking at everything at once. Lesson 04 pays it again.
-# - Training can miss a wiring that exists. A start without softmax lets gradients reach every sentence.
-# - One seed is an anecdote. Report how many of ten succeed.
-# - Weights show where a model looked, not what it needed.
+# - A hop is `attention` with the state as its only query. The next hop needs other keys (adjacent tying) or a projected state (layer-wise).
+# - Sums lose word order, attention loses sentence order. Position and temporal encoding put them back.
+# - Adam's steps do not depend on the scale of the loss, but its learning rate needs tuning.
+# - Training can miss a solution that exists. A linear start helped on tasks 2 and 16, perhaps because gradients reach every sentence.
+# - One seed proves little: report how many of ten succeed.
+# - Top sentences are no complete explanation: questions whose facts were not found mostly went wrong on task 2, not on task 16.
 #
-# **What is left open.** One state asked all the questions here, and the answer was one word. What if the answer is a whole
-# sentence, each word of which must look elsewhere (lesson 03)? And what if every word of the input had a state of its own and looked
-# at all others (lesson 04)?
+# **Next:** [Lesson 03](03_sequence_to_sequence.ipynb) generates sentences, with a new query for every word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Close with the picture of section 1: one controller, three looks. Lesson 04 gives every word such a controller.
+# Close with the table of section 1: one state, three hops. Lesson 04 gives every token such a state.
 
 # %% tags=["student-only"]
 board()
@@ -802,12 +1140,10 @@ board()
 # %% [markdown]
 # ### References
 #
-# - S. Sukhbaatar, A. Szlam, J. Weston, R. Fergus, [*End-to-end memory networks*](../docs/references.md#sukhbaatar2015), 2015: the
-#   network, the tricks and the published table.
-# - J. Weston et al.,
-#   [*Towards AI-complete question answering: a set of prerequisite toy tasks*](../docs/references.md#weston2015a), 2015: bAbI.
-# - J. Weston, S. Chopra, A. Bordes, [*Memory networks*](../docs/references.md#weston2015b), 2015: the first of the kind, trained
-#   with the supporting facts.
-# - vinhkhuc/MemN2N-babi-python: a re-run of the original recipe, quoted in section 7.
-# - S. Jain, B. Wallace, [*Attention is not explanation*](../docs/references.md#jain2019), 2019, and S. Wiegreffe, Y. Pinter,
-#   [*Attention is not not explanation*](../docs/references.md#wiegreffe2019), 2019.
+# - Sukhbaatar et al., [*End-to-end memory networks*](../docs/references.md#sukhbaatar2015), 2015, arXiv:1503.08895
+# - Weston et al., [*Towards AI-complete question answering*](../docs/references.md#weston2015a), 2015, arXiv:1502.05698 (bAbI)
+# - Weston et al., [*Memory networks*](../docs/references.md#weston2015b), 2015, arXiv:1410.3916
+# - Kingma and Ba, [*Adam*](../docs/references.md#kingma2015), 2015, arXiv:1412.6980
+# - Jain and Wallace, [*Attention is not explanation*](../docs/references.md#jain2019), 2019, arXiv:1902.10186
+# - Wiegreffe and Pinter, [*Attention is not not explanation*](../docs/references.md#wiegreffe2019), 2019, arXiv:1908.04626
+# - vinhkhuc/MemN2N-babi-python (section 12)

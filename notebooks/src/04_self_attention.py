@@ -9,31 +9,35 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 04 · Self-attention
 #
-# **Attention still hangs on a recurrent net: can it stand alone?**
+# **Can attention work without a recurrent network?**
 #
-# Lesson 03 repaired the bridge with attention, and kept the recurrent net on both sides. Lesson 02 had no recurrent net at all, but
-# only one state that looked around. This lesson gives every word such a state. Then three things go wrong: it knows no order, it only
-# averages, and it sees the future. Each gets its repair.
+# In lesson 03 attention connected a recurrent encoder to a recurrent decoder. The memory network of lesson 02 had no recurrence, but a
+# single query. **Self-attention** gives every token its own query. Three things then break: the layer ignores word order, its
+# outputs are only weighted averages, and every token sees the future. This lesson fixes all three and ends with a small language model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Who skipped lesson 03 needs one sentence of it: a net that reads word by word forgets far words and cannot run in parallel. Plan:
-# 30 minutes for the layer and its scale, 35 for order (exercises 4.4 and 4.5 at home), 10 for the feed-forward layer, 20 for masks, 25
-# for the language model and the comparison.
+# Plan: 30 minutes for the layer and its scaling, 35 for positions (exercises 4.4 and 4.5 are optional), 10 for the feed-forward network,
+# 20 for masks, 25 for the language model and the comparison of layers.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# If the class skipped lesson 03, read the paragraph on recurrence and convolution aloud. Nothing else of lesson 03 is needed.
 
 # %% [markdown]
 # **After this lesson you can**
 #
-# - write self-attention as loops, as matrices and for a batch, and say what each shape is;
-# - say why scores are divided by the square root of $d_k$, and show what happens without it;
-# - show that self-attention alone knows no order, and repair it in three ways;
-# - say what the feed-forward layer adds;
+# - write self-attention with loops, with matrices and as a layer, and explain the factor $1/\sqrt{d_k}$;
+# - add word order with sinusoidal, learned or rotary positions;
 # - write causal and padding masks, and prove that nothing leaks from the future;
-# - compare the layer with recurrence, convolution and a dense layer, by formula and by measurement.
+# - compute the loss of a causal language model at all positions at once;
+# - compare self-attention with recurrence, convolution and a dense layer.
 #
-# **You need** lesson 01 (`attention`, masks) and lesson 02 (hops). Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 01 and 02. From lesson 03 you need two facts. A **recurrent network** (RNN) computes each hidden state from the one before:
+# its steps cannot run in parallel, and distant tokens are many steps apart. A **convolution** computes each output from a window of neighbors:
+# its outputs can be computed in parallel, but distant tokens meet only after several layers. Symbols and terms: [notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import textwrap
+from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -43,10 +47,12 @@ from utils.build.results import Table, stored
 from utils.exercises import board, exercise, lesson, quiz
 from utils.models import attention
 from utils.models.positions import LearnedPositions, periods
+from utils.plots import figures, show
 from utils.plots import lesson04 as pictures
-from utils.plots import show
+from utils.plots.text import digits
 from utils.training import language_model, layer_costs
 from utils.training import self_attention as experiments
+from utils.training.self_attention import minimal_pairs, order_sequences
 from utils.widgets import explore, mask_board, menu
 
 torch.manual_seed(4)
@@ -54,32 +60,80 @@ torch.set_num_threads(1)
 lesson("04")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1 · A controller for every token
+# ## 1 · One query per token
 #
-# In lesson 02 one state asked, and the sentences of a story answered. Now the tokens of one sentence do both: each asks all of them,
-# itself included.
+# In lesson 02 a single query attended to the sentences of a story. In self-attention every token has a query and attends to every token, itself
+# included: $n$ tokens give $n^2$ scores.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
     pictures.controllers(["the", "cat", "sees", "the", "dog"]),
-    alt="Left: one controller attends to five sentences. Right: each of five tokens attends to all five tokens, 25 scores.",
+    alt="Left: one query attends to five sentences, 5 scores. Right: each of five tokens attends to all five tokens, 25 scores.",
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Three roles, three maps
+# ### Queries, keys and values are projections
 #
-# A token asks, is asked, and is fetched. For each role its vector is mapped by a matrix of its own. With the tokens of a sentence as the
-# rows of $X$, $(n, d)$:
+# A token plays three roles: it attends (query), it is attended to (key), and it supplies content (value). Each role has its own
+# **projection matrix**. With the tokens as the rows of $X$, $(n, d)$,
 #
-# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V, \qquad O = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V, \qquad \text{output} = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $d_k$ is the number of columns of $W_Q$ and $W_K$. First by loops, one pair of tokens at a time.
+# $W_Q$ and $W_K$ are $(d, d_k)$, $W_V$ is $(d, e)$. The output has one row per token, $(n, e)$. The last formula is equation 1 of
+# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), who write $d_v$ for $e$. The softmax normalizes each row of scores.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Worked example: three tokens, two dimensions
+#
+# $$X = \begin{pmatrix} 1 & 0 \\ 0 & 1 \\ 1 & 1 \end{pmatrix}, \quad
+# W_Q = \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix}, \quad
+# W_K = \begin{pmatrix} 1 & 1 \\ 0 & 1 \end{pmatrix}, \quad
+# W_V = \begin{pmatrix} 1 & 2 \\ 3 & 0 \end{pmatrix}$$
+#
+# Follow the first token, $x_1 = (1, 0)$.
+#
+# 1. **Projections.** Its query is $x_1 W_Q = (2, 0)$. The three keys $X W_K$ are $(1, 1)$, $(0, 1)$, $(1, 2)$; the values $X W_V$ are $(1, 2)$,
+#    $(3, 0)$, $(4, 2)$.
+# 2. **Scores.** The dot products of $(2, 0)$ with the keys are $2, 0, 2$.
+# 3. **Scaling.** Here $d_k = 2$. Divided by $\sqrt 2 \approx 1.414$, the scores are $1.414, 0, 1.414$.
+# 4. **Softmax.** The exponentials are $4.11, 1, 4.11$ with sum $9.23$. The attention weights are $0.446, 0.108, 0.446$.
+# 5. **Weighted sum.** $0.446\,(1, 2) + 0.108\,(3, 0) + 0.446\,(4, 2) = (2.55, 1.78)$.
+#
+# The code does this for all three tokens. Check the first rows.
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+X = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+W_Q = torch.tensor([[2.0, 0.0], [0.0, 1.0]])
+W_K = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+W_V = torch.tensor([[1.0, 2.0], [3.0, 0.0]])
+Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+scores = Q @ K.T
+weights = (scores / 2**0.5).softmax(-1)
+for name, matrix in {
+    "Q": Q,
+    "K": K,
+    "V": V,
+    "scores": scores,
+    "weights": weights,
+    "output": weights @ V,
+}.items():
+    print(f"{name}:\n{matrix.numpy().round(3)}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Do token 1 on the board, let the room do token 3. Ask why the score matrix is not symmetric: token 1 scores token 3 with 2, token 3 scores
+# token 1 with 3, because queries and keys have different projections.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Exercise 4.1: self-attention with loops
+#
+# Implement the five steps with a loop over queries and one over keys. All sizes may differ; `n` may be 1. `torch.softmax` does not overflow.
+# Row $i$ of the weights belongs to query $i$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.1 · self-attention by loops · medium · 10 min
+# Exercise 4.1 · self-attention with loops · medium · 10 min
 def self_attention_loop(X, W_Q, W_K, W_V):
-    """One sentence X (n, d), W_Q and W_K (d, d_k), W_V (d, e) to output (n, e) and weights (n, n)."""
+    """One sequence X (n, d), W_Q and W_K (d, d_k), W_V (d, e) to output (n, e) and weights (n, n)."""
     ### BEGIN SOLUTION
     queries, keys, values = X @ W_Q, X @ W_K, X @ W_V
     output, weights = [], []
@@ -93,9 +147,15 @@ def self_attention_loop(X, W_Q, W_K, W_V):
 
 self_attention_loop = exercise("4.1").use(self_attention_loop)
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Exercise 4.2: self-attention with matrices
+#
+# The same without loops, with `attention(query, key, value, mask)` from lesson 01. It divides by $\sqrt{d_k}$, applies the mask (pass it on) and
+# returns output and weights. $X$ may have a batch axis; the mask broadcasts to (..., n, n).
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 4.2 · self-attention by matrices · easy · 5 min
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+# Exercise 4.2 · self-attention with matrices · easy · 5 min
 def self_attention(X, W_Q, W_K, W_V, mask=None):
     """X (..., n, d), with or without a batch axis in front, to output (..., n, e), weights (..., n, n).
 
@@ -115,28 +175,35 @@ W_Q, W_K, W_V = torch.randn(3, d, d_k)
 by_loops, _ = self_attention_loop(X, W_Q, W_K, W_V)
 by_matrices, weights = self_attention(X, W_Q, W_K, W_V)
 in_a_batch, _ = self_attention(X.expand(3, n, d), W_Q, W_K, W_V)
-print("loops and matrices agree:", torch.allclose(by_loops, by_matrices, atol=1e-6))
-print("alone and in a batch:    ", torch.allclose(by_matrices, in_a_batch[1], atol=1e-6))
+by_torch = F.scaled_dot_product_attention(X @ W_Q, X @ W_K, X @ W_V)
+print("loops equal matrices:         ", torch.allclose(by_loops, by_matrices, atol=1e-6))
+print("matrices equal PyTorch's SDPA:", torch.allclose(by_torch, by_matrices, atol=1e-6))
+print("alone equals in a batch:      ", torch.allclose(by_matrices, in_a_batch[1], atol=1e-6))
 tensors = {"X": X, "W_Q": W_Q, "weights": weights, "output": by_matrices}
 print("shapes:", *(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items()), sep="  ")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### X W or W X?
+# ### Two remarks on the projections
 #
-# Many texts have a token as a *column*, and write $W x$. Here tokens are rows, and the matrix stands at the right: $x W$. The two are the
-# same numbers, transposed. `nn.Linear` stores its matrix as the column texts do, $(\text{out}, \text{in})$, and multiplies as we do.
+# **Rows or columns?** Here tokens are rows, $x W$. Texts with tokens as columns write $W x$: the same numbers, transposed. `nn.Linear` stores
+# $(\text{out}, \text{in})$ and computes $x W^\top$.
+#
+# **The multiplicative score of lesson 03** is $q W k^\top$ with a learned matrix $W$. Here $q_i \cdot k_j = x_i\, W_Q W_K^\top x_j^\top$, so
+# $W = W_Q W_K^\top$, in two factors. Its rank is at most $d_k$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 linear = nn.Linear(d, d_k, bias=False)
 print("nn.Linear(6, 4) stores", tuple(linear.weight.shape))
-print("rows, X W:   ", torch.allclose(linear(X), X @ linear.weight.T))
-print("columns, W X:", torch.allclose(linear(X).T, linear.weight @ X.T, atol=1e-6))
+print("nn.Linear computes x Wᵀ:", torch.allclose(linear(X), X @ linear.weight.T))
+W = W_Q @ W_K.T
+print("q · k equals x W xᵀ:", torch.allclose(X @ W @ X.T, (X @ W_Q) @ (X @ W_K).T, atol=1e-5))
+print(f"W is {tuple(W.shape)} with rank {torch.linalg.matrix_rank(W)}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Context decides
+# ### Context changes a representation
 #
-# The same word in two sentences goes in as one vector, and comes out as two. To see why, here are vectors set by hand: how much a word has to do
-# with water, with money, and with neither. All three maps are left out (the identity).
+# The same word in two sentences enters as one vector and leaves as two. Here the embeddings are set by hand (components: water, money, neither)
+# and the projections are the identity.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 embeddings = {"river": [3.0, 0, 0], "rob": [0, 3.0, 0], "bank": [1.0, 1, 0]}
@@ -149,45 +216,57 @@ for words in sentences:
     before.append(x[-1])
     after.append(output[-1])
     print(
-        "bank attends to", *(f"{word} {w:.2f}" for word, w in zip(words, weights[-1], strict=True))
+        "weights of bank:", *(f"{word} {w:.2f}" for word, w in zip(words, weights[-1], strict=True))
     )
-    print("and becomes    ", [round(v, 1) for v in output[-1].tolist()])
+    print("output of bank: ", digits(output[-1], 1))
 similarities = [F.cosine_similarity(*pair, dim=0).item() for pair in (before, after)]
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
-    pictures.two_contexts(*sentences, "bank", *similarities, "one vector goes in, two come out"),
-    alt="The word bank in two sentences: the same vector before self-attention, two different ones after it.",
+    pictures.two_contexts(
+        *sentences, "bank", *similarities, "One input vector, two outputs: context decides"
+    ),
+    alt="The word bank in two sentences: cosine 1 between its two vectors before self-attention, far less after it.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *bank* found *river* in one sentence and *rob* in the other. In a trained model nobody sets the vectors by hand: lesson 08 looks for this in a
-# real one.
+# *bank* attends most to *river* in one sentence and to *rob* in the other. Lesson 08 measures this in a published model.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask what the third component does: words that have nothing to do with water or money still get some weight, because softmax never gives zero.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2 · Why divide by a root?
+# ## 2 · Why divide by $\sqrt{d_k}$?
 #
-# A score is a sum of $d_k$ products. If the components of queries and keys are independent, with mean 0 and variance 1, so is each product,
-# and the variances add up: the scores have variance $d_k$. Lesson 01 showed what large scores do to a softmax.
+# A score is a sum of $d_k$ products. If the components of queries and keys are independent with mean 0 and variance 1, each product also has
+# mean 0 and variance 1. Variances of independent terms add up: a score has variance $d_k$. Lesson 01 showed what large scores do: the softmax saturates and its Jacobian vanishes.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("4.a")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The **entropy** of the attention weights, $H = -\sum_j w_j \log w_j$, measures how spread out they are: 0 if one key gets all the weight,
+# $\log n$ if all $n$ keys get the same.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 statistics = experiments.score_statistics()
 show(
     pictures.scaling(statistics["dims"], statistics["raw"], statistics["scaled"]),
-    alt="Variance of the scores, entropy of the weights and norm of the softmax's Jacobian against d_k, with and without "
-    "scaling.",
+    alt="Three panels against d_k, with and without scaling: variance of the scores, entropy of the weights, norm of the softmax's Jacobian. "
+    "Scaled curves are flat; the unscaled variance grows, the entropy falls, the Jacobian rises a little and then falls.",
 )
 saturated = statistics["raw"]["saturated"][-1]
-print(f"saturated rows (Jacobian norm below 0.01) at d_k = 1024, unscaled: {100 * saturated:.0f} %")
+print(
+    f"saturated queries (Jacobian norm below 0.01) at d_k = 1024, unscaled: {100 * saturated:.0f} %"
+)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without the root the variance grows with $d_k$ and the weights fall on one key. The derivative of the softmax, through which every gradient for $W_Q$
-# and $W_K$ must pass, is at first even larger (a choice between two keys is steep), and then dies. With the root nothing depends on $d_k$.
-#
-# It is the square root of the width of *queries and keys*, often misquoted as that of the model's width.
+# Without scaling, the weights concentrate on one key as $d_k$ grows. Every gradient for $W_Q$ and $W_K$ passes through the Jacobian of the
+# softmax, which first grows a little (a choice between two keys is steep) and then vanishes. With scaling almost nothing depends on $d_k$. Note that
+# $d_k$ is the dimension of *queries and keys*; it is often confused with the dimension of the embeddings.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room predict the shape of each panel before you show it. The bump in the right panel surprises most people.
 
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -206,63 +285,98 @@ explore(
     seed=(0, 20, 1, 0),
 )
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3 · First repair: order
-#
-# Shuffle the words of a sentence. What happens to what comes out?
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Move d_k from 4 to 1024 and watch the left panel collapse to one bar; change the seed to show that this is not a special draw.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## 3 · Fix 1: word order
+#
+# Permute the tokens of a sentence. What happens to the outputs?
+
+# %% slideshow={"slide_type": "-"}
 quiz("4.b")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A set, not a sentence
+# ### Self-attention is permutation equivariant
 #
-# For any shuffle of the rows, written as a matrix $\Pi$, the scores become $\Pi S \Pi^\top$, and
+# Write a permutation of the rows as a matrix $\Pi$. The scores $S = Q K^\top / \sqrt{d_k}$ become $\Pi S \Pi^\top$, and
 #
 # $$\operatorname{softmax}(\Pi S \Pi^\top)\; \Pi V = \Pi\, \operatorname{softmax}(S)\, V$$
 #
-# because a softmax does not care in which order its row stands. This is *permutation equivariance*.
+# because the softmax of a row is permutation equivariant (lesson 01), rows are independent of each other, and $\Pi^\top \Pi = I$. The layer treats
+# its input as a set.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 order = torch.randperm(n)
-shuffled, _ = self_attention(X[order], W_Q, W_K, W_V)
-print("outputs shuffled alike:", torch.allclose(shuffled, by_matrices[order], atol=1e-6))
+permuted, _ = self_attention(X[order], W_Q, W_K, W_V)
+print("outputs are permuted alike:", torch.allclose(permuted, by_matrices[order], atol=1e-6))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A task that a set cannot do
+# ### A task that needs order
 #
-# Among other letters stand one A and one B; does A come first? Trained with three seeds, tested on new sequences, each together with its
-# twin in which A and B are exchanged. Who does not see the order is right exactly half the time.
+# Sequences of 16 letters contain one A and one B. **Does A come first?** The classifier: embeddings plus the output of your self-attention, the mean
+# over all tokens, a linear layer. `positions` (16, dim) are added to the embeddings; zeros mean none.
+
 
 # %% slideshow={"slide_type": "-"}
-names = {
-    "none": "no positions",
-    "causal": "no positions, causal mask",
-    "sinusoidal": "sinusoidal",
-    "learned": "learned",
-    "rotary": "rotary",
-}
-by_kind = {positions: experiments.train_order(positions, seeds=3) for positions in names}
+class OrderClassifier(nn.Module):
+    def __init__(self, positions):
+        super().__init__()
+        dim = positions.size(-1)
+        self.positions = positions
+        self.embedding = nn.Embedding(experiments.VOCAB_SIZE, dim)
+        self.W_Q, self.W_K, self.W_V = (
+            nn.Parameter(dim**-0.5 * torch.randn(dim, dim)) for _ in range(3)
+        )
+        self.classifier = nn.Linear(dim, 2)
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-rows = [(names[kind], 100 * result["accuracy"]) for kind, result in by_kind.items()]
-show(
-    pictures.order_bars(rows, 50, "without positions the order is not there"),
-    alt="Accuracy of three seeds on the order task: exactly 50 % without positions, near 100 % with each kind and with a "
-    "causal mask alone.",
-)
+    def forward(self, token_ids):
+        x = self.embedding(token_ids) + self.positions  # (b, 16, dim)
+        context, _ = self_attention(x, self.W_Q, self.W_K, self.W_V)
+        return self.classifier((x + context).mean(1))  # (b, 2)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The causal mask of section 5 alone gives order away: B can find A only if A stands before it
-# ([Haviv et al., 2022](../docs/references.md#haviv2022), saw it in language models).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### First way: sinusoids
+# The training loop is that of lesson 02, with Adam and new sequences at every step. The test set has each sequence twice, once with A and B
+# swapped (**minimal pairs**): a model that ignores order scores exactly 50 %.
+
+
+# %% slideshow={"slide_type": "-"}
+def train_order(positions, num_steps=300, seed=1):
+    torch.manual_seed(seed)
+    model = OrderClassifier(positions)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(num_steps):
+        token_ids, _, labels = order_sequences(64, 16, 16, torch.default_generator)
+        loss = F.cross_entropy(model(token_ids), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+@torch.no_grad()
+def order_accuracy(model):
+    generator = torch.Generator().manual_seed(77)  # new sequences
+    token_ids, _, labels = minimal_pairs(*order_sequences(500, 16, 16, generator))
+    return (model(token_ids).argmax(-1) == labels).float().mean().item()
+
+
+no_positions = train_order(torch.zeros(16, 32))
+print(f"no positions: accuracy {order_accuracy(no_positions):.1%}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 50.0 % is not bad luck: within each minimal pair the model gives the same answer twice. Ask the room why no amount of training can change it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Sinusoidal positions
 #
-# Give each position $p$ a vector of waves, and add it to the token's vector. Components come in pairs, one pair per frequency
-# ([Vaswani et al., 2017](../docs/references.md#vaswani2017)):
+# **Positional encoding** adds to each token embedding a vector that depends on the position $p$. Vaswani et al. (section 3.5) use sines and
+# cosines, a pair of components per frequency $\omega_i$:
 #
 # $$P_{p, 2i} = \sin(p\, \omega_i), \qquad P_{p, 2i+1} = \cos(p\, \omega_i), \qquad \omega_i = 10000^{-2i/d}$$
+#
+# **Exercise 4.3.** Return the matrix $P$, (length, dim), for positions $p = 0, 1, \dots$ and pairs $i = 0, \dots, d/2 - 1$. `dim` is even.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -283,11 +397,16 @@ def sinusoidal_positions(length, dim):
 
 sinusoidal_positions = exercise("4.3").use(sinusoidal_positions)
 
+# %% slideshow={"slide_type": "subslide"}
+with_sinusoids = train_order(sinusoidal_positions(16, 32).float())
+print(f"sinusoidal positions: accuracy {order_accuracy(with_sinusoids):.1%} (one seed)")
+
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 def position_figure(length, dim):
     return pictures.position_pattern(
-        sinusoidal_positions(length, dim), "fast waves at the left, slow ones at the right"
+        sinusoidal_positions(length, dim),
+        "High frequencies on the left, low frequencies on the right",
     )
 
 
@@ -303,20 +422,27 @@ quiz("4.c")
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 for dim in (32, 512, 4096):
-    print(f"dim {dim:4d}: periods from {periods(dim).min():.1f} to {periods(dim).max():,.0f}")
-print(f"the limit, 2 pi times 10,000: {2 * torch.pi * 10_000:,.0f}")
+    print(
+        f"dim {dim:4d}: periods from {periods(dim).min():.1f} to {periods(dim).max():,.0f} positions"
+    )
+print(f"limit for large dim, 2 pi times 10,000: {2 * torch.pi * 10_000:,.0f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A shift is a rotation
+# ### A shift is a rotation (optional)
 #
-# Why waves? Because $\sin(a + b)$ and $\cos(a + b)$ are linear in $\sin a$ and $\cos a$. To move by $k$ positions is one matrix, the same from
-# everywhere: $P_{p+k} = P_p R$.
+# Why sinusoids? The addition formulas are
+#
+# $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b$$
+#
+# Both are linear in the pair $(\sin a, \cos a)$. So one matrix $R$ moves every position by $k$: $P_{p+k} = P_p R$, whatever $p$ is.
+#
+# **Exercise 4.4.** Return $R$, (dim, dim): 2 x 2 blocks on the diagonal, one per frequency, with $b = k\, \omega_i$. `k` may be negative.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.4 · a shift is a rotation · hard · 15 min
+# Exercise 4.4 · a shift is a rotation · hard · 22 min · optional
 def shift_rotation(k, dim):
-    """The one matrix R (dim, dim) with positions[i + k] == positions[i] @ R, whatever i.
+    """The one matrix R (dim, dim) with positions[p + k] == positions[p] @ R, whatever p.
 
     k may be negative.
     """
@@ -336,45 +462,52 @@ shift_rotation = exercise("4.4").use(shift_rotation)
 P = sinusoidal_positions(60, 32).float()
 R = shift_rotation(7, 32).float()
 print("one matrix moves every position by 7:", torch.allclose(P[:53] @ R, P[7:], atol=1e-4))
-print("a rotation: R Rᵀ is the identity:    ", torch.allclose(R @ R.T, torch.eye(32), atol=1e-5))
+print("R is a rotation, R Rᵀ = I:           ", torch.allclose(R @ R.T, torch.eye(32), atol=1e-5))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.offset_products(
-        P @ P.T, "the dot product of two positions depends on their offset alone"
+        P @ P.T, "The dot product of two positions depends on their offset alone"
     ),
     alt="Dot products of position vectors against their offset: all rows lie on one even curve that is not monotonic.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The curve is even, so it does not tell left from right, and it is not monotonic. What a trained layer makes of the positions is up to its
-# $W_Q$ and $W_K$.
+# The curve is even: by itself it does not distinguish left from right. A trained layer can, since $W_Q$ and $W_K$ transform the positions first.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Second way: learned positions
+# ### Learned positions
 #
-# Or learn a vector for each position, like that of a word. Past the last one there is none.
+# BERT and GPT-2 learn one vector per position, in an embedding matrix. Beyond its last row there is none.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+learned = LearnedPositions(16, 8)
+print("16 positions:", tuple(learned(16).shape))
 try:
-    LearnedPositions(16, 8)(24)
+    learned(24)
 except ValueError as error:
-    print(textwrap.fill(str(error), 90))
+    print("24 positions:", textwrap.fill(str(error), 90))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Third way: rotary positions
+# ### Rotary position embedding
 #
-# Or leave the tokens alone and put the offset into the scores, an idea of [Shaw et al. (2018)](../docs/references.md#shaw2018). Rotary
-# positions ([Su et al., 2021](../docs/references.md#su2021)) rotate query $i$ and key $j$, each pair of components by an angle that grows with
-# the position. Only the difference of the two angles is left:
+# The third way puts the offset into the scores, an idea of [Shaw et al. (2018)](../docs/references.md#shaw2018). **Rotary position embedding**
+# (RoPE, [Su et al., 2021](../docs/references.md#su2021)) rotates each pair of components of the query at position $i$ and of the key at position
+# $j$, by an angle proportional to the position. In the dot product only the difference of the angles remains:
 #
-# $$(q R_i)\,(k R_j)^\top = q\, R_{i-j}\, k^\top$$
+# $$\operatorname{rotate}(q, i) \cdot \operatorname{rotate}(k, j) = \operatorname{rotate}(q, i - j) \cdot k$$
 #
-# Values are not rotated. (The pairs of 4.4 were (sine, cosine), which rotate the other way: there the minus stands elsewhere.)
+# Values are not rotated. (Many libraries pair component $i$ with $i + d/2$ instead of neighbors: the same up to the order of the components.) Lesson 09 meets RoPE in SmolLM2.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 4.5** (optional). Rotate $x$ (..., n, d), $d$ even, for `positions` (n,).
+#
+# - Components $2i$ and $2i + 1$ form a pair $(a, b)$, which becomes $(a \cos\theta - b \sin\theta,\; a \sin\theta + b \cos\theta)$, at the same two components.
+# - $\theta$ is the token's position times $10000^{-2i/d}$. Positions need not be consecutive.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.5 · rotary positions · hard · 15 min
+# Exercise 4.5 · rotary positions · hard · 15 min · optional
 def rotate(x, positions):
     """RoPE: x (..., n, d), positions (n,). Rotate each pair (a, b) of components 2 i and 2 i + 1
     to (a cos - b sin, a sin + b cos); the angle is the position times 10,000 ** (-2 i / d).
@@ -394,12 +527,43 @@ rotate = exercise("4.5").use(rotate)
 query, key = torch.randn(2, 1, 8)
 for i, j in ((3, 5), (103, 105), (5, 3)):
     score = rotate(query, torch.tensor([i])) @ rotate(key, torch.tensor([j])).T
-    print(f"query at {i:3d}, key at {j:3d}: score {score.item():.3f}")
+    print(f"query at {i:3d}, key at {j:3d}, offset {i - j:+d}: score {score.item():.3f}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Same offset, same score, wherever the pair stands; the opposite offset gives another score. So rotary scores know left from right.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What goes on past the training length?
+# ### The three kinds compared
 #
-# Trained on up to 16 tokens, tested on more.
+# The same classifier with the feed-forward network of section 4, on sequences of 8 to 16 letters, three seeds each. One model has no positions
+# but a **causal mask** (section 5): each token attends to itself and earlier tokens only. Guess its accuracy.
+
+# %% slideshow={"slide_type": "-"}
+names = {
+    "none": "no positions",
+    "causal": "no positions, causal mask",
+    "sinusoidal": "sinusoidal",
+    "learned": "learned",
+    "rotary": "rotary",
+}
+by_kind = {positions: experiments.train_order(positions, seeds=3) for positions in names}
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+rows = [(names[kind], 100 * result["accuracy"]) for kind, result in by_kind.items()]
+show(
+    pictures.order_bars(rows, 50, "Without positions or a causal mask, order is invisible"),
+    alt="Accuracy of three seeds on the order task: 50 % without positions, near 100 % with each kind and with a "
+    "causal mask alone.",
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found the same in language
+# models trained without positions.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Beyond the training length
+#
+# All models were trained on at most 16 tokens. Which of them **extrapolate** to longer sequences?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 lengths = by_kind["rotary"]["lengths"]
@@ -409,15 +573,15 @@ curves = {
 }
 show(
     pictures.extrapolation(
-        lengths, curves, 16, "past the training length every kind loses", chance=50
+        lengths, curves, 16, "Beyond the training length no kind keeps its accuracy", chance=50
     ),
-    alt="Accuracy on the order task against length for models trained up to length 16.",
+    alt="Accuracy on the order task against length for models trained up to length 16: all fall beyond 16; learned positions end there.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 shifts = by_kind["rotary"]["shifts"]
 Table(
-    ("accuracy, the same 16 tokens from position", *map(str, shifts)),
+    ("accuracy, 16 tokens starting at position", *map(str, shifts)),
     [
         (
             names[kind],
@@ -432,56 +596,60 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sinusoids exist at every position, but a model trained on the first sixteen has never met the others, and what it answers there can be
-# anything, even the opposite. Rotary scores do not change under a shift; with more tokens than in training they too go wrong. The causal mask
-# keeps most here, in this task and with this little training: no law.
+# Sinusoids exist for every position, but the model saw only the first 16. Elsewhere its answers are unreliable; 0 % means that every answer is
+# reversed. Rotary scores do not change under a shift, yet they lose accuracy with more tokens than in training. Here the causal mask extrapolates best, but this is one task and a short training run.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Add or concatenate?
-#
-# With the position $p$ concatenated to the token's embedding $t$, a projection has rows of its own for both; added, both share one:
-#
-# $$[t\,;\,p]\, W = t A + p B \qquad\text{against}\qquad (t + p)\, W = t W + p W$$
-#
-# Concatenation is more expressive, and costs width.
-
-# %% slideshow={"slide_type": "-"}
-for row in experiments.add_or_concatenate(seeds=3):
-    worst = 100 * row["accuracy"].min()
-    print(f"{row['name']:30s} {row['parameters']:6,d} parameters, lowest accuracy {worst:.1f} %")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Here all of them solve the task: 32 added to 32, 16 concatenated with 16, and 32 with 32 components.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two different tests: more tokens (the figure) and the same number of tokens at other positions (the table). Rotary passes the second exactly.
 
 # %% tags=["checks"]
+assert order_accuracy(no_positions) == 0.5
+assert order_accuracy(with_sinusoids) >= 0.9
 assert (by_kind["none"]["accuracy"] - 0.5).abs().max() < 0.01
-assert min(by_kind[kind]["accuracy"].min() for kind in ("sinusoidal", "learned", "rotary")) >= 0.99
+assert (
+    min(by_kind[kind]["accuracy"].min() for kind in ("causal", "sinusoidal", "learned", "rotary"))
+    >= 0.9
+)
+assert (
+    by_kind["rotary"]["by_shift"].min() >= 0.99
+    and by_kind["rotary"]["by_length"][-1].median() < 0.9
+)
+assert min(100 * row.median() for row in by_kind["sinusoidal"]["by_shift"]) < 50
+at_96 = {
+    kind: by_kind[kind]["by_length"][-1].median() for kind in ("sinusoidal", "rotary", "causal")
+}
+assert max(at_96, key=at_96.get) == "causal"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4 · Second repair: a non-linearity
+# ## 4 · Fix 2: a non-linearity
 #
-# Queries, keys, values and output are matrix products. Is attention then linear?
-
-# %% slideshow={"slide_type": "subslide"}
-quiz("4.d")
+# For fixed weights, attention is linear in the values: a weighted average. The weights depend on the input through a softmax, so self-attention as
+# a whole is not linear.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 errors = experiments.linearity_errors()
 descriptions = {
-    "values": "in the values, for fixed attention weights",
-    "inputs": "in the input, on which the weights depend too",
-    "feed-forward": "in the values, with a feed-forward layer behind",
+    "values": "attention, as a function of the values, weights fixed",
+    "inputs": "self-attention, as a function of its input",
+    "feed-forward": "attention with fixed weights, then a feed-forward network",
 }
 for name, description in descriptions.items():
-    print(f"{description:50s}", "linear" if errors[name] < 1e-9 else "not linear")
+    print(f"{description:58s}", "linear" if errors[name] < 1e-9 else "not linear")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The *feed-forward layer* comes after attention: the same small network for every token, one at a time. Attention moves information
-# between tokens, this layer works on what arrived.
+# ### The position-wise feed-forward network
+#
+# After attention, the Transformer applies the same small network to every token separately (equation 2 of Vaswani et al.):
+#
+# $$\operatorname{FFN}(x) = \max(0,\, x W_1 + b_1)\, W_2 + b_2$$
+#
+# Attention moves information between tokens; the **feed-forward network** processes each token on its own.
+#
+# **Exercise 4.6.** Write `forward`. The maximum with 0 is a **ReLU**, `torch.relu`. Call the layers: `linear1` holds $W_1, b_1$, `linear2` holds $W_2, b_2$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.6 · the feed-forward layer · easy · 6 min
+# Exercise 4.6 · the feed-forward network · easy · 8 min
 class FeedForward(nn.Module):
     def __init__(self, dim, hidden_dim):
         super().__init__()
@@ -498,29 +666,41 @@ class FeedForward(nn.Module):
 FeedForward = exercise("4.6").use(FeedForward)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A task that averaging cannot do
+# ### A task that averaging cannot solve
 #
-# Two bits are marked; do they differ? A token that looks at both finds a point on the line between "two zeros" and "two ones". "One of each"
-# lies between the ends, and a linear answer can cut the line only once: it gets three of the four pairs right at best.
+# Two bits of a sequence are marked. **Do they differ?** One extra token, `[CLS]`, attends to the two marked bits only, and its output is classified. With equal weights it gets $v_0$ for two zeros, $v_1$ for two ones and
+# $\tfrac12 (v_0 + v_1)$ otherwise: three points on a line. A linear classifier cuts the line once and cannot separate the middle from both ends. At
+# most three of the four bit pairs are correct, 75 %.
 
 # %% slideshow={"slide_type": "-"}
 for feed_forward in (False, True):
     accuracies = 100 * experiments.train_xor(feed_forward, seeds=3)["accuracy"]
-    print(
-        f"{'with' if feed_forward else 'without'} feed-forward layer:",
-        " ".join(f"{accuracy:.0f} %" for accuracy in accuracies),
-    )
+    name = "with" if feed_forward else "without"
+    print(f"{name} feed-forward network:", " ".join(f"{accuracy:.0f} %" for accuracy in accuracies))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# This is XOR. Draw the three points on a line and ask where one cut should go.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The same argument returns in lesson 05 with two marked positions and one head.
+
+# %% tags=["checks"]
+assert (experiments.train_xor(False, seeds=3)["accuracy"] <= 0.75 + 1e-6).all()
+assert (experiments.train_xor(True, seeds=3)["accuracy"] > 0.95).all()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 5 · Third repair: the future
+# ## 5 · Fix 3: masks
 #
-# A model that is to say the next word must not see it. The *causal mask* lets each token look at itself and at what came before.
+# A **causal language model** predicts the next token, so no position may see it.
 
 # %% slideshow={"slide_type": "subslide"}
-quiz("4.e")
+quiz("4.d")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 4.7.** Return the causal mask, boolean. Row $i$ is a query: True at keys $0, \dots, i$.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 4.7 · the causal mask · easy · 4 min
 def causal_mask(length):
     """(length, length) bool; row i is True at the positions that token i may attend to."""
@@ -531,10 +711,11 @@ def causal_mask(length):
 
 causal_mask = exercise("4.7").use(causal_mask)
 
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Sentences of a batch are filled up to one length with *padding*, to which no token may attend. The axis in the middle, of size 1, stands
-# for all queries.
+# Sequences in a batch are padded to one length, and no token may attend to **padding**.
+#
+# **Exercise 4.8.** From `lengths` (b,), return the padding mask (b, 1, max_len), True at tokens. Tokens come first; a length may be 0. The middle
+# axis broadcasts over the queries.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -549,15 +730,23 @@ def padding_mask(lengths, max_len):
 
 padding_mask = exercise("4.8").use(padding_mask)
 
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+both = causal_mask(4) & padding_mask(torch.tensor([3, 4]), 4)  # (4, 4) & (2, 1, 4)
+print("causal and padding mask together:", tuple(both.shape))
+print("first sequence, 3 tokens and 1 padding:")
+print(both[0].int().numpy())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer
 #
-# Now the matrices become parameters. `head_dim` is $d_k$, and here the width of the values too.
+# In a network the projection matrices are parameters.
+#
+# **Exercise 4.9.** Write both methods: three linear layers without bias, named `query`, `key`, `value`, from `dim` to `head_dim` ($d_k$, and here
+# also $e$); then attention. The mask broadcasts to (b, n, n), or is None.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.9 · a layer of self-attention · medium · 12 min
+# Exercise 4.9 · a self-attention layer · medium · 12 min
 class SelfAttention(nn.Module):
     def __init__(self, dim, head_dim):
         """Three linear layers without bias, dim to head_dim: `self.query`, `self.key`, `self.value`."""
@@ -578,54 +767,71 @@ class SelfAttention(nn.Module):
 SelfAttention = exercise("4.9").use(SelfAttention)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Does anything leak?
+# ### No leak from the future
 #
-# A gradient of exactly zero is the proof: what a token does not depend on cannot leak into it.
+# **Proof.** Output $i$ is $\sum_j w_{ij} v_j$. Under a causal mask $w_{ij}$ is exactly 0 for $j > i$, and the other weights depend on query $i$ and
+# keys $j \le i$ only. So output $i$ is a function of tokens $0, \dots, i$. **Check.** Its gradient with respect to later tokens must be zero. (A zero
+# gradient alone is only evidence: it could vanish by chance.)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 layer = SelfAttention(6, 4)
 x = torch.randn(1, 5, 6, requires_grad=True)
 output, weights = layer(x, causal_mask(5))
-(gradient,) = torch.autograd.grad(output[0, 2].sum(), x)  # what does the third output depend on?
-influence = ["none" if norm == 0 else "some" for norm in gradient[0].norm(dim=-1)]
-print("influence of each token on the third output:", *influence)
+print("weights on later tokens, all exactly 0:", bool((weights[0][~causal_mask(5)] == 0).all()))
+(gradient,) = torch.autograd.grad(output[0, 2].sum(), x)
+nonzero = gradient[0].norm(dim=-1) != 0
+print("tokens with a gradient from output 2:  ", nonzero.nonzero().flatten().tolist())
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 batch = torch.randn(2, 5, 6)
 mask = causal_mask(5) & padding_mask(torch.tensor([3, 5]), 5)  # (2, 5, 5)
 changed = batch.clone()
-changed[0, 3:] = 100.0  # different padding behind the three tokens of the first sentence
+changed[0, 3:] = 100.0  # other vectors at the padding of the first sequence
 same = torch.equal(layer(batch, mask)[0][0, :3], layer(changed, mask)[0][0, :3])
-print("different padding, same outputs:", same)
+print("other padding, same outputs:    ", same)
 
 output, _ = layer(batch, padding_mask(torch.tensor([0, 5]), 5))
-print("a fully masked row gives zeros: ", bool((output[0] == 0).all()))
+print("a fully masked query gives zeros:", bool((output[0] == 0).all()))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let somebody break the layer on purpose: drop the mask and run the two cells again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Before or after the scaling?
+# ### Conventions for masks
 #
-# Minus infinity divided by anything positive stays minus infinity, so it makes no difference. Our `attention` scales first and masks then.
-# A large finite number instead would be scaled too, and the two would differ.
+# True does not mean the same everywhere:
+#
+# | function | argument | shape | True means |
+# |---|---|---|---|
+# | `attention` in this course | `mask` | (..., m, n) | may attend |
+# | `F.scaled_dot_product_attention` | `attn_mask` | (..., m, n) | may attend |
+# | `nn.MultiheadAttention` | `attn_mask` | (m, n) or (b · heads, m, n) | may **not** attend |
+# | `nn.MultiheadAttention` | `key_padding_mask` | (b, n) | **ignore** this key |
+# | models of Hugging Face | `attention_mask` | (b, n) | (1) a token, not padding |
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-scores = layer.query(x) @ layer.key(x).transpose(1, 2)
-masked, scale = ~causal_mask(5), 4**-0.5  # head_dim is 4
-for value in (float("-inf"), -10.0):
-    before = (scores.masked_fill(masked, value) * scale).softmax(-1)
-    after = (scores * scale).masked_fill(masked, value).softmax(-1)
-    print(f"masked with {value}: the same weights? {torch.allclose(before, after, atol=1e-4)}")
+x = torch.randn(1, 5, 4)
+mask = causal_mask(5)
+_, ours = attention(x, x, x, mask)
+by_sdpa = F.scaled_dot_product_attention(
+    x, x, torch.eye(5).unsqueeze(0), attn_mask=mask
+)  # V = I returns the weights
+_, by_module = nn.MultiheadAttention(4, num_heads=1, batch_first=True)(x, x, x, attn_mask=~mask)
+print("SDPA with `mask`, same weights as ours:        ", torch.allclose(by_sdpa, ours, atol=1e-6))
+print("MultiheadAttention with `~mask`, zero after i: ", bool((by_module[0][~mask] == 0).all()))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Draw a mask
+# ### Paint a mask
 #
-# A mask is a graph: which token may attend to which. Click cells, paint, or choose a preset. Beside it stands whose output changes when *cat* becomes another
-# word, after two layers: what a token cannot reach, directly or through another, cannot change it. Numbers are weights of the second layer.
+# A mask is a directed graph. Click cells, paint, or choose a preset. The right side shows, for two stacked layers, whose output changes when *cat* is
+# replaced by another word: only tokens that *cat* can reach, directly or through another token. The numbers are attention weights of the second
+# layer.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 tokens = ["the", "cat", "sees", "the", "bird", "fly"]
 x = torch.randn(1, 6, 8)
 replaced = x.clone()
-replaced[0, 1] = torch.randn(8)  # another word in place of "cat"
+replaced[0, 1] = torch.randn(8)  # another word instead of "cat"
 layers = nn.ModuleList([SelfAttention(8, 8), SelfAttention(8, 8)]).requires_grad_(False)
 for parameter in layers.parameters():
     parameter.mul_(3)  # untrained attention is almost uniform; larger projections make it visible
@@ -642,19 +848,26 @@ def respond(mask, x=x, replaced=replaced, layers=layers):
     return {"changed": (output - output_replaced)[0].norm(dim=-1), "weights": weights[0]}
 
 
-compared = "when “cat” becomes another word"
-mask_board(
-    tokens, respond, start="causal", title="which token may attend to which", compared=compared
-)
+title, compared = "which token may attend to which", "when “cat” becomes another word"
+mask_board(tokens, respond, start="causal", title=title, compared=compared)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for a mask in which *fly* depends on *cat* without attending to it: it takes a second layer and a token in between.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 6 · All positions at once
+# ## 6 · A causal language model
 #
-# A language model guesses the next token. With a causal mask every position is a guess of its own, and one pass trains all of them.
+# With a causal mask, position $t$ sees tokens $0, \dots, t$ and predicts token $t + 1$. One pass makes $n - 1$ predictions and trains on all of them.
+#
+# **Exercise 4.10.** Return the mean cross-entropy of the next token, a scalar.
+#
+# - The logits at position $t$ score token $t + 1$. The last logits have no target; nothing predicts token 0.
+# - Average over all targets of the batch that are tokens; padding is no target.
+# - `F.cross_entropy` expects the class axis second: (b, vocab, n - 1) against (b, n - 1).
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-# Exercise 4.10 · the next-token loss · medium · 10 min
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 4.10 · the next-token loss · medium · 15 min
 def next_token_loss(logits, token_ids, attention_mask):
     """Mean cross-entropy: logits (b, n, vocab) at position t predict token t + 1 of token_ids (b, n).
 
@@ -670,18 +883,20 @@ def next_token_loss(logits, token_ids, attention_mask):
 next_token_loss = exercise("4.10").use(next_token_loss)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# How much is that worth? The same guesses, one pass for each position, against all in one. By the count of tokens, 64 passes over prefixes of 32.5
-# tokens on average are 32.5 times the work.
+# ### All positions at once
+#
+# For 64 predictions, compare one pass over 64 tokens with 64 passes over prefixes of 1 to 64 tokens. By the number of tokens, the second is 32.5 times the work. Measured:
 
 # %% slideshow={"slide_type": "-"}
-measured = language_model.parallel_training_speedup()
-print(f"all positions at once: speedup {measured['speedup']:.0f}x")
+speedups = language_model.parallel_training_speedup()
+print(f"all positions at once, measured speedup: {median(speedups):.0f}x")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A small language model
+# ### The model
 #
-# The three repairs together make an encoder layer: self-attention, then a feed-forward network. The output of each is added to its input,
-# a *residual connection*, as lesson 02 added $u + o$.
+# A layer is self-attention, then the feed-forward network, each with a **residual connection**: its output is added to its input, as $u + o$ in
+# lesson 02. Positions come before the first layer, a linear layer (`lm_head`) after
+# the last. Lesson 05 adds heads, layer norm and dropout to this layer.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -692,15 +907,13 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(dim, 4 * dim)
 
     def forward(self, x, mask):
-        context, weights = self.self_attn(x, mask)
+        context, attention_weights = self.self_attn(x, mask)
         x = x + context
-        return x + self.feed_forward(x), weights
+        return x + self.feed_forward(x), attention_weights
 
 
 # %% slideshow={"slide_type": "subslide"}
 class CausalLM(nn.Module):
-    """token_ids (b, n) to logits (b, n, vocab) of the next token at every position."""
-
     def __init__(self, vocab_size, dim, num_layers):
         super().__init__()
         self.token_embedding = nn.Embedding(vocab_size, dim)
@@ -708,48 +921,74 @@ class CausalLM(nn.Module):
         self.lm_head = nn.Linear(dim, vocab_size)
 
     def forward(self, token_ids):
+        """token_ids (b, n) to logits (b, n, vocab) of the next token, and each layer's weights (b, n, n)."""
         x = self.token_embedding(token_ids)
         n, dim = x.shape[1:]
         x = x + sinusoidal_positions(n, dim).to(x)
+        attention_weights = []
         for layer in self.layers:
-            x, _ = layer(x, causal_mask(n))
-        return self.lm_head(x)
+            x, weights = layer(x, causal_mask(n))
+            attention_weights.append(weights)
+        return self.lm_head(x), attention_weights
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Trained on the manual
+# ### Trained on Python's manual
 #
-# It learns characters of Python's own manual, which is on every machine: 64 characters of context, whole topics held out, one seed. The loss is in
-# nats (natural logarithm); $e$ to the loss, the *perplexity*, says between how many equally likely characters it seems to choose.
+# The manual that comes with Python, character by character: 64 characters of context, whole pages held out, one seed. The loss is in **nats** (natural
+# logarithm). The **perplexity**, $e$ to the power of the loss, is the number of equally likely characters that would give the same loss.
 
 # %% slideshow={"slide_type": "-"}
 result = language_model.train_language_model()
 print(f"{result['parameters']:,} parameters, {result['num_train']:,} training characters")
-print(f"held-out loss {result['held_out']:.2f} nats, perplexity {result['perplexity']:.1f}\n")
+print(f"held-out loss {result['held_out']:.3f} nats, perplexity {result['perplexity']:.2f}\n")
 sample = language_model.sample_text(result, "The for statement", 240, temperature=0.5, seed=2)
 print(textwrap.fill(sample, 90))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# These parameters fit the model above, built from your own layers. With your own loss it must reach the same value.
+# The trained parameters fit the model above, built from your layers. With your loss it must give the same held-out loss.
 
 # %% slideshow={"slide_type": "-"}
 corpus = language_model.load_corpus()
 model = CausalLM(len(corpus.tokenizer), dim=96, num_layers=2)
-parameters = {
-    name.removeprefix("embedding.").removeprefix("encoder."): parameter
-    for name, parameter in result["state_dict"].items()
-}
-model.load_state_dict(parameters)
+model.load_state_dict(language_model.plain_state_dict(result))
 token_ids = corpus.held_out
 with torch.no_grad():
-    loss = next_token_loss(model(token_ids), token_ids, torch.ones_like(token_ids).bool()).item()
-print(f"held-out loss of your own model: {loss:.2f} nats")
+    logits, _ = model(token_ids)
+loss = next_token_loss(logits, token_ids, torch.ones_like(token_ids).bool()).item()
+print(f"held-out loss of your model: {loss:.3f} nats")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What does it know?
+# ### What does it attend to?
 #
-# Counting gives the measure: how often does a character come at all, after the one before (bigrams), after the two before (trigrams)? And how
-# does the model fare with so many characters of context?
+# The attention map of the first layer on held-out text. Row $i$ holds the weights of query $i$; above the diagonal they are zero.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+window, positions = corpus.held_out[:1, :24], torch.arange(24)
+with torch.no_grad():
+    _, attention_weights = model(window)
+layer1 = attention_weights[0][0]  # (24, 24)
+distance = (layer1 * (positions.unsqueeze(1) - positions)).sum(-1).mean()
+characters = [
+    character.replace(" ", "␣").replace("\n", "⏎")
+    for character in corpus.tokenizer.decode(window[0])
+]
+show(
+    figures.heat_map(
+        layer1,
+        characters,
+        characters,
+        f"Here the first layer attends {distance:.1f} characters back on average",
+        row_axis="query",
+        column_axis="key",
+    ),
+    alt="Attention map of a trained causal language model on a held-out text: lower triangular, with most weight near the diagonal.",
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Compared with n-gram models
+#
+# An **n-gram model** counts how often each character follows the $n - 1$ characters before it.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 ngrams = {"trigram model": 3, "bigram model": 2, "unigram model": 1}
@@ -757,10 +996,12 @@ show(
     pictures.loss_by_context(
         result["by_position"],
         {name: result["ngrams"][order] for name, order in ngrams.items()},
-        "with some context it beats the trigram model",
+        "With a few characters of context the loss falls below the trigram model's",
     ),
     alt="Held-out loss against the number of characters of context: it falls below the losses of bigram and trigram models.",
 )
+for name, order in ngrams.items():
+    print(f"{name}: held-out loss {result['ngrams'][order]:.2f} nats")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 benchmark = stored("language_model")
@@ -777,96 +1018,84 @@ benchmark.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A model that predicts *masked* words (lesson 07) needs no causal mask: its targets are not in its input, so it may attend in both directions.
+# A model that predicts *masked* tokens (lesson 07) uses no causal mask: its targets are hidden in the input instead.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask which part of the sample is grammar and which is spelling. The model was trained on fewer than 300,000 characters.
 
 # %% tags=["checks"]
 assert abs(loss - result["held_out"]) < 1e-3
-assert result["held_out"] < result["ngrams"][3]
+assert result["held_out"] < result["ngrams"][3] and result["by_position"][8] < result["ngrams"][3]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 7 · Against recurrence, convolution and a dense layer
+# ## 7 · Compared with recurrence, convolution and dense layers
 
 # %% slideshow={"slide_type": "-"}
-quiz("4.f")
+quiz("4.e")
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Three quantities describe a layer over $n$ tokens of width $d$, as in table 1 of Vaswani et al. (which has no dense layer, and a shorter path for dilated convolutions): **multiplications**; **sequential operations**, which must
+# wait for each other; and **maximum path length**, the layers or steps between two tokens.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 costs = layer_costs.layer_costs()
-n, dim = costs[0]["path_lengths"][-1], layer_costs.COUNTED_DIM
-min_len, max_len = layer_costs.LENGTHS[0], layer_costs.LENGTHS[-1]
 Table(
-    ("layer", "multiplications", f"counted at n = {n}, d = {dim}", "time grows as"),
-    [
-        (
-            row["kind"],
-            row["formula"]["cost"],
-            f"{row['multiplications'][-1]:,}",
-            f"n^{row['slope']:.1f}",
-        )
-        for row in costs
-    ],
-    f"Computed here, kernel k = {layer_costs.KERNEL}. Time from {min_len:,} to {max_len:,} tokens of width 64 (dense: shorter). A fixed "
-    "cost per call lowers the exponent; a score matrix that outgrows the cache raises it.",
+    *layer_costs.comparison(costs),
+    f"Formulas and measurements made here, kernel size k = {layer_costs.KERNEL}. Sequential: matrix products that wait for each other "
+    "(for self-attention projections, scores, weighted sum). Path: layers or steps between the two ends of the sequence, by gradient.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}
 show(
-    pictures.times(costs[0]["lengths"], timed, "self-attention grows fastest with the length"),
-    alt="Time of a layer against the length of the sentence on logarithmic scales, with slopes.",
-)
-
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-Table(
-    ("layer", "sequential steps", "measured", "maximum path", "measured"),
-    [
-        (
-            row["kind"],
-            row["formula"]["sequential"],
-            row["sequential"][-1],
-            row["formula"]["path"],
-            row["path"][-1],
-        )
-        for row in costs
-    ],
-    f"Computed here at n = {n}. Steps: matrix products that wait for each other; three for self-attention (projections, scores, context), "
-    "whatever n is. Path: layers or steps between the two ends of the sentence, measured by gradient.",
+    pictures.times(
+        costs[0]["lengths"], timed, "Of these three, the time of self-attention grows fastest"
+    ),
+    alt="Time of a layer against the length of the sequence on logarithmic scales, with fitted exponents: self-attention is steepest.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Self-attention connects any two tokens in one step, at a cost that grows with the square of the length. Where sentences are shorter than the
-# width, $n < d$, its $2 n^2 d$ is less than the $2 n d^2$ of recurrence; the three maps come on top.
+# Self-attention connects any two tokens in one step and computes all positions in parallel, at a cost quadratic in $n$. For sequences
+# shorter than the width, $n < d$, the projections dominate, and the cost is of the order of a recurrent layer's, $n d^2$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Fast weights
+# ### Fast and slow weights
 #
-# A convolution or a dense layer mixes tokens with weights that are fixed after training. Those of attention are computed on the fly, from the
-# data. Such weights are called *fast* ([Hinton and Plaut, 1987](../docs/references.md#hinton1987);
-# [Schmidhuber, 1992](../docs/references.md#schmidhuber1992)), those that training changes *slow*.
+# A convolution or dense layer combines tokens with weights that are fixed after training (**slow weights**). Attention computes its weights from the data
+# in every pass. The idea is related to **fast weights** ([Hinton and Plaut, 1987](../docs/references.md#hinton1987);
+# [Schmidhuber, 1992](../docs/references.md#schmidhuber1992)). Self-attention itself is older than the Transformer:
+# [Cheng et al. (2016)](../docs/references.md#cheng2016) used it inside a recurrent network.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-for sentence in ("one", "another"):
+for sequence in ("first", "second"):
     with torch.no_grad():
         _, weights = layer(torch.randn(1, 5, 6))
     print(
-        f"attention weights of the last token in {sentence} sentence:",
-        [round(w, 2) for w in weights[0, -1].tolist()],
+        f"same layer, {sequence} random sequence, weights of the last token:",
+        digits(weights[0, -1]),
     )
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## What to remember
-#
-# - Every token asks, is asked and is fetched: $Q = X W_Q$, $K = X W_K$, $V = X W_V$.
-# - Scores are divided by $\sqrt{d_k}$, the width of queries and keys, or the softmax saturates as $d_k$ grows.
-# - Self-attention sees a set. Positions are added (sinusoids, learned) or turn queries and keys (rotary).
-# - It is linear in its values, for fixed weights, and a feed-forward layer after it is what works on the result.
-# - A mask sets scores to minus infinity; a causal mask hides the future, and then all positions train at once.
-# - One step between any two tokens, at quadratic cost.
-#
-# **What is left open.** One softmax gives one mixture. What if a token must look at two places and keep apart what it found there? And why do
-# stacks of such layers train at all? Lesson 05 builds the block that everybody uses.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The parameters did not change between the two lines. The weights did.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask who would stack twelve of these layers as they are. Lesson 05 will show what happens.
+# Close with table 1 of the paper on the projector: by now the room can derive every cell except restricted self-attention.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Self-attention: $Q = X W_Q$, $K = X W_K$, $V = X W_V$, and every token attends to every token.
+# - Scores are divided by $\sqrt{d_k}$, the dimension of queries and keys; otherwise the softmax saturates as $d_k$ grows.
+# - Self-attention is permutation equivariant. Positions are added to the embeddings (sinusoidal, learned) or rotate queries and keys (RoPE).
+# - For fixed weights it is linear in the values. The position-wise feed-forward network adds a non-linear step for each token.
+# - A mask sets scores to $-\infty$. Under a causal mask no information flows from later tokens, and one pass trains all positions.
+# - Any two tokens are one step apart, at a cost quadratic in the length.
+#
+# **Open questions.** One softmax gives one weighted average. What if a token needs information from two positions, kept apart? And why do deep stacks of such layers train at
+# all? [Lesson 05](05_multi_head_attention.ipynb) answers both.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask who would stack twelve of these layers as they are. Lesson 05 shows what happens.
 
 # %% tags=["student-only"]
 board()
@@ -874,11 +1103,11 @@ board()
 # %% [markdown]
 # ### References
 #
-# - G. Hinton, D. Plaut, [*Using fast weights to deblur old memories*](../docs/references.md#hinton1987), 1987.
-# - J. Schmidhuber, [*Learning to control fast-weight memories*](../docs/references.md#schmidhuber1992), 1992.
-# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: the layer, the root, the sinusoids, the table of
-#   section 7.
-# - P. Shaw, J. Uszkoreit, A. Vaswani, [*Self-attention with relative position representations*](../docs/references.md#shaw2018), 2018.
-# - J. Su et al., [*RoFormer: enhanced Transformer with rotary position embedding*](../docs/references.md#su2021), 2021.
+# - J. Cheng, L. Dong, M. Lapata, [*Long short-term memory-networks for machine reading*](../docs/references.md#cheng2016), 2016.
 # - A. Haviv et al.,
 #   [*Transformer language models without positional encodings still learn positional information*](../docs/references.md#haviv2022), 2022.
+# - G. Hinton, D. Plaut, [*Using fast weights to deblur old memories*](../docs/references.md#hinton1987), 1987.
+# - J. Schmidhuber, [*Learning to control fast-weight memories*](../docs/references.md#schmidhuber1992), 1992.
+# - P. Shaw, J. Uszkoreit, A. Vaswani, [*Self-attention with relative position representations*](../docs/references.md#shaw2018), 2018.
+# - J. Su et al., [*RoFormer: enhanced Transformer with rotary position embedding*](../docs/references.md#su2021), 2021.
+# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: equations 1 and 2, section 3.5, table 1.

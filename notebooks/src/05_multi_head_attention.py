@@ -9,7 +9,7 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 05 · Multi-head attention and the encoder block
 #
-# **What do several attention heads add, and what lets layers be stacked?**
+# **Why is one attention head per layer not enough?**
 #
 # One softmax gives one weighted average. **Multi-head attention** gives several. **Residual connections** and **layer normalization** make deep
 # stacks trainable. Together they form the encoder block of the Transformer, which then meets the stories of lesson 02.
@@ -134,7 +134,11 @@ show(
 
 # %% tags=["checks"]
 assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
-assert both["accuracy"].median() > 0.9 and len({row["parameters"] for row in results.values()}) == 1
+assert both["accuracy"].median() > 0.9
+sizes = {
+    parameter_count(experiments.TwoPositions(num_heads, "marks", "zeros")) for num_heads in results
+}
+assert len(sizes) == 1
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Multi-head attention
@@ -623,17 +627,17 @@ for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that needs two layers
 #
-# Each of eight tokens holds one link of a chain: a letter and the next letter, such as $a\to c$. The target is the letter *three* steps from
+# Each of seven tokens holds one link of a chain: a letter and the next letter, such as $a\to c$. The target is the letter *three* steps from
 # $a$. The token holds the first step. One attention layer can retrieve the second, from the token that starts at $c$. Where the third
 # step is depends on that result.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-example = [tensor[0].tolist() for tensor in chains.chains(1, torch.Generator().manual_seed(7))]
+example = [tensor[0].tolist() for tensor in chains.chains(1, torch.Generator().manual_seed(2))]
 for letter, next_letter, target in list(zip(*example, strict=True))[:4]:
-    print(f"{'abcdefgh'[letter]} → {'abcdefgh'[next_letter]}   target: {'abcdefgh'[target]}")
+    print(f"{'abcdefg'[letter]} → {'abcdefg'[next_letter]}   target: {'abcdefg'[target]}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Guess the accuracy of one layer. Chance is 12.5 %.
+# Guess the accuracy of one layer. Chance is 14 %.
 
 # %% slideshow={"slide_type": "-"}
 by_layers = {num_layers: chains.train_chains(num_layers) for num_layers in (1, 2)}
@@ -655,17 +659,17 @@ for num_layers, result in by_layers.items():
 
 # %% slideshow={"slide_type": "-"}
 norms = {
-    "no norm": chains.train_chains(6, norm="none", steps=300),
-    "post-norm": chains.train_chains(6, norm_first=False, steps=300),
-    "pre-norm": chains.train_chains(6, steps=300),
+    "no norm": chains.train_chains(6, norm="none", steps=240),
+    "post-norm": chains.train_chains(6, norm_first=False, steps=240),
+    "pre-norm": chains.train_chains(6, steps=240),
 }
 for name, result in norms.items():
     accuracies = ", ".join(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"])
     print(f"{name:9s} accuracy, three seeds: {accuracies}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-steps = list(range(20, 301, 20))
-curves = {name: result["loss"].unflatten(0, (15, 20)).mean(1) for name, result in norms.items()}
+steps = list(range(20, 241, 20))
+curves = {name: result["loss"].unflatten(0, (12, 20)).mean(1) for name, result in norms.items()}
 show(
     pictures.training_curves(
         steps,
@@ -688,7 +692,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without a norm the outputs are so large that the loss starts far above chance ($\log8\approx2.1$). In a deep post-norm stack the gradients
+# Without a norm the outputs are so large that the loss starts far above chance ($\log7\approx1.9$). In a deep post-norm stack the gradients
 # near the output are large at initialization ([Xiong et al., 2020](../docs/references.md#xiong2020)), so the learning rate has to rise slowly:
 # **warm-up**, lesson 06. Section 8 varies the learning rate.
 
@@ -697,8 +701,12 @@ show(
 
 # %% tags=["checks"]
 assert by_layers[1]["accuracy"].max() < 0.6 and by_layers[2]["accuracy"].min() > 0.99
-assert norms["pre-norm"]["accuracy"].min() > 0.95 and norms["no norm"]["loss"][0].min() > 4
-assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.5
+assert (
+    norms["pre-norm"]["accuracy"].median() > 0.95
+    and norms["pre-norm"]["accuracy"].min() > 0.6
+    and norms["no norm"]["loss"][0].min() > 4
+)
+assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.4
 assert all(
     0.1 < norm < 100
     for stack in ("residual, post-norm", "residual, pre-norm")
@@ -895,8 +903,7 @@ def respond(head_mask):
     ablated = experiments.predict_forms(tagger, data, sentence, head_mask)
     rows = zip(sentence, ablated["forms"], prediction["forms"], ablated["ambiguous"], strict=True)
     detail = [(word, form, form == whole) for word, form, whole, ambiguous in rows if ambiguous]
-    accuracy = experiments.form_accuracy(tagger, data, head_mask)["accuracy"]
-    return {"accuracy": accuracy, "detail": detail}
+    return {"accuracy": experiments.form_accuracy(tagger, data, head_mask), "detail": detail}
 
 
 removal_board(
@@ -992,7 +999,8 @@ stories.table(
 # error is high as well. There the memory network fails in some seeds too, probably because it sees
 # each question less often.
 #
-# Shared layers change little here. Dehghani et al. found clear gains on bAbI, in another setting.
+# Shared layers change little here. Dehghani et al. found clear gains on bAbI, in another setting. (The encoders solve task 1 with 1,000 questions;
+# larger sets were not run.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution. Lesson 06 and later lessons are

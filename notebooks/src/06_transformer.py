@@ -9,7 +9,7 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 06 · The encoder-decoder Transformer
 #
-# **How do the blocks become a model that translates?**
+# **How do these blocks become a model that translates?**
 #
 # Lessons 04 and 05 built a stack that reads a whole sentence without recurrence. Now a second stack writes, and the two together are the Transformer
 # ([Vaswani et al., 2017](../docs/references.md#vaswani2017)). It learns to translate, from the pairs that lesson 03 gave to recurrent models, so that the two can be compared.

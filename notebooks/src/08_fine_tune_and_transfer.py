@@ -9,7 +9,7 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 08 · Fine-tune and transfer
 #
-# **How few labels are enough, once a model has been pretrained?**
+# **How few labels does a pretrained model need?**
 #
 # The masked language model of lesson 07 has been trained on much text and no task. Here it learns tasks from a handful of labels: by fine-tuning all of its parameters, a few, or only a
 # linear layer on top. Then published weights go into the encoder that you built.

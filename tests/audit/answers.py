@@ -1,8 +1,8 @@
-"""Every lecture with other right answers in the place of its solutions: what a check accepts must carry the cells that follow.
+"""Every lecture with other right answers instead of its solutions: what a check accepts must carry the cells that follow.
 
 An accepted answer stays in the student's notebook, and later cells call it: with a batch of another size, in another dtype, in
 training. Each run takes another right answer of every exercise, from the bank and from the styles that the mutants bring along,
-until each has stood in its place once.
+until each was used once.
 """
 
 import functools
@@ -54,11 +54,11 @@ def lesson_row(name: str, cache: str) -> dict:
     """One lesson, run until every right answer was used. What is kept may stay: an answer of the student's never is."""
     counts = {item.id: len(right_answers(item.id)) for item in exercises_of(name[:2])}
     runs = max(counts.values())
-    found = [said for turn in range(runs) if (said := one_run(name, turn, cache))]
+    failures = [said for turn in range(runs) if (said := one_run(name, turn, cache))]
     return {
         "what": f"{name}: {runs} runs with other right answers",
-        "ok": not found,
-        "said": "; ".join(found) or "every cell runs and finds what it finds with the solutions",
+        "ok": not failures,
+        "said": "; ".join(failures) or "every cell runs and finds what it finds with the solutions",
         "answers": sum(counts.values()),
         "exercises": len(counts),
     }

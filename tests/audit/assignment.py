@@ -55,12 +55,13 @@ def through_nbgrader(name: str, folder: Path) -> dict[str, tuple[float, float]]:
         for cell in marked(notebook):
             if student == "solved":
                 cell.source = answers[cell.metadata.nbgrader.grade_id]
-        place = folder / "submitted" / student / name
-        place.mkdir(parents=True)
-        nbformat.write(notebook, place / f"{name}.ipynb")
+        target = folder / "submitted" / student / name
+        target.mkdir(parents=True)
+        nbformat.write(notebook, target / f"{name}.ipynb")
         require(api.autograde(name, student))
     with Gradebook(config.CourseDirectory.db_url) as gradebook:
-        return {one.student.id: (one.score, one.max_score) for one in gradebook.assignment_submissions(name)}
+        submissions = gradebook.assignment_submissions(name)
+        return {graded.student.id: (graded.score, graded.max_score) for graded in submissions}
 
 
 def marked(notebook) -> list:

@@ -25,9 +25,9 @@ from utils.paths import ROOT
 from utils.training.fingerprint import digest
 
 SUBMISSIONS = 200
-NUMBERS = [lesson.number for lesson in LESSONS]
-COUNT = len(NUMBERS)
-BORROWED = "import utils.exercises.registry as theirs\n{name} = theirs.find({id!r}).reference"
+LESSON_NUMBERS = [lesson.number for lesson in LESSONS]
+COUNT = len(LESSON_NUMBERS)
+BORROWED = "import utils.exercises.registry as registry\n{name} = registry.find({id!r}).reference"
 
 
 def run() -> list[dict]:
@@ -89,24 +89,24 @@ def make_cohort(folder: Path, outside: Path) -> dict[str, dict[str, tuple]]:
     """Write it; gives for each kind the names of its files with what is needed to judge them."""
     kinds: dict[str, list[tuple]] = {
         "attack": [(name, cohort.with_answer(code)) for name, code in cohort.ATTACKS.items()],
-        "broken": [(name, one.data, one.says) for name, one in cohort.broken_files().items()],
-        "borrowed": [(number, borrowed(number)) for number in NUMBERS],
+        "broken": [(name, file.data, file.says) for name, file in cohort.broken_files().items()],
+        "borrowed": [(number, borrowed(number)) for number in LESSON_NUMBERS],
         "special": list(special().items()),
     }
     odd = cohort.odd_places(folder, outside)
     honest = SUBMISSIONS - sum(map(len, kinds.values())) - len(odd)
     makers = (cohort.solved, cohort.spoilt, cohort.lesson, lambda number: cohort.spoilt(number, 2))
     kinds["honest"] = [
-        (f"{NUMBERS[i % COUNT]} {i // COUNT}", makers[(i + i // COUNT) % len(makers)](NUMBERS[i % COUNT]))
+        (f"{LESSON_NUMBERS[i % COUNT]} {i // COUNT}", makers[(i + i // COUNT) % len(makers)](LESSON_NUMBERS[i % COUNT]))
         for i in range(honest)
     ]
-    everything = [(kind, *one) for kind, many in kinds.items() for one in many]
+    everything = [(kind, *submission) for kind, submissions in kinds.items() for submission in submissions]
     random.Random(1).shuffle(everything)
     files: dict[str, dict[str, tuple]] = defaultdict(dict)
-    for place, (kind, name, content, *rest) in enumerate(everything):
-        file = f"s{place:03d} {kind}/{name.replace('/', '-')}.ipynb"
+    for index, (kind, name, content, *rest) in enumerate(everything):
+        file = f"s{index:03d} {kind}/{name.replace('/', '-')}.ipynb"
         if isinstance(content, dict):  # no two files are the same: the verdict on one would serve for the other
-            content = {**content, "metadata": {**content["metadata"], "place": place}}
+            content = {**content, "metadata": {**content["metadata"], "index": index}}
         cohort.write(folder, file, content)
         files[kind][file.replace("\n", "\\n")] = (name, *rest)
     files["odd"] = {name: (name, says) for name, says in odd.items()}
@@ -139,17 +139,17 @@ def tree() -> str:
 
 def running() -> set[str]:
     """Processes that a grading could leave behind."""
-    found = set()
+    left = set()
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
         if "grading.fork_server" in words or "utils.grading" in words or "sleep 1000" in words:
-            found.add(f"{process.pid} {words[:80]}")
-    return found
+            left.add(f"{process.pid} {words[:80]}")
+    return left
 
 
 def verdicts(rows: dict[str, dict]) -> dict[str, tuple[str, str]]:
     """What must not depend on the company: the status, and the words about a known mistake (others show drawn numbers)."""
-    known = {name: {" ".join(one.message.split()) for one in find(name).mistakes} for name in rows if name}
+    known = {name: {" ".join(mistake.message.split()) for mistake in find(name).mistakes} for name in rows if name}
     return {
         name: (line["status"], line["message"] if line["message"] in known.get(name, ()) else "")
         for name, line in rows.items()
@@ -166,7 +166,7 @@ def one_run(base: Path) -> list[dict]:
     done = grade(folder, out)
     seconds = time.monotonic() - begun
     rows = table(out)
-    names = {name for many in files.values() for name in many}
+    names = {name for kind in files.values() for name in kind}
     results = [
         row(
             "every submission is reported",
@@ -250,12 +250,12 @@ def alone(base: Path, folder: Path, files: dict, rows: dict) -> dict:
 
 def _as_made(kind: str, lines: dict[str, dict]) -> bool:
     number, turn = kind.split()
-    maker = (NUMBERS.index(number) + COUNT * int(turn) + int(turn)) % 4
+    maker = (LESSON_NUMBERS.index(number) + COUNT * int(turn) + int(turn)) % 4
     statuses = [line["status"] for line in lines.values()]
     every = {1: 1, 3: 2}.get(maker, 10**9)
     if maker == 2:
         return set(statuses) == {"not attempted"}
-    return all((status == "failed") == (place % every == 0 and every < 10**9) for place, status in enumerate(statuses))
+    return all((status == "failed") == (index % every == 0 and every < 10**9) for index, status in enumerate(statuses))
 
 
 # --- ends from outside ------------------------------------------------------------------------------------------
@@ -264,8 +264,8 @@ def _as_made(kind: str, lines: dict[str, dict]) -> bool:
 def interrupted_runs(base: Path) -> list[dict]:
     """Stopped in the middle, by a request and by force: nothing lost, nothing running, and it goes on."""
     folder = base / "stopped"
-    for place in range(10):
-        cohort.write(folder, f"s{place}_01.ipynb", cohort.with_answer(f"# {place}\n{cohort.RIGHT}"))
+    for index in range(10):
+        cohort.write(folder, f"s{index}_01.ipynb", cohort.with_answer(f"# {index}\n{cohort.RIGHT}"))
     results = []
     processes = running()
     for number, out in ((signal.SIGTERM, base / "stopped 1"), (signal.SIGKILL, base / "stopped 2")):

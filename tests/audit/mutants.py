@@ -28,8 +28,8 @@ def attack(exercise_id: str) -> dict:
     accepted = [mutant.what for mutant, said in zip(others, judged(others), strict=True) if not said]
     styles = styles_of(exercise_id)
     refused = [f"{style.what}: {said}" for style, said in zip(styles, judged(styles, said_of), strict=True) if said]
-    found = judged(equivalent, difference_from_a_right_answer, 5 * PATIENCE)
-    differing = [f"{mutant.what}: {said}" for mutant, said in zip(equivalent, found, strict=True) if said]
+    differences = judged(equivalent, difference_from_a_right_answer, 5 * PATIENCE)
+    differing = [f"{mutant.what}: {said}" for mutant, said in zip(equivalent, differences, strict=True) if said]
     caught = len(others) - len(accepted)
     return {
         "what": f"exercise {exercise_id}",

@@ -1,6 +1,6 @@
 """Every page: the website, and all lecture and student notebooks in a real JupyterLab, in a real Chromium.
 
-The website is built anew and each of its pages opened at three widths in both themes. Each notebook is run from its
+The website is built again and each of its pages opened at three widths in both themes. Each notebook is run from its
 first cell to its last; every control of every widget is moved to both ends of its range; what
 somebody meets who has no pointer or cannot see is checked. `.cache/audit/pages/index.html` shows pictures of all of it.
 
@@ -32,7 +32,7 @@ from utils.paths import ROOT
 FOLDER = ROOT / ".cache" / "audit" / "pages"
 FORMS = {"lecture": lessons.lecture, "student": lessons.student}
 
-# A lecture's kernel looks at every picture that it draws, also at those of a widget at the ends of its controls.
+# A lecture's kernel checks every picture that it draws, also those of a widget at the ends of its controls.
 WATCH = """
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -40,9 +40,9 @@ def watched(canvas, *arguments, print_png=FigureCanvasAgg.print_png, **options):
     import json
     from tests.picture_rules import broken_rules
     from utils.plots.layout import shown_texts
-    print_png(canvas, *arguments, **options)  # first: only what is drawn has its place
+    print_png(canvas, *arguments, **options)  # first: only what is drawn has a position
     texts = shown_texts(canvas.figure)
-    title = max(texts, key=lambda one: one.get_fontsize()).get_text() if texts else ""
+    title = max(texts, key=lambda text: text.get_fontsize()).get_text() if texts else ""
     with open({log!r}, "a") as log:
         log.write(json.dumps([title, broken_rules(canvas.figure)]) + chr(10))
 
@@ -54,21 +54,21 @@ del FigureCanvasAgg, watched
 def run(names: list[str] | None = None, forms: tuple[str, ...] = ("site", *FORMS), folder: Path = FOLDER) -> list[dict]:
     """One row for each page of the site and each notebook. Training results come from the cache of this checkout."""
     os.environ.setdefault("COURSE_CACHE", str(ROOT / ".cache" / "trained"))
-    rows = look_at_site(folder / "site") if "site" in forms else []
+    rows = check_site(folder / "site") if "site" in forms else []
     for name in names or lessons.NAMES:
         for form in [form for form in forms if form in FORMS]:
-            row = look_at(name, form, folder)
+            row = check_notebook(name, form, folder)
             rows.append(row)
             write_index(folder)
     return rows
 
 
-def look_at_site(folder: Path) -> list[dict]:
-    """The website, built anew: every page at every width in both themes, from top to bottom."""
+def check_site(folder: Path) -> list[dict]:
+    """The website, built again: every page at every width in both themes, from top to bottom."""
     shutil.rmtree(folder, ignore_errors=True)
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="course-site-") as place:
-        build_site(Path(place) / "site", Path(place) / "scratch")
+    with tempfile.TemporaryDirectory(prefix="course-site-") as scratch:
+        build_site(Path(scratch) / "site", Path(scratch) / "scratch")
         built = {
             "what": "website",
             "ok": True,
@@ -76,10 +76,10 @@ def look_at_site(folder: Path) -> list[dict]:
             "seconds": round(time.monotonic() - start),
         }
         with browser() as running:
-            return [built, *(look_at_site_page(running, file, folder) for file in site.pages_of(Path(place) / "site"))]
+            return [built, *(check_site_page(running, file, folder) for file in site.pages_of(Path(scratch) / "site"))]
 
 
-def look_at_site_page(running: Browser, file: Path, folder: Path) -> dict:
+def check_site_page(running: Browser, file: Path, folder: Path) -> dict:
     own, problems, pictures = folder / file.stem, [], []
     own.mkdir(parents=True)
     start = time.monotonic()
@@ -98,25 +98,25 @@ def look_at_site_page(running: Browser, file: Path, folder: Path) -> dict:
     return row
 
 
-def look_at(name: str, form: str, folder: Path) -> dict:
+def check_notebook(name: str, form: str, folder: Path) -> dict:
     """Open one notebook and do all of it; whatever goes wrong is said in its row."""
     own = folder / form / name
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
-    place = Path(tempfile.mkdtemp(prefix="course-pages-"))
+    scratch = Path(tempfile.mkdtemp(prefix="course-pages-"))
     start = time.monotonic()
     try:
         if form == "lecture":
-            watch_pictures(place)
-        with Lab(place) as lab, browser() as running:
+            watch_pictures(scratch)
+        with Lab(scratch) as lab, browser() as running:
             figures, problems, pictures = visit(lab, running, name, form, own)
         if form == "lecture":
-            figures["pictures"], wrong = watched_pictures(place)
+            figures["pictures"], wrong = watched_pictures(scratch)
             problems += wrong
     except (BrowserError, RuntimeError, TimeoutError, WidgetError) as problem:
         figures, problems, pictures = {}, [f"broke off: {type(problem).__name__}: {problem}"], []
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(scratch, ignore_errors=True)
     said = "; ".join(problems) if problems else "no error, no outside request, nothing without a name"
     row = {"what": f"{form} {name}", "ok": not problems, "said": said, **figures}
     row["seconds"] = round(time.monotonic() - start)
@@ -137,12 +137,12 @@ def visit(
     problems += unrun(cells)
     page.page.wait_for_timeout(500)
     stops, wrong = unreachable(page)
-    problems += wrong + nameless(page) + [f"hard to read: {one}" for one in unreadable(page)]
+    problems += wrong + nameless(page) + [f"hard to read: {text}" for text in unreadable(page)]
     pictures = [(f"page {index + 1}", path) for index, path in enumerate(page.screenshots(own, "page_"))]
     done = operate(page, own)
     problems += done.problems
     pictures += done.pictures
-    problems += [one for one in errors(page.cells()) if one not in problems]
+    problems += [error for error in errors(page.cells()) if error not in problems]
     problems += [f"request to another host: {address}" for address in dict.fromkeys(page.foreign)]
     problems += [f"console: {said[:300]}" for said in dict.fromkeys(page.mistakes)]
     page.close()
@@ -159,15 +159,15 @@ def visit(
     return figures, problems, pictures
 
 
-def watch_pictures(place: Path):
-    start = place / "ipython" / "profile_default" / "startup"
+def watch_pictures(scratch: Path):
+    start = scratch / "ipython" / "profile_default" / "startup"
     start.mkdir(parents=True)
-    (start / "pictures.py").write_text(WATCH.format(log=str(place / "pictures.jsonl")), encoding="utf-8")
+    (start / "pictures.py").write_text(WATCH.format(log=str(scratch / "pictures.jsonl")), encoding="utf-8")
 
 
-def watched_pictures(place: Path) -> tuple[int, list[str]]:
+def watched_pictures(scratch: Path) -> tuple[int, list[str]]:
     """How many pictures were drawn, and the rules for pictures that they broke."""
-    drawn = [json.loads(line) for line in (place / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
+    drawn = [json.loads(line) for line in (scratch / "pictures.jsonl").read_text(encoding="utf-8").splitlines()]
     wrong = [f"the picture {title[:60]!r}: {rule}" for title, broken in drawn for rule in broken]
     return len(drawn), list(dict.fromkeys(wrong))
 
@@ -185,10 +185,10 @@ def write_index(folder: Path):
     parts = []
     for file in sorted(folder.glob("*/*/row.json")):
         row = json.loads(file.read_text(encoding="utf-8"))
-        place = file.parent.relative_to(folder).as_posix()
-        wrong = "".join(f"<li>{html.escape(one)}</li>" for one in row["problems"])
+        below = file.parent.relative_to(folder).as_posix()
+        wrong = "".join(f"<li>{html.escape(problem)}</li>" for problem in row["problems"])
         shown = "".join(
-            f'<figure><a href="{place}/{name}"><img src="{place}/{name}" alt=""></a><figcaption>{html.escape(words)}</figcaption></figure>'
+            f'<figure><a href="{below}/{name}"><img src="{below}/{name}" alt=""></a><figcaption>{html.escape(words)}</figcaption></figure>'
             for words, name in row.get("shown", [])
         )
         mark = "✓" if row["ok"] else "✗"

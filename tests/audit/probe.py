@@ -67,7 +67,7 @@ def hash_of(outputs: list) -> str:
 
 
 def answers(number: str, turn: str, cache: str) -> dict:
-    """Run a lecture with the correct answers of this number in the place of its solutions; which findings turn?"""
+    """Run a lecture with the correct answers of this number instead of its solutions; which findings turn?"""
     from utils.build import notebooks
     from utils.build.lint import compared_cells
 
@@ -82,8 +82,8 @@ def answers(number: str, turn: str, cache: str) -> dict:
     result = notebooks.execute(notebook, name)
     compared = compared_cells(nbformat.read(notebooks.HERE.lecture(name), as_version=4))
     # Numbers may differ: whoever builds layers in another order draws other weights.
-    found = {cell.id: verdicts(cell) for cell in result.notebook.cells if cell.cell_type == "code"}
-    turned = [first_line(cell) for cell in compared if verdicts(cell) != found[cell.id]]
+    new = {cell.id: verdicts(cell) for cell in result.notebook.cells if cell.cell_type == "code"}
+    turned = [first_line(cell) for cell in compared if verdicts(cell) != new[cell.id]]
     return {"turned": turned, "seconds": round(result.seconds, 1)}
 
 

@@ -18,7 +18,7 @@ PATIENCE = 1800
 TIMED = {
     "03": ("lengths = (32, 64, 128, 256, 512, 1024)",),
     "04": (
-        "measured = language_model.parallel_training_speedup()",
+        "speedups = language_model.parallel_training_speedup()",
         "costs = layer_costs.layer_costs()",
         'timed = {row["kind"]: row["seconds"] for row in costs if row["kind"] != "dense"}',
     ),
@@ -48,20 +48,20 @@ def one_run(name: str, threads: int) -> dict:
 
 
 def lesson_row(name: str, runs: list[dict]) -> dict:
-    what = f"{name}: runs on {', '.join(str(told['threads']) for told in runs)} threads"
-    if failed := [told["failed"] for told in runs if "failed" in told]:
+    what = f"{name}: runs on {', '.join(str(report['threads']) for report in runs)} threads"
+    if failed := [report["failed"] for report in runs if "failed" in report]:
         return {"what": what, "ok": False, "said": f"{len(failed)} of {len(runs)} runs failed: {failed[0]}"}
-    found = [
-        f"on {told['threads']} threads these cells show something else than saved: {', '.join(told['different'])}"
-        for told in runs
-        if told["different"]
+    problems = [
+        f"on {report['threads']} threads these cells show something else than saved: {', '.join(report['different'])}"
+        for report in runs
+        if report["different"]
     ]
-    for threads in sorted({told["threads"] for told in runs}):
-        first, *others = [told["hashes"] for told in runs if told["threads"] == threads]
+    for threads in sorted({report["threads"] for report in runs}):
+        first, *others = [report["hashes"] for report in runs if report["threads"] == threads]
         unlike = [cell.partition(" ")[2] for cell in first if any(other[cell] != first[cell] for other in others)]
         if unlike := [line for line in unlike if line not in TIMED.get(name[:2], ())]:
-            found.append(f"two runs on {threads} threads do not show the same in the cells {'; '.join(unlike)}")
-    if not all(told["compared"] for told in runs):
-        found.append("no cell was compared")
-    figures = {"compared": runs[0]["compared"], "seconds": [told["seconds"] for told in runs]}
-    return {"what": what, "ok": not found, "said": "; ".join(found) or "the same, byte for byte"} | figures
+            problems.append(f"two runs on {threads} threads do not show the same in the cells {'; '.join(unlike)}")
+    if not all(report["compared"] for report in runs):
+        problems.append("no cell was compared")
+    figures = {"compared": runs[0]["compared"], "seconds": [report["seconds"] for report in runs]}
+    return {"what": what, "ok": not problems, "said": "; ".join(problems) or "the same, byte for byte"} | figures

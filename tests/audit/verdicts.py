@@ -24,22 +24,22 @@ def run() -> list[dict]:
 
 
 def exercise_row(exercise_id: str) -> dict:
-    found = answers_to(exercise_id)
-    verdicts = judged(found, verdict_on, PATIENCE)
-    other = [
+    answers = answers_to(exercise_id)
+    verdicts = judged(answers, verdict_on, PATIENCE)
+    changed = [
         f"{entry.name}: expected {' '.join(filter(None, entry.expected))}, got {said}"
-        for entry, said in zip(found, verdicts, strict=True)
+        for entry, said in zip(answers, verdicts, strict=True)
         if not as_expected(entry, said)
     ]
-    wrong = other + faulty_mistakes(find(exercise_id))
+    wrong = changed + faulty_mistakes(find(exercise_id))
     more = f" and {len(wrong) - SAID} more" if len(wrong) > SAID else ""
     return {
         "what": f"exercise {exercise_id}",
-        "ok": bool(found) and not wrong,
+        "ok": bool(answers) and not wrong,
         "said": f"{'; '.join(wrong[:SAID])}{more}" or "every verdict is as it was",
-        "right": sum(entry.verdict == "passed" for entry in found),
-        "wrong": sum(entry.verdict == "failed" for entry in found),
-        "specific": sum(entry.kind == "specific" for entry in found),
+        "right": sum(entry.verdict == "passed" for entry in answers),
+        "wrong": sum(entry.verdict == "failed" for entry in answers),
+        "specific": sum(entry.kind == "specific" for entry in answers),
         "mistakes": len(find(exercise_id).mistakes),
     }
 

@@ -106,7 +106,9 @@ def torch_pin() -> str:
 
 def oldest() -> list[str]:
     """Each direct dependency in the oldest version that pyproject.toml allows."""
-    lowest = {r.name: [one.version for one in r.specifier if one.operator in (">=", "==")] for r in requirements()}
+    lowest = {
+        r.name: [bound.version for bound in r.specifier if bound.operator in (">=", "==")] for r in requirements()
+    }
     return [f"{name}=={low}" for name, (low,) in lowest.items()]
 
 

@@ -38,7 +38,7 @@ class Entry:
         return self.verdict, self.kind
 
     def build(self):
-        """The answer, made anew with globals of its own; its lines can be quoted, as those of a notebook cell."""
+        """The answer, made again with globals of its own; its lines can be quoted, as those of a notebook cell."""
         file = f"<answer {self.name!r} to {self.exercise}>"
         linecache.cache[file] = len(self.code), None, self.code.splitlines(keepends=True), file
         names = {"__name__": "an answer"}
@@ -64,8 +64,8 @@ def sample(exercise_id: str, wrong: int = 3, right: int = 1) -> list[Entry]:
     ]
 
 
-def _first(found: Iterable[Entry], count: int) -> list[Entry]:
-    return sorted(found, key=lambda entry: hashlib.sha256(entry.code.encode()).digest())[:count]
+def _first(answers: Iterable[Entry], count: int) -> list[Entry]:
+    return sorted(answers, key=lambda entry: hashlib.sha256(entry.code.encode()).digest())[:count]
 
 
 def kind_of(result: Result) -> str | None:

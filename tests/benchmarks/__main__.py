@@ -69,6 +69,10 @@ def main(given: Sequence[str] | None = None, folder: Path | None = None) -> None
     start = time.perf_counter()
     for number, name in enumerate(names, 1):
         print(f"[{number}/{len(names)}] {name}{_last_time(folder / f'{name}.json')} ...", flush=True)
+        needs = BENCHMARKS[name].needs
+        if needs and not needs.is_dir():
+            print(f"    not measured: there is no {needs.relative_to(ROOT)}; the stored result stays")
+            continue
         seconds = measure(BENCHMARKS[name], folder, options.quick)
         print(f"    stored after {in_words(seconds)}, {in_words(time.perf_counter() - start)} in all", flush=True)
         if options.quick:

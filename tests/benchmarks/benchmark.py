@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -35,6 +36,7 @@ class Benchmark:
     # A second thread gains little at these sizes, and loses much beside another process.
     threads: int = 1
     packages: tuple[str, ...] = ()  # packages besides torch that the figures depend on; their versions are recorded
+    needs: Path | None = None  # a folder of files that cannot be shipped; without it the stored result stays
 
 
 def at_most(what: str, value: float, limit: float, unit: str = "") -> dict:

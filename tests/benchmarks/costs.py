@@ -1,7 +1,5 @@
 """Cost of each kind of layer against sequence length, what the cheap ones lose on a long-range task, and digits as patches."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 
 import torch
@@ -12,25 +10,21 @@ from utils.build.results import ranged
 from utils.training.costs import (
     BIGBIRD,
     EXPLICIT,
+    FORMULAS,
     FUSED,
-    KINDS,
     LENGTH,
     LINFORMER,
     LOCAL,
     NUM_VALUES,
     RECURRENCE,
-    Exponent,
     cost_curves,
     exponents,
-    multiplications,
     train_recall,
 )
 from utils.training.digits import HELD_OUT, train_digits
 from utils.training.metrics import over_seeds
 
 LENGTHS = (256, 512, 1024, 2048, 2560, 3072, 4096, 6144, 8192, 16384)
-# (kind, length) of which memory is measured a second way, as what a new process takes from the system.
-FRESH = ((EXPLICIT, 3072), (FUSED, 16384), (LOCAL, 16384), (BIGBIRD, 16384))
 SEEDS = 3
 # (name, kind, what is different); all for one number of steps.
 LONG_RANGE = (
@@ -49,84 +43,27 @@ LONG_RANGE = (
 DIGITS = (("learned", False), ("sinusoidal", False), ("none", False), ("learned", True), ("none", True))
 
 
-def cost_table(
-    lengths: Sequence[int] = LENGTHS, kinds: Sequence[str] = KINDS, repeats: int = 5, fresh=FRESH
-) -> dict[str, list[dict]]:
-    """rows: for each kind, forward alone and with gradients, milliseconds and MB at each length, and exponents with their errors,
-    over all lengths and over the longer half. fresh: the same memory as the process sees it."""
-    torch.set_num_threads(1)
+def cost_table(lengths: Sequence[int] = LENGTHS, repeats: int = 5) -> dict[str, list[dict]]:
+    """rows: for each kind, forward alone and with gradients, milliseconds and MB at each length, and the exponents with their
+    errors over the longer half of the lengths."""
     rows = []
     for backward in (False, True):
-        curves = cost_curves.__wrapped__(tuple(lengths), tuple(kinds), backward=backward, repeats=repeats)
-        for row in exponents(curves):
-            curve = curves[row["kind"]]
+        for kind, curve in cost_curves.__wrapped__(tuple(lengths), backward=backward, repeats=repeats).items():
+            time, memory = exponents(curve)
             rows.append(
                 {
-                    "kind": row["kind"],
+                    "kind": kind,
                     "backward": backward,
-                    "formula": row["formula"],
-                    "multiplications": multiplications(row["kind"], lengths[0]),
+                    "formula": FORMULAS[kind],
                     "lengths": curve["lengths"],
                     "ms": [float(f"{1000 * seconds:.3g}") for seconds in curve["seconds"].tolist()],
                     "memory_lengths": curve["memory_lengths"],
                     "mb": [float(f"{size / 2**20:.3g}") for size in curve["bytes"].tolist()],
-                    **{name: _rounded(row[name]) for name in ("time", "long_time", "memory", "long_memory")},
+                    "long_time": {"slope": round(time.slope, 2), "error": round(time.error, 2)},
+                    "long_memory": {"slope": round(memory.slope, 2), "error": round(memory.error, 2)},
                 }
             )
-    return {"rows": rows, "fresh": [fresh_process(kind, n) for kind, n in fresh]}
-
-
-def _rounded(exponent: Exponent | None) -> dict[str, float] | None:
-    return exponent and {"slope": round(exponent.slope, 2), "error": round(exponent.error, 2)}
-
-
-# The system's peak of a process starts with that of its parent, so a second thread samples memory instead. The peak lasts a
-# few milliseconds, which a busy machine may miss: so it samples ten runs.
-_CHILD = """
-import sys, threading
-import psutil, torch
-from utils.training.costs import forward_only, make_run
-
-torch.set_num_threads(1)
-kind, n = sys.argv[1], int(sys.argv[2])
-forward_only(make_run(kind, 64))()
-run, process, done = forward_only(make_run(kind, n)), psutil.Process(), threading.Event()
-
-
-def size():
-    info = process.memory_info()
-    return info.rss - getattr(info, "shared", 0)  # without pages of library files, which may leave at any time
-
-
-sizes = [size()]
-
-
-def watch():
-    while not done.wait(0.001):
-        sizes.append(size())
-
-
-watcher = threading.Thread(target=watch)
-watcher.start()
-for _ in range(10):
-    run()
-done.set()
-watcher.join()
-print(max(sizes) - sizes[0])
-"""
-
-
-def fresh_process(kind: str, n: int) -> dict:
-    """Forward pass in a new process: by how many MB the process grew at most, and what the allocator reports."""
-    allocated = cost_curves.__wrapped__((n,), (kind,), repeats=1, recurrence_memory=n)[kind]["bytes"].item()
-    child = subprocess.run(
-        [sys.executable, "-c", _CHILD, kind, str(n)], capture_output=True, text=True, check=True, timeout=300
-    )
-    return {"kind": kind, "length": n, "process_mb": _mb(int(child.stdout)), "allocator_mb": _mb(allocated)}
-
-
-def _mb(count: float) -> float:
-    return round(count / 2**20, 1)
+    return {"rows": rows}
 
 
 def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, num_steps: int = 600) -> list[dict]:
@@ -138,9 +75,6 @@ def long_range_table(seeds: int = SEEDS, rows=LONG_RANGE, num_steps: int = 600) 
         table.append(
             {
                 "name": name,
-                "kind": kind,
-                "num_layers": changes.get("num_layers", 2),
-                "num_steps": num_steps,
                 "length": LENGTH,
                 "chance": 100 / NUM_VALUES,
                 "parameters": runs[0]["parameters"],
@@ -162,7 +96,6 @@ def digits_table(seeds: int = 5, rows=DIGITS, **settings) -> list[dict]:
                 "positions": positions,
                 "shuffled": shuffled,
                 "held_out": HELD_OUT,
-                "parameters": result["parameters"],
                 "accuracies": _percent(result["accuracy"]),
                 "accuracy": over_seeds((100 * result["accuracy"]).tolist(), 1),
                 "shuffled_accuracy": over_seeds((100 * result["shuffled_accuracy"]).tolist(), 1),
@@ -180,7 +113,7 @@ def _percent(values: Tensor) -> list[float]:
 
 def show_costs(result: dict) -> Shown:
     def exponent(row: dict, name: str) -> str:
-        return f"{row[name]['slope']:.2f} ± {row[name]['error']:.2f}" if row[name] else ""
+        return f"{row[name]['slope']:.2f} ± {row[name]['error']:.2f}"
 
     rows = result["rows"]
     longest = {max(row["lengths"]) for row in rows}
@@ -251,9 +184,7 @@ def show_digits(rows: list[dict]) -> Shown:
 
 
 BENCHMARKS = (
-    Benchmark(
-        "length_costs", "09", cost_table, show_costs, {"lengths": (256, 512, 1024, 2048), "repeats": 2, "fresh": ()}
-    ),
+    Benchmark("length_costs", "09", cost_table, show_costs, {"lengths": (256, 512, 1024, 2048), "repeats": 2}),
     Benchmark(
         "long_range", "09", long_range_table, show_long_range, {"seeds": 1, "rows": LONG_RANGE[1:2], "num_steps": 100}
     ),

@@ -5,18 +5,13 @@ from collections.abc import Sequence
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
 from utils.build.results import ranged
-from utils.training.fine_tuning import (
-    LABELS_PER_CLASS,
-    METHODS,
-    RANK,
-    accuracies,
-    interpolation_and_forgetting,
-    several_tasks,
-)
+from utils.data.docstrings import TASKS
+from utils.training.fine_tuning import LABELS_PER_CLASS, METHODS, RANK, accuracies, interpolation_and_forgetting
 from utils.training.metrics import over_seeds
 from utils.training.stored_encoder import stored_encoder
 
 SEEDS, MODELS, TASK_SEEDS, FEW = 5, 3, 3, 32
+TASK_METHODS = ("bag of words", "from scratch", "linear probe", "full fine-tuning")
 
 
 def few_labels_table(
@@ -24,19 +19,13 @@ def few_labels_table(
 ) -> dict:
     """Test accuracy in % on the families task by method and number of labels, over seeds; and the encoder behind it."""
     encoder = stored_encoder()
-    results = accuracies(methods, labels, seeds)
+    results = accuracies("families", methods, labels, seeds)
     return {
         "python": platform.python_version(),
         "seeds": seeds,
         "labels": list(labels),
         "majority": round(100 * results["majority"], 1),
-        "texts": {"train": results["sizes"][0], "test": results["sizes"][1]},
-        "encoder": {
-            "held_out": round(encoder["held_out"], 3),
-            "unigram": round(encoder["unigram"], 3),
-            "parameters": encoder["parameters"],
-            "seconds": round(encoder["seconds"], 1),
-        },
+        "encoder": {"parameters": encoder["parameters"], "seconds": round(encoder["seconds"], 1)},
         "rows": [
             {
                 "method": method,
@@ -63,8 +52,8 @@ def interpolation_table(models: int = MODELS, **settings) -> dict:
             method: {
                 "distance": {
                     group: {
-                        name: over_seeds([run[method]["distance"][group][name] for run in runs], 2)
-                        for name in ("distance", "norm")
+                        name: over_seeds([run[method]["distance"][group][index] for run in runs], 2)
+                        for index, name in enumerate(("distance", "norm"))
                     }
                     for group in runs[0][method]["distance"]
                 },
@@ -79,31 +68,33 @@ def interpolation_table(models: int = MODELS, **settings) -> dict:
     }
 
 
-def tasks_table(seeds: int = TASK_SEEDS, **settings) -> dict:
+def tasks_table(
+    seeds: int = TASK_SEEDS,
+    tasks: Sequence[str] = tuple(TASKS),
+    methods: Sequence[str] = TASK_METHODS,
+    num_test: int | None = None,
+) -> dict:
     """Test accuracy in % on each task with few labels and with all of them, from one pretrained encoder and from scratch."""
-    return {
-        "python": platform.python_version(),
-        "seeds": seeds,
-        "few": FEW,
-        "rows": [row for per_class in (FEW, None) for row in _task_rows(per_class, seeds, **settings)],
-    }
-
-
-def _task_rows(per_class: int | None, seeds: int, **settings) -> list[dict]:
-    results = several_tasks(seeds=seeds, per_class=per_class, **settings)
-    methods = results["methods"]
-    return [
+    labels = (FEW, None)
+    results = {task: accuracies(task, methods, labels, seeds, num_test=num_test) for task in tasks}
+    rows = [
         {
             "task": task,
             "per_class": per_class,
-            "majority": round(100 * majority, 1),
+            "majority": round(100 * result["majority"], 1),
             "accuracy": {
-                name: over_seeds((100 * values).tolist(), 1) for name, values in zip(methods, row, strict=True)
+                method: over_seeds((100 * values).tolist(), 1)
+                for method, values in zip(methods, result["accuracy"][:, column], strict=True)
             },
-            "seeds": {name: _rounded(100 * values, 1) for name, values in zip(methods, row, strict=True)},
+            "seeds": {
+                method: _rounded(100 * values, 1)
+                for method, values in zip(methods, result["accuracy"][:, column], strict=True)
+            },
         }
-        for task, majority, row in zip(results["tasks"], results["majority"].tolist(), results["accuracy"], strict=True)
+        for column, per_class in enumerate(labels)
+        for task, result in results.items()
     ]
+    return {"python": platform.python_version(), "seeds": seeds, "few": FEW, "rows": rows}
 
 
 def _rounded(values, digits: int) -> list[float]:

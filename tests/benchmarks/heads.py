@@ -1,8 +1,6 @@
 """Heads, residual connections and norms with more seeds and steps than lesson 05 has time for."""
 
 import functools
-import inspect
-import math
 from collections.abc import Sequence
 
 import torch
@@ -20,9 +18,9 @@ from utils.training.depth import (
     train_norm_order,
 )
 from utils.training.heads import (
-    HEAD_COUNTS,
-    NUM_LETTERS,
-    POS_TAGS,
+    COST_BATCH,
+    COST_DIM,
+    COST_LENGTH,
     head_costs,
     train_form_tagger,
     train_two_positions,
@@ -62,62 +60,42 @@ def two_positions_table(seeds: int = 2 * SEEDS, rows=TWO_POSITIONS) -> list[dict
                 "heads": num_heads,
                 "seeds": seeds,
                 "chance": round(100 * result["chance"], 1),
-                "knows_one": round(100 / NUM_LETTERS, 1),
                 "pairs": percent(result["accuracy"]),
                 "solved": int((result["accuracy"] >= 0.99).sum()),
-                "parameters": result["parameters"],
             }
         )
     return table
 
 
-def heads_table(seeds: int = SEEDS, heads: Sequence[int] = HEADS, steps: int = STEPS, **settings) -> list[dict]:
-    """French forms for each number of heads at one width: accuracy, how much heads differ, and the effect of ablating one."""
-    return [
-        _heads_row(num_heads, seeds, train_form_tagger.__wrapped__(num_heads, seeds, steps=steps, **settings))
-        for num_heads in heads
-    ]
+def heads_table(
+    seeds: int = SEEDS, heads: Sequence[int] = HEADS, steps: int = STEPS, num_layers: int = 2
+) -> list[dict]:
+    """French forms for each number of heads at one width: accuracy in %, and the effect of ablating heads."""
+    rows = []
+    for num_heads in heads:
+        result = train_form_tagger.__wrapped__(num_heads, seeds, steps=steps, num_layers=num_layers)
+        lost = 100 * (result["accuracy"][:, None, None] - result["ablation"]["without_head"])
+        rows.append(
+            {
+                "heads": num_heads,
+                "seeds": seeds,
+                "usual": round(100 * result["baseline"], 1),
+                "accuracy": _spread(100 * result["accuracy"]),
+                "worst_loss": _spread(lost.flatten(1).amax(1)),
+                "without_any_head": _spread(100 * result["ablation"]["without_heads"]),
+            }
+        )
+    return rows
 
 
-def _heads_row(num_heads: int, seeds: int, result: dict) -> dict:
-    ablation = result["ablation"]
-    lost = 100 * (result["accuracy"][:, None, None] - ablation["without_head"])
-    row = {
-        "heads": num_heads,
-        "seeds": seeds,
-        "parameters": result["parameters"],
-        "words": result["num_words"],
-        "usual": round(100 * result["baseline"], 1),
-        "accuracies": percent(result["accuracy"]),
-        "accuracy": _spread(100 * result["accuracy"]),
-        "by_kind": dict(zip(POS_TAGS, percent(result["by_pos"].mean(0)), strict=True)),
-        "at": result["eval_steps"],
-        "accuracy_at": percent(result["accuracy_at"].mean(1)),
-    }
-    if num_heads > 1:
-        row["largest_divergence"] = round(math.log(2), 3)
-        for name in ("divergence", "cka", "cosine"):
-            by_step = result[name].mean(-1)  # over the pairs of heads: (evaluations, seeds, layers)
-            row[name] = [[_spread(layer) for layer in step.unbind(1)] for step in by_step]
-    return row | {
-        "lost_by_removing_one": [[[round(points, 1) for points in layer] for layer in seed] for seed in lost.tolist()],
-        "worst_loss": _spread(lost.flatten(1).amax(1)),
-        "median_loss": _spread(lost.flatten(1).quantile(0.5, dim=1)),
-        "one_head_of_a_layer_left": [percent(layer) for layer in ablation["only_head"].mean(0)],
-        "without_layer": [_spread(100 * layer) for layer in ablation["without_layer"].unbind(1)],
-        "without_any_head": _spread(100 * ablation["without_heads"]),
-    }
-
-
-def head_cost_table(head_counts: Sequence[int] = HEAD_COUNTS, repeats: int = 31, **sizes) -> list[dict]:
+def head_cost_table(repeats: int = 31) -> list[dict]:
     """`head_costs` in milliseconds."""
-    rows = head_costs(head_counts, repeats=repeats, **sizes)
     return [
         {
             (name.replace("seconds", "ms")): round(1000 * value, 3) if name.endswith("seconds") else value
             for name, value in row.items()
         }
-        for row in rows
+        for row in head_costs(repeats)
     ]
 
 
@@ -128,7 +106,7 @@ def depth_table(
     steps: int = 300,
     identity_steps: int = 300,
 ) -> dict:
-    """Gradient norm and token similarity by depth; the error at the identity; local minima of the loss surface."""
+    """Gradient norm by depth; the error at the identity; local minima of the loss surface."""
     gradients = gradient_by_depth(depths, seeds)
     identity = {
         residual: train_identity.__wrapped__(residual, seeds=seeds, steps=identity_steps) for residual in (False, True)
@@ -144,16 +122,10 @@ def depth_table(
             stack: [float(f"{norm:.2e}") for norm in result["gradient_norm"].quantile(0.5, dim=1).tolist()]
             for stack, result in gradients.items()
         },
-        "alike": {
-            stack: [round(cosine, 2) for cosine in result["token_similarity"].quantile(0.5, dim=1).tolist()]
-            for stack, result in gradients.items()
-        },
         "identity_depths": list(IDENTITY_DEPTHS),
         "identity_error": {names[key]: [_spread(row) for row in result["error"]] for key, result in identity.items()},
         "surface_depth": SURFACE_DEPTH,
         "valleys": {names[key]: result["local_minima"] for key, result in surfaces.items()},
-        "trained_loss": {names[key]: _spread(result["loss"]) for key, result in surfaces.items()},
-        "held_out": {names[key]: percent(result["accuracy"]) for key, result in surfaces.items()},
     }
 
 
@@ -229,11 +201,10 @@ def show_heads(rows: list[dict], layers: str) -> Shown:
 
 
 def show_head_costs(rows: list[dict]) -> Shown:
-    sizes = {name: parameter.default for name, parameter in inspect.signature(head_costs).parameters.items()}
     timed = ("projections_ms", "products_ms", "softmax_ms", "fused_ms")
     return Shown(
         "What more heads cost",
-        f"Width {sizes['dim']}, {sizes['batch']} sentences of {sizes['n']} tokens: the same parameters and multiplications, but more exponentials. Medians in "
+        f"Width {COST_DIM}, {COST_BATCH} sentences of {COST_LENGTH} tokens: the same parameters and multiplications, but more exponentials. Medians in "
         "milliseconds, by operation and for the fused kernel, which never stores the attention weights.",
         (
             "heads",

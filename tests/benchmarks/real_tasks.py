@@ -7,9 +7,10 @@ from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
 from tests.benchmarks.fine_tuning import TASK_NAMES, label_counts
 from utils.build.downloads import MINILM, REVIEWS, fetch
 from utils.build.results import ranged
-from utils.training.fine_tuning import LABELS_PER_CLASS
+from utils.data.docstrings import TASKS
+from utils.training.fine_tuning import LABELS_PER_CLASS, accuracies
 from utils.training.metrics import over_seeds
-from utils.training.real_tasks import METHODS, RECIPES, linear_probe_on_tasks, review_sentiment
+from utils.training.real_tasks import METHODS, review_sentiment
 
 SEEDS, DRAWS = 3, 5
 
@@ -21,7 +22,6 @@ def reviews_table(methods: Sequence[str] = METHODS, seeds: int = SEEDS) -> dict:
         "seeds": seeds,
         "majority": round(100 * runs["majority"], 1),
         "snippets": {"train": runs["sizes"][0], "test": runs["sizes"][1]},
-        "recipes": {method: recipe._asdict() for method, recipe in RECIPES.items()},
         "rows": [
             {
                 "method": method,
@@ -34,24 +34,26 @@ def reviews_table(methods: Sequence[str] = METHODS, seeds: int = SEEDS) -> dict:
     }
 
 
-def published_tasks_table(labels: Sequence[int | None] = LABELS_PER_CLASS, seeds: int = DRAWS, **settings) -> dict:
+def published_tasks_table(
+    labels: Sequence[int | None] = LABELS_PER_CLASS,
+    seeds: int = DRAWS,
+    tasks: Sequence[str] = tuple(TASKS),
+    num_test: int | None = None,
+) -> dict:
     """Test accuracy in % of a linear probe on MiniLM's sentence embeddings, by task and number of labels per class."""
-    runs = linear_probe_on_tasks(per_class=labels, seeds=seeds, minilm=fetch(MINILM), **settings)
-    return {
-        "python": platform.python_version(),
-        "seeds": seeds,
-        "labels": runs["labels"],
-        "rows": [
+    rows = []
+    for task in tasks:
+        result = accuracies(task, ("linear probe",), labels, seeds, num_test=num_test, minilm=fetch(MINILM))
+        accuracy = 100 * result["accuracy"][0]
+        rows.append(
             {
                 "task": task,
-                "majority": round(100 * majority, 1),
-                "accuracy": [over_seeds((100 * values).tolist(), 1) for values in row],
-                "mean": [round(100 * values.mean().item(), 1) for values in row],
-                "deviation": [round(100 * values.std().item(), 1) for values in row],
+                "majority": round(100 * result["majority"], 1),
+                "accuracy": [over_seeds(values.tolist(), 1) for values in accuracy],
+                "mean": [round(values.mean().item(), 1) for values in accuracy],
             }
-            for task, majority, row in zip(runs["tasks"], runs["majority"].tolist(), runs["accuracy"], strict=True)
-        ],
-    }
+        )
+    return {"python": platform.python_version(), "seeds": seeds, "labels": list(labels), "rows": rows}
 
 
 def show_reviews(result: dict) -> Shown:

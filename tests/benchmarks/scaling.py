@@ -1,98 +1,131 @@
 """Lesson 09 with the runs that the lesson has no time for: three scaling sweeps, and modifications one at a time."""
 
+import math
 import platform
 from collections.abc import Callable, Sequence
 
-from torch import Tensor
+import torch
 
 from tests.benchmarks.benchmark import Benchmark, Shown, at_most
 from utils.build.results import ranged
 from utils.training.metrics import over_seeds
-from utils.training.modifications import BASE, CHANGES, LITERATURE, SHORT, compare
+from utils.training.modifications import BASE, SHORT, compare
 from utils.training.scaling import (
     FAMILY,
     LARGER,
     LAWS,
-    MIDDLE,
     NUM_TOKENS,
-    VOCAB_SIZE,
-    PowerLaw,
-    Size,
-    compute_sweep,
-    data_sweep,
-    frontier,
-    learning_rate_check,
-    parameter_sweep,
-    power_law_fit,
+    fitted_sweeps,
+    num_parameters,
     scaling_run,
+    size_sweep,
+    training_compute,
 )
 
 SEEDS, FEWER = 3, 2  # fewer for the sweeps with many runs
+TOKEN_BUDGETS = (75_000, 150_000, 300_000, 600_000, 1_200_000)
+MAX_COMPUTE = training_compute(FAMILY[-1], NUM_TOKENS)
+MIDDLE, TEXT_SIZES, EPOCHS = 64, (6_000, 19_000, 60_000, 190_000, 600_000), (4, 8, 16, 32, 64)
+
+
+# Sweeps
+
+
+def compute_sweep(widths: Sequence[int], budgets: Sequence[int], seeds: int) -> list[dict]:
+    """`size_sweep` over all budgets that take at most MAX_COMPUTE."""
+    points = []
+    for dim in widths:
+        affordable = [num_tokens for num_tokens in budgets if training_compute(dim, num_tokens) <= 1.01 * MAX_COMPUTE]
+        points += size_sweep([dim], affordable, seeds)
+    return points
+
+
+def frontier(points: Sequence[dict]) -> list[dict]:
+    """Compute-optimal frontier of a `compute_sweep`: the lower convex hull on logarithmic axes, from the least compute to the
+    lowest loss.
+
+    A power law is a straight line there, and one with an irreducible loss is convex, so all its points can be on the hull.
+    """
+    order = sorted(points, key=lambda point: (point["x"], point["loss"].mean().item()))
+    logs = [(math.log(point["x"]), math.log(point["loss"].mean().item())) for point in order]
+    hull: list[int] = []
+    for index, (x, y) in enumerate(logs):
+        while len(hull) > 1 and _is_above(logs[hull[-2]], logs[hull[-1]], (x, y)):
+            hull.pop()
+        if not hull or x > logs[hull[-1]][0]:
+            hull.append(index)
+    lowest = min(hull, key=lambda index: logs[index][1])
+    return [order[index] for index in hull if logs[index][0] <= logs[lowest][0]]
+
+
+def _is_above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b is on or above the straight line from a to c."""
+    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])
+
+
+def data_sweep(
+    seeds: int, dim: int = MIDDLE, text_sizes: Sequence[int] = TEXT_SIZES, max_tokens: int = 4 * NUM_TOKENS
+) -> dict:
+    """One model on texts of several sizes: x (texts,), their tokens, loss (texts, seeds) and epochs (texts,).
+
+    The first of EPOCHS over the text, then more as long as that lowers the mean validation loss over the seeds, up to
+    `max_tokens` tokens in all. Each try is a whole run with its own schedule.
+    """
+    losses, best_epochs = [], []
+    for text_size in text_sizes:
+        best = None
+        for epochs in (epochs for epochs in EPOCHS if epochs == EPOCHS[0] or epochs * text_size <= max_tokens):
+            runs = [scaling_run(dim, s, num_tokens=epochs * text_size, text_size=text_size) for s in range(seeds)]
+            validation = sum(result["validation"] for result in runs)
+            if best is not None and validation >= best[0]:
+                break
+            best = validation, epochs, [result["test"] for result in runs]
+        best_epochs.append(best[1])
+        losses.append(best[2])
+    return {"x": list(text_sizes), "loss": torch.tensor(losses, dtype=torch.float64), "epochs": best_epochs}
+
+
+# Tables
 
 
 def scaling_table(
     seeds: int = SEEDS,
     fewer: int = FEWER,
-    family: Sequence[Size] = FAMILY,
-    larger_size: Size = LARGER,
+    family: Sequence[int] = FAMILY,
+    larger: int = LARGER,
     num_tokens: int = NUM_TOKENS,
     data: dict | None = None,
-    compute: dict | None = None,
-    learning_rates: dict | None = None,
+    budgets: Sequence[int] = TOKEN_BUDGETS,
     best_of: Callable = frontier,
 ) -> dict:
-    """Loss against parameters, text and compute, with power laws fitted to the means over seeds; and a larger model, predicted and
-    then trained. data, compute, learning_rates: other settings of these sweeps."""
-    parameters = parameter_sweep(family, seeds=seeds, num_tokens=num_tokens)
-    text, points = data_sweep(seeds=fewer, **data or {}), compute_sweep(seeds=fewer, **compute or {})
-    best = best_of(points)
-    along = [point["x"] for point in best], [point["loss"].mean() for point in best]
-    larger = [scaling_run(larger_size, seed, num_tokens=num_tokens)["test"] for seed in range(seeds)]
-    longer = [scaling_run(family[-1], seed, num_tokens=2 * num_tokens)["test"] for seed in range(fewer)]
-    checked = learning_rate_check((family[0], MIDDLE, larger_size), **learning_rates or {})
-    losses = parameters["loss"].mean(1)
+    """Loss against parameters, text and compute; and a larger model that no fit includes. data: other settings of `data_sweep`."""
+    parameters = size_sweep(family, [num_tokens], seeds)
+    text, points = data_sweep(fewer, **data or {}), compute_sweep(family, budgets, fewer)
+    larger_loss = [scaling_run(larger, seed, num_tokens=num_tokens)["test"] for seed in range(seeds)]
+    longer_loss = [scaling_run(family[-1], seed, num_tokens=2 * num_tokens)["test"] for seed in range(fewer)]
     return {
         "python": platform.python_version(),
-        "vocab_size": VOCAB_SIZE,
-        "num_tokens": num_tokens,
         "parameters": {
             "seeds": seeds,
-            "sizes": parameters["sizes"],
-            "x": parameters["x"],
-            "loss": _nested(parameters["loss"]),
-            "laws": _laws(parameters["x"], losses),
+            "x": [point["parameters"] for point in parameters],
+            "loss": [_rounded(point["loss"].tolist()) for point in parameters],
         },
         "data": {
             "seeds": fewer,
-            "size": text["size"],
             "x": text["x"],
             "epochs": text["epochs"],
-            "loss": _nested(text["loss"]),
-            "generalization_gap": _nested(text["generalization_gap"]),
-            "laws": _laws(text["x"], text["loss"].mean(1)),
+            "loss": [_rounded(losses) for losses in text["loss"].tolist()],
         },
         "compute": {
-            "seeds": fewer,
             "points": [_point(point) for point in points],
-            "frontier": [_point(point) for point in best],
-            "laws": _laws(*along),
+            "frontier": [_point(point) for point in best_of(points)],
         },
-        "larger": {
-            "size": str(larger_size),
-            "x": larger_size.parameters,
-            "measured": over_seeds(larger, 4),
-            "loss": [round(loss, 4) for loss in larger],
-            "predicted": _predicted(parameters["x"], losses, larger_size.parameters),
-        },
+        "larger": {"x": num_parameters(larger), "loss": _rounded(larger_loss)},
         # About the same compute in another way: the largest of the family on twice as many tokens.
         "longer": {
-            "size": str(family[-1]),
-            "num_tokens": 2 * num_tokens,
-            "x": [larger_size.compute(num_tokens), family[-1].compute(2 * num_tokens)],
-            "loss": [round(loss, 4) for loss in longer],
-            "predicted": _predicted(*along, larger_size.compute(num_tokens)),
+            "x": [training_compute(larger, num_tokens), training_compute(family[-1], 2 * num_tokens)],
+            "loss": _rounded(longer_loss),
         },
-        "learning_rates": {"sizes": checked["sizes"], "factors": checked["factors"], "loss": _nested(checked["loss"])},
     }
 
 
@@ -100,38 +133,12 @@ def _point(point: dict) -> dict:
     return {**point, "loss": round(point["loss"].mean().item(), 4)}
 
 
-def _laws(x, y) -> dict:
-    return {name: _law(power_law_fit(x, y, irreducible)) for name, irreducible in LAWS.items()}
-
-
-def _predicted(x, y, x_new: float) -> dict:
-    """Value, low and high at a new x, by both laws."""
-    return {
-        name: [round(value, 4) for value in power_law_fit(x, y, irreducible).predict(x_new)]
-        for name, irreducible in LAWS.items()
-    }
-
-
-def _law(law: PowerLaw) -> dict:
-    return {
-        **{name: _short(getattr(law, name)) for name in ("irreducible_loss", "coefficient", "exponent", "scatter")},
-        **{
-            f"{name}_interval": [_short(end) for end in law.interval(name)] for name in ("irreducible_loss", "exponent")
-        },
-    }
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
-def _nested(values: Tensor, digits: int = 4) -> list:
-    return [_nested(row, digits) if row.dim() else round(row.item(), digits) for row in values]
+def _rounded(values: Sequence[float]) -> list[float]:
+    return [round(value, 4) for value in values]
 
 
 def modifications_table(seeds: int = SEEDS, **settings) -> dict:
-    """Held-out loss of each change at the same budget, over seeds; how much better than the base, seed by seed; and what the
-    literature found."""
+    """Held-out loss of each change at the same budget, over seeds, and how much better than the base, seed by seed."""
     rows = compare(seeds=seeds, **settings)
     return {
         "python": platform.python_version(),
@@ -142,16 +149,13 @@ def modifications_table(seeds: int = SEEDS, **settings) -> dict:
                 "change": row["change"],
                 "factor": row["factor"],
                 "parameters": row["parameters"],
-                "hidden_dim": row["hidden_dim"],
                 "loss": over_seeds(row["loss"].tolist(), 4),
-                "seeds": _nested(row["loss"]),
+                "seeds": _rounded(row["loss"].tolist()),
                 "improvement": round(row["improvement"].mean().item(), 4),
                 "standard_error": round(row["standard_error"], 4),
-                "seconds": round(row["seconds"], 1),
             }
             for row in rows
         ],
-        "literature": [{"about": about, "finding": finding, "source": source} for about, finding, source in LITERATURE],
     }
 
 
@@ -159,33 +163,41 @@ def modifications_table(seeds: int = SEEDS, **settings) -> dict:
 
 
 def show_scaling(result: dict) -> Shown:
-    names = {"parameters": "parameters", "data": "training tokens", "compute": "compute (frontier)"}
-    larger = result["larger"]
+    sweeps, parameters = fitted_sweeps(result), result["parameters"]
+    names = {"parameters": "parameters", "text": "training tokens", "compute": "compute (frontier)"}
+    held_out = {kind: sweeps["parameters"][kind]["held_out"] for kind in LAWS}
+    measured = over_seeds(result["larger"]["loss"])
+    errors = {kind: fit["value"] / measured["median"] - 1 for kind, fit in held_out.items()}
     predictions = [
-        f"{value:.3f} ({low:.3f} to {high:.3f}) {kind} ({100 * (value / larger['measured']['median'] - 1):+.1f} %)"
-        for kind, (value, low, high) in larger["predicted"].items()
+        f"{fit['value']:.3f} ({fit['low']:.3f} to {fit['high']:.3f}) {kind} ({100 * errors[kind]:+.1f} %)"
+        for kind, fit in held_out.items()
     ]
-    off = abs(larger["predicted"]["with irreducible loss"][0] / larger["measured"]["median"] - 1)
     return Shown(
         "Scaling laws",
-        f"Power laws fitted to the test loss of causal language models with {min(result['parameters']['x']):,} to {max(result['parameters']['x']):,} parameters, "
-        f"{result['parameters']['seeds']} seeds ({result['data']['seeds']} for tokens and compute), text of Python {result['python']}; exponents with 95 % intervals. For a "
-        f"held-out model of {larger['x']:,} parameters the fits predict a loss of {' and '.join(predictions)}; measured: {ranged(larger['measured'], 3)}.",
+        f"Power laws fitted to the test loss of causal language models with {min(parameters['x']):,} to {max(parameters['x']):,} parameters, "
+        f"{parameters['seeds']} seeds ({result['data']['seeds']} for tokens and compute), text of Python {result['python']}; exponents with 95 % intervals. For a "
+        f"held-out model of {result['larger']['x']:,} parameters the fits predict a loss of {' and '.join(predictions)}; measured: {ranged(measured, 3)}.",
         ("loss against", "irreducible loss", "points", "exponent", "irreducible loss, nats", "scatter"),
         [
-            (
-                words,
-                kind.split()[0],
-                len(result[name].get("frontier", result[name].get("x"))),
-                f"{law['exponent']:.3f} ({law['exponent_interval'][0]:.3f} to {law['exponent_interval'][1]:.3f})",
-                f"{law['irreducible_loss']:.2f}" if LAWS[kind] else "",
-                f"{100 * law['scatter']:.1f} %",
-            )
+            (words, kind.split()[0], len(sweeps[name]["x"]), *_law_cells(sweeps[name][kind]["law"]))
             for name, words in names.items()
-            for kind, law in result[name]["laws"].items()
+            for kind in LAWS
         ],
-        [at_most("predicted loss of the held-out model, relative error", 100 * off, 1, "%")],
+        [
+            at_most(
+                "predicted loss of the held-out model, relative error",
+                100 * abs(errors["with irreducible loss"]),
+                1,
+                "%",
+            )
+        ],
     )
+
+
+def _law_cells(law: dict) -> tuple[str, str, str]:
+    exponent, low, high = law["exponent"]
+    irreducible = "" if law["irreducible_loss"] is None else f"{law['irreducible_loss']:.2f}"
+    return f"{exponent:.3f} ({low:.3f} to {high:.3f})", irreducible, f"{100 * law['scatter']:.1f} %"
 
 
 def show_modifications(result: dict) -> Shown:
@@ -215,11 +227,10 @@ BENCHMARKS = (
             "seeds": 1,
             "fewer": 1,
             "family": FAMILY[:4],
-            "larger_size": FAMILY[4],
+            "larger": FAMILY[4],
             "num_tokens": 20_000,
-            "data": {"size": FAMILY[0], "text_sizes": (5_000, 10_000, 20_000, 40_000), "max_tokens": 1},
-            "compute": {"sizes": FAMILY[:2], "budgets": (10_000, 20_000, 40_000)},
-            "learning_rates": {"factors": (1.0,), "num_tokens": 10_000},
+            "data": {"dim": FAMILY[0], "text_sizes": (5_000, 10_000, 20_000, 40_000), "max_tokens": 1},
+            "budgets": (10_000, 20_000),
             "best_of": list,  # the frontier of so few points is too short for a fit
         },
         packages=("tokenizers",),
@@ -229,7 +240,7 @@ BENCHMARKS = (
         "09",
         modifications_table,
         show_modifications,
-        {"seeds": 2, "changes": {name: CHANGES[name] for name in SHORT}, "factors": [1.0], "num_tokens": 10_000},
+        {"seeds": 2, "changes": SHORT, "factors": [1.0], "num_tokens": 10_000},
         packages=("tokenizers",),
     ),
 )

@@ -4,6 +4,7 @@ All comparisons are interleaved: one side runs right after the other, many times
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -123,6 +124,35 @@ def _model_and_sources(
     return model, source, source_mask
 
 
+class Uncached(nn.Module):
+    """An encoder-decoder without its key-value cache: each step decodes all tokens so far again."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+
+    def new_cache(self, source: Tensor, source_mask: Tensor | None, max_len: int, num_beams: int = 1) -> "Tokens":
+        repeated = None if source_mask is None else source_mask.repeat_interleave(num_beams, 0)
+        memory = self.model.encode(source, source_mask).repeat_interleave(num_beams, 0)
+        return Tokens(memory, repeated, source.new_empty(len(memory), 0))
+
+    def step(self, token_ids: Tensor, cache: "Tokens") -> tuple[Tensor, list[Tensor]]:
+        cache.token_ids = torch.cat([cache.token_ids, token_ids.unsqueeze(1)], 1)
+        return self.model.decode(cache.token_ids, cache.memory, cache.source_mask)[:, -1], []
+
+
+@dataclass
+class Tokens:
+    """In place of the keys and values: the encoder's output and all target tokens so far."""
+
+    memory: Tensor
+    source_mask: Tensor | None
+    token_ids: Tensor
+
+    def reorder(self, rows: Tensor) -> None:
+        self.token_ids = self.token_ids[rows]
+
+
 def cache_speed(
     lengths: Sequence[int] = (8, 16, 32, 64),
     batch: int = 64,
@@ -135,10 +165,10 @@ def cache_speed(
     rows = []
     for max_len in lengths:
         runs = [
-            lambda max_len=max_len, cached=cached: greedy_decode(
-                model, source, source_mask, bos_id=BOS, eos_id=NO_EOS, max_len=max_len, cached=cached
+            lambda max_len=max_len, decoder=decoder: greedy_decode(
+                decoder, source, source_mask, bos_id=BOS, eos_id=NO_EOS, max_len=max_len
             )
-            for cached in (True, False)
+            for decoder in (model, Uncached(model).eval())
         ]
         rows.append({"batch": batch, "length": max_len, "speed": round(1 / cost_ratio(*runs, rounds), 1)})
     return rows

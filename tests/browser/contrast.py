@@ -4,7 +4,7 @@ from tests.browser.lab import Notebook
 
 # Words of outputs whose contrast with the nearest painted background is below 4.5 to 1 (3 for large letters).
 UNREADABLE = """() => {
-    const numbers = (colour) => { const n = colour.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+    const numbers = (color) => { const n = color.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
     const over = (top, under) => [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3]));
     const light = (rgb) => {
         const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
@@ -13,9 +13,9 @@ UNREADABLE = """() => {
     const ground = (element) => {
         const layers = [];
         for (let e = element; e; e = e.parentElement) {
-            const colour = numbers(getComputedStyle(e).backgroundColor);
-            if (colour[3] > 0) layers.push(colour);
-            if (colour[3] === 1) break;
+            const color = numbers(getComputedStyle(e).backgroundColor);
+            if (color[3] > 0) layers.push(color);
+            if (color[3] === 1) break;
         }
         return layers.reduceRight((under, top) => over(top, under), [255, 255, 255]);
     };
@@ -40,13 +40,13 @@ UNREADABLE = """() => {
             const box = e.getBoundingClientRect();
             if (!words || e.closest("title, style, script, mjx-container, :disabled, [disabled]") || box.width < 2 || box.height < 2) continue;
             const style = getComputedStyle(e);
-            const colour = e.closest("svg") ? style.fill : style.color;
-            if (!/^rgb/.test(colour) || style.visibility === "hidden") continue;
+            const color = e.closest("svg") ? style.fill : style.color;
+            if (!/^rgb/.test(color) || style.visibility === "hidden") continue;
             const under = e.closest("svg") ? inSvg(e.closest("text") ?? e) : ground(e);
-            const [a, b] = [light(over(numbers(colour), under)), light(under)].sort((x, y) => y - x);
+            const [a, b] = [light(over(numbers(color), under)), light(under)].sort((x, y) => y - x);
             const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700);
             if ((a + 0.05) / (b + 0.05) < (large ? 3 : 4.5)) {
-                found.add(`${words.slice(0, 40)}: ${colour} on ${under.map(Math.round)}`);
+                found.add(`${words.slice(0, 40)}: ${color} on ${under.map(Math.round)}`);
             }
         }
     }
@@ -55,5 +55,5 @@ UNREADABLE = """() => {
 
 
 def unreadable(notebook: Notebook) -> list[str]:
-    """Words that hardly differ from what they stand on, each with its colours."""
+    """Words that hardly differ from what they stand on, each with its colors."""
     return notebook.page.evaluate(UNREADABLE)

@@ -56,9 +56,9 @@ class Deck:
 
     def slides(self):
         """Go through the deck with every fragment shown; gives (number from 1, what `EXAMINE` finds) of each slide."""
-        places = self.page.evaluate("() => Reveal.getSlides().map((slide) => Reveal.getIndices(slide))")
-        for number, place in enumerate(places, 1):
-            self.page.evaluate(SHOW, [place["h"], place.get("v") or 0])
+        indices = self.page.evaluate("() => Reveal.getSlides().map((slide) => Reveal.getIndices(slide))")
+        for number, index in enumerate(indices, 1):
+            self.page.evaluate(SHOW, [index["h"], index.get("v") or 0])
             yield number, self.page.evaluate(EXAMINE)
 
     def screenshot(self, path: Path):

@@ -121,7 +121,7 @@ def small_translator():
 
 
 def small_language():
-    """(respond of `fill_in`, pieces, respond of `next_word`) over a table of pairs of words that nobody has trained."""
+    """(respond of `fill_in`, vocabulary, respond of `next_word`) of an untrained bigram model."""
     words = ENGLISH[3:]
     table = 2 * torch.randn(len(words), len(words), generator=torch.Generator().manual_seed(8))
 
@@ -131,19 +131,19 @@ def small_language():
         return words.index(word)
 
     def fill(text: str) -> dict:
-        pieces = text.split()
-        blanks = [place for place, piece in enumerate(pieces) if piece == "[MASK]"]
-        numbers = [None if piece == "[MASK]" else number(piece) for piece in pieces]
+        tokens = text.split()
+        masked = [position for position, token in enumerate(tokens) if token == "[MASK]"]
+        token_ids = [None if token == "[MASK]" else number(token) for token in tokens]
         choices = []
-        for place in blanks:
-            before, after = numbers[place - 1] if place else None, ([*numbers, None])[place + 1]
+        for position in masked:
+            before, after = token_ids[position - 1] if position else None, ([*token_ids, None])[position + 1]
             scores = sum((table[before] if before is not None else 0, table[:, after] if after is not None else 0))
             chances, order = (scores + torch.zeros(len(words))).softmax(-1).sort(descending=True, stable=True)
             best = zip(order.tolist()[:6], chances.tolist()[:6], strict=True)
-            choices.append([(words[one], chance) for one, chance in best])
-        filled = iter([one[0][0] for one in choices])
-        sentence = " ".join(next(filled) if piece == "[MASK]" else piece for piece in pieces)
-        return {"tokens": pieces, "masked": blanks, "candidates": choices, "sentence": sentence}
+            choices.append([(words[token_id], chance) for token_id, chance in best])
+        filled = iter([candidates[0][0] for candidates in choices])
+        sentence = " ".join(next(filled) if token == "[MASK]" else token for token in tokens)
+        return {"tokens": tokens, "masked": masked, "candidates": choices, "sentence": sentence}
 
     def go_on(beginning: str, written: list[int]) -> Tensor:
         return table[([number(word) for word in beginning.split()] + written)[-1]]
@@ -163,13 +163,13 @@ from utils.models.attention import attention, softmax
 words = ["the", "cat", "sat"]
 scores = {"rising": [1.0, 2.0, 3.0], "one peak": [0.0, 4.0, 0.0], "level": [1.0, 1.0, 1.0]}
 
-def picture(shift, temperature, which, colour, hard, title):
+def picture(shift, temperature, which, color, hard, title):
     weights = softmax(torch.tensor(scores[which]) + shift * torch.tensor([1.0, 0.0, -1.0]), temperature)
     weights = torch.eye(3)[weights.argmax()] if hard else weights
-    return weights_bars(words, weights, title, colours=colour)
+    return weights_bars(words, weights, title, colors=color)
 
 roles = {"query": "query", "key": "key", "value": "value", "output": "output", "neutral": "neutral"}
-controls = dict(shift=(-2.0, 2.0, 0.1, 0.0), temperature=log_range(0.1, 10, 1), which=list(scores), colour=roles,
+controls = dict(shift=(-2.0, 2.0, 0.1, 0.0), temperature=log_range(0.1, 10, 1), which=list(scores), color=roles,
                 hard=False, title="Three words")
 explore(picture, "Weights of three words.", labels={"which": "scores"}, **controls)
 # %%
@@ -212,10 +212,10 @@ translate_watch(translate, "the black cat sleeps", title="An untrained translato
 # %%
 beam_tree(search, ["the black cat sleeps", "the cats do not sleep"], title="Competing hypotheses")
 # %%
-fill, pieces, go_on = gallery.small_language()
+fill, vocabulary, go_on = gallery.small_language()
 fill_in(fill, "the old __ sleeps", title="An untrained model fills in")
 # %%
-next_word(go_on, pieces, "the old cat", top_k=5, top_p=0.9, title="An untrained model goes on")
+next_word(go_on, vocabulary, "the old cat", top_k=5, top_p=0.9, title="An untrained model continues")
 # %%
 guess_weights(["one", "two", "three"], softmax(torch.tensor([1.0, 2.0, 3.0])), "What does softmax make of 1, 2, 3?")
 # %%
@@ -224,7 +224,7 @@ quiz("1.a")
 def softmax_jacobian(p):
     raise NotImplementedError()
 
-softmax_jacobian = exercise("1.2").use(softmax_jacobian)
+softmax_jacobian = exercise("1.4").use(softmax_jacobian)
 """
 
 

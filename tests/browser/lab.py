@@ -381,7 +381,7 @@ class Notebook:
         return picture
 
     def screenshots(self, folder: Path, prefix: str = "") -> list[Path]:
-        """The whole notebook in pieces of one screen, with a little overlap; gives the files."""
+        """Screenshots of the whole notebook, one screen each, with a little overlap; returns the files."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.hide_side_bar()
@@ -389,15 +389,15 @@ class Notebook:
         self.page.evaluate(f"() => {{ {CURRENT}.content.activeCellIndex = 0; }}")
         panel = self.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-outer").first
         full, shown = panel.evaluate("e => [e.scrollHeight, e.clientHeight]")
-        pieces, top = [], 0
+        files, top = [], 0
         while True:
             panel.evaluate("(e, top) => { e.scrollTop = top; }", top)
             self.page.wait_for_timeout(120)
-            path = folder / f"{prefix}{len(pieces):02d}.png"
+            path = folder / f"{prefix}{len(files):02d}.png"
             panel.screenshot(path=path)
-            pieces.append(path)
+            files.append(path)
             if top + shown >= full:
-                return pieces
+                return files
             top = min(top + shown - 60, full - shown)
 
 

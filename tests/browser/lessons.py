@@ -30,19 +30,19 @@ def cells_of(path: Path) -> list[dict]:
 
 def function_exercises(path: Path) -> dict[str, tuple[int, str]]:
     """The exercises that ask for a function: id to (index of the cell, its source)."""
-    found = {}
+    exercises = {}
     for index, cell in enumerate(cells_of(path)):
         use = USE.search(cell["source"]) if cell["cell_type"] == "code" else None
         if use and f"def {use[1]}(" in cell["source"]:
-            found[use[2]] = (index, cell["source"])
-    return found
+            exercises[use[2]] = (index, cell["source"])
+    return exercises
 
 
 def makes_a_widget(name: str, function) -> bool:
     """A public function of `utils.widgets` that stands beside the class of its widget, and is not its static picture."""
     beside = vars(sys.modules[function.__module__]).values()
     return not name.endswith("_picture") and any(
-        isinstance(one, type) and issubclass(one, ThreeForms) and one is not ThreeForms for one in beside
+        isinstance(value, type) and issubclass(value, ThreeForms) and value is not ThreeForms for value in beside
     )
 
 

@@ -75,14 +75,14 @@ def main(arguments: list[str] | None = None) -> int:
                     print("error output:", problem)
             page.theme(chosen.theme)
             if chosen.widget:
-                pieces = [page.widget_screenshot(chosen.widget, chosen.outfolder)]
+                files = [page.widget_screenshot(chosen.widget, chosen.outfolder)]
             else:
-                pieces = page.screenshots(chosen.outfolder, prefix=f"{notebook.stem}_")
+                files = page.screenshots(chosen.outfolder, prefix=f"{notebook.stem}_")
             for address in page.foreign:
                 print("request to another host:", address)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    print(f"{len(pieces)} pictures in {chosen.outfolder}: {pieces[0].name} to {pieces[-1].name}")
+    print(f"{len(files)} pictures in {chosen.outfolder}: {files[0].name} to {files[-1].name}")
     return 0
 
 

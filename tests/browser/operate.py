@@ -282,7 +282,7 @@ def texts(done: Operated, widget: Locator, name: str):
             retype(line, text)  # before the clock starts: it takes its time
             complaint = done.move(widget, f"{name}, {what}", lambda line=line, key=key: press(line, key))
             done.picture(widget, f"{name}, {what}")
-            machine = re.match(r"This picture could not be drawn: (?!ValueError: )", complaint)
+            machine = re.match(r"The figure could not be drawn: (?!ValueError: )", complaint)
             if complaint and (text == first or machine or "Traceback" in complaint or len(complaint.split()) < 4):
                 done.problems.append(f"{name}, {what}: {complaint}")
 

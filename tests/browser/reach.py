@@ -9,7 +9,7 @@ from tests.browser.lab import Notebook
 from tests.browser.operate import BOXES, WidgetError, tab_through
 
 OUTPUTS = "document.querySelectorAll('.jp-Notebook .jp-OutputArea-output')"
-# What Tab should reach in a widget: a group of things with one place for the keyboard counts once.
+# What Tab should reach in a widget: a group of things with one tab stop counts once.
 TABBABLE = """e => [...e.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex]:not([tabindex='-1']), [contenteditable]:not([contenteditable=false])")]
     .filter((one) => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.type !== "hidden"
@@ -39,7 +39,7 @@ def role_of(node: dict) -> str:
 
 
 def needs_a_name(node: dict) -> bool:
-    focusable = any(one["name"] == "focusable" and one["value"].get("value") for one in node.get("properties", []))
+    focusable = any(item["name"] == "focusable" and item["value"].get("value") for item in node.get("properties", []))
     return focusable or role_of(node) in ("image", "img")
 
 
@@ -61,7 +61,7 @@ def unreachable(notebook: Notebook) -> tuple[int, list[str]]:
             name = f"{widget.evaluate('e => e.className').split()[-1]} {index + 1}"
             wrong, count = wrong_stops(widget)
             stops += count
-            problems += [f"{name}: {one}" for one in wrong]
+            problems += [f"{name}: {problem}" for problem in wrong]
     return stops, problems
 
 

@@ -25,11 +25,10 @@ class SitePage:
 
     def problems(self) -> list[str]:
         """Console errors, requests to other hosts, missing pictures, and whatever is wider than the window."""
-        found = [f"console: {one}" for one in self.mistakes] + [
-            f"request to another host: {one}" for one in self.foreign
-        ]
-        found += [f"missing picture: {one}" for one in self.page.evaluate(MISSING)]
-        return found + [f"wider than the page: {one}" for one in self.page.evaluate(TOO_WIDE)]
+        problems = [f"console: {error}" for error in self.mistakes]
+        problems += [f"request to another host: {address}" for address in self.foreign]
+        problems += [f"missing picture: {address}" for address in self.page.evaluate(MISSING)]
+        return problems + [f"wider than the page: {element}" for element in self.page.evaluate(TOO_WIDE)]
 
     def start_everything(self):
         """Scroll from top to bottom, so that every widget starts and every picture loads."""

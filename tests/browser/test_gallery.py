@@ -129,7 +129,7 @@ def expect_mask(board, mask):
     may, weights = mask.flatten().tolist(), answer["weights"].flatten().tolist()
     assert texts(board, ".course-mask-weight") == [said(w) if m else "" for m, w in zip(may, weights, strict=True)]
     assert [tick == "✓" for tick in texts(board, ".course-mask-tick")] == may
-    changed = [f"◆ changed {one:.2f}" if one > 1e-6 else "= same" for one in answer["changed"].tolist()]
+    changed = [f"◆ changed {change:.2f}" if change > 1e-6 else "= same" for change in answer["changed"].tolist()]
     assert texts(board, ".course-mask-output > span") == changed
 
 

@@ -143,7 +143,7 @@ def test_the_landing_page_shows_a_widget_above_the_fold_that_follows_the_pointer
     page.mouse.up()
     handle.press("Shift+ArrowRight")
     state = json.loads(page.locator(".course-plane-root").get_attribute("data-state"))
-    (plane,) = [one for one in live_states(LECTURES["01_softmax_attention"]) if one["script"] == "plane"]
+    (plane,) = [state for state in live_states(LECTURES["01_softmax_attention"]) if state["script"] == "plane"]
     assert state["query"] != plane["traits"]["query"]
     keys = torch.tensor([point["key"] for point in plane["traits"]["points"]])
     weights = (keys @ torch.tensor(state["query"]) / state["temperature"]).softmax(0)

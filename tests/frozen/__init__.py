@@ -8,7 +8,6 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 FOLDER = Path(__file__).parent
@@ -33,15 +32,6 @@ def read(name: str) -> Frozen:
             part, _, rest = key.partition("/")
             parts[part][rest] = file.get_tensor(key)
     return Frozen(settings, **parts)
-
-
-def write(name: str, frozen: Frozen) -> None:
-    tensors = {
-        f"{part}/{key}": value.detach().clone().contiguous()
-        for part in ("weights", "batch", "results")
-        for key, value in getattr(frozen, part).items()
-    }
-    save_file(tensors, FOLDER / f"{name}.safetensors", {"settings": json.dumps(frozen.settings)})
 
 
 @contextlib.contextmanager

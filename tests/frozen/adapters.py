@@ -91,9 +91,9 @@ SEQ2SEQ = {
     "width": "hidden_size",
     "embed": "embedding",
     "layer": "rnn",
-    "map": "proj",
-    "from_state": "hidden_proj",
-    "from_memory": "memory_proj",
+    "map": "W",
+    "from_state": "W",
+    "from_memory": "U",
     "weigh": "v",
 }
 

@@ -9,10 +9,10 @@ NO_NEGATIVES = "wrong where a number is below 0"
 EQUIVALENT: dict[str, dict[str, str]] = {
     "0.1": {
         NO_NEGATIVES: "the exercise is about positive numbers",
-        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the shares stay",
+        "`numbers` has the wrong sign": "the sum then has the wrong sign too, and the fractions stay",
     },
-    "1.2": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},
     "1.3": {"`-1` became `1`": "the keys have two axes, so the last is axis 1"},
+    "1.4": {NO_NEGATIVES: "the argument is the output of a softmax, which is never below 0"},
     "1.5": {
         "`mask | fully_masked` became `mask`": "a fully masked row becomes NaN in between, and is then filled with "
         "zeros; both fills also stop its gradient",
@@ -24,6 +24,10 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "`(None, :)` became `None`": "x[None] is x[None, :]",
         "`0` became `-1`": "the output has one column, which is the first and the last",
         "`bandwidth` has the wrong sign": "the bandwidth is squared, so its sign makes no difference",
+    },
+    "1.8": {
+        f"`draws` is shifted along the {axis} axis": "the mean over the draws is the same in every order"
+        for axis in ("first", "last")
     },
     "2.1": {
         "`i[None, :]` became `i`": "a row (dim,) spreads over (length, 1) just as (1, dim) does",

@@ -15,7 +15,7 @@ from utils.checks.compare import (
     Case,
     Trial,
     _flow,
-    _widened,
+    _in_double,
     argument_names,
     attempt,
     caller,
@@ -93,7 +93,9 @@ def _difference(mutant: Mutant, right, draws: int) -> str:
     for seed in range(draws):
         for case in item.make_cases(torch.Generator().manual_seed(1000 + seed)):
             for widen in (False, True):
-                tried = case if not widen else Case(tuple(map(_widened, case.args)), _widened(case.kwargs), case.note)
+                tried = (
+                    case if not widen else Case(tuple(map(_in_double, case.args)), _in_double(case.kwargs), case.note)
+                )
                 want = attempt(call, right, tried, names, seed)
                 if want.error is not None:
                     continue  # what is right need not be made for float64

@@ -1,7 +1,7 @@
-"""Make the environment in .venv, or say in one sentence why it cannot be made.
+"""Create the environment in .venv, or report in one sentence why this is impossible.
 
 Runs on whatever Python the machine has, before anything is installed: standard library only, and syntax that an
-old Python can read far enough to be told that it is too old.
+old Python can parse, so that it can report that it is too old.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def say(sentence):
 
 
 def check_python():
-    """Continue under a newer Python if this one is too old and a newer one is at hand."""
+    """Continue under a newer Python if this one is too old and a newer one is installed."""
     if sys.version_info[:2] >= OLDEST:
         return
     for name in NEWER_NAMES:
@@ -50,8 +50,8 @@ def check_path():
     """torch's libraries load from a path with accents only where Python writes paths in UTF-8."""
     if not ROOT.isascii() and sys.getfilesystemencoding().lower().replace("-", "") != "utf8":
         stop(
-            "The path of this folder has letters that this machine's settings (%s) cannot write: unset PYTHONUTF8 or set "
-            "PYTHONUTF8=1, or move the course to a folder whose path has plain letters." % sys.getfilesystemencoding()
+            "The path of this folder has characters that this machine's encoding (%s) does not support: unset PYTHONUTF8 or set "
+            "PYTHONUTF8=1, or move the course to a folder whose path is plain ASCII." % sys.getfilesystemencoding()
         )
 
 
@@ -59,13 +59,13 @@ def check_disk():
     free = shutil.disk_usage(ROOT).free / 2**30
     if free < NEEDED_GIB:
         stop(
-            "The environment needs %d GiB of disk and %.1f GiB are free here: make room, then run the command again."
+            "The environment needs %d GiB of disk space, but only %.1f GiB are free here: free some space, then run the command again."
             % (NEEDED_GIB, free)
         )
 
 
 def wanted_stamp(level):
-    """What the environment is made from; a moved checkout or a changed dependency gives another stamp."""
+    """A hash of everything that determines the environment; a moved checkout or a changed dependency changes it."""
     digest = hashlib.sha256(repr((ROOT, sys.version_info[:2])).encode())
     for name in ("pyproject.toml", "requirements.lock"):
         with open(os.path.join(ROOT, name), "rb") as file:
@@ -88,13 +88,13 @@ def pip(*arguments):
     if subprocess.call(command + list(arguments), cwd=ROOT) != 0:
         check_disk()
         stop(
-            "pip could not install the course (its own words stand above): check the network and run it again, or, if it "
-            "says that hashes differ and you trust your package index, run it with COURSE_LOCK=no."
+            "pip could not install the course (see its message above): check the network and try again. If pip reports "
+            "different hashes and you trust your package index, run the command with COURSE_LOCK=no."
         )
 
 
 def verifies_hashes(level):
-    """The lock has the hashes of the files for Linux and the tested Pythons; elsewhere it gives the versions alone."""
+    """The lock file has hashes for Linux and the tested Pythons; elsewhere only its versions are used."""
     tested = sys.platform == "linux" and sys.version_info[:2] <= NEWEST_LOCKED
     return level == "test" and tested and os.environ.get("COURSE_LOCK") != "no"
 
@@ -102,7 +102,7 @@ def verifies_hashes(level):
 def install(level):
     """Install the versions of requirements.lock, for the tests with their hashes.
 
-    torch is not in the lock, since the same version comes as another build for another machine: pyproject.toml pins it.
+    torch is not in the lock file, because its builds differ between machines: pyproject.toml pins its version.
     """
     with open(os.path.join(ROOT, "requirements.lock"), encoding="utf-8") as file:
         versions = re.findall(r"^[\w.-]+==[^\s;]+", file.read(), re.MULTILINE)
@@ -116,7 +116,7 @@ def install(level):
         pip("-c", constraints, "-e", ".[test]" if level == "test" else ".")
 
 
-def hold_off_others():
+def lock_folder():
     """A second `make` in the same folder waits until this process has ended."""
     try:
         held = open(os.path.join(ROOT, ".venv.lock"), "w", encoding="utf-8")
@@ -133,13 +133,13 @@ def make_environment(level):
     if is_ready(level):
         return
     check_disk()
-    held = hold_off_others()
+    held = lock_folder()
     if not is_ready(level):
-        say("Making the environment in .venv: about 1.5 GB, one to five minutes, only this once.")
+        say("Creating the environment in .venv (once): about 1.5 GB, one to five minutes.")
         if subprocess.call([sys.executable, "-m", "venv", "--clear", VENV], stdout=subprocess.DEVNULL) != 0:
             stop(
-                "Python could not make a virtual environment in .venv: on Debian or Ubuntu install python3-venv; "
-                "elsewhere check that this folder can be written to."
+                "Python could not create a virtual environment in .venv: on Debian or Ubuntu, install python3-venv; "
+                "elsewhere, check that this folder is writable."
             )
         install(level)
         with open(STAMP, "w", encoding="utf-8") as file:
@@ -148,7 +148,7 @@ def make_environment(level):
 
 
 def ensure_browser():
-    """The pages are tested in a real browser: as root on Debian install one; elsewhere the tests say what to do."""
+    """The pages are tested in a real browser: install one as root on Debian; elsewhere the tests say what to do."""
     if os.environ.get("COURSE_BROWSER") or any(shutil.which(name) for name in BROWSERS):
         return
     if sys.platform != "linux" or not shutil.which("apt-get") or os.geteuid() != 0:

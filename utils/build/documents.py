@@ -1,4 +1,4 @@
-"""What `make results` writes from the stored results and the exercises: docs/results.md, parts of README.md and docs/lecturers.md."""
+"""`make results`: write docs/results.md and parts of README.md and docs/lecturers.md from stored results and exercises."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ MUTANTS = ROOT / "tests" / "audit" / "results" / "mutants.json"
 MEASURED = {
     "00_start_here": "whether your machine is ready",
     "01_softmax_attention": "test error of kernel regression with a learned bandwidth",
-    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; supporting facts found",
+    "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; SGD against Adam; supporting facts found",
     "03_sequence_to_sequence": "exact match, BLEU and alignment error, with and without attention, by sentence length",
     "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
     "05_multi_head_attention": "one head against several, head ablation, gradients and training with and without residual connections and norms, the encoder and the memory network on stories",
@@ -84,12 +84,12 @@ def claims() -> str:
 
 
 def wrong_answers() -> str:
-    """Per exercise, what its check says to the mistakes it knows."""
+    """The messages of each exercise for its common mistakes."""
     parts = []
     for lesson in LESSONS:
         parts.append(f"### {lesson.number} {lesson.title}")
         for exercise in exercises_of(lesson.number):
-            # Two models of one mistake may share a message.
+            # Two edits may share a message.
             messages = dict.fromkeys(mistake.message for mistake in exercise.mistakes)
             parts.append(
                 f"**{exercise.id} {exercise.title}** ({exercise.effort})\n"
@@ -102,27 +102,27 @@ BLOCKS = {"website": website, "lessons": lessons_table, "claims": claims, "wrong
 
 
 def filled_in(text: str) -> str:
-    """The document with every block between its markers written again."""
-    found = re.findall(r"<!-- begin: (.+?) -->", text)
-    if not found:
-        raise ValueError("expected a generated block: put '<!-- begin: lessons -->' and '<!-- end: lessons -->' in")
-    for name in found:
+    """The document with every generated block replaced."""
+    blocks = re.findall(r"<!-- begin: (.+?) -->", text)
+    if not blocks:
+        raise ValueError("expected a generated block: insert '<!-- begin: lessons -->' and '<!-- end: lessons -->'")
+    for name in blocks:
         pattern = re.compile(rf"(<!-- begin: {name} -->\n).*?(<!-- end: {name} -->)", re.S)
         if name not in BLOCKS or not pattern.search(text):
-            raise ValueError(f"the block '{name}' is unknown or has no end; known are {', '.join(BLOCKS)}")
+            raise ValueError(f"the block '{name}' is unknown or has no end; known blocks: {', '.join(BLOCKS)}")
         content = BLOCKS[name]()
         text = pattern.sub(lambda match, content=content: match[1] + content + "\n" + match[2], text)
     return text
 
 
 def write_documents() -> int:
-    """Write both documents; one that cannot be filled in stays as it is, and the exit code is 1."""
+    """Write both documents. One that cannot be filled in is left unchanged, and the exit code is 1."""
     code = 0
     for document in (README, LECTURERS):
         try:
             document.write_text(filled_in(document.read_text(encoding="utf-8")), encoding="utf-8")
         except (ValueError, FileNotFoundError) as error:
-            print(f"{document.name} was left as it is: {error}", file=sys.stderr)
+            print(f"{document.name} was left unchanged: {error}", file=sys.stderr)
             code = 1
     return code
 
@@ -142,7 +142,7 @@ that the course's code takes 1/1.4 of the time of the code it is compared with; 
 def results_page(folder: Path = RESULTS, plot: Callable[[str, dict], str | None] = lambda name, entry: None) -> str:
     """docs/results.md: targets first, then one section per lesson, tables by the name of their file.
 
-    plot(name, entry) may give something to stand above a table, as on the website.
+    plot(name, entry) may return a plot to show above the table, as on the website.
     """
     entries = {file.stem: read_entry(file) for file in sorted(folder.glob("*.json"))}
     usual = Counter(entry["machine"] for entry in entries.values()).most_common(1)[0][0]

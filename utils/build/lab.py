@@ -1,4 +1,4 @@
-"""`make lab`: lay out the student's notebooks once, then open JupyterLab on this machine alone, at lesson 00."""
+"""`make lab`: copy the student notebooks to work/ once, then open JupyterLab at lesson 00, reachable from this machine only."""
 
 import argparse
 import hashlib
@@ -17,15 +17,15 @@ SETTINGS = Path(__file__).with_name("lab_settings")
 # Saved pictures have their alt text.
 EXTENSIONS = Path(__file__).with_name("lab_extension")
 
-# Notebooks of the first edition, whose exercises have other numbers now.
+# Notebooks of the first edition, whose exercises have been renumbered.
 MOVED = {
-    "07_pretrain_and_fine_tune.ipynb": "its exercises are in lessons 07 and 08 now, and what you solved still counts",
-    "08_cost_and_scale.ipynb": "this is lesson 09 now, and what you solved still counts",
+    "07_pretrain_and_fine_tune.ipynb": "its exercises are now in lessons 07 and 08, and what you solved still counts",
+    "08_cost_and_scale.ipynb": "it is now lesson 09, and what you solved still counts",
 }
 
 
 def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
-    """Copy student notebooks that `work` lacks; never overwrite one. Returns sentences worth telling."""
+    """Copy student notebooks that `work` lacks; never overwrite one. Returns messages for the student."""
     work.mkdir(exist_ok=True)
     record = work / ".copied.json"
     copied = read_record(record)
@@ -38,22 +38,22 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
             copied[notebook.name] = digest
         elif copied.get(notebook.name) not in (None, digest):
             news.append(
-                f"{notebook.name} has a newer version; yours is left as it is. To start again, rename work/{mine.name}."
+                f"{notebook.name} has a newer version; yours was left unchanged. To get the new one, rename work/{mine.name} and run `make lab` again."
             )
     news += [
-        f"work/{name} is of the first edition: {where}." for name, where in MOVED.items() if (work / name).exists()
+        f"work/{name} belongs to the first edition: {where}." for name, where in MOVED.items() if (work / name).exists()
     ]
     record.write_text(json.dumps(copied, indent=1), encoding="utf-8")
     return news
 
 
 def for_work(notebook: str) -> str:
-    """The text of a student notebook one folder higher up: `work/` stands beside `docs/`, `notebooks/exercises/` below it."""
+    """The text of a student notebook with its links adapted: `work/` is one folder level above `notebooks/exercises/`."""
     return notebook.replace("](../../", "](../")
 
 
 def read_record(record: Path) -> dict[str, str]:
-    """Which edition of each notebook was copied; a lost or damaged record only costs the news of newer editions."""
+    """Which version of each notebook was copied. If the record is lost, newer versions are not announced, no more."""
     try:
         copied = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -76,7 +76,7 @@ def free_port(wanted: int) -> int:
     for port in range(wanted, wanted + PORTS_TO_TRY):
         if is_free(port):
             return port
-    sys.exit(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are all taken: try `make lab PORT=9000`.")
+    sys.exit(f"Ports {wanted} to {wanted + PORTS_TO_TRY - 1} are all in use: try `make lab PORT=9000`.")
 
 
 def server_command(port: int, open_browser: bool = True) -> list[str]:
@@ -86,12 +86,12 @@ def server_command(port: int, open_browser: bool = True) -> list[str]:
     command += [f"--LabApp.app_settings_dir={SETTINGS}", f"--LabApp.extra_labextensions_path={EXTENSIONS}"]
     command += ["--LabApp.default_url=/lab/tree/work/00_start_here.ipynb"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")  # in a container everybody is root, and nobody else can reach loopback
+        command.append("--allow-root")  # containers run as root, and only this machine reaches the loopback address
     return command if open_browser else [*command, "--no-browser"]
 
 
 def server_environment(work: Path = WORK) -> dict[str, str]:
-    """As it is here; without a home folder, one inside `work`."""
+    """The current environment; without a home folder, HOME becomes a folder inside `work`."""
     if has_home():
         return dict(os.environ)
     home = work / ".home"
@@ -110,14 +110,14 @@ def main() -> int:
         environment = server_environment()
     except OSError as error:
         sys.exit(
-            f"Your notebooks could not be laid out in work/ ({error.strerror}): make room there, or copy the course to a "
-            "folder of your own that can be written, and run `make lab` there."
+            f"Your notebooks could not be copied to work/ ({error.strerror}): free some space, or copy the course to a folder "
+            "where you can write files, and run `make lab` there."
         )
     if environment.get("HOME") != os.environ.get("HOME"):
-        print("There is no home folder that can be written: the settings of JupyterLab are kept in work/.home.")
+        print("There is no writable home folder: JupyterLab stores its settings in work/.home.")
     port = free_port(options.port)
     if port != options.port:
-        print(f"Port {options.port} is taken, perhaps by a JupyterLab that still runs; this one uses {port}.")
+        print(f"Port {options.port} is in use, perhaps by another JupyterLab; this one uses {port}.")
     try:
         return subprocess.call(server_command(port, not options.no_browser), cwd=ROOT, env=environment)
     except KeyboardInterrupt:

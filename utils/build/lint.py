@@ -1,4 +1,4 @@
-"""What every lesson keeps to, beyond being correct; each rule gives sentences, none when it is kept."""
+"""Rules for lecture notebooks, each a function that returns its violations as sentences."""
 
 import ast
 import re
@@ -9,9 +9,9 @@ from nbformat import NotebookNode
 
 from utils.build.source import CHECKS
 
-MOST_LINES = 25
-FEWEST_COMPARED = 5
-MOST_BYTES = 2_000_000
+MAX_LINES = 25
+MIN_COMPARED = 5
+MAX_BYTES = 2_000_000
 COMPARED = "nbval-check-output"
 
 # Folders that only exist on one machine. Addresses on the web and course-relative names pass.
@@ -24,9 +24,9 @@ _ALT = re.compile(r"""\salt\s*=\s*("[^"]*[^"\s][^"]*"|'[^']*[^'\s][^']*')""", re
 
 
 def lint_lecture(path: Path) -> list[str]:
-    """All sentences about one built lecture notebook."""
+    """All problems of one built lecture notebook."""
     notebook = nbformat.read(path, as_version=4)
-    found = [
+    problems = [
         *long_cells(notebook),
         *too_little_compared(notebook),
         *machine_paths(notebook),
@@ -35,11 +35,11 @@ def lint_lecture(path: Path) -> list[str]:
         *error_outputs(notebook),
     ]
     size = path.stat().st_size
-    if size >= MOST_BYTES:
-        found.append(
-            f"the file has {size / 1e6:.1f} MB, expected less than {MOST_BYTES / 1e6:.0f}: use smaller figures"
+    if size >= MAX_BYTES:
+        problems.append(
+            f"the file has {size / 1e6:.1f} MB, expected less than {MAX_BYTES / 1e6:.0f}: use smaller figures"
         )
-    return [f"{path.name}: {sentence}" for sentence in found]
+    return [f"{path.name}: {sentence}" for sentence in problems]
 
 
 def _code_cells(notebook: NotebookNode):
@@ -50,14 +50,14 @@ def long_cells(notebook: NotebookNode) -> list[str]:
     taught = [(index, cell) for index, cell in _code_cells(notebook) if CHECKS not in cell.metadata.get("tags", [])]
     lengths = [(index, len(cell.source.splitlines())) for index, cell in taught]
     return [
-        f"cell {index} has {length} lines, expected at most {MOST_LINES} (aim at 15): split it or move code to utils"
+        f"cell {index} has {length} lines, expected at most {MAX_LINES} (aim at 15): split it or move code to utils"
         for index, length in lengths
-        if length > MOST_LINES
+        if length > MAX_LINES
     ]
 
 
 def compared_cells(notebook: NotebookNode) -> list[NotebookNode]:
-    """Cells whose saved output nbval compares with a fresh one; without text there is nothing to compare."""
+    """Cells whose saved text output nbval compares with a fresh one."""
     return [cell for _, cell in _code_cells(notebook) if COMPARED in cell.metadata.get("tags", []) and _has_text(cell)]
 
 
@@ -68,23 +68,23 @@ def _has_text(cell: NotebookNode) -> bool:
 
 def too_little_compared(notebook: NotebookNode) -> list[str]:
     tagged = [(index, cell) for index, cell in _code_cells(notebook) if COMPARED in cell.metadata.get("tags", [])]
-    found = [
+    problems = [
         f"cell {index} is tagged {COMPARED} but has no text output" for index, cell in tagged if not _has_text(cell)
     ]
     count = len(compared_cells(notebook))
-    if count < FEWEST_COMPARED:
-        found.append(f"{count} cells have compared outputs, expected at least {FEWEST_COMPARED}: tag them {COMPARED}")
-    return found
+    if count < MIN_COMPARED:
+        problems.append(f"{count} cells have compared outputs, expected at least {MIN_COMPARED}: tag them {COMPARED}")
+    return problems
 
 
 def machine_paths(notebook: NotebookNode) -> list[str]:
-    found = []
+    problems = []
     for index, cell in enumerate(notebook.cells, 1):
         for text in (cell.source, *_texts(cell)):
             hit = _MACHINE_PATH.search(text)
             if hit:
-                found.append(f"cell {index} shows a path of one machine: {hit.group()}")
-    return found
+                problems.append(f"cell {index} shows a path of one machine: {hit.group()}")
+    return problems
 
 
 def _texts(cell: NotebookNode):
@@ -96,11 +96,11 @@ def _texts(cell: NotebookNode):
 
 
 def images_without_words(notebook: NotebookNode) -> list[str]:
-    """Every picture needs words for who cannot see it."""
-    found = []
+    """Every picture needs an alt text."""
+    problems = []
     for index, cell in enumerate(notebook.cells, 1):
         if cell.cell_type == "markdown":
-            found += [
+            problems += [
                 f"cell {index}: an image has no alt text"
                 for hit in _IMAGE.finditer(cell.source)
                 if not hit["alt"].strip()
@@ -110,12 +110,12 @@ def images_without_words(notebook: NotebookNode) -> list[str]:
             output.data["text/html"] for output in cell.get("outputs", ()) if "text/html" in output.get("data", {})
         ]
         tags = (tag for text in html for tag in _IMAGE_TAG.findall(text))
-        found += [f"cell {index}: an <img> has no alt text" for tag in tags if not _ALT.search(tag)]
+        problems += [f"cell {index}: an <img> has no alt text" for tag in tags if not _ALT.search(tag)]
         for output in cell.get("outputs", ()):
             words = output.get("data", {}).get("text/plain", "").strip()
             if "image/png" in output.get("data", {}) and (not words or words.startswith("<")):
-                found.append(f"cell {index}: a picture has no alt text (its text form is {words or 'empty'!r})")
-    return found
+                problems.append(f"cell {index}: a picture has no alt text (its text form is {words or 'empty'!r})")
+    return problems
 
 
 def imports_not_in_one_cell(notebook: NotebookNode) -> list[str]:

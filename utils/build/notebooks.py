@@ -1,8 +1,8 @@
 """Build the notebooks: `python -m utils.build.notebooks [names] [--force] [--measure] [--check]`.
 
-One way only, from `notebooks/src/NN_name.py` to the lecture (executed, outputs saved) and the student notebook
-(solutions cut, no outputs). A lesson runs again only when something it depends on has changed; two runs give the
-same bytes. What differs between runs (seconds, memory) stands in the timing file, see `utils.exercises.timing`.
+Both notebooks come from `notebooks/src/NN_name.py`: the lecture (executed, outputs saved) and the student notebook
+(stubs instead of solutions, no outputs). A lesson runs again only when something it depends on has changed; two runs give the
+same bytes. What differs between runs (seconds, memory) is in the timing file, see `utils.exercises.timing`.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from nbformat import NotebookNode
 from utils import paths
 from utils.build.solutions import solutions_module
 from utils.build.source import SourceError, lecture_of, linked_to_site, read_source, student_of
+from utils.data.checksums import checksum
 from utils.exercises.solutions import HEADER
 from utils.exercises.timing import in_words, read_timings, record
 from utils.training import fingerprint
@@ -48,7 +49,7 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Shop:
-    """Where a course keeps its sources and notebooks; tests build in a folder of their own."""
+    """Folders of the sources and notebooks; tests build in a folder of their own."""
 
     root: Path
 
@@ -92,10 +93,10 @@ HERE = Shop(paths.ROOT)
 
 
 def read_lesson(name: str, shop: Shop = HERE) -> NotebookNode:
-    """The checked source of a lesson; says which lessons there are when the name is wrong."""
+    """The checked source of a lesson; an unknown name raises an error that lists the lessons."""
     if not shop.source(name).exists():
         known = ", ".join(shop.names()) or "none yet"
-        raise BuildError(f"no lesson {name}: expected {shop.shown(shop.source(name))}; lessons are: {known}")
+        raise BuildError(f"no lesson {name}: expected {shop.shown(shop.source(name))}; lessons: {known}")
     source = read_source(shop.source(name))
     return linked_to_site(source, name, paths.site_url())
 
@@ -104,10 +105,10 @@ def read_lesson(name: str, shop: Shop = HERE) -> NotebookNode:
 
 
 def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
-    """A hash of everything that decides what a lesson's saved notebook holds."""
+    """A hash of everything that determines the saved notebook of a lesson."""
     code = "\n".join(cell.source for cell in source.cells if cell.cell_type == "code")
     roots = {dotted for dotted in fingerprint.imported(code) if dotted.split(".")[0] == "utils"}
-    definitions = f"utils.exercises.lesson{name[:2]}"  # loaded late, so not found by following imports
+    definitions = f"utils.exercises.lesson{name[:2]}"  # loaded lazily, so not among the imports
     modules = fingerprint.closure(sorted(roots | {definitions}), shop.root)
     # Definitions are hashed to the letter: a lesson may show a solution's text, comments included.
     to_the_letter = [file for dotted, file in modules.items() if _DEFINITIONS.match(dotted)]
@@ -117,25 +118,25 @@ def lesson_key(name: str, source: NotebookNode, shop: Shop = HERE) -> str:
         f"format {FORMAT}",
         shop.source(name).read_text(encoding="utf-8"),
         *fingerprint.code_parts(modules),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in to_the_letter),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in fingerprint.package_data(modules)),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in reads),
-        *(f"{path.name} {fingerprint.file_hash(path)}" for path in results if path.exists()),
+        *(f"{path.name} {checksum(path)}" for path in to_the_letter),
+        *(f"{path.name} {checksum(path)}" for path in fingerprint.package_data(modules)),
+        *(f"{path.name} {checksum(path)}" for path in reads),
+        *(f"{path.name} {checksum(path)}" for path in results if path.exists()),
         in_words(read_timings(shop.sources).get(name)),
-        *(_shelf(shop) if _shows_the_shelf(code) else ()),
+        *(_board_content(shop) if _shows_the_board(code) else ()),
     )[:32]
 
 
 _DEFINITIONS = re.compile(r"utils\.exercises\.(solutions\.)?lesson\d\d$")
 
 
-def _shelf(shop: Shop) -> list[str]:
-    """What the board shows of all lessons: their names, and ids and titles of their exercises."""
-    found = []
+def _board_content(shop: Shop) -> list[str]:
+    """What the progress board shows of all lessons: names, and ids and titles of exercises."""
+    lines = []
     for name in shop.names():
         headers = HEADER.finditer(shop.source(name).read_text(encoding="utf-8"))
-        found += [name, *(f"{header['id']} {header['title']}" for header in headers)]
-    return found
+        lines += [name, *(f"{header['id']} {header['title']}" for header in headers)]
+    return lines
 
 
 def _stored_results(code: str) -> list[str]:
@@ -145,8 +146,8 @@ def _stored_results(code: str) -> list[str]:
     return sorted({name.value for name in named if isinstance(name, ast.Constant)})
 
 
-def _shows_the_shelf(code: str) -> bool:
-    """Whether a lesson shows the board over all lessons, and so depends on all of them."""
+def _shows_the_board(code: str) -> bool:
+    """Whether a lesson shows the progress board, and therefore depends on all lessons."""
     tree = ast.parse(code)
     return any(isinstance(node, ast.Name) and node.id in ("board", "progress") for node in ast.walk(tree))
 
@@ -185,7 +186,7 @@ def execute(notebook: NotebookNode, name: str, shop: Shop = HERE, seconds_per_ce
         notebook,
         kernel_name="python3",
         timeout=seconds_per_cell,
-        extra_arguments=["--log-level=40"],  # only errors; a notice about the local transport is no news
+        extra_arguments=["--log-level=40"],  # only errors
         record_timing=False,
         store_widget_state=True,
         coalesce_streams=True,
@@ -202,26 +203,26 @@ def execute(notebook: NotebookNode, name: str, shop: Shop = HERE, seconds_per_ce
 
 
 def _run_cell(client: _Client, cell: NotebookNode, index: int, name: str, shop: Shop) -> None:
-    place = f"{shop.shown(shop.source(name))}, cell {index + 1}"
+    location = f"{shop.shown(shop.source(name))}, cell {index + 1}"
     try:
         client.execute_cell(cell, index, execution_count=client.code_cells_executed + 1)
     except CellTimeoutError:
-        raise BuildError(f"{place} did not end within {client.timeout} s:\n{cell.source}") from None
+        raise BuildError(f"{location} did not end within {client.timeout} s:\n{cell.source}") from None
     except DeadKernelError:
-        raise BuildError(f"{place} killed its kernel (out of memory?):\n{cell.source}") from None
+        raise BuildError(f"{location} killed its kernel (out of memory?):\n{cell.source}") from None
     except CellExecutionError as error:
-        raise BuildError(f"{place} failed with {error.ename}: {error.evalue}\n{error.traceback}") from None
+        raise BuildError(f"{location} failed with {error.ename}: {error.evalue}\n{error.traceback}") from None
     expected = "raises-exception" in cell.metadata.get("tags", [])
     if client.swallowed and not expected:
         _, error = client.swallowed[0]
         trace = "\n".join(error.get("traceback", ()))
-        raise BuildError(f"{place}: a widget callback failed with {error['ename']}: {error['evalue']}\n{trace}")
+        raise BuildError(f"{location}: a widget callback failed with {error['ename']}: {error['evalue']}\n{trace}")
     client.swallowed.clear()
 
 
 @contextlib.contextmanager
 def _quiet_environment() -> Iterator[dict[str, str]]:
-    """The kernel's environment: nothing of the maintainer's own progress or kept results, one thread."""
+    """The kernel's environment: one thread, and neither the progress nor the cached results of the maintainer."""
     with tempfile.TemporaryDirectory(prefix="course-build-") as folder:
         yield {
             **os.environ,
@@ -229,7 +230,7 @@ def _quiet_environment() -> Iterator[dict[str, str]]:
             "COURSE_PROGRESS": str(Path(folder) / "progress.jsonl"),
             "COURSE_CACHE": str(Path(folder) / "kept"),
             "COURSE_BUILD": "1",  # pictures carry what the picture rules judge, widgets the state that the website needs
-            "IPYTHONDIR": str(Path(folder) / "ipython"),  # no start-up files of this machine
+            "IPYTHONDIR": str(Path(folder) / "ipython"),  # no startup files of this machine
             **({} if paths.has_home() else {"HOME": folder}),
         }
 
@@ -242,12 +243,12 @@ _PEAK = """(lambda: next(
 
 
 def _peak_memory(client: _Client) -> float:
-    """The kernel's peak memory in MiB, asked from the kernel itself with an execution that shows nothing."""
+    """Peak memory of the kernel in MiB, measured inside it by a silent execution."""
     message = client.kc.execute("", silent=True, store_history=False, user_expressions={"peak": _PEAK})
     reply = client.wait_for_reply(message)
     answer = reply["content"]["user_expressions"]["peak"]
     if answer["status"] != "ok":
-        raise BuildError(f"the kernel could not tell its memory: {answer['ename']}: {answer['evalue']}")
+        raise BuildError(f"the kernel could not report its memory: {answer['ename']}: {answer['evalue']}")
     return float(answer["data"]["text/plain"])
 
 
@@ -256,12 +257,12 @@ _CELL_FILE = re.compile(r"[^\s\"'<>]*[/\\]ipykernel_\d+[/\\]\d+\.py")
 
 
 def steady(text: str) -> str:
-    """A text output without what differs from run to run: addresses and the temporary file names of cells."""
+    """A text output without what differs between runs: addresses and temporary file names of cells."""
     return _CELL_FILE.sub("<cell>", _ADDRESS.sub("at 0x...", text))
 
 
 def _clean(notebook: NotebookNode) -> None:
-    """Drop widget state, which cannot be saved, and even out what would differ."""
+    """Drop widget state, which cannot be saved, and whatever differs between runs."""
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type != "code":
@@ -310,18 +311,21 @@ def build(name: str, force: bool = False, shop: Shop = HERE, say=print) -> bool:
 
 
 def _verify_mistakes(name: str, shop: Shop) -> None:
-    """Mistakes are edits of the solutions: a changed solution must not leave one behind that no longer fits."""
+    """Mistakes are edits of the solutions: after a change of a solution, all of them must still apply."""
     if shop.root != paths.ROOT:
         return
-    from utils.exercises.registry import exercises_of, faulty_mistakes  # late: reading a source must not wait for torch
+    from utils.exercises.registry import (
+        exercises_of,
+        faulty_mistakes,
+    )  # here, because reading a source should not import torch
 
-    found = [sentence for item in exercises_of(name[:2]) for sentence in faulty_mistakes(item)]
-    if found:
-        raise BuildError("\n".join(found))
+    problems = [sentence for item in exercises_of(name[:2]) for sentence in faulty_mistakes(item)]
+    if problems:
+        raise BuildError("\n".join(problems))
 
 
 def measure(name: str, shop: Shop = HERE, say=print) -> None:
-    """Run a lesson by itself with an empty cache, write what it cost, and build it with that."""
+    """Run a lesson with an empty cache, store its run time and memory, and build it."""
     _measure(name, read_lesson(name, shop), shop, say)
     build(name, shop=shop, say=say)
 
@@ -333,9 +337,9 @@ def _measure(name: str, source: NotebookNode, shop: Shop, say) -> None:
 
 
 def _write(notebook: NotebookNode, path: Path) -> None:
-    """Write a notebook whole or not at all, and only when its bytes differ."""
+    """Write a notebook completely or not at all, and only if its bytes differ."""
     nbformat.validate(notebook)
-    data = serialised(notebook)
+    data = serialized(notebook)
     if path.exists() and path.read_bytes() == data:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -355,17 +359,17 @@ def _write_solutions(source: NotebookNode, name: str, shop: Shop) -> None:
 
 
 def _changed_solutions(source: NotebookNode, name: str, shop: Shop) -> str:
-    """The module of solutions that a source gives, if its file has another text; otherwise ""."""
+    """The solutions module of a source if it differs from the file; otherwise ""."""
     text, path = solutions_module(source, name), shop.solutions(name)
     return "" if path.exists() and path.read_text(encoding="utf-8") == text else text
 
 
-def serialised(notebook: NotebookNode) -> bytes:
+def serialized(notebook: NotebookNode) -> bytes:
     """The bytes of a notebook's file."""
     return (nbformat.writes(notebook, version=nbformat.NO_CONVERT).rstrip("\n") + "\n").encode()
 
 
-# --- in step? ---------------------------------------------------------------------------------------------------
+# --- in sync? ---------------------------------------------------------------------------------------------------
 
 
 def _stale(name: str, source: NotebookNode, key: str, shop: Shop) -> bool:
@@ -373,39 +377,41 @@ def _stale(name: str, source: NotebookNode, key: str, shop: Shop) -> bool:
 
 
 def check_in_sync(name: str, shop: Shop = HERE) -> list[str]:
-    """What differs between a source and its two notebooks, in sentences; empty when they are in step."""
+    """What differs between a source and its two notebooks, in sentences; empty if they are in sync."""
     source = read_lesson(name, shop)
     key = lesson_key(name, source, shop)
-    found = _lecture_differences(name, source, key, shop)
+    problems = _lecture_differences(name, source, key, shop)
     wrong = _form_differences(student_of(source), shop.student(name), shop)
-    found += wrong or _traces_of_a_run(shop.student(name), shop)
+    problems += wrong or _traces_of_a_run(shop.student(name), shop)
     if _changed_solutions(source, name, shop):
-        found.append(f"{shop.shown(shop.solutions(name))} differs from the solutions in its source")
-    return [f"{sentence} (run `make notebooks`)" for sentence in found]
+        problems.append(f"{shop.shown(shop.solutions(name))} differs from the solutions in its source")
+    return [f"{sentence} (run `make notebooks`)" for sentence in problems]
 
 
 def _traces_of_a_run(path: Path, shop: Shop) -> list[str]:
     cells = enumerate(nbformat.read(path, as_version=4).cells, 1)
     ran = [index for index, cell in cells if cell.cell_type == "code" and (cell.outputs or cell.execution_count)]
-    return [f"{shop.shown(path)}: cell {index} has outputs; a student finds none" for index in ran]
+    return [f"{shop.shown(path)}: cell {index} has outputs; a student notebook has none" for index in ran]
 
 
 def _lecture_differences(name: str, source: NotebookNode, key: str, shop: Shop) -> list[str]:
     path = shop.lecture(name)
-    found = _form_differences(lecture_of(source), path, shop)
-    if found:
-        return found
+    problems = _form_differences(lecture_of(source), path, shop)
+    if problems:
+        return problems
     saved = nbformat.read(path, as_version=4)
     if saved.metadata.get("course", {}).get("key") != key:
-        found.append(f"{shop.shown(path)}: the source or something in utils that it uses changed since it was executed")
+        problems.append(
+            f"{shop.shown(path)}: the source or something in utils that it uses changed since it was executed"
+        )
     skipping = {"skip-execution", "nbval-skip"}
     for index, cell in enumerate(saved.cells, 1):
         runs = cell.cell_type == "code" and cell.source.strip() and not skipping & set(cell.metadata.get("tags", []))
         if runs and cell.execution_count is None:
-            found.append(f"{shop.shown(path)}: cell {index} was never executed")
+            problems.append(f"{shop.shown(path)}: cell {index} was never executed")
     if not any(cell.cell_type == "code" and cell.outputs for cell in saved.cells):
-        found.append(f"{shop.shown(path)}: no cell has outputs")
-    return found
+        problems.append(f"{shop.shown(path)}: no cell has outputs")
+    return problems
 
 
 def _form_differences(wanted: NotebookNode, path: Path, shop: Shop) -> list[str]:
@@ -413,27 +419,27 @@ def _form_differences(wanted: NotebookNode, path: Path, shop: Shop) -> list[str]
         return [f"{shop.shown(path)} is missing"]
     try:
         saved = nbformat.read(path, as_version=4)
-    except Exception as error:  # nbformat has a class of its own for each way of being broken
+    except Exception as error:  # nbformat has many exception classes
         return [f"{shop.shown(path)} cannot be read: {error}"]
-    found = []
+    problems = []
     if len(saved.cells) != len(wanted.cells):
-        found.append(f"{shop.shown(path)} has {len(saved.cells)} cells, its source gives {len(wanted.cells)}")
+        problems.append(f"{shop.shown(path)} has {len(saved.cells)} cells, its source has {len(wanted.cells)}")
     for index, (old, new) in enumerate(zip(saved.cells, wanted.cells, strict=False), 1):
         different = [
             field for field in ("cell_type", "source", "id", "metadata") if dict(old).get(field) != dict(new).get(field)
         ]
         if different:
             words = " and ".join(field.replace("_", " ") for field in different)
-            found.append(f"{shop.shown(path)}: cell {index} differs from its source in {words}")
+            problems.append(f"{shop.shown(path)}: cell {index} differs from its source in {words}")
             break  # after an inserted cell all others differ too: one sentence is enough
     saved_metadata = {field: value for field, value in saved.metadata.items() if field != "course"}
     if saved_metadata != dict(wanted.metadata):
-        found.append(f"{shop.shown(path)}: the notebook's metadata differ from what the build writes")
-    return found
+        problems.append(f"{shop.shown(path)}: the notebook's metadata differ from what the build writes")
+    return problems
 
 
 def strays(shop: Shop = HERE) -> list[str]:
-    """Notebooks that no source gives."""
+    """Notebooks without a source."""
     known = {path for name in shop.names() for path in (shop.lecture(name), shop.student(name))}
     files = [*shop.lectures.glob("*.ipynb"), *shop.students.glob("*.ipynb")]
     return [f"{shop.shown(path)} has no source: delete or rename it" for path in sorted(set(files) - known)]
@@ -444,10 +450,10 @@ def strays(shop: Shop = HERE) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m utils.build.notebooks", description=__doc__.split("\n\n")[1])
-    parser.add_argument("names", nargs="*", help="lessons, by number or name; all when none is given")
-    parser.add_argument("--force", action="store_true", help="execute even what is unchanged")
+    parser.add_argument("names", nargs="*", help="lessons, by number or name; default: all")
+    parser.add_argument("--force", action="store_true", help="execute unchanged lessons too")
     parser.add_argument("--measure", action="store_true", help="measure run time and memory first (quiet machine!)")
-    parser.add_argument("--check", action="store_true", help="only say what is out of step")
+    parser.add_argument("--check", action="store_true", help="only report what is out of sync")
     options = parser.parse_args(arguments)
     try:
         return _command(options)
@@ -459,9 +465,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _command(options: argparse.Namespace, shop: Shop = HERE) -> int:
     names = [_full_name(name, shop) for name in options.names] or shop.names()
     if options.check:
-        found = [sentence for name in names for sentence in check_in_sync(name, shop)] + strays(shop)
-        print("\n".join(found) or "all notebooks are what their sources give")
-        return 1 if found else 0
+        problems = [sentence for name in names for sentence in check_in_sync(name, shop)] + strays(shop)
+        print("\n".join(problems) or "all notebooks are in sync with their sources")
+        return 1 if problems else 0
     for name in names:
         if options.measure:
             measure(name, shop)

@@ -1,4 +1,4 @@
-"""Stored results: `make bench` measures them once; lessons show them, labeled as stored, and docs/results.md shows them all."""
+"""Stored results: measured once by `make bench`, shown in lessons with a label, and all of them in docs/results.md."""
 
 import datetime
 import json
@@ -19,7 +19,7 @@ RESULTS = ROOT / "tests" / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Stored:
-    """What one benchmark measured, with machine, date and number of torch threads."""
+    """The result of one benchmark, with machine, date and number of torch threads."""
 
     name: str
     machine: str
@@ -38,19 +38,19 @@ class Stored:
 
 
 def stored(name: str, folder: Path = RESULTS) -> Stored:
-    """The stored result of a benchmark; says how to measure it if there is none."""
+    """The stored result of a benchmark; if there is none, the error says how to measure it."""
     file = folder / f"{name}.json"
     if not file.exists():
         known = ", ".join(sorted(path.stem for path in folder.glob("*.json"))) or "none"
         raise FileNotFoundError(
-            f"no stored result '{name}'; there are: {known}. `python -m tests.benchmarks {name}` measures it."
+            f"no stored result '{name}'; stored results: {known}. `python -m tests.benchmarks {name}` measures it."
         )
     entry = read_entry(file)
     return Stored(name, entry["machine"], entry["date"], entry["result"], entry["threads"])
 
 
 def store(name: str, result: Any, folder: Path = RESULTS, **facts: Any) -> Path:
-    """Write what was measured just now, with further facts about it."""
+    """Write a new measurement, with further facts about it."""
     origin = {"machine": machine(), "threads": torch.get_num_threads(), "date": datetime.date.today().isoformat()}
     # The raw result comes last: it is the long part of the file.
     return write_entry(folder / f"{name}.json", facts | origin | {"result": result})
@@ -61,7 +61,7 @@ def read_entry(file: Path) -> dict:
 
 
 def write_entry(file: Path, entry: dict) -> Path:
-    """The older file stays complete until the new one is."""
+    """Replace the file only once the new one is complete."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}.part")
     part.write_text(compact(entry) + "\n", encoding="utf-8")
@@ -70,7 +70,7 @@ def write_entry(file: Path, entry: dict) -> Path:
 
 
 def compact(value: Any, indent: str = "") -> str:
-    """JSON with one line per row: what holds no further list or dictionary stands on one line."""
+    """JSON with one line per row: innermost lists and dictionaries stay on one line."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     if not any(isinstance(child, dict | list | tuple) and child for child in children):
         return json.dumps(value, ensure_ascii=False)
@@ -93,7 +93,7 @@ def ranged(values: dict | None, digits: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table in two forms, HTML and text, with a line below that says where its figures come from."""
+    """A table as HTML and as text, with a line below that says where its figures come from."""
 
     head: Sequence
     rows: Sequence[Sequence]
@@ -119,12 +119,14 @@ class Table:
         return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
     def html(self) -> str:
-        def cell(tag, words, look):
-            return f'<{tag} style="{look}; padding: 3px 10px">{escape(words)}</{tag.split()[0]}>'
+        def cell(tag, words, style):
+            return f'<{tag} style="{style}; padding: 3px 10px">{escape(words)}</{tag.split()[0]}>'
 
         # The first column names the row, the others are figures.
         left, right = "text-align: left", "text-align: right"
-        head = "".join(cell('th scope="col"', words, right if place else left) for place, words in enumerate(self.head))
+        head = "".join(
+            cell('th scope="col"', words, right if column else left) for column, words in enumerate(self.head)
+        )
         body = "".join(
             "<tr>"
             + cell('th scope="row"', first, f"{left}; font-weight: normal")

@@ -1,12 +1,11 @@
-"""One self-contained HTML deck per lesson, from the lecture notebook and its saved outputs.
+"""One self-contained HTML slide deck per lesson, from the lecture notebook and its saved outputs.
 
     python -m utils.build.slides [names]
 
 A cell is in the deck only if its metadata says so: `slide` and `subslide` begin a slide, `fragment` appears on
-the next key press, `-` joins the slide before it. What the speaker sees stands in a cell's metadata, `course.notes`:
-the build puts the cells of type `notes` there. Two tags leave out a part of a code
-cell: `hide-input` and `hide-output`. Nothing is executed and nothing is asked of a network when a deck is shown:
-reveal.js, pictures and formulas are all inside the file.
+the next key press, `-` joins the previous slide. Speaker notes are in a cell's metadata, `course.notes`, where the
+build puts the cells of type `notes`. Two tags hide a part of a code cell: `hide-input` and `hide-output`. A deck runs
+no code and needs no network: reveal.js, pictures and formulas are all inside the file.
 """
 
 import ast
@@ -38,7 +37,7 @@ COURSE_TITLE = "Attention and the Transformer"
 ASSETS = Path(__file__).with_name("deck")
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "-"}
 SOLUTION_MARK = re.compile(r"^\s*### (BEGIN|END) SOLUTION\s*$")
-# Widgets that a cell may show; those without a state for the page need the kernel, and their page says so.
+# Widgets that a cell may show; the page of one without stored state says that it needs a kernel.
 WIDGETS = {
     "explore",
     "stepper",
@@ -59,18 +58,18 @@ SIGN = re.compile(
     r"(<mo[^>]*>(?:&#x00028;|&#x0005B;|&#x0007B;|&#x0002C;|&#x0003D;|&#x0003C;|&#x0003E;|&#x02208;|&#x02264;|&#x02265;)</mo>"
     r"(?:<mspace[^>]*/>)*)<mo>(&#x02212;|&#x0002B;|&#x000B1;)</mo>"
 )
-FORMULA_SIZE = 24  # any size will do: the drawing is scaled in em
+FORMULA_SIZE = 24  # arbitrary: the drawing is scaled in em
 
 
 class SlideError(ValueError):
-    """A notebook that cannot become a deck; the message names the place."""
+    """A notebook that cannot become a deck; the message names the cell."""
 
 
 @dataclass
 class Slide:
-    """What one slide holds: pieces of HTML in order, and the speaker's notes."""
+    """Content of one slide: HTML parts in order, and the speaker notes."""
 
-    pieces: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     is_title: bool = False
 
@@ -79,15 +78,15 @@ class Slide:
 
 
 def tightened(mathml: str) -> str:
-    """The MathML with two habits of the converter repaired that would leave holes in a line."""
-    # A derivative's d and infinity are no operators, which stand apart from what follows.
+    """The MathML with two corrections of its spacing."""
+    # A partial derivative sign and infinity are not operators, which have space after them.
     mathml = re.sub(r"<mo>(&#x02202;|&#x0221E;)</mo>", r"<mi>\1</mi>", mathml)
-    # A minus after a bracket, a comma or another operator is a sign and not a difference.
+    # A minus after a bracket, a comma or another operator is a sign, not a subtraction.
     return SIGN.sub(r'\1<mo form="prefix" lspace="0em" rspace="0em">\2</mo>', mathml)
 
 
 def join_paths(svg: ET.Element) -> None:
-    """All glyphs as one path: a page with thousands of elements less is laid out in half the time."""
+    """Join all glyphs into one path: with thousands of elements fewer, layout takes half the time."""
     for part in svg:
         if part.get("fill") == "black":
             part.set("fill", "currentColor")
@@ -100,12 +99,12 @@ def join_paths(svg: ET.Element) -> None:
 
 @lru_cache(maxsize=4096)
 def formula(tex: str, block: bool = False) -> str:
-    """TeX as an inline SVG that stands on the line of the text and scales with it."""
+    """TeX as an inline SVG, aligned with the text and scaled with it."""
     tex = " ".join(tex.split())
     mathml = tex2mml(tex, inline=not block)
     unknown = re.search(r"\\[A-Za-z]+", mathml)
     if unknown:
-        raise SlideError(f"the formula ${tex}$ uses {unknown[0]}, which slides cannot draw: write it another way")
+        raise SlideError(f"the formula ${tex}$ uses {unknown[0]}, which slides cannot draw: rewrite it")
     mathml = tightened(mathml)
     # Paths in each drawing instead of shared symbols: ids would clash between the formulas of a page.
     before, ziamath.config.svg2 = ziamath.config.svg2, False
@@ -132,7 +131,7 @@ def formula(tex: str, block: bool = False) -> str:
 
 
 class DeckRenderer(mistune.HTMLRenderer):
-    """Markdown to HTML with formulas drawn and pictures put into the page."""
+    """Markdown to HTML, with formulas drawn and pictures embedded."""
 
     def __init__(self, cell: dict, folder: Path):
         super().__init__(escape=False)
@@ -151,7 +150,7 @@ class DeckRenderer(mistune.HTMLRenderer):
         return f'<pre class="text">{html.escape(code)}</pre>\n'
 
     def link(self, text, url, title=None):
-        """Its text alone if the address is relative: a deck is one file, and nothing lies beside it."""
+        """Only the text of a relative link: a deck is a single file."""
         return super().link(text, url, title) if urlsplit(url).scheme else text
 
     def image(self, text, url, title=None):
@@ -159,7 +158,7 @@ class DeckRenderer(mistune.HTMLRenderer):
         return f'<img src="{self.picture(url)}" alt="{alt}">'
 
     def picture(self, url: str) -> str:
-        """The picture itself as a data address: a deck asks nothing of the network or of other files."""
+        """The picture as a data URL: a deck loads nothing from the network or from other files."""
         if url.startswith("data:"):
             return url
         if url.startswith("attachment:"):
@@ -167,7 +166,7 @@ class DeckRenderer(mistune.HTMLRenderer):
             mime, data = next(iter(bundle.items()))
             return f"data:{mime};base64,{data}"
         if urlsplit(url).scheme:
-            raise SlideError(f"the picture {url} is on the network: put it into the repository or draw it")
+            raise SlideError(f"the picture {url} is on the network: add it to the repository or draw it")
         path = self.folder / unquote(url)
         if not path.is_file():
             raise SlideError(f"the picture {url} does not exist in {self.folder}")
@@ -182,7 +181,7 @@ def markdown_html(cell: dict, folder: Path) -> str:
     page = render(source_of(cell))
     left = re.search(r"\\[A-Za-z]+", re.sub(r"<code>.*?</code>|<svg.*?</svg>|<pre.*?</pre>", "", page, flags=re.DOTALL))
     if left:
-        raise SlideError(f"a formula with {left[0]} was not drawn: one that is broken over lines needs $$ around it")
+        raise SlideError(f"a formula with {left[0]} was not drawn: a formula with line breaks needs $$ around it")
     return page
 
 
@@ -208,8 +207,8 @@ CODE_FORMAT = HtmlFormatter(style=CodeStyle, nowrap=True)
 
 
 def code_html(code: str) -> str:
-    coloured = highlight(code, PythonLexer(stripall=True), CODE_FORMAT).rstrip("\n")
-    return f'<pre class="code">{coloured}</pre>\n'
+    highlighted = highlight(code, PythonLexer(stripall=True), CODE_FORMAT).rstrip("\n")
+    return f'<pre class="code">{highlighted}</pre>\n'
 
 
 def source_of(cell: dict) -> str:
@@ -217,10 +216,10 @@ def source_of(cell: dict) -> str:
 
 
 def shown_code(cell: dict) -> str:
-    """The code as a slide shows it: what is computed, without the build's marks, drawing and self-checks.
+    """The code on a slide: what is computed, without solution markers, drawing calls and assertions.
 
-    A call such as `show(...)` or `explore(...)` stands on the slide as the picture it gave, so the call itself, and a
-    function that is made only for it, would take room and say nothing.
+    The slide shows the picture that a call such as `show(...)` or `explore(...)` produced, so it leaves out the call, and
+    any function defined only for it.
     """
     lines = [line for line in source_of(cell).splitlines() if not SOLUTION_MARK.match(line)]
     dropped = drawing_lines("\n".join(lines))
@@ -229,7 +228,7 @@ def shown_code(cell: dict) -> str:
 
 
 def drawing_lines(code: str) -> set[int]:
-    """Numbers of the lines, from 1, that only draw or assert: calls of drawing functions and what is made for them."""
+    """Line numbers, from 1, of drawing calls, of functions defined only for them, and of assertions."""
     try:
         body = ast.parse(code).body
     except SyntaxError:  # a cell with a magic command is shown as it is
@@ -241,7 +240,7 @@ def drawing_lines(code: str) -> set[int]:
     for node in others:
         if isinstance(node, ast.FunctionDef) and node.name in handed:
             rest = [other for other in others if other is not node]
-            if not any(isinstance(part, ast.Name) and part.id == node.name for one in rest for part in ast.walk(one)):
+            if not any(isinstance(part, ast.Name) and part.id == node.name for tree in rest for part in ast.walk(tree)):
                 dropped.append(node)
     return {line for node in dropped for line in range(node.lineno, node.end_lineno + 1)}
 
@@ -301,7 +300,7 @@ def as_inner_html(text) -> str:
 
 
 def slide_type(cell: dict) -> str:
-    """How a cell takes part; a cell that says nothing is left out."""
+    """The slide type of a cell; a cell without one is skipped."""
     named = cell["metadata"].get("slideshow", {}).get("slide_type") or "skip"
     if named not in SLIDE_TYPES:
         raise SlideError(f"slide_type {named!r} is none of {', '.join(sorted(SLIDE_TYPES))}")
@@ -309,7 +308,7 @@ def slide_type(cell: dict) -> str:
 
 
 def cell_html(cell: dict, folder: Path) -> str:
-    """One cell; code and what it gave form a pair that the page lays side by side or one above the other."""
+    """One cell; code and its output form a pair, which the page lays out in a row or in a column."""
     if cell["cell_type"] == "markdown":
         return f'<div class="prose">{markdown_html(cell, folder)}</div>\n'
     if cell["cell_type"] != "code":
@@ -329,7 +328,7 @@ def notes_html(note: str, folder: Path) -> str:
 
 
 def stubs_of(notebook_path: Path) -> dict[str, str]:
-    """What the student's notebook has in the place of each exercise cell, by the cell's id."""
+    """The stub of each exercise in the student notebook, by cell id."""
     student = notebook_path.parent / paths.STUDENTS.name / notebook_path.name
     if not student.is_file():
         return {}
@@ -340,7 +339,7 @@ def stubs_of(notebook_path: Path) -> dict[str, str]:
 def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = None) -> list[list[Slide]]:
     """The slides of a notebook: columns from left to right, each with its slides from top to bottom.
 
-    An exercise is asked first, with the stub that the room has before it; its solution is the next slide.
+    An exercise first appears as the stub that students see; its solution is on the next slide.
     """
     columns: list[list[Slide]] = []
     for number, cell in enumerate(notebook["cells"]):
@@ -362,45 +361,45 @@ def read_slides(notebook: dict, folder: Path, stubs: dict[str, str] | None = Non
         slide.notes += notes
         stub = (stubs or {}).get(cell.get("id"))
         if stub is not None and kind != "skip":
-            slide.pieces.append(f'<div class="input">{code_html(shown_code({"source": stub}))}</div>\n')
+            slide.parts.append(f'<div class="input">{code_html(shown_code({"source": stub}))}</div>\n')
             columns[-1].append(Slide([content]))
         elif kind == "fragment":
-            slide.pieces.append(f'<div class="fragment">{content}</div>\n')
+            slide.parts.append(f'<div class="fragment">{content}</div>\n')
         elif content:
-            slide.pieces.append(content)
+            slide.parts.append(content)
     if not columns:
         raise SlideError("no cell has a slide_type: choose the slides in the source of the lesson")
     return columns
 
 
 def with_title(columns: list[list[Slide]], number: str, title: str, question: str) -> list[list[Slide]]:
-    """The deck with a first slide: the notebook's own if it begins with a top-level heading, else one is made."""
+    """The deck with a title slide: the first slide if it starts with a top-level heading, otherwise a new one."""
     first = columns[0][0]
     over = f'<p class="course">{html.escape(COURSE_TITLE)}{f" · lesson {number}" if number else ""}</p>\n'
-    if first.pieces and re.match(r'<div class="prose">\s*<h1', first.pieces[0]):
+    if first.parts and re.match(r'<div class="prose">\s*<h1', first.parts[0]):
         first.is_title = True
-        first.pieces.insert(0, over)
+        first.parts.insert(0, over)
         return columns
     heading = f'<div class="prose"><h1>{html.escape(title)}</h1>\n<p>{html.escape(question)}</p></div>\n'
     return [[Slide([over, heading], is_title=True)], *columns]
 
 
 def with_running_heads(columns: list[list[Slide]]) -> list[list[Slide]]:
-    """A slide without a heading carries the one before it, small, so that the room knows where it is."""
+    """Repeat the last heading in small print on slides that have none."""
     heading = re.compile(r"<h[1-3][^>]*>(.*?)</h[1-3]>", re.DOTALL)
     last = ""
     for slide in (slide for column in columns for slide in column):
-        found = heading.findall("".join(slide.pieces))
-        if last and slide.pieces and not re.match(r'<div class="prose">\s*<h[1-3]', slide.pieces[0]):
-            slide.pieces.insert(0, f'<p class="running">{last}</p>\n')
-        last = found[-1] if found else last
+        headings = heading.findall("".join(slide.parts))
+        if last and slide.parts and not re.match(r'<div class="prose">\s*<h[1-3]', slide.parts[0]):
+            slide.parts.insert(0, f'<p class="running">{last}</p>\n')
+        last = headings[-1] if headings else last
     return columns
 
 
 def slide_html(slide: Slide) -> str:
     notes = f'<aside class="notes">{"".join(slide.notes)}</aside>' if slide.notes else ""
     kind = ' class="title"' if slide.is_title else ""
-    return f'<section{kind}><div class="frame">\n{"".join(slide.pieces)}</div>{notes}</section>\n'
+    return f'<section{kind}><div class="frame">\n{"".join(slide.parts)}</div>{notes}</section>\n'
 
 
 def column_html(slides: list[Slide]) -> str:
@@ -409,7 +408,7 @@ def column_html(slides: list[Slide]) -> str:
 
 
 def script(text: str) -> str:
-    """JavaScript inside the page. As a data address, because the text itself holds `<script` and `<!--`."""
+    """JavaScript inside the page, as a data URL because the text itself contains `<script` and `<!--`."""
     text = re.sub(r"^//# sourceMappingURL=.*$", "", text, flags=re.MULTILINE)
     encoded = base64.b64encode(text.encode()).decode("ascii")
     return f'<script src="data:text/javascript;base64,{encoded}"></script>\n'
@@ -421,7 +420,7 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
     def read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
 
-    licence = read(reveal / "LICENSE").strip().replace("--", "- -")
+    license_text = read(reveal / "LICENSE").strip().replace("--", "- -")
     styles = [
         read(reveal / "dist/reset.css"),
         read(reveal / "dist/reveal.css"),
@@ -437,9 +436,9 @@ def deck_html(columns: list[list[Slide]], title: str, reveal: Path) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{html.escape(title)} · {html.escape(COURSE_TITLE)}</title>\n"
-        # Without an icon of its own a page served by a host makes the browser ask that host for one.
+        # Without an icon in the page, the browser would request one from the host.
         '<link rel="icon" href="data:,">\n'
-        f"<!-- reveal.js is inside this page:\n{licence}\n-->\n"
+        f"<!-- reveal.js is inside this page:\n{license_text}\n-->\n"
         f"<style>\n{chr(10).join(styles)}\n</style>\n</head>\n<body>\n"
         f'<div class="reveal"><div class="slides">\n{"".join(map(column_html, columns))}</div>\n'
         f'<div class="lesson-name">{html.escape(title)}</div></div>\n'
@@ -467,7 +466,7 @@ def build_deck(notebook_path: Path, target: Path, reveal: Path | None = None) ->
 
 
 def about(name: str, notebook: dict) -> tuple[str, str, str]:
-    """(number, title, question) of a lesson; a notebook that is no lesson gives its first heading."""
+    """(number, title, question) of a lesson; for other notebooks, the first heading."""
     from utils.exercises.lessons import LESSONS
 
     for lesson in LESSONS:
@@ -485,14 +484,14 @@ def chosen_notebooks(names: list[str]) -> list[Path]:
     known = sorted(paths.LECTURES.glob("*.ipynb"))
     if not names:
         return known
-    found = []
+    chosen = []
     for name in names:
         matching = [path for path in known if path.stem == name or path.stem.startswith(f"{name}_")]
         if not matching:
             stems = ", ".join(path.stem for path in known) or "none yet"
-            raise SlideError(f"there is no lecture notebook {name!r}; there are: {stems}")
-        found += matching
-    return found
+            raise SlideError(f"there is no lecture notebook {name!r}; lecture notebooks: {stems}")
+        chosen += matching
+    return chosen
 
 
 def main(names: list[str]) -> int:

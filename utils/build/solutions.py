@@ -1,4 +1,4 @@
-"""The module of solutions that is generated from a lesson's source: its solved exercises and what they need, nothing else."""
+"""Generate the solutions module of a lesson from its source: the solved exercises and what they depend on."""
 
 import ast
 
@@ -25,12 +25,12 @@ def solutions_module(source: NotebookNode, name: str) -> str:
         return ""
     used = _names_in("\n".join(solved))
     kept: dict[str, tuple[int, str]] = {}
-    while missing := [one for one in given if one in used and one not in kept]:
-        kept |= {one: given[one] for one in missing}
-        used |= _names_in("\n".join(given[one][1] for one in missing))
+    while missing := [name for name in given if name in used and name not in kept]:
+        kept |= {name: given[name] for name in missing}
+        used |= _names_in("\n".join(given[name][1] for name in missing))
     blocks = []
-    for place, code in enumerate([*solved, None]):
-        blocks += [f"# Given\n{text}" for after, text in kept.values() if after == place]
+    for index, code in enumerate([*solved, None]):
+        blocks += [f"# Given\n{text}" for after, text in kept.values() if after == index]
         blocks += [code] if code else []
     head = sorted({statement for alias, statement in imports.items() if alias in used})
     docstring = (
@@ -41,17 +41,17 @@ def solutions_module(source: NotebookNode, name: str) -> str:
 
 def _aliases(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     """{name in the lesson: the statement that imports it alone}."""
-    found = {}
+    statements = {}
     for alias in node.names:
         renamed = f" as {alias.asname}" if alias.asname else ""
         statement = f"import {alias.name}{renamed}"
         origin = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
-        found[alias.asname or alias.name.split(".")[0]] = origin + statement
-    return found
+        statements[alias.asname or alias.name.split(".")[0]] = origin + statement
+    return statements
 
 
 def _without_use(code: str) -> str:
-    """An exercise's cell without the line that hands the answer to the check."""
+    """The cell of an exercise without the line that passes the answer to the check."""
     last = ast.parse(code).body[-1]
     return "\n".join(code.split("\n")[: last.lineno - 1]).rstrip()
 

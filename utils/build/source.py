@@ -1,6 +1,6 @@
-"""From a percent source to the two forms of a lesson: the lecture, solved, and the student's, cut to stubs.
+"""From a percent source to the two notebooks of a lesson: the lecture, with solutions, and the student notebook, with stubs.
 
-The source is only read. Everything that is wrong with it is said with file and line before anything runs.
+The source is only read. Errors in it are reported with file and line before anything runs.
 """
 
 import ast
@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 from utils.exercises.solutions import BEGIN, END, HEADER
 
 TODO, STUB = "# YOUR CODE HERE", "raise NotImplementedError()"
-CHECKS = "checks"  # assertions on trained results: run and collapsed in the lecture, absent from the student form
+CHECKS = "checks"  # assertions on trained results: collapsed in the lecture, absent from the student notebook
 TAGS = {
     CHECKS,
     "hide-input",
@@ -39,7 +39,7 @@ LANGUAGE = {"file_extension": ".py", "mimetype": "text/x-python", "name": "pytho
 
 
 class SourceError(Exception):
-    """Something in a lesson's source that a maintainer must correct; the message starts with file and line."""
+    """An error in the source of a lesson; the message starts with file and line."""
 
 
 def read_source(path: Path) -> NotebookNode:
@@ -69,18 +69,18 @@ def read_source(path: Path) -> NotebookNode:
             _refuse_code(block, path, bounds[index] + 1)
         notebook.cells.append(_checked_cell(cell, where))
         if _is_notes(cell) and (index == 0 or cell.cell_type != "markdown"):
-            raise where.error("speaker notes are a Markdown cell after the cell that they speak about")
+            raise where.error("speaker notes are a Markdown cell after the cell that they belong to")
     _check_exercises(notebook, path)
     _number_cells(notebook)
     return notebook
 
 
 class _Where:
-    """Turns a line of a cell into file:line of the source, for messages."""
+    """Converts a line of a cell to file:line of the source, for error messages."""
 
     def __init__(self, path: Path, start: int, block: list[str], source: str):
         self.path, self.start = path, start
-        leading = 0  # blank lines between the mark and the cell, which the cell does not have
+        leading = 0  # empty lines between the cell mark and the code
         first = source.split("\n", 1)[0]
         while leading < len(block) and not block[leading].strip() and first.strip():
             leading += 1
@@ -106,7 +106,7 @@ def _checked_cell(cell: NotebookNode, where: _Where) -> NotebookNode:
     regions = _regions(cell.source, tree, where)
     if regions and exercise_id is None:
         raise where.error(
-            'a solution stands in a cell without exercise("id").use(...); add the call or remove the markers',
+            'this cell has a solution but no exercise("id").use(...): add the call or remove the markers',
             regions[0][0],
         )
     if exercise_id is not None:
@@ -136,7 +136,7 @@ def _checked_metadata(cell: NotebookNode, where: _Where) -> dict:
 
 
 def _refuse_code(block: list[str], path: Path, first: int) -> None:
-    """A mistyped cell mark would make the code below it a part of the prose, without a word."""
+    """A mistyped cell mark would silently turn the code below it into prose."""
     for number, line in enumerate(block, first):
         if line.strip() and not line.startswith("#"):
             raise SourceError(f"{path}:{number}: code in a Markdown cell: is the mark `# %%` above it mistyped?")
@@ -145,7 +145,7 @@ def _refuse_code(block: list[str], path: Path, first: int) -> None:
 def _refuse_markers(source: str, where: _Where) -> None:
     for number, line in enumerate(source.splitlines(), 1):
         if "BEGIN SOLUTION" in line or "END SOLUTION" in line:
-            raise where.error("solution markers belong into code cells, as comment lines of their own", number)
+            raise where.error("solution markers belong in code cells, as comment lines of their own", number)
 
 
 def _used_exercise(tree: ast.Module, where: _Where) -> str | None:
@@ -155,7 +155,7 @@ def _used_exercise(tree: ast.Module, where: _Where) -> str | None:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "use"
     ]
-    found = []
+    used = []
     for node in uses:
         call = node.func.value
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "exercise"):
@@ -163,10 +163,10 @@ def _used_exercise(tree: ast.Module, where: _Where) -> str | None:
         literal = len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and not call.keywords
         if not literal or not isinstance(call.args[0].value, str):
             raise where.error('write the id out: exercise("1.2").use(...)', node.lineno)
-        found.append((call.args[0].value, node.lineno))
-    if len(found) > 1:
-        raise where.error("one exercise per cell; this is the second one here", found[1][1])
-    return found[0][0] if found else None
+        used.append((call.args[0].value, node.lineno))
+    if len(used) > 1:
+        raise where.error("one exercise per cell; this is the second one here", used[1][1])
+    return used[0][0] if used else None
 
 
 def _check_exercise_cell(source, exercise_id, regions, metadata, where) -> None:
@@ -190,14 +190,12 @@ def _check_exercises(notebook: NotebookNode, path: Path) -> None:
     ids = Counter(exercise_ids(notebook))
     twice = [exercise_id for exercise_id, count in ids.items() if count > 1]
     if twice:
-        numbers = [
+        lines = [
             str(number)
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
             if f'exercise("{twice[0]}").use' in line
         ]
-        raise SourceError(
-            f"{path}:{numbers[-1]}: exercise {twice[0]} is used more than once (lines {', '.join(numbers)})"
-        )
+        raise SourceError(f"{path}:{lines[-1]}: exercise {twice[0]} is used more than once (lines {', '.join(lines)})")
     number = re.match(r"\d+", path.stem)
     for exercise_id in ids:
         if number and int(exercise_id.split(".")[0]) != int(number.group()):
@@ -219,7 +217,7 @@ def exercise_of(cell: NotebookNode) -> str | None:
 
 def _regions(source: str, tree: ast.Module, where: _Where) -> list[tuple[int, int, str, list[str]]]:
     """(first line, last line, indentation, replacement lines) of each region, checked; lines count from 1."""
-    found, opened = [], None
+    regions, opened = [], None
     for number, text in _markers(source, where):
         if text == BEGIN:
             if opened is not None:
@@ -228,11 +226,11 @@ def _regions(source: str, tree: ast.Module, where: _Where) -> list[tuple[int, in
         else:
             if opened is None:
                 raise where.error(f"{END} without {BEGIN} before it", number)
-            found.append((opened, number))
+            regions.append((opened, number))
             opened = None
     if opened is not None:
         raise where.error(f"{BEGIN} without {END} after it", opened)
-    return [(begin, end, *_replacement(source, tree, begin, end, where)) for begin, end in found]
+    return [(begin, end, *_replacement(source, tree, begin, end, where)) for begin, end in regions]
 
 
 def _markers(source: str, where: _Where) -> list[tuple[int, str]]:
@@ -241,15 +239,15 @@ def _markers(source: str, where: _Where) -> list[tuple[int, str]]:
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }
-    found = []
+    markers = []
     for number, line in enumerate(source.splitlines(), 1):
         if "BEGIN SOLUTION" not in line and "END SOLUTION" not in line:
             continue
         text = line.strip()
         if text not in (BEGIN, END) or number not in comments:
             raise where.error(f"expected `{BEGIN}` or `{END}` as a comment line of its own, got `{text}`", number)
-        found.append((number, text))
-    return found
+        markers.append((number, text))
+    return markers
 
 
 def _replacement(source: str, tree: ast.Module, begin: int, end: int, where: _Where) -> tuple[str, list[str]]:
@@ -261,10 +259,10 @@ def _replacement(source: str, tree: ast.Module, begin: int, end: int, where: _Wh
     body = _without_docstring(scope)
     inside = [node for node in body if begin < _first_line(node) and node.end_lineno < end]
     if not inside:
-        raise where.error("no statement stands in this solution", begin)
+        raise where.error("this solution is empty", begin)
     strangers = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and _stranger(node, inside, begin, end)]
     if strangers:
-        raise where.error("a solution ends inside a statement or takes another one with it", _first_line(strangers[0]))
+        raise where.error("a solution must consist of whole statements", _first_line(strangers[0]))
     if indentation != " " * inside[0].col_offset or lines[end - 1][: -len(END)] != indentation:
         raise where.error("the markers must be indented like the code between them", begin)
     if not isinstance(scope, ast.Module):
@@ -277,7 +275,7 @@ def _replacement(source: str, tree: ast.Module, begin: int, end: int, where: _Wh
 
 
 def _stranger(node: ast.stmt, inside: list[ast.stmt], begin: int, end: int) -> bool:
-    """Whether a statement touches the region without being part of its statements or around all of them."""
+    """Whether a statement overlaps the region without being part of its statements or enclosing all of them."""
     first, last = _first_line(node), node.end_lineno
     touches = begin < first < end or begin < last < end
     part = any(_first_line(own) <= first and last <= own.end_lineno for own in inside)
@@ -288,7 +286,7 @@ def _stranger(node: ast.stmt, inside: list[ast.stmt], begin: int, end: int) -> b
 def _scope(tree: ast.Module, line: int):
     """The innermost module, class or function around a line."""
     scope: ast.AST = tree
-    for node in ast.walk(tree):  # walks outside in, so the last hit is the innermost
+    for node in ast.walk(tree):  # from the outside in, so the last match is the innermost
         if (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and node.lineno < line <= node.end_lineno
@@ -302,7 +300,7 @@ def _without_docstring(scope) -> list[ast.stmt]:
 
 
 def _first_line(node: ast.stmt) -> int:
-    """Where a statement begins; decorators stand above the line that `ast` names."""
+    """First line of a statement; `ast` does not count decorators."""
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
@@ -333,9 +331,9 @@ def linked_to_site(notebook: NotebookNode, name: str, url: str) -> NotebookNode:
 
 
 def lecture_of(notebook: NotebookNode) -> NotebookNode:
-    """The lecture form of a source: complete, without the lines of the markers, with collapsed `checks` cells.
+    """The lecture notebook: complete, without the solution markers, with collapsed `checks` cells.
 
-    Speaker notes go into the metadata of the cell before them: the deck has them, the projected page does not.
+    Speaker notes move to the metadata of the previous cell, so that they appear in the deck but not in the notebook.
     """
     lecture = _form(notebook, without={"student-only"})
     lecture.cells = _notes_folded(lecture.cells)
@@ -348,10 +346,10 @@ def lecture_of(notebook: NotebookNode) -> NotebookNode:
 
 
 def student_of(notebook: NotebookNode) -> NotebookNode:
-    """The student form of a source: every solution cut to a stub that is valid Python, no outputs.
+    """The student notebook: every solution replaced by a stub that is valid Python, no outputs.
 
-    It stands one folder deeper than the lecture, so links that leave the folder go up once more; `make lab`, which
-    copies it to `work/`, takes that back.
+    It is one folder deeper than the lecture, so links that leave the folder get another `../`, which `make lab` removes
+    again when it copies the notebook to `work/`.
     """
     student = _form(notebook, without={"lecture-only", CHECKS})
     student.cells = [cell for cell in student.cells if not _is_notes(cell)]

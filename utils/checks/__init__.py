@@ -1,4 +1,4 @@
-"""Judging an answer: `compare` with the reference, `isolation` with limits, `stubs`, `progress`, `text` of messages.
+"""Checking an answer: `compare` with the reference, `isolation` with limits, `stubs`, `progress`, `text` of messages.
 
-Knows nothing of the exercises of this course; `utils.exercises` hands it what is to be judged.
+Independent of the exercises of this course: `utils.exercises` passes in what is to be checked.
 """

@@ -1,4 +1,4 @@
-"""Pieces for writing checks: cases, models of common mistakes, and the comparison with a reference.
+"""Building blocks of checks: cases, models of common mistakes, and the comparison with a reference.
 
 Everything here runs inside `run_isolated`. A wrong answer ends in `Wrong`, whose text is for the student; any
 other exception is a bug of the course.
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
-import numpy.random  # it loads lazily: at first use, that is in every forked child anew
+import numpy.random  # loaded lazily, so otherwise every forked child would load it again
 import torch
 
-from utils.checks.isolation import Stopped, error_in_words, is_memory_error, place_in_words, text_of, where
+from utils.checks.isolation import Stopped, error_in_words, is_memory_error, location_in_words, text_of, where
 
 RELATIVE = 1e-4  # float32 sums in another order stay far below this, a wrong formula far above
 SHOWN_NUMBERS = 24
@@ -32,7 +32,7 @@ class Wrong(Exception):
 
 
 class Unexplained(Wrong):
-    """Wrong, in a form that fits any mistake: two values that differ, a shape, an exception."""
+    """Wrong for an unknown reason: two values that differ, a shape, an exception."""
 
     kind = "generic"
 
@@ -63,22 +63,22 @@ class Trial:
 
 @dataclass
 class Difference:
-    """How a value departs from the expected one. `kind` orders the messages: structure before numbers."""
+    """How a value differs from the expected one. `kind` orders the messages: structure before values."""
 
     kind: str  # "structure" or "value"
     message: str
     want: Any = None
     got: Any = None
-    show_call: bool = True  # the inputs say nothing about a wrong type
+    show_call: bool = True  # the inputs do not explain a wrong type
 
 
 def judge(answer, exercise, generator: torch.Generator) -> str:
-    """Run the comparison and the properties. Returns "" for a right answer, else what is wrong."""
+    """Run the comparison and the properties. Returns "" for a correct answer, otherwise what is wrong."""
     return judge_with_kind(answer, exercise, generator)[0]
 
 
 def judge_with_kind(answer, exercise, generator: torch.Generator) -> tuple[str, str]:
-    """What is wrong, and whether the message is "specific" or "generic"; ("", "") for a right answer."""
+    """What is wrong, and whether the message is "specific" or "generic"; ("", "") for a correct answer."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -87,9 +87,9 @@ def judge_with_kind(answer, exercise, generator: torch.Generator) -> tuple[str, 
             return str(wrong), wrong.kind
         except BaseException as error:
             pass_on_limits(error)
-            compare(exercise.reference, exercise, generator)  # a bug of the course shows here as well, and gets out
+            compare(exercise.reference, exercise, generator)  # a bug of the course is raised here
             words = error_in_words(type(error).__name__, text_of(error))
-            return f"What it returned cannot be examined ({words}): return ordinary tensors and numbers.", "generic"
+            return f"The result cannot be examined ({words}): return ordinary tensors and numbers.", "generic"
     return "", ""
 
 
@@ -99,7 +99,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     The order of messages: a known mistake, exceptions, a known mistake among others, structure (types, shapes), the
     exercise's properties, plain values, and only then side effects, state, dtypes and gradients.
     """
-    exercise = copy.copy(exercise)  # the answer could lay hands on the registered one
+    exercise = copy.copy(exercise)  # the answer could modify the registered one
     call = settled(caller(exercise))
     names = argument_names(exercise)
     seed = int(torch.randint(2**31, (), generator=generator))
@@ -111,10 +111,10 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
     if any(departures):
         _known_mistakes(call, exercise, trials, wanted, names, seed)
         shown = _smallest(trials, departures, "structure")
-        if shown is None or shown[0].error is None:  # an exception of the answer's own comes first
+        if shown is None or shown[0].error is None:  # an exception comes first
             _one_mistake_of_several(call, exercise, trials, wanted, names, seed)
         _structure(trials, departures, names)
-        _properties(call, answer, exercise, generator)  # their words say more than two columns of numbers
+        _properties(call, answer, exercise, generator)  # their messages are better than two columns of numbers
         _smallest_failure(trials, departures, names)
     _inputs_unchanged(trials)
     _no_memory_of_calls(call, answer, exercise, generator, trials, names, seed)
@@ -129,7 +129,7 @@ def compare(answer, exercise, generator: torch.Generator) -> None:
 
 
 def caller(exercise) -> Callable:
-    """How an answer is called: the exercise's own adapter, or plainly; a value answers for itself."""
+    """How an answer is called: through the adapter of the exercise, or directly; a value is its own result."""
     if exercise.call is not None:
         call = exercise.call
     elif callable(exercise.reference):
@@ -144,14 +144,14 @@ def caller(exercise) -> Callable:
 
 
 def _plain_numbers(value):
-    """Tensors of one real number as Python numbers, also within a tuple or list."""
+    """Zero-dimensional float tensors as Python numbers, also inside a tuple or list."""
     if isinstance(value, torch.Tensor) and value.ndim == 0 and value.is_floating_point():
         return value.item()
     return type(value)(map(_plain_numbers, value)) if type(value) in (tuple, list) else value
 
 
 def settled(call: Callable) -> Callable:
-    """The same call under the usual settings of torch, whatever the notebook or the answer set; restored afterwards."""
+    """The same call under the default settings of torch, whatever the notebook or the answer set; restored afterwards."""
 
     def call_settled(answer, *args, **kwargs):
         before = _settings()
@@ -171,13 +171,13 @@ def _settings() -> tuple[torch.dtype, int, bool]:
 
 def _set(*wanted) -> None:
     setters = (torch.set_default_dtype, torch.set_num_threads, torch.use_deterministic_algorithms)
-    for set_one, old, new in zip(setters, _settings(), wanted, strict=True):
-        if old != new:  # the last of them loads half of torch, which takes a second
-            set_one(new)
+    for setter, old, new in zip(setters, _settings(), wanted, strict=True):
+        if old != new:  # setting deterministic algorithms imports much of torch, which takes a second
+            setter(new)
 
 
 def argument_names(exercise) -> list[str]:
-    """ "" for the `seed` of an adapter, which fills the answer's parameters: the student has no such argument."""
+    """Names for messages; "" for the `seed` of an adapter, which the student's function does not have."""
     function, skip = (exercise.call, 1) if exercise.call is not None else (exercise.reference, 0)
     if not callable(function):
         return []
@@ -186,7 +186,7 @@ def argument_names(exercise) -> list[str]:
 
 
 def attempt(call: Callable, answer, case: Case, names: list[str], seed: int) -> Trial:
-    """Call the answer on copies of the inputs; what it raises belongs to the trial."""
+    """Call the answer on copies of the inputs; an exception becomes part of the trial."""
     return _attempt_on(clone(case.args), clone(case.kwargs), call, answer, case, names, seed)
 
 
@@ -204,12 +204,12 @@ def _attempt_on(args: tuple, kwargs: dict, call: Callable, answer, case: Case, n
 def attempt_in_the_same_tensors(
     call: Callable, answer, earlier: Case, case: Case, names: list[str], seed: int
 ) -> Trial:
-    """Call with `earlier`, write `case` into the very same tensors, call again: what was kept by identity shows."""
+    """Call with `earlier`, write `case` into the same tensors, call again: detects results cached by identity."""
     args, kwargs = clone(earlier.args), clone(earlier.kwargs)
     _seed(seed)
     try:
         call(answer, *args, **kwargs)
-    except BaseException as error:  # the second call will tell
+    except BaseException as error:  # the second call will show it
         pass_on_limits(error)
     args = tuple(map(_refilled, args, case.args)) if len(args) == len(case.args) else clone(case.args)
     kwargs = {name: _refilled(kwargs.get(name), value) for name, value in case.kwargs.items()}
@@ -227,7 +227,7 @@ def _refilled(kept, fresh):
 
 
 def pass_on_limits(error: BaseException) -> None:
-    """Time and memory are the business of the isolation around all of this."""
+    """Time and memory limits are handled by the isolation."""
     if isinstance(error, Stopped):
         raise error
     if is_memory_error(error):
@@ -242,14 +242,14 @@ def _reference(call: Callable, exercise, case: Case, names: list[str], seed: int
 
 
 def _seed(seed: int) -> None:
-    """Answer and reference draw the same numbers where they draw any."""
+    """Answer and reference draw the same random numbers."""
     random.seed(seed)
     numpy.random.seed(seed)
-    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also note down a call for every GPU to come
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would also queue a call for every GPU
 
 
 def clone(value):
-    """A deep copy that also knows generators; tensors come out detached."""
+    """A deep copy that supports generators; tensors are detached."""
     if isinstance(value, torch.Tensor):
         return value.detach().clone()
     if isinstance(value, torch.Generator):
@@ -262,7 +262,7 @@ def clone(value):
 
 
 def snapshot(value):
-    """`clone`, but what cannot be copied stays itself: an answer may return anything."""
+    """`clone`, but returns objects that cannot be copied as they are: an answer may return anything."""
     try:
         return clone(value)
     except Exception:  # whatever a student's object raises when copied
@@ -290,7 +290,7 @@ def unchanged(before, after) -> bool:
         return list(before) == list(after) and all(unchanged(before[key], after[key]) for key in before)
     if isinstance(before, str | int | float | bool | None):
         return before == after or before != before
-    return True  # generators advance by being used; other objects are not looked into
+    return True  # generators advance when used; other objects are not compared
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
@@ -307,7 +307,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
     wanted = inspect.signature(exercise.reference)
     try:
         given = inspect.signature(answer)
-    except (TypeError, ValueError):  # built-in callables do not tell; the call itself will
+    except (TypeError, ValueError):  # built-in callables may have no signature
         return
     for case in cases:
         try:
@@ -320,7 +320,7 @@ def _require_signature(answer, exercise, cases: list[Case]) -> None:
 
 
 def _plain_signature(signature: inspect.Signature, cases: list[Case] | None = None) -> str:
-    """Without annotations, and without what no case passes: the course's own version may take more."""
+    """Without annotations, and without parameters that no case passes: the reference may have more."""
     kept = list(signature.parameters.values())
     if cases is not None:
         passed = {name for case in cases for name in signature.bind(*case.args, **case.kwargs).arguments}
@@ -338,18 +338,18 @@ def departure(trial: Trial, want, exercise) -> Difference | None:
     name = "" if callable(exercise.reference) else "the answer"
     try:
         return difference(trial.value, want, exercise.tolerance, name, exercise.output_names)
-    except Exception:  # an object of the student's own may fail in any operation; the reference must not
+    except Exception:  # a student's object may fail in any operation; the reference must not
         difference(want, want, exercise.tolerance, name, exercise.output_names)
         return _structure_of(f"The result is {a_thing(trial.value)}: it cannot be compared with {a_thing(want)}.")
 
 
 def error_message(error: BaseException) -> str:
-    if isinstance(error, Wrong):  # an adapter's own words
+    if isinstance(error, Wrong):  # raised by an adapter
         return str(error)
     if _is_the_stub(error):
         return "It still raises NotImplementedError: remove the line `raise NotImplementedError()`."
     words = error_in_words(type(error).__name__, text_of(error))
-    message = f"It raised {words}{place_in_words(*where(error))}."
+    message = f"It raised {words}{location_in_words(*where(error))}."
     if isinstance(error, RecursionError):
         message += " It calls itself without end."
     if isinstance(error, SystemExit):
@@ -358,12 +358,12 @@ def error_message(error: BaseException) -> str:
 
 
 def worded(error: BaseException | None) -> type[Wrong]:
-    """How to raise what an answer raised: an adapter of the exercise says what is wrong in words of its own."""
+    """The class of exception to raise for an error of an answer: `Wrong` if an adapter of the exercise explained it."""
     return Wrong if isinstance(error, Wrong) else Unexplained
 
 
 def _is_the_stub(error: BaseException | None) -> bool:
-    """A line of the student's that raises it; torch raises the same type, with a text, where it lacks an operation."""
+    """Whether the student's code raised it; torch raises the same type, with a text, for missing operations."""
     if not isinstance(error, NotImplementedError):
         return False
     return not text_of(error) or "raise NotImplementedError" in where(error)[1]
@@ -396,7 +396,7 @@ def _comparison(want) -> Callable:
 
 def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Difference | None:
     if isinstance(got, numpy.ndarray | numpy.generic):
-        return _structure_of(f"{_subject(name)} is a NumPy array: return a torch tensor (stay in torch throughout).")
+        return _structure_of(f"{_subject(name)} is a NumPy array: return a torch tensor (use torch throughout).")
     if not isinstance(got, torch.Tensor):
         shape = tuple(want.shape)
         text = f"{_subject(name)} is {a_thing(got)}: return a torch tensor of shape {shape}."
@@ -406,7 +406,7 @@ def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Di
             text += " (Leave out `.item()`.)"
         return _structure_of(text)
     if got.layout != torch.strided or got.device.type == "meta":
-        return _structure_of(f"{_subject(name)} is a tensor without plain values: return an ordinary torch tensor.")
+        return _structure_of(f"{_subject(name)} has no plain values: return an ordinary torch tensor.")
     if got.shape != want.shape:
         return Difference("structure", shape_message(tuple(got.shape), tuple(want.shape), name))
     if dtype_kind(got) != dtype_kind(want):
@@ -419,7 +419,7 @@ def _compare_tensors(got, want: torch.Tensor, tolerance, name: str, names) -> Di
 
 def _too_coarse(got: torch.Tensor, name: str) -> Difference:
     kind = f"{got.dtype}".removeprefix("torch.")
-    return _structure_of(f"{_subject(name)} has dtype {kind}, which keeps three digits at most: stay in float32.")
+    return _structure_of(f"{_subject(name)} has dtype {kind}, which has at most three significant digits: use float32.")
 
 
 def _compare_arrays(got, want: numpy.ndarray, tolerance, name: str, names) -> Difference | None:
@@ -432,7 +432,7 @@ def _compare_arrays(got, want: numpy.ndarray, tolerance, name: str, names) -> Di
 def _compare_values(got: torch.Tensor, want: torch.Tensor, tolerance, name: str) -> Difference | None:
     if torch.equal(got, want):
         return None
-    if dtype_kind(want) in ("true-or-false values (bool)", "whole numbers (int)"):
+    if dtype_kind(want) in ("Booleans (bool)", "integers (int)"):
         bad = got != want
     else:
         wide = torch.complex128 if want.is_complex() else torch.float64
@@ -496,9 +496,9 @@ def _compare_sequences(got, want, tolerance, name: str, names) -> Difference | N
         return _structure_of(f"{_subject(name)} has {len(got)} parts: expected {expected}.")
     for index, (got_part, want_part) in enumerate(zip(got, want, strict=True)):
         part = names[index] if index < len(names) else f"{name}[{index}]" if name else f"part {index + 1} of the result"
-        found = difference(got_part, want_part, tolerance, part)
-        if found:
-            return found
+        wrong = difference(got_part, want_part, tolerance, part)
+        if wrong:
+            return wrong
     return None
 
 
@@ -516,11 +516,11 @@ def _compare_dicts(got, want: dict, tolerance, name: str, names) -> Difference |
     if missing:
         return _structure_of(f"{_subject(name)} lacks the key {missing[0]!r}: expected the keys {_keys(want)}.")
     if extra:
-        return _structure_of(f"{_subject(name)} has a key too many, {short(extra[0])}: expected {_keys(want)}.")
+        return _structure_of(f"{_subject(name)} has an unexpected key, {short(extra[0])}: expected {_keys(want)}.")
     for key in want:
-        found = difference(got[key], want[key], tolerance, f"the entry {key!r}")
-        if found:
-            return found
+        wrong = difference(got[key], want[key], tolerance, f"the entry {key!r}")
+        if wrong:
+            return wrong
     return None
 
 
@@ -547,14 +547,14 @@ def _subject(name: str) -> str:
 
 def dtype_kind(tensor: torch.Tensor) -> str:
     if tensor.dtype == torch.bool:
-        return "true-or-false values (bool)"
+        return "Booleans (bool)"
     if tensor.is_complex():
         return "complex numbers"
-    return "real numbers (float)" if tensor.is_floating_point() else "whole numbers (int)"
+    return "real numbers (float)" if tensor.is_floating_point() else "integers (int)"
 
 
 def shape_message(got: tuple, want: tuple, name: str = "") -> str:
-    """Expected and got, and which axes went wrong where that can be told."""
+    """Expected and actual shape, and which axes are wrong if that is clear."""
     text = f"{_subject(name)} has shape {got}: expected {want}."
     if len(got) == len(want) and got != want and sorted(got) == sorted(want):
         moved = [str(axis) for axis in range(len(want)) if got[axis] != want[axis]]
@@ -565,7 +565,7 @@ def shape_message(got: tuple, want: tuple, name: str = "") -> str:
         return text + f" Check {listed}."
     for axis in range(len(want)):
         if len(got) == len(want) - 1 and want[:axis] + want[axis + 1 :] == got:
-            return text + f" Axis {axis} is missing: was it summed or indexed away?"
+            return text + f" Axis {axis} is missing: was it removed by a sum or an index?"
     for axis in range(len(got)):
         if len(got) == len(want) + 1 and got[:axis] + got[axis + 1 :] == want:
             return text + f" Axis {axis} is one too many."
@@ -576,22 +576,22 @@ def shape_message(got: tuple, want: tuple, name: str = "") -> str:
 
 
 def _known_mistakes(call, exercise, trials: list[Trial], wanted: list, names: list[str], seed: int) -> None:
-    """Raise the message of the mistake that gives what the answer gave; the closest likeness wins."""
+    """Raise the message of the mistake whose results match the answer's; the closest match wins."""
     best, best_rank = None, 0
     for mistake in exercise.mistakes:
         rank = _rank(call, mistake, exercise, trials, wanted, names, seed, above=best_rank)
         if rank > best_rank:
             best, best_rank = mistake, rank
         if best_rank == SAME_VALUE:
-            break  # the first of the closest wins, and nothing is closer
+            break  # no match is closer
     if best is not None:
         raise Wrong(best.message)
 
 
 def _rank(call, mistake, exercise, trials: list[Trial], wanted: list, names, seed: int, above: int) -> int:
-    """The least likeness of answer and mistake over all cases; 0 as soon as one is not `above` the rank to beat.
+    """The weakest match of answer and mistake over all cases; 0 as soon as a case is not `above` the rank to beat.
 
-    Most mistakes are told from the answer by the first case: the others are then not computed.
+    The first case rules out most mistakes: for them the others are not computed.
     """
     rank, shows = SAME_VALUE, False
     for trial, want in zip(trials, wanted, strict=True):
@@ -600,13 +600,13 @@ def _rank(call, mistake, exercise, trials: list[Trial], wanted: list, names, see
         if rank <= above:
             return 0
         shows = shows or departure(model, want, exercise) is not None
-    return rank if shows else 0  # where these cases do not bring it out, the mistake explains nothing
+    return rank if shows else 0  # a mistake that changes no result here explains nothing
 
 
 def _one_mistake_of_several(call, exercise, trials: list[Trial], wanted: list, names: list[str], seed: int) -> None:
-    """Raise the message of the mistake that gives what the answer gave wherever no other mistake came between.
+    """Raise the message of a mistake that explains some of the failing cases.
 
-    It takes half of the cases that went wrong, two of them like no other mistake: the rest may be chance.
+    It must explain half of them, and at least two that no other mistake explains: fewer may be chance.
     """
     failed = sum(departure(trial, want, exercise) is not None for trial, want in zip(trials, wanted, strict=True))
     explained = {mistake.message: set() for mistake in exercise.mistakes}
@@ -620,8 +620,8 @@ def _one_mistake_of_several(call, exercise, trials: list[Trial], wanted: list, n
 
 
 def _explained(call, mistake, exercise, trials: list[Trial], wanted: list, names, seed: int) -> set[int]:
-    """The cases in which answer and mistake go wrong alike; none if the mistake shows where the answer is right."""
-    found = set()
+    """The cases in which answer and mistake are wrong in the same way; none if the answer is correct where the mistake is not."""
+    explained = set()
     for index, (trial, want) in enumerate(zip(trials, wanted, strict=True)):
         model = attempt(call, mistake.wrong, trial.case, names, seed)
         if departure(model, want, exercise) is None:
@@ -629,26 +629,26 @@ def _explained(call, mistake, exercise, trials: list[Trial], wanted: list, names
         if departure(trial, want, exercise) is None:
             return set()
         if _likeness(trial, model, exercise) == SAME_VALUE:
-            found.add(index)
-    return found
+            explained.add(index)
+    return explained
 
 
 AMONG_OTHERS = " (Seen in "
 
 
-def told_mistake(verdict: str, messages: list[str]) -> str:
-    """Which of the mistakes' messages a verdict tells, as the only one or as one of several; "" if none."""
-    told = verdict.split(AMONG_OTHERS)[0]
-    return told if told in messages else ""
+def matched_message(verdict: str, messages: list[str]) -> str:
+    """The message of a mistake that a verdict contains, alone or with a note; "" if none."""
+    message = verdict.split(AMONG_OTHERS)[0]
+    return message if message in messages else ""
 
 
-SAME_VALUE = 3  # the closest likeness
+SAME_VALUE = 3  # the closest match
 
 
 def _likeness(trial: Trial, model: Trial, exercise) -> int:
-    """3 same value, 2 same error, 1 shapes that do not fit in both, 0 different.
+    """3 same value, 2 same error, 1 incompatible shapes in both, 0 different.
 
-    Otherwise the type of an error says nothing: a misspelt name and a forgotten line are both an AttributeError.
+    Otherwise the type of an error is no evidence: a misspelled name and a forgotten line both raise AttributeError.
     """
     if trial.error is None and model.error is None:
         return 0 if _differ(trial.value, model.value, exercise) else SAME_VALUE
@@ -661,21 +661,21 @@ def _likeness(trial: Trial, model: Trial, exercise) -> int:
     return 1 if both and isinstance(trial.error, RuntimeError) else 0
 
 
-# One wrong product has as many texts as torch has ways to write it: `a * b` and `b * a`, `@`, `bmm`, `einsum`.
+# The same wrong product gives different texts: `a * b` and `b * a`, `@`, `bmm`, `einsum`.
 SHAPES_DO_NOT_FIT = re.compile(r"must match|cannot be multiplied|does not broadcast|Expected size|size mismatch")
 
 
 def _differ(got, model, exercise) -> bool:
     try:
         return difference(got, model, exercise.tolerance, names=exercise.output_names) is not None
-    except Exception:  # what cannot be compared is not the same
+    except Exception:  # not comparable: different
         return True
 
 
 def _structure(trials: list[Trial], departures: list[Difference | None], names: list[str]) -> None:
-    found = _smallest(trials, departures, "structure")
-    if found:
-        trial, wrong = found
+    smallest = _smallest(trials, departures, "structure")
+    if smallest:
+        trial, wrong = smallest
         raise worded(trial.error)(
             join(wrong.message, called_with(trial.case, names, trial.case.note) if wrong.show_call else "")
         )
@@ -717,7 +717,7 @@ def called_with(case: Case, names: list[str], note: str = "") -> str:
 
 
 def want_and_got(want, got) -> str:
-    """Both values with as many digits as it takes to see them differ."""
+    """Both values with enough digits to see the difference."""
     for digits in (3, 5, 8, 12):
         pair = short(want, digits), short(got, digits)
         if pair[0] != pair[1]:
@@ -730,9 +730,9 @@ def want_and_got(want, got) -> str:
 
 def _largest_difference(want: torch.Tensor, got: torch.Tensor) -> str:
     apart = (got.to(torch.float64) - want.to(torch.float64)).abs()
-    place = int(torch.nan_to_num(apart, nan=math.inf).argmax())
-    index = [int(axis) for axis in numpy.unravel_index(place, tuple(want.shape))]
-    pair = short(want.flatten()[place], 5), short(got.flatten()[place], 5)
+    flat = int(torch.nan_to_num(apart, nan=math.inf).argmax())
+    index = [int(axis) for axis in numpy.unravel_index(flat, tuple(want.shape))]
+    pair = short(want.flatten()[flat], 5), short(got.flatten()[flat], 5)
     return f"largest difference at {index}: expected {pair[0]}, got {pair[1]}"
 
 
@@ -756,8 +756,8 @@ def short(value, digits: int = 3) -> str:
         return cut(_rounded(value, digits))
     try:
         return cut(repr(value))
-    except Exception:  # a student's __repr__ may fail, and so does an int of many thousand digits
-        return f"(of type {type(value).__name__}, too long or too odd to show)"
+    except Exception:  # a student's __repr__ may fail, and so does an int with thousands of digits
+        return f"(of type {type(value).__name__}, cannot be shown)"
 
 
 def _rounded(value, digits: int) -> str:
@@ -781,7 +781,7 @@ def a_thing(value) -> str:
     if isinstance(value, torch.Tensor):
         return f"a torch tensor of shape {tuple(value.shape)}"
     if isinstance(value, bool | int | float):
-        return f"the {'truth value' if isinstance(value, bool) else 'Python number'} {short(value)}"
+        return f"the {'Boolean' if isinstance(value, bool) else 'Python number'} {short(value)}"
     if isinstance(value, str):
         return f"the string {cut(repr(value), 40)}"
     names = {list: "a list", tuple: f"a tuple of {len(value) if isinstance(value, tuple) else 0}", dict: "a dict"}
@@ -806,13 +806,13 @@ def _inputs_unchanged(trials: list[Trial]) -> None:
 
 
 def _no_memory_of_calls(call, answer, exercise, generator, trials: list[Trial], names, seed: int) -> None:
-    """Other inputs in the same tensors, then the first case again. By now random numbers are others in every call."""
+    """Other inputs in the same tensors, then the first case again. Every call has new random numbers."""
     for index, case in enumerate(exercise.make_cases(generator)):
         earlier, drawn = trials[index].case if index < len(trials) else case, seed + 1 + index
         trial = attempt_in_the_same_tensors(call, answer, earlier, case, names, drawn)
         wrong = departure(trial, _reference(call, exercise, case, names, drawn), exercise)
         if wrong and index < len(trials) and _repeats(trial, trials[index], exercise):
-            raise Wrong("It returned the result of an earlier call: nothing may be kept from one call to the next.")
+            raise Wrong("It returned the result of an earlier call. It must not store anything between calls.")
         if wrong:
             _same_again(call, answer, exercise, trials[min(index, len(trials) - 1)], names, seed)
             _structure([trial], [wrong], names)
@@ -826,8 +826,8 @@ def _same_again(call, answer, exercise, earlier: Trial, names: list[str], seed: 
     again = attempt(call, answer, earlier.case, names, seed)
     if again.error is not None or _differ(again.value, earlier.value, exercise):
         raise Wrong(
-            "Called twice with the same input it gave two different results: "
-            "something is kept from one call to the next (a global, or a default argument that grows)."
+            "Called twice with the same input, it gave two different results: "
+            "it stores something between calls (a global variable, or a mutable default argument)."
         )
 
 
@@ -843,19 +843,18 @@ def _alike(case: Case, other: Case) -> bool:
 
 
 def _same_floats(trials: list[Trial], wanted: list) -> None:
-    """What comes out meets other tensors in float32, and torch multiplies no matrices of two dtypes."""
+    """Later cells combine the result with float32 tensors, and torch does not multiply matrices of two dtypes."""
     for trial, want in zip(trials, wanted, strict=True):
         for got, right in _tensors_in(trial.value, want):
             if got.is_floating_point() and got.dtype != right.dtype:
                 given, kept = (f"{dtype}".removeprefix("torch.") for dtype in (got.dtype, right.dtype))
                 said = (
-                    f"From inputs in {kept} came {given}"
+                    f"Inputs in {kept} gave a result in {given}"
                     if _has_reals(trial.case.args)
-                    else f"The numbers are in {given}"
+                    else f"The result is in {given}"
                 )
                 raise Wrong(
-                    f"{said}: end with `.to(torch.{kept})`, or later cells cannot multiply the result "
-                    "with other tensors."
+                    f"{said}: end with `.to(torch.{kept})`, or later cells cannot multiply it with other tensors."
                 )
 
 
@@ -864,7 +863,7 @@ def _has_reals(values) -> bool:
 
 
 def _tensors_in(got, want) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """The tensors that stand in the same places of two results of the same structure."""
+    """Pairs of corresponding tensors in two results of the same structure."""
     if isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor):
         return [(got, want)]
     if isinstance(want, dict):
@@ -888,9 +887,9 @@ CHANGED_IN_PLACE = (
 
 @dataclass
 class Flow:
-    """Which outputs have a history, what arrives at each input, and from which outputs anything does (if asked).
+    """Which outputs have a history, the gradient at each input, and which outputs contribute to it (if requested).
 
-    None for an input: it is no real tensor, or nothing arrives.
+    None for an input: it is not a float tensor, or has no gradient.
     """
 
     attached: list[bool]
@@ -912,13 +911,13 @@ def _gradients(call, answer, exercise, cases: list[Case], names: list[str], seed
         try:
             _same_gradients(got.inputs, want.inputs, names, exercise.tolerance)
         except Wrong:
-            # Where terms cancel, a gradient in float32 may be all rounding: decide with twice the digits.
+            # Where terms cancel, a float32 gradient may be pure rounding error: decide in float64.
             if not _agree_in_double(call, answer, exercise, case, names, seed):
                 raise
 
 
 def _agree_in_double(call, answer, exercise, case: Case, names: list[str], seed: int) -> bool:
-    double = Case(tuple(_widened(value) for value in case.args), _widened(case.kwargs), case.note)
+    double = Case(tuple(_in_double(value) for value in case.args), _in_double(case.kwargs), case.note)
     try:
         want = _flow(call, exercise.reference, double, seed)
         got = _flow(call, answer, double, seed)
@@ -929,33 +928,35 @@ def _agree_in_double(call, answer, exercise, case: Case, names: list[str], seed:
     return True
 
 
-def _widened(value):
+def _in_double(value):
     if isinstance(value, torch.Tensor) and value.is_floating_point():
         return value.to(torch.float64)
     if type(value) is dict:
-        return {key: _widened(item) for key, item in value.items()}
+        return {key: _in_double(item) for key, item in value.items()}
     return value
 
 
 def _flow(call, answer, case: Case, seed: int, by_output: bool = False) -> Flow:
-    """Gradients of a fixed random mix of all real outputs, with respect to the real positional inputs."""
+    """Gradients of a fixed random combination of all float outputs with respect to the float positional inputs."""
     args, leaves = [], []
     with torch.enable_grad():  # the notebook may have it switched off
         for value in case.args:
             copied = clone(value)
             is_real = isinstance(copied, torch.Tensor) and copied.is_floating_point()
             leaves.append(copied.requires_grad_() if is_real else None)
-            # Not the leaf itself is handed over: a change of it in place would be an error of its own.
+            # Pass a copy instead of the leaf: changing a leaf in place raises an error of its own.
             args.append(copied.clone() if is_real else copied)
         _seed(seed)
         outputs = _real_outputs(call(answer, *args, **clone(case.kwargs)))
         mixer = torch.Generator().manual_seed(seed)
         mixed = [(output * torch.randn(output.shape, generator=mixer)).sum() for output in outputs]
-        real = [leaf for leaf in leaves if leaf is not None]
+        floats = [leaf for leaf in leaves if leaf is not None]
         flowing = [part for part in mixed if part.requires_grad]
-        found = _gradient_of(sum(flowing), real) if flowing else [None] * len(real)
-        arriving = [_arrives(found if len(mixed) == 1 else _gradient_of(part, real)) for part in mixed if by_output]
-    remaining = iter(found)
+        gradients = _gradient_of(sum(flowing), floats) if flowing else [None] * len(floats)
+        arriving = [
+            _arrives(gradients if len(mixed) == 1 else _gradient_of(part, floats)) for part in mixed if by_output
+        ]
+    remaining = iter(gradients)
     inputs = [leaf if leaf is None else next(remaining) for leaf in leaves]
     return Flow([part.requires_grad for part in mixed], inputs, arriving)
 
@@ -972,7 +973,7 @@ def _gradient_of(number: torch.Tensor, leaves: list[torch.Tensor]) -> list[torch
 
 
 def _arrives(gradients: list[torch.Tensor | None]) -> bool:
-    """More than rounding: where all gradients are 0, a constant is as good as a result with a history."""
+    """More than rounding error: where all gradients are 0, a constant is as good as a result with a history."""
     return any(
         bool((gradient.abs() > 1e-6).any() or gradient.isnan().any()) for gradient in gradients if gradient is not None
     )
@@ -1026,14 +1027,14 @@ def _same_gradients(got: list, want: list, names: list[str], tolerance: float | 
 
 
 class Guarded:
-    """The answer as properties see it: called like the reference; what it raises becomes `Wrong`.
+    """The answer as passed to properties: called like the reference; exceptions become `Wrong`.
 
-    `guarded.answer` is the student's own object.
+    `guarded.answer` is the student's object.
     """
 
     def __init__(self, answer, exercise, call: Callable | None = None):
         self.answer = answer
-        self.last = "nothing"  # what the latest call returned, in words
+        self.last = "nothing"  # description of the last result
         self._call = call or settled(caller(exercise))
         self._names = argument_names(exercise)
         self._case = Case(())
@@ -1059,8 +1060,8 @@ def _properties(call: Callable, answer, exercise, generator: torch.Generator) ->
             holds(guarded, generator)
         except (Wrong, MemoryError):
             raise
-        except Exception as error:  # the answer returned what the property cannot work with, or we have a bug
+        except Exception as error:  # the answer returned something unusable, or we have a bug
             holds(Guarded(exercise.reference, exercise, call), generator)
             words = error_in_words(type(error).__name__, text_of(error))
-            message = f"One of its results cannot be worked with: it is {guarded.last} ({words})."
+            message = f"One of its results is unusable: it is {guarded.last} ({words})."
             raise Unexplained(join(message, guarded.called_with())) from None

@@ -1,8 +1,8 @@
-"""Run a student's code so that nothing it does can hurt the kernel.
+"""Run a student's code so that it cannot harm the kernel.
 
-On Linux the code runs in a forked child with a deadline and a memory limit. Elsewhere it runs in a watched
-thread of this process: loops and growing memory are stopped there too, but an answer that ends the process
-itself cannot be survived.
+On Linux the code runs in a forked child with a time limit and a memory limit. Elsewhere it runs in a watched
+thread of this process: endless loops and growing memory are stopped there too, but an answer that ends the
+process ends the kernel.
 """
 
 import builtins
@@ -33,7 +33,7 @@ import numpy
 import torch
 
 PRINTED_CHARACTERS = 3000
-RESULT_BYTES = 2**22  # far more than any verdict has
+RESULT_BYTES = 2**22  # far more than any verdict needs
 MEBIBYTE = 2**20
 _COURSE = str(Path(__file__).resolve().parents[1])
 
@@ -62,23 +62,23 @@ class Outcome:
             stopped = f"It was stopped after {self.seconds:g} seconds because it had not ended. "
             return stopped + "Is there a loop whose condition never becomes false?" + self.message
         if self.kind == "memory":
-            stopped = f"It was stopped because it asked for more than {self.mebibytes} MiB of memory. "
+            stopped = f"It was stopped because it needed more than {self.mebibytes} MiB of memory. "
             return stopped + "Is something growing in a loop, or much larger than its inputs?" + self.message
         if self.kind == "died":
             return f"Your code ended the whole process instead of returning: {self.message}."
         if self.kind == "exception":
-            return f"Your code raised {error_in_words(self.error, self.message)}{self._place()}."
+            return f"Your code raised {error_in_words(self.error, self.message)}{self._location()}."
         return "It ran to its end."
 
-    def _place(self) -> str:
-        return place_in_words(self.line, self.code)
+    def _location(self) -> str:
+        return location_in_words(self.line, self.code)
 
 
 def error_in_words(kind: str, message: str) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def place_in_words(line: int | None, code: str) -> str:
+def location_in_words(line: int | None, code: str) -> str:
     if line is None:
         return ""
     return f", at line {line}: `{code}`" if code else f", at line {line}"
@@ -90,16 +90,15 @@ def run_isolated(
     mebibytes: int = 2048,
     in_process: bool | None = None,
 ) -> Outcome:
-    """Call `function()` and say how it ended. `in_process=True` forces the form used outside Linux.
+    """Call `function()` and report how it ended. `in_process=True` forces the variant used outside Linux.
 
-    The value comes back as JSON (in the in-process form as it is): text and numbers, nothing that could run here.
-    What the function prints comes back too.
-    Random states of this process stay as they were.
+    The value is returned as JSON (unchanged in the in-process variant), so that nothing in it can run here. Printed output
+    is returned too. Random states of this process do not change.
     """
     if in_process is None:
         in_process = not sys.platform.startswith("linux")
     if not in_process:
-        with contextlib.suppress(_NoFork):  # no process to be had: the second-best form is better than none
+        with contextlib.suppress(_NoFork):  # no process available: fall back to the thread
             return _run_in_child(function, seconds, mebibytes)
     return _run_in_thread(function, seconds, mebibytes)
 
@@ -115,13 +114,13 @@ def is_memory_error(error: BaseException) -> bool:
 
 
 def where(error: BaseException) -> tuple[int | None, str]:
-    """Line number and text of the deepest frame that is the student's, if there is one."""
-    place: tuple[int | None, str] = (None, "")
+    """Line number and text of the innermost frame in the student's code, if there is one."""
+    location: tuple[int | None, str] = (None, "")
     for frame, line in traceback.walk_tb(error.__traceback__):
         if _is_student_code(frame.f_code.co_filename):
             text = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
-            place = (line, text)
-    return place
+            location = (line, text)
+    return location
 
 
 def text_of(error: BaseException) -> str:
@@ -168,7 +167,7 @@ def _is_student_code(filename: str) -> bool:
 
 def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
     deadline = time.monotonic() + seconds
-    seal = os.urandom(16)  # tells our own message from what an answer may write into the pipe
+    seal = os.urandom(16)  # distinguishes our message from whatever an answer may write into the pipe
     result_read, result_write = os.pipe()
     printed_read, printed_write = os.pipe()
     sys.stdout.flush()
@@ -215,7 +214,7 @@ def _be_the_child(function, mebibytes: int, result_write: int, printed_write: in
         os.setsid()
         torch.set_num_threads(1)  # first of all torch calls: its thread pool did not survive the fork
         faulthandler.disable()
-        gc.freeze()  # objects of the parent must not be finalised here
+        gc.freeze()  # objects of the parent must not be finalized here
         _use_own_streams(printed_write)
         lift = _limit_memory(mebibytes)
         outcome = _call(function)
@@ -235,16 +234,16 @@ def _call(function) -> Outcome:
         return failure(error)
 
 
-# What the child tells, with the types that its parent accepts. What comes from an answer is never unpickled:
-# a pickle may run anything where it is opened.
-_TOLD = {"kind": str, "value": object, "error": str, "message": str, "line": int | None, "code": str}
+# Fields of the child's report, with the types that the parent accepts. Nothing from an answer is ever unpickled,
+# because a pickle can run code when it is loaded.
+_REPORT = {"kind": str, "value": object, "error": str, "message": str, "line": int | None, "code": str}
 
 
 def _pack(outcome: Outcome) -> bytes:
     try:
-        return json.dumps({name: getattr(outcome, name) for name in _TOLD}).encode()
+        return json.dumps({name: getattr(outcome, name) for name in _REPORT}).encode()
     except Exception as error:  # whatever json or a student's class raises
-        message = f"the result of type {type(outcome.value).__name__} cannot be handed back ({text_of(error)})"
+        message = f"the result of type {type(outcome.value).__name__} cannot be returned ({text_of(error)})"
         return _pack(Outcome("exception", error=type(error).__name__, message=message))
 
 
@@ -272,7 +271,7 @@ def _use_own_streams(printed_write: int) -> None:
 
 
 def _no_input(prompt=""):
-    raise EOFError("a check cannot type anything in: the answer must not call input()")
+    raise EOFError("a check cannot type input: the answer must not call input()")
 
 
 def _no_breakpoint(*arguments, **settings):
@@ -368,22 +367,26 @@ def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outc
 
 
 def _unpacked(message: bytes, seal: bytes) -> Outcome:
-    foreign = Outcome("died", message="it wrote into the channel through which the check answers")
+    foreign = Outcome("died", message="it wrote into the channel that the check uses")
     if not message.startswith(seal):
         return foreign
     try:
-        told = json.loads(message[len(seal) :])
+        report = json.loads(message[len(seal) :])
     except (ValueError, RecursionError):
         return foreign
-    if not isinstance(told, dict) or set(told) != set(_TOLD) or told["kind"] not in ("value", "exception", "memory"):
+    if (
+        not isinstance(report, dict)
+        or set(report) != set(_REPORT)
+        or report["kind"] not in ("value", "exception", "memory")
+    ):
         return foreign
-    return Outcome(**told) if all(isinstance(told[name], kind) for name, kind in _TOLD.items()) else foreign
+    return Outcome(**report) if all(isinstance(report[name], kind) for name, kind in _REPORT.items()) else foreign
 
 
 def _shorten(text: str) -> str:
     if len(text) <= PRINTED_CHARACTERS:
         return text
-    return text[:PRINTED_CHARACTERS] + "\n... (the rest is cut)"
+    return text[:PRINTED_CHARACTERS] + "\n... (the rest was cut off)"
 
 
 # In a watched thread (macOS, Windows)
@@ -463,14 +466,14 @@ def _stop(answer: _Answer, patience: float = 1.5) -> None:
             if not answer.ended.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(answer.ident), ctypes.py_object(Stopped))
         answer.ended.wait(0.05)
-    # Having ended, a thread still gives its memory back, under locks of the matrix library: who forks now may get a
-    # child that waits for them for ever. Only Linux forks, and only there this folder exists.
+    # A thread that has ended still frees its memory, under locks of the matrix library: a child forked now might wait for
+    # them forever. Only Linux forks, and only there does this folder exist.
     while answer.ended.is_set() and os.path.exists(f"/proc/self/task/{answer.native_id}") and time.monotonic() < end:
         time.sleep(0.001)
 
 
 class _Printed(io.TextIOBase):
-    """Keeps the beginning of what is printed and forgets the rest."""
+    """Keeps the beginning of the printed output and drops the rest."""
 
     def __init__(self):
         self.text = ""

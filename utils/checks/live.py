@@ -1,6 +1,6 @@
-"""Output for the reader at the screen: seconds, "trained" or "loaded", the state of this machine.
+"""Output that differs between runs: seconds, "trained" or "loaded", the state of this machine.
 
-It differs from run to run, so builds and tests leave it out (`COURSE_LIVE=no`): what they save or compare is the rest.
+Builds and tests suppress it (`COURSE_LIVE=no`), because they save or compare outputs.
 """
 
 import os
@@ -15,7 +15,7 @@ def display_live(shown, **options) -> None:
 
 
 def show_live(message: str) -> None:
-    """Show a sentence that differs from run to run."""
+    """Show a message that differs between runs."""
     soft = "color: var(--jp-ui-font-color2, #50565c)"
     forms = {"text/plain": message, "text/html": f'<div style="{soft}">{escape(message)}</div>'}
     display_live(forms, raw=True)

@@ -1,10 +1,10 @@
 """The student's progress: a small append-only journal.
 
-A file of JSON lines, the first of which is `{"version": 3}`. A line that cannot be read costs only itself. Every event
-names the edition of the course whose exercise ids it uses; one that names none was written by the first edition (version
-2, or version 1, a single object `{"passed": ["1.1", ...]}`) and is read with its ids translated. The first write after
-that rewrites the file and keeps the old one beside it.
-No function here raises because of the file: what goes wrong comes back as one sentence.
+A file of JSON lines, the first of which is `{"version": 3}`. A damaged line does not affect the others. Every event
+names the edition of the course whose exercise ids it uses; one without an edition was written by the first edition (version
+2, or version 1, a single object `{"passed": ["1.1", ...]}`), and its ids are translated. The first write after that
+rewrites the file and keeps a copy of the old one.
+No function here raises an error because of the file: problems are returned as one sentence.
 """
 
 import errno
@@ -41,7 +41,7 @@ class Progress:
     quizzes: dict[str, QuizState] = field(default_factory=dict)
     damaged: list[bytes] = field(default_factory=list)  # lines that could not be read
     first_edition: bool = False  # some events were written by the first edition
-    trouble: str = ""  # one sentence when the file could not be used
+    trouble: str = ""  # one sentence if the file could not be used
 
     def exercise(self, exercise_id: str) -> ExerciseState:
         return self.exercises.get(exercise_id, ExerciseState())
@@ -52,7 +52,7 @@ class NewerVersion(Exception):
 
 
 def recording() -> bool:
-    """Lecture notebooks are solved and must not count; `COURSE_PROGRESS` overrules."""
+    """Lecture notebooks are solved and must not count; `COURSE_PROGRESS` overrides this."""
     if os.environ.get("COURSE_PROGRESS"):
         return True
     try:
@@ -62,7 +62,7 @@ def recording() -> bool:
 
 
 def read() -> Progress:
-    """The state so far. An absent file is an empty state; so is a lecture notebook's."""
+    """The current state; empty without a file, and in lecture notebooks."""
     if not recording():
         return Progress()
     try:
@@ -105,7 +105,7 @@ def _record(event: dict) -> str:
         with FileLock(f"{path}.lock", timeout=LOCK_SECONDS):
             _append(path, event)
     except Timeout:
-        return f"Progress was not saved: another program has held {path} for {LOCK_SECONDS:g} seconds."
+        return f"Progress was not saved: another program has locked {path} for {LOCK_SECONDS:g} seconds."
     except NewerVersion as newer:
         return f"Progress was not saved: {newer}"
     except OSError as error:
@@ -117,11 +117,9 @@ def _reason(error: OSError) -> str:
     """What went wrong, and what to do about it."""
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"{reason}; make room, then run the cell again, and what was saved before is kept"
+        return f"{reason}; free some disk space, then run the cell again; earlier progress is kept"
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return (
-            f"{reason}; copy the course to a folder of your own, or name a file that can be written in COURSE_PROGRESS"
-        )
+        return f"{reason}; copy the course to a folder of your own, or set COURSE_PROGRESS to a writable file"
     return reason
 
 
@@ -139,12 +137,12 @@ def _append(path: Path, event: dict) -> None:
     if not content or progress.first_edition or len(content) > COMPACT_ABOVE:
         _rewrite(path, content, progress)
         return
-    start = b"" if content.endswith(b"\n") else b"\n"  # a torn last line stays a line of its own
+    start = b"" if content.endswith(b"\n") else b"\n"  # an incomplete last line stays a separate line
     _write_durably(path, start + _line({"at": int(time.time()), **event}), os.O_APPEND)
 
 
 def _rewrite(path: Path, content: bytes, progress: Progress) -> None:
-    """Replace the file by a short one in one step; what is dropped is kept beside it first."""
+    """Replace the file by a short one atomically; first copy what is dropped to another file."""
     if progress.first_edition:
         _write_durably(_beside(path, ".first_edition"), content, os.O_APPEND)
     if progress.damaged:
@@ -172,7 +170,7 @@ def _write_durably(path: Path, data: bytes, mode: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself durable, where folders can be opened at all."""
+    """Make the renaming durable, where folders can be opened."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -221,14 +219,14 @@ def _is_version_1(content: bytes) -> bool:
 
 
 def _apply(progress: Progress, event: dict) -> None:
-    """Take one event into the state; whatever is not an event raises."""
+    """Apply one event to the state; anything else raises an error."""
     if "version" in event:
         if not isinstance(event["version"], int):
             raise ValueError("a version that is not a number")
         if event["version"] > VERSION:
             raise NewerVersion(
                 f"{paths.progress_file()} was written by a newer version of the course "
-                f"(format {event['version']}, this one knows {VERSION}); update the course, and it will be used again."
+                f"(format {event['version']}, this version reads up to {VERSION}): update the course to use it again."
             )
         progress.first_edition |= event["version"] < VERSION
         return

@@ -1,4 +1,4 @@
-"""Tell an untouched stub from an answer, by its code alone (notebook cells may have no source file)."""
+"""Distinguish an untouched stub from an answer by its bytecode (notebook cells may have no source file)."""
 
 import dis
 import inspect
@@ -10,7 +10,7 @@ _SILENT = {
 
 
 def is_stub(function) -> bool:
-    """True when the body, after the docstring, is only `raise NotImplementedError(...)`."""
+    """True if the body, after the docstring, is only `raise NotImplementedError(...)`."""
     function = _underlying(function)
     code = getattr(function, "__code__", None)
     if not isinstance(code, types.CodeType):
@@ -18,7 +18,7 @@ def is_stub(function) -> bool:
     steps = [step for step in dis.get_instructions(code) if step.opname not in _SILENT]
     if len(steps) < 2 or steps[0].argval != "NotImplementedError" or steps[-1].opname != "RAISE_VARARGS":
         return False
-    # Lines left below the raise are unreachable and not compiled, but their names are still listed.
+    # Lines below the raise are unreachable and not compiled, but their names are still listed.
     if set(code.co_names) - {"NotImplementedError"} or len(code.co_varnames) != _arguments(code):
         return False
     between = [step.opname for step in steps[1:-1]]
@@ -43,11 +43,11 @@ def stub_methods(cls: type) -> list[str]:
     return [name for name, member in vars(cls).items() if is_stub(member)]
 
 
-def blanks(value) -> tuple[int, int]:
-    """How many places of a value answer are still `...`, and how many there are."""
+def open_values(value) -> tuple[int, int]:
+    """How many entries of a value answer are still `...`, and how many entries there are."""
     if isinstance(value, tuple | list):
-        counts = [blanks(item) for item in value]
+        counts = [open_values(item) for item in value]
         return sum(count[0] for count in counts), sum(count[1] for count in counts)
     if isinstance(value, dict):
-        return blanks(list(value.values()))
+        return open_values(list(value.values()))
     return int(value is ...), 1

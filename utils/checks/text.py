@@ -1,4 +1,4 @@
-"""Plain text to HTML that reads well in light and dark themes, and without any style at all."""
+"""Plain text to HTML that is readable in light and dark themes, and without any style sheet."""
 
 import html
 import re
@@ -15,7 +15,7 @@ WORDS = {"passed": "passed", "failed": "failed", "not attempted": "not attempted
 
 
 def inline(text: str) -> str:
-    """Everything escaped but `code`."""
+    """Escaped HTML, with `code` in backticks marked up."""
     parts = re.split(r"`([^`]+)`", text)
     return "".join(
         f"<code>{html.escape(part)}</code>" if index % 2 else html.escape(part) for index, part in enumerate(parts)
@@ -23,7 +23,7 @@ def inline(text: str) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """Lines become paragraphs; indented lines that follow one another become one block of code."""
+    """Lines become paragraphs; consecutive indented lines become one block of code."""
     out: list[str] = []
     block: list[str] = []
     for line in [*text.split("\n"), ""]:
@@ -44,12 +44,12 @@ def preformatted(code: str) -> str:
 
 
 def panel(tone: str, content: str) -> str:
-    """A box whose left edge carries the colour; the content says the same in words."""
+    """A panel with a colored left edge; the content states the status in words too."""
     style = f"border-left: 4px solid {TONES[tone]}; padding: 4px 12px; margin: 4px 0; line-height: 1.4"
     return f'<div style="{style}">{content}</div>'
 
 
-# Widgets are 13 pixels high in JupyterLab, too small from the back row; inherited by all that stands in the box.
+# JupyterLab draws widgets with 13-pixel text, too small for the back row; the children of the panel inherit this style.
 WIDGET_STYLE = """<style>
 .course-panel { --jp-widgets-font-size: 16px; --jp-widgets-inline-height: 32px;
   --jp-widgets-radio-item-height-adjustment: 4px; font-size: 16px; }
@@ -58,11 +58,11 @@ WIDGET_STYLE = """<style>
 
 
 def panel_widget(name: str, children: list):
-    """A box of widgets, large enough to project; `name` is the CSS class that says what it is."""
+    """A panel of widgets, large enough to project; `name` is its CSS class."""
     import ipywidgets
 
     style = ipywidgets.HTML(WIDGET_STYLE, layout=ipywidgets.Layout(display="none"))
-    box = ipywidgets.VBox([style, *children])
-    box.add_class("course-panel")
-    box.add_class(name)
-    return box
+    column = ipywidgets.VBox([style, *children])
+    column.add_class("course-panel")
+    column.add_class(name)
+    return column

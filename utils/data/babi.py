@@ -13,6 +13,15 @@ from utils.data.text_files import quoted, read_text
 LINE = re.compile(r"(\d{1,9}) (.+)", re.ASCII)
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
+# The twenty tasks, as the published files are called
+NAMES = """
+single-supporting-fact two-supporting-facts three-supporting-facts two-arg-relations three-arg-relations
+yes-no-questions counting lists-sets simple-negation indefinite-knowledge basic-coreference conjunction
+compound-coreference time-reasoning basic-deduction basic-induction positional-reasoning size-reasoning path-finding
+agents-motivations
+"""
+TASK_NAMES = dict(enumerate(NAMES.split(), 1))
+
 
 class BabiError(ValueError):
     """Invalid bAbI format; the message starts with file and line."""
@@ -80,9 +89,22 @@ def read_babi(path: Path | str) -> list[Question]:
     return parse(read_text(Path(path), BabiError), str(path))
 
 
-def published_file(folder: Path, task: int, part: str) -> Path | None:
-    """Published file of a task in this folder, `qa16_basic-induction_train.txt` for example; None if missing."""
-    paths = sorted(Path(folder).glob(f"qa{task}_*_{part}.txt"))
-    if len(paths) > 1:
+def published_files(folder: Path | str, task: int) -> tuple[Path, Path]:
+    """The published training and test file of a task, `qa16_basic-induction_train.txt` for example.
+
+    Among several candidates the published name is preferred; raises BabiError if there is none, or no way to choose.
+    """
+    folder = Path(folder).resolve()
+    if not folder.is_dir():
+        raise BabiError(f"{folder}: there is no such folder; unpack the published files there, or leave the folder out")
+    return _published_file(folder, task, "train"), _published_file(folder, task, "test")
+
+
+def _published_file(folder: Path, task: int, part: str) -> Path:
+    paths = sorted(folder.glob(f"qa{task}_*_{part}.txt"))
+    published = [path for path in paths if path.name == f"qa{task}_{TASK_NAMES[task]}_{part}.txt"]
+    if not paths:
+        raise BabiError(f"{folder}: expected a file qa{task}_{TASK_NAMES[task]}_{part}.txt; there is none")
+    if len(paths) > 1 and not published:
         raise BabiError(f"{folder}: several files for task {task}, {part}: {', '.join(path.name for path in paths)}")
-    return paths[0] if paths else None
+    return (published or paths)[0]

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-import torch
 from tokenizers import AddedToken, Regex, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.normalizers import Lowercase, Replace
@@ -51,8 +50,6 @@ def pre_tokenize(text: str) -> list[str]:
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
     """Word frequencies after pre-tokenization."""
-    if isinstance(texts, str):
-        raise TypeError(f"expected a collection of texts, got the one text {texts[:40]!r}; put it into a list")
     return Counter(word for text in texts for word in pre_tokenize(text))
 
 
@@ -75,8 +72,8 @@ def merge(tokens: Sequence[str], pair: Pair) -> list[str]:
     return merged
 
 
-def bpe_merges(counts: Mapping[str, int], merges: int) -> list[Pair]:
-    """BPE training: the first `merges` merges, each of the most frequent pair of adjacent tokens.
+def bpe_merges(counts: Mapping[str, int], num_merges: int) -> list[Pair]:
+    """BPE training: the first `num_merges` merges, each of the most frequent pair of adjacent tokens.
 
     `counts` gives word frequencies; pairs never cross a word boundary. Among equally frequent pairs the one with the
     smaller left id wins, then the smaller right id: characters by code point, then merged tokens in the order of
@@ -86,7 +83,7 @@ def bpe_merges(counts: Mapping[str, int], merges: int) -> list[Pair]:
     token_ids = {character: i for i, character in enumerate(sorted(set("".join(split))))}
     pairs = pair_counts(split, counts)
     learned: list[Pair] = []
-    while len(learned) < merges and pairs:
+    while len(learned) < num_merges and pairs:
         best = max(pairs, key=lambda pair: (pairs[pair], -token_ids[pair[0]], -token_ids[pair[1]]))
         learned.append(best)
         token_ids.setdefault("".join(best), len(token_ids))
@@ -126,14 +123,14 @@ def wordpiece_scores(counts: Mapping[str, int]) -> dict[Pair, float]:
     return {pair: count / (unigrams[pair[0]] * unigrams[pair[1]]) for pair, count in pair_counts(split, counts).items()}
 
 
-def wordpiece_split(word: str, vocabulary: Container[str], unk_token: str = "[UNK]") -> list[str]:
+def wordpiece_split(word: str, vocabulary: Container[str]) -> list[str]:
     """WordPiece tokenization: greedy longest match from the left; without a match for the rest, the word is unknown."""
     tokens, start = [], 0
     while start < len(word):
         mark = CONTINUES if start else ""
         end = next((end for end in range(len(word), start, -1) if mark + word[start:end] in vocabulary), None)
         if end is None:
-            return [unk_token]
+            return [SPECIAL_TOKENS[UNK_ID]]
         tokens.append(mark + word[start:end])
         start = end
     return tokens
@@ -175,7 +172,7 @@ class BPETokenizer:
     def decode(self, token_ids: Iterable[int] | Tensor) -> str:
         """Text without [PAD], [CLS] and [SEP]; [UNK], [MASK] and sentinel tokens stay visible."""
         shown = []
-        for token_id in self._checked(token_ids):
+        for token_id in map(int, token_ids):
             if token_id >= len(SPECIAL_TOKENS):
                 shown.append(self.tokenizer.id_to_token(token_id))
             elif token_id not in (PAD_ID, CLS_ID, SEP_ID):
@@ -184,18 +181,11 @@ class BPETokenizer:
 
     def tokens(self, token_ids: Iterable[int] | Tensor) -> list[str]:
         """The token of each id, with its space mark: `▁list`, `s`."""
-        return [self.tokenizer.id_to_token(token_id) for token_id in self._checked(token_ids)]
+        return [self.tokenizer.id_to_token(token_id) for token_id in map(int, token_ids)]
 
     def merges(self, count: int) -> list[Pair]:
         """The first merges, in the order of training."""
         return [(left, right) for left, right in json.loads(self.to_str())["model"]["merges"][:count]]
-
-    def _checked(self, token_ids: Iterable[int] | Tensor) -> list[int]:
-        token_ids = torch.as_tensor(token_ids).tolist() if isinstance(token_ids, Tensor) else list(token_ids)
-        for token_id in token_ids:
-            if not 0 <= token_id < len(self):
-                raise ValueError(f"expected token ids from 0 to {len(self) - 1}, got {token_id}: not of this tokenizer")
-        return token_ids
 
     def to_str(self) -> str:
         """The tokenizer as JSON, for `from_str`: a trained model is useless without its own tokenizer."""
@@ -212,10 +202,9 @@ def train_bpe(texts: Iterable[str], vocab_size: int = 3000, min_frequency: int =
     A character that occurs less than `min_frequency` times is out of vocabulary. The same texts, in any order, give the
     same tokenizer.
     """
-    texts = texts if isinstance(texts, str) else list(texts)  # used twice
-    counts = word_counts(texts)
+    texts = list(texts)  # used twice
     characters: Counter[str] = Counter()
-    for word, count in counts.items():
+    for word, count in word_counts(texts).items():
         characters.update({character: count * word.count(character) for character in word})
     alphabet = sorted(character for character, count in characters.items() if count >= min_frequency)
     least = len(SPECIAL_TOKENS) + len(alphabet)

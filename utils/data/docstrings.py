@@ -20,7 +20,7 @@ import re
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,18 +67,17 @@ class Document(NamedTuple):
 
 
 class Example(NamedTuple):
-    """Labeled example; `second` is the second text of a sentence-pair task, else None."""
+    """Labeled example; `source`: its module; `second`: the second text of a sentence-pair task, else None."""
 
     text: str
     label: str
-    module: str
+    source: str
     second: str | None = None
 
 
 class Task(NamedTuple):
-    """Classification task, split by module: no module and no text is in two parts."""
+    """Classification task, split by source: no source and no text is in two parts."""
 
-    name: str
     labels: tuple[str, ...]
     train: tuple[Example, ...]
     validation: tuple[Example, ...]
@@ -95,14 +94,13 @@ class Task(NamedTuple):
 
 
 @functools.cache
-def documents(folder: Path | None = None) -> tuple[Document, ...]:
-    """All docstrings under `folder` (the standard library if None), by file and position. Files are parsed, never run.
+def documents() -> tuple[Document, ...]:
+    """All docstrings of the standard library, by file and position. Files are parsed, never run.
 
     Tests, vendored packages and files that this Python cannot parse are skipped.
     """
-    folder, collected = folder or library_folder(), []
-    collects = gc.isenabled()
-    gc.disable()  # syntax trees have no cycles, and looking for some takes three quarters of the time
+    folder, collected, collects = library_folder(), [], gc.isenabled()
+    gc.disable()  # syntax trees have no cycles, and searching for some takes three quarters of the time
     try:
         for parts in sorted(_modules(folder)):
             name = ".".join(parts).removesuffix(".__init__")
@@ -165,14 +163,14 @@ def family_of(module: str) -> str | None:
     return _FAMILY_OF.get(module.split(".")[0])
 
 
-def parts_of_modules(folder: Path | None = None) -> dict[str, str]:
+def parts_of_modules() -> dict[str, str]:
     """Train/validation/test split by module: "train", "validation" or "test" for each.
 
     In each family, modules go to test and then to validation until these have their fractions of the docstrings.
     The largest module of a family stays in training, since some have half of it. The order is that of a checksum of
     the name, so a module added in another Python moves few others. Modules of no family are all for training.
     """
-    sizes = Counter(document.module for document in documents(folder))
+    sizes = Counter(document.module for document in documents())
     parts = dict.fromkeys(sizes, "train")
     for family in FAMILIES:
         modules = {module: size for module, size in sizes.items() if family_of(module) == family}
@@ -189,62 +187,61 @@ def parts_of_modules(folder: Path | None = None) -> dict[str, str]:
     return parts
 
 
-def _by_part(examples: Iterable, folder: Path | None) -> dict[str, list]:
-    parts = parts_of_modules(folder)
+def _by_part(texts: Iterable) -> dict[str, list]:
+    parts = parts_of_modules()
     split: dict[str, list] = {part: [] for part in PARTS}
-    for example in examples:
-        split[parts[example.module]].append(example)
+    for text in texts:
+        split[parts[text.module]].append(text)
     return split
 
 
 # Tasks
 
 
-def families_task(folder: Path | None = None, by_module: bool = True) -> Task:
+def families_task(by_module: bool = True) -> Task:
     """Topic classification: which of 14 families of modules does a docstring belong to?
 
     `by_module=False` is a leaky random split of the same sizes: a module's docstrings share its names, so a bag of
     words seems far better than it is. Never compare models on it.
     """
-    labeled = ((document, family_of(document.module)) for document in _texts(folder))
-    examples = [Example(document.text, family, document.module) for document, family in labeled if family]
-    split = _by_part(examples, folder)
+    split = _by_part(document for document in _texts() if family_of(document.module))
+    split = {part: [Example(d.text, family_of(d.module), d.module) for d in split[part]] for part in PARTS}
     if not by_module:
+        examples = [example for part in reversed(PARTS) for example in split[part]]
         random.Random(0).shuffle(examples)
         split = {part: [examples.pop() for _ in split[part]] for part in PARTS}
-    return _task("families", tuple(FAMILIES), split)
+    return _task(FAMILIES, split)
 
 
-def kinds_task(folder: Path | None = None, seed: int = 0) -> Task:
+def kinds_task() -> Task:
     """Does a docstring describe a module, a class or a function? Functions are subsampled to the number of classes."""
-    split = _by_part(_texts(folder), folder)
+    split = _by_part(_texts())
     for index, part in enumerate(PARTS):
         functions = [document for document in split[part] if document.kind == "function"]
         classes = sum(document.kind == "class" for document in split[part])
-        sample = random.Random(3 * seed + index).sample(functions, min(classes, len(functions)))
-        drawn = set(sample)
+        drawn = set(random.Random(index).sample(functions, min(classes, len(functions))))
         split[part] = [
             Example(document.text, document.kind, document.module)
             for document in split[part]
             if document.kind != "function" or document in drawn
         ]
-    return _task("kinds", KINDS, split)
+    return _task(KINDS, split)
 
 
-def continuation_task(folder: Path | None = None, seed: int = 0) -> Task:
+def continuation_task() -> Task:
     """Next-sentence prediction: does the second sentence follow the first, or does it come from another docstring?
 
     Every second sentence with label "no" is a second sentence of its own docstring, so neither sentence alone is
     informative: only the pair is.
     """
-    split = _by_part(_sentences(folder), folder)
+    split = _by_part(_sentences())
     for index, part in enumerate(PARTS):
         pairs = [
             (first, second)
             for first, second in zip(split[part], split[part][1:], strict=False)
             if first.document == second.document and second.index == first.index + 1
         ]
-        generator = random.Random(3 * seed + index)
+        generator = random.Random(index)
         generator.shuffle(pairs)
         half = len(pairs) // 2
         # Rotate the second sentences by one: none keeps its first sentence.
@@ -253,24 +250,24 @@ def continuation_task(folder: Path | None = None, seed: int = 0) -> Task:
         labeled += [(first, "yes", second) for first, second in pairs[half:]]
         generator.shuffle(labeled)
         split[part] = [Example(first.text, label, first.module, second.text) for first, label, second in labeled]
-    return _task("continuation", ("no", "yes"), split)
+    return _task(("no", "yes"), split)
 
 
-def word_order_task(folder: Path | None = None, seed: int = 0) -> Task:
+def word_order_task() -> Task:
     """Is a sentence intact, or are two adjacent words swapped? A bag of words stays at chance."""
-    split = _by_part(_sentences(folder), folder)
+    split = _by_part(_sentences())
     for index, part in enumerate(PARTS):
-        generator = random.Random(3 * seed + index)
+        generator = random.Random(index)
         examples = []
         for sentence in split[part]:
             if swapped := _with_two_swapped(sentence.text, generator):
                 text, label = (swapped, "swapped") if generator.random() < 0.5 else (sentence.text, "as written")
                 examples.append(Example(text, label, sentence.module))
         split[part] = examples
-    return _task("word order", ("as written", "swapped"), split)
+    return _task(("as written", "swapped"), split)
 
 
-TASKS: dict[str, Callable[..., Task]] = {
+TASKS: dict[str, Callable[[], Task]] = {
     "families": families_task,
     "kinds": kinds_task,
     "continuation": continuation_task,
@@ -278,28 +275,31 @@ TASKS: dict[str, Callable[..., Task]] = {
 }
 
 
-def few(task: Task, per_class: int, seed: int = 0) -> tuple[Example, ...]:
-    """Few-shot training set: `per_class` examples of each label. With one seed, larger draws contain smaller ones."""
+def few(task: Task, per_class: int | None, seed: int = 0) -> tuple[Example, ...]:
+    """Few-shot training set: `per_class` examples of each label; all examples for None.
+
+    With one seed, larger draws contain smaller ones.
+    """
+    if per_class is None:
+        return task.train
     drawn = []
     for label in task.labels:
         examples = [example for example in task.train if example.label == label]
-        if not 1 <= per_class <= len(examples):
-            raise ValueError(f"expected 1 to {len(examples)} examples of the class {label!r}, got {per_class}")
         random.Random(seed).shuffle(examples)
         drawn += examples[:per_class]
     return tuple(drawn)
 
 
-def _task(name: str, labels: Sequence[str], split: dict[str, list[Example]]) -> Task:
+def _task(labels: Iterable[str], split: dict[str, list[Example]]) -> Task:
     if not all(split.values()):
-        raise NoText(f"too few docstrings for the task {name}: this Python came without most of its sources")
-    return Task(name, tuple(labels), *(tuple(split[part]) for part in PARTS))
+        raise NoText("too few docstrings for a task: this Python came without most of its sources")
+    return Task(tuple(labels), *(tuple(split[part]) for part in PARTS))
 
 
-def _texts(folder: Path | None) -> list[Document]:
+def _texts() -> list[Document]:
     """Deduplicated documents of the tasks, one line of prose each; of duplicates, the held-out one is kept."""
     seen, kept = set(), []
-    for document in _held_out_first(folder):
+    for document in _held_out_first():
         text = " ".join(prose(document.text).split())
         text = text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rsplit(" ", 1)[0]
         if len(text) >= MIN_CHARACTERS and text.lower() not in seen:
@@ -308,10 +308,10 @@ def _texts(folder: Path | None) -> list[Document]:
     return kept
 
 
-def _held_out_first(folder: Path | None) -> list[Document]:
+def _held_out_first() -> list[Document]:
     """All documents, those of the test first, then of validation."""
-    parts = parts_of_modules(folder)
-    return sorted(documents(folder), key=lambda document: PARTS[::-1].index(parts[document.module]))
+    parts = parts_of_modules()
+    return sorted(documents(), key=lambda document: PARTS[::-1].index(parts[document.module]))
 
 
 class _Sentence(NamedTuple):
@@ -321,10 +321,10 @@ class _Sentence(NamedTuple):
     index: int  # among all sentences of the docstring
 
 
-def _sentences(folder: Path | None) -> list[_Sentence]:
+def _sentences() -> list[_Sentence]:
     """Distinct sentences of medium length that end with a period."""
     seen, kept = set(), []
-    for document in _held_out_first(folder):
+    for document in _held_out_first():
         for index, text in enumerate(sentences(document.text)):
             if len(text) in SENTENCE_CHARACTERS and text.endswith(".") and text.lower() not in seen:
                 seen.add(text.lower())
@@ -363,13 +363,13 @@ class Texts(NamedTuple):
     validation: tuple[str, ...]
 
 
-def pretraining_texts(folder: Path | None = None) -> Texts:
+def pretraining_texts() -> Texts:
     """Pretraining corpus, also for the tokenizer: docstrings of the standard library and pages of the manual.
 
     Every tenth page is for validation. Paragraphs and sentences of held-out docstrings (validation, test) are removed
     from the training text wherever they are repeated. Duplicate paragraphs are kept once.
     """
-    split = _by_part(documents(folder), folder)
+    split = _by_part(documents())
     texts = {part: [document.text for document in split[part]] for part in PARTS}
     pages = [page for _, page in sorted(topics().items())]
     held_out = [*texts["validation"], *pages[::10]]

@@ -11,40 +11,32 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
+from utils.data.docstrings import Example, Task
 from utils.data.text_files import read_text
 
 FILE = "rotten_tomatoes_corpus_full.csv.bz2"
 COLUMNS = ("category", "text", "movie_name", "has_plot_and_reviews")
 LABELS = ("rotten", "fresh")
 PLOT = "plot"
+VALIDATION_FRACTION, TEST_FRACTION = 0.1, 0.2
 
 
 class ReviewError(ValueError):
     """Not the table of reviews; the message starts with file and line."""
 
 
-class Review(NamedTuple):
-    text: str
-    fresh: bool
-    film: str = ""
-    second: None = None  # single-sentence task
+def review_file(path: Path | str) -> Path:
+    """The table, from its own path or from that of its folder."""
+    return Path(path) / FILE if Path(path).is_dir() else Path(path)
 
 
-class Reviews(NamedTuple):
-    train: tuple[Review, ...]
-    validation: tuple[Review, ...]
-    test: tuple[Review, ...]
+def read_reviews(path: Path | str) -> list[Example]:
+    """Snippets of the table at `path` (the file, compressed or not, or its folder); `source` is the film.
 
-
-def read_reviews(path: Path | str) -> list[Review]:
-    """Snippets of the table at `path` (the file, compressed or not, or its folder); HTML entities are decoded."""
-    path = Path(path)
-    path = path / FILE if path.is_dir() else path
+    HTML entities are decoded.
+    """
+    path = review_file(path)
     rows = csv.reader(io.StringIO(read_text(path, ReviewError), newline=""), strict=True)
     reviews = []
     start = 1  # a quoted text may have line breaks, so a row may begin lines before it ends
@@ -62,7 +54,7 @@ def read_reviews(path: Path | str) -> list[Review]:
     return reviews
 
 
-def _review(row: Sequence[str], where: str) -> Review | None:
+def _review(row: Sequence[str], where: str) -> Example | None:
     """None for a plot summary."""
     if len(row) != len(COLUMNS):
         raise ReviewError(f"{where}: expected {len(COLUMNS)} columns, got {len(row)}")
@@ -74,15 +66,10 @@ def _review(row: Sequence[str], where: str) -> Review | None:
     text = " ".join(html.unescape(text).split())
     if not text or not film.strip():
         raise ReviewError(f"{where}: expected a text and a film, got {'no text' if film.strip() else 'no film'}")
-    return Review(text, category == "fresh", film.strip())
+    return Example(text, category, film.strip())
 
 
-def labels(reviews: Sequence[Review]) -> Tensor:
-    """Labels (n,) long: 1 is fresh, 0 is rotten, as in `LABELS`."""
-    return torch.tensor([review.fresh for review in reviews], dtype=torch.long)
-
-
-def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: float = 0.2, seed: int = 0) -> Reviews:
+def split_reviews(reviews: Sequence[Example]) -> Task:
     """Train/validation/test split by film: no film and no text is in two parts.
 
     Duplicate texts are kept once. Some films are in the table under two names and share reviews, so films that share a
@@ -92,19 +79,19 @@ def split_reviews(reviews: Sequence[Review], validation: float = 0.1, test: floa
     for review in reviews:
         unique.setdefault(_key(review.text), review)
     films = sorted(set(film_of.values()))
-    random.Random(seed).shuffle(films)
-    sizes = Counter(film_of[review.film] for review in unique.values())
+    random.Random(0).shuffle(films)
+    sizes = Counter(film_of[review.source] for review in unique.values())
+    num_test, num_held_out = (
+        round(fraction * len(unique)) for fraction in (TEST_FRACTION, TEST_FRACTION + VALIDATION_FRACTION)
+    )
     part_of, taken = {}, 0
-    for_test, held_out = round(test * len(unique)), round((test + validation) * len(unique))
     for film in films:
-        part_of[film] = 2 if taken < for_test else 1 if taken < held_out else 0
+        part_of[film] = 2 if taken < num_test else 1 if taken < num_held_out else 0
         taken += sizes[film]
-    parts: tuple[list[Review], ...] = ([], [], [])
+    parts: tuple[list[Example], ...] = ([], [], [])
     for review in unique.values():
-        parts[part_of[film_of[review.film]]].append(review)
-    if not all(parts):
-        raise ValueError(f"expected films enough for three parts, got {len(films)}: {', '.join(films[:5])}")
-    return Reviews(*map(tuple, parts))
+        parts[part_of[film_of[review.source]]].append(review)
+    return Task(LABELS, *map(tuple, parts))
 
 
 def _key(text: str) -> str:
@@ -112,9 +99,9 @@ def _key(text: str) -> str:
     return "".join(character for character in text.lower() if character.isalnum()) or text
 
 
-def _canonical_names(reviews: Sequence[Review]) -> dict[str, str]:
+def _canonical_names(reviews: Sequence[Example]) -> dict[str, str]:
     """Union-find over films that share a text: each name maps to the alphabetically first name of its set."""
-    parent = {review.film: review.film for review in reviews}
+    parent = {review.source: review.source for review in reviews}
 
     def root(film: str) -> str:
         while parent[film] != film:
@@ -123,6 +110,7 @@ def _canonical_names(reviews: Sequence[Review]) -> dict[str, str]:
 
     first: dict[str, str] = {}
     for review in reviews:
-        first_name, second_name = sorted((root(review.film), root(first.setdefault(_key(review.text), review.film))))
+        first_film = first.setdefault(_key(review.text), review.source)
+        first_name, second_name = sorted((root(review.source), root(first_film)))
         parent[second_name] = first_name
     return {film: root(film) for film in parent}

@@ -114,3 +114,11 @@ def as_tensors(
                 fact[row, index - first] = True
     answer = torch.tensor([vocabulary.answer_id(item.answer) for item in questions])
     return Stories(story, question, answer, mask, age, fact, cut / max(1, facts))
+
+
+def train_and_test(training: list[Question], test: list[Question]) -> tuple[Stories, Stories, StoryVocabulary]:
+    """Both parts of a task as tensors with one vocabulary and one sentence length."""
+    vocabulary = StoryVocabulary.build(training + test)
+    texts = {text for item in training + test for text in (*item.story, item.question)}
+    max_len = max(len(words(text)) for text in texts)
+    return *(as_tensors(part, vocabulary, max_len=max_len) for part in (training, test)), vocabulary

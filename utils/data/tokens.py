@@ -96,7 +96,7 @@ class Batch(NamedTuple):
     target_mask: Tensor  # (b, m) bool, for both
 
 
-def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Right padding: token ids (b, n) long with PAD_ID, and attention_mask (b, n) bool, True at real tokens."""
     lengths = torch.tensor([len(row) for row in rows])
     attention_mask = torch.arange(int(lengths.max())) < lengths[:, None]
@@ -107,10 +107,10 @@ def _pad(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
 
 def collate(pairs: Sequence, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> Batch:
     """Padded batch of all pairs, in their order; a pair has token sequences `english` and `french`."""
-    source, source_mask = _pad([[*source_vocabulary.encode(pair.english), EOS_ID] for pair in pairs])
+    source, source_mask = pad([[*source_vocabulary.encode(pair.english), EOS_ID] for pair in pairs])
     targets = [target_vocabulary.encode(pair.french) for pair in pairs]
-    target_in, target_mask = _pad([[BOS_ID, *row] for row in targets])
-    target_out, _ = _pad([[*row, EOS_ID] for row in targets])
+    target_in, target_mask = pad([[BOS_ID, *row] for row in targets])
+    target_out, _ = pad([[*row, EOS_ID] for row in targets])
     return Batch(source, source_mask, target_in, target_out, target_mask)
 
 

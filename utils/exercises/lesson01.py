@@ -105,49 +105,86 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 1.2 Jacobian
-DIAGONAL, OUTER = "torch.diag(p)", "torch.outer(p, p)"
+# ---------------------------------------------------------------------------------------------- 1.2 soft lookup
+def lookup_cases(generator):
+    def inputs(n, d, e):
+        return normal(generator, d), normal(generator, n, d), normal(generator, n, e)
+
+    def large(n, d, e):
+        """Every score is 200 plus a small integer."""
+        query, keys = whole(generator, d), whole(generator, n, d)
+        query[0], keys[:, 0] = 20.0, 10.0
+        return query, keys, 90 * normal(generator, n, e)
+
+    return [
+        *(Case(inputs(n, d, e)) for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1), (3, 1, 2))),
+        Case(large(4, 3, 2), note="scores of about 200 and large values"),
+    ]
+
+
+SCORES, WEIGHTED = "keys @ query", "weights @ values"
+HARD = "This is a hard lookup, through which no gradient reaches the query. Weight all values by the softmax."
+OVERFLOW = "Scores of about 200 overflow, and inf/inf is NaN. Use your stable `softmax` of exercise 1.1."
 register(
     Exercise(
         id="1.2",
-        cases=lambda generator: [
-            Case(((size * normal(generator, length)).softmax(0),))
-            for length, size in ((2, 1), (3, 1), (6, 3), (1, 1), (14, 1))
-        ],
+        cases=lookup_cases,
+        gradient=True,
+        output_names=("output", "weights"),
         mistakes=[
+            mistake(WEIGHTED, "weights @ keys", "The output is a weighted sum of the keys. Sum the values instead."),
+            mistake(SCORES, "query @ keys", "`query @ keys` sums over the keys. The scores are `keys @ query`."),
             mistake(
-                BODY,
-                "return torch.diag(p * (1 - p))",
-                "Only the diagonal is filled. Raising one logit lowers every other probability: off the diagonal it is -p_i p_j.",
+                WEIGHTED,
+                "(weights * values).sum(0)",
+                "The weights broadcast along the wrong axis of `values`. Write `weights @ values`, or `weights[:, None] * values`.",
             ),
             mistake(
-                BODY, "return p * (1 - p)", "This is only the diagonal. Return the (n, n) matrix of all dp_i/dz_j."
+                WEIGHTED, "(weights[:, None] * values).mean(0)", "The weighted values were averaged. Take their sum."
             ),
             mistake(
-                f"{DIAGONAL} - {OUTER}",
-                f"{OUTER} - {DIAGONAL}",
-                "All signs are flipped: raising a logit raises its own probability. Compute `diag(p)` minus the outer product.",
+                WEIGHTED, "weights[:, None] * values", "The weighted values were not summed. Use `weights @ values`."
             ),
-            mistake(" - ", " + ", "The outer product was added, so the columns do not sum to 0. Subtract it."),
-            mistake(f"{DIAGONAL} - ", "-", "The Kronecker delta is missing. Add p_i on the diagonal: `torch.diag(p)`."),
-            mistake(DIAGONAL, "torch.eye(len(p))", "The diagonal has 1 where it needs p_i. Use `torch.diag(p)`."),
-            mistake(BODY, "return p[:, None] * (1 - p)", "The 1 must be the Kronecker delta: p_i (delta_ij - p_j)."),
+            mistake(f"softmax({SCORES})", SCORES, "The raw scores were used as weights. Apply `softmax` to them."),
             mistake(
-                BODY,
-                "return p * (torch.eye(len(p)) - p)",
-                "Both factors broadcast along rows, which gives p_j (delta_ij - p_j). The first is p_i, a column: `p[:, None]`.",
+                f"softmax({SCORES})",
+                "(keys @ query) / (keys @ query).sum()",
+                "The scores were divided by their sum, so weights can be negative. Apply `softmax` to the scores.",
             ),
-            mistake(OUTER, "p @ p", "`p @ p` is a single number. Use the outer product, `torch.outer(p, p)`."),
             mistake(
-                BODY,
-                "p = p.softmax(0)\nreturn torch.diag(p) - torch.outer(p, p)",
-                "The softmax was applied to p again. p already holds the probabilities: use it directly.",
+                f"softmax({SCORES})", "torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()", HARD
             ),
+            mistake(WEIGHTED, "values[weights.argmax()]", HARD),
+            mistake(
+                f"softmax({SCORES})",
+                "torch.full((len(keys),), 1 / len(keys))",
+                "All weights are equal. Compare the query with the keys: the scores are `keys @ query`.",
+            ),
+            mistake(
+                SCORES,
+                "keys @ query / len(query) ** 0.5",
+                "The scores were divided by sqrt(d). Here they are plain dot products.",
+            ),
+            mistake(
+                SCORES,
+                "torch.nn.functional.cosine_similarity(keys, query, dim=-1)",
+                "These are cosine scores. Use plain dot products, `keys @ query`.",
+            ),
+            mistake(
+                SCORES, "-keys @ query", "The worst match got the largest weight. Drop the minus sign of the scores."
+            ),
+            mistake(f"softmax({SCORES})", "(keys @ query).exp() / (keys @ query).exp().sum()", OVERFLOW),
+            mistake(
+                f"return {WEIGHTED}, weights",
+                f"return weights, {WEIGHTED}",
+                "The two results are swapped. Return the output first, then the weights.",
+            ),
+            mistake(", weights", "", "Only the output was returned. Return the output and the weights."),
         ],
         hints=[
-            "Differentiate log p_i = z_i - log(sum_k exp z_k) with respect to z_j first: delta_ij - p_j.",
-            "By the chain rule dp_i/dz_j = p_i (delta_ij - p_j).",
-            "`torch.diag(p)` is the first term and `torch.outer(p, p)` the second.",
+            "Three steps: scores, softmax, weighted sum.",
+            "`keys @ query` is one score per key.",
+            "`weights @ values` is the sum of the rows of `values`, each multiplied by its weight.",
         ],
     )
 )
@@ -203,84 +240,49 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 1.4 soft lookup
-def lookup_cases(generator):
-    def inputs(n, d, e):
-        return normal(generator, d), normal(generator, n, d), normal(generator, n, e)
-
-    def large(n, d, e):
-        """Every score is 200 plus a small integer."""
-        query, keys = whole(generator, d), whole(generator, n, d)
-        query[0], keys[:, 0] = 20.0, 10.0
-        return query, keys, 90 * normal(generator, n, e)
-
-    return [
-        *(Case(inputs(n, d, e)) for n, d, e in ((3, 2, 4), (4, 4, 4), (1, 3, 2), (6, 5, 1), (3, 1, 2))),
-        Case(large(4, 3, 2), note="scores of about 200 and large values"),
-    ]
-
-
-SCORES, WEIGHTED = "keys @ query", "weights @ values"
-HARD = "This is a hard lookup, through which no gradient reaches the query. Weight all values by the softmax."
-OVERFLOW = "Scores of about 200 overflow, and inf/inf is NaN. Use your stable `softmax` of exercise 1.1."
+# ---------------------------------------------------------------------------------------------- 1.4 Jacobian
+DIAGONAL, OUTER = "torch.diag(p)", "torch.outer(p, p)"
 register(
     Exercise(
         id="1.4",
-        cases=lookup_cases,
-        gradient=True,
-        output_names=("output", "weights"),
+        cases=lambda generator: [
+            Case(((size * normal(generator, length)).softmax(0),))
+            for length, size in ((2, 1), (3, 1), (6, 3), (1, 1), (14, 1))
+        ],
         mistakes=[
-            mistake(WEIGHTED, "weights @ keys", "The output is a weighted sum of the keys. Sum the values instead."),
-            mistake(SCORES, "query @ keys", "`query @ keys` sums over the keys. The scores are `keys @ query`."),
             mistake(
-                WEIGHTED,
-                "(weights * values).sum(0)",
-                "The weights broadcast along the wrong axis of `values`. Write `weights @ values`, or `weights[:, None] * values`.",
+                BODY,
+                "return torch.diag(p * (1 - p))",
+                "Only the diagonal is filled. Raising one logit lowers every other probability: off the diagonal it is -p_i p_j.",
             ),
             mistake(
-                WEIGHTED, "(weights[:, None] * values).mean(0)", "The weighted values were averaged. Take their sum."
+                BODY, "return p * (1 - p)", "This is only the diagonal. Return the (n, n) matrix of all dp_i/dz_j."
             ),
             mistake(
-                WEIGHTED, "weights[:, None] * values", "The weighted values were not summed. Use `weights @ values`."
+                f"{DIAGONAL} - {OUTER}",
+                f"{OUTER} - {DIAGONAL}",
+                "All signs are flipped: raising a logit raises its own probability. Compute `diag(p)` minus the outer product.",
             ),
-            mistake(f"softmax({SCORES})", SCORES, "The raw scores were used as weights. Apply `softmax` to them."),
+            mistake(" - ", " + ", "The outer product was added, so the columns do not sum to 0. Subtract it."),
+            mistake(f"{DIAGONAL} - ", "-", "The Kronecker delta is missing. Add p_i on the diagonal: `torch.diag(p)`."),
+            mistake(DIAGONAL, "torch.eye(len(p))", "The diagonal has 1 where it needs p_i. Use `torch.diag(p)`."),
+            mistake(BODY, "return p[:, None] * (1 - p)", "The 1 must be the Kronecker delta: p_i (delta_ij - p_j)."),
             mistake(
-                f"softmax({SCORES})",
-                "(keys @ query) / (keys @ query).sum()",
-                "The scores were divided by their sum, so weights can be negative. Apply `softmax` to the scores.",
+                BODY,
+                "return p * (torch.eye(len(p)) - p)",
+                "Entry (i, j) has p_j p_j where it needs p_i p_j: a product of two (n,) vectors broadcasts along rows. Use `torch.outer(p, p)`, or a column `p[:, None]`.",
             ),
+            mistake(OUTER, "p @ p", "`p @ p` is a single number. Use the outer product, `torch.outer(p, p)`."),
             mistake(
-                f"softmax({SCORES})", "torch.nn.functional.one_hot((keys @ query).argmax(), len(keys)).float()", HARD
+                BODY,
+                "p = p.softmax(0)\nreturn torch.diag(p) - torch.outer(p, p)",
+                "The softmax was applied to p again. p already holds the probabilities: use it directly.",
             ),
-            mistake(WEIGHTED, "values[weights.argmax()]", HARD),
-            mistake(
-                f"softmax({SCORES})",
-                "torch.full((len(keys),), 1 / len(keys))",
-                "All weights are equal. Compare the query with the keys: the scores are `keys @ query`.",
-            ),
-            mistake(
-                SCORES,
-                "keys @ query / len(query) ** 0.5",
-                "The scores were divided by sqrt(d), as in lesson 04. Here they are plain dot products.",
-            ),
-            mistake(
-                SCORES, "cosine_scores(query, keys)", "These are cosine scores. Use plain dot products, `keys @ query`."
-            ),
-            mistake(
-                SCORES, "-keys @ query", "The worst match got the largest weight. Drop the minus sign of the scores."
-            ),
-            mistake(f"softmax({SCORES})", "(keys @ query).exp() / (keys @ query).exp().sum()", OVERFLOW),
-            mistake(
-                f"return {WEIGHTED}, weights",
-                f"return weights, {WEIGHTED}",
-                "The two results are swapped. Return the output first, then the weights.",
-            ),
-            mistake(", weights", "", "Only the output was returned. Return the output and the weights."),
         ],
         hints=[
-            "Three steps: scores, softmax, weighted sum.",
-            "`keys @ query` is one score per key.",
-            "`weights @ values` is the sum of the rows of `values`, each multiplied by its weight.",
+            "Differentiate log p_i = z_i - log(sum_k exp z_k) with respect to z_j first: delta_ij - p_j.",
+            "By the chain rule dp_i/dz_j = p_i (delta_ij - p_j).",
+            "`torch.diag(p)` is the first term and `torch.outer(p, p)` the second.",
         ],
     )
 )
@@ -506,7 +508,21 @@ register(
             mistake("query.size(-1)", "key.size(-2)", "The default scale used the number of keys. Use their width d."),
             mistake("** -0.5", "** -1.0", "The default scale is 1/d here. It is 1 / sqrt(d): take the square root."),
             mistake("** -0.5", "** 0.5", "The scores were multiplied by sqrt(d). The default scale is 1 / sqrt(d)."),
+            mistake(" * scale", " / scale", "The scores were divided by `scale`. Multiply by it."),
+            mistake(
+                "query.size(-1)",
+                "query.size(0)",
+                "The default scale used the first axis. Use d, the last axis of the queries.",
+            ),
+            mistake(
+                "query.size(-1)", "query.size(-2)", "The default scale used the number of queries. Use their width d."
+            ),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
+            mistake(
+                KEYS,
+                "key.transpose(0, 1)",
+                "The first two axes were swapped. Swap the last two: `key.transpose(-2, -1)`.",
+            ),
             mistake(KEYS, "key.T", "`.T` reverses all axes. Swap only the last two: `key.transpose(-2, -1)`."),
             mistake(KEYS, "key", "Queries and keys are both rows. Transpose the keys: `key.transpose(-2, -1)`."),
             mistake(
@@ -551,8 +567,9 @@ EXPONENT, RATIO = "-((distance / bandwidth) ** 2) / 2", "distance / bandwidth"
 
 def a_fully_masked_query_gets_zeros(answer, generator):
     mask = torch.tensor([[True], [False], [True]]).expand(3, 4)
-    _, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
+    prediction, weights = answer(normal(generator, 3), normal(generator, 4), normal(generator, 4), 0.5, mask)
     masked_rows_give_zeros(weights[1], "attend")
+    masked_rows_give_zeros(prediction[1], "attend")
 
 
 register(
@@ -573,6 +590,13 @@ register(
             mistake(RATIO, "distance", "The bandwidth has no effect. Divide the distances by it."),
             mistake(EXPONENT, f"({EXPONENT}).exp()", "`attend` takes the exponential again. Pass it the exponent."),
             mistake(", mask)", ")", "The mask has no effect. Pass it to `attend`."),
+            *(
+                mistake(
+                    [("x_query[:, None] - x[None, :]", "x_query - x"), *values],
+                    "`x_query - x` pairs point i with query i. Compute all (m, n) differences: `x_query[:, None] - x[None, :]`.",
+                )
+                for values in ([], [("y[:, None]", "y")], [("y[:, None]", "y"), ("output[:, 0]", "output")])
+            ),
             mistake("output[:, 0]", "output", "The prediction has shape (m, 1). Drop the last axis: `output[:, 0]`."),
             mistake(
                 "output[:, 0]", "output.squeeze()", "`squeeze()` drops the axis of a single query too. Use `[:, 0]`."
@@ -600,19 +624,130 @@ register(
 )
 
 
+# ---------------------------------------------------------------------------------------------- 1.8 REINFORCE
+def estimator_cases(generator):
+    def inputs(n, samples):
+        draws = torch.randint(n, (samples,), generator=generator)
+        return normal(generator, n).softmax(0), normal(generator, n), draws
+
+    return [
+        Case(inputs(4, 6), note="no baseline"),
+        Case((*inputs(3, 7), 0.5), note="a baseline"),
+        Case((*inputs(5, 5), torch.tensor(-1.5)), note="the baseline is a tensor"),
+        Case((*inputs(4, 1), 0.3), note="one draw"),
+        Case((*inputs(6, 20), 0.1), note="twenty draws"),
+        Case(
+            (normal(generator, 3).softmax(0), normal(generator, 3), torch.tensor([2, 0, 2, 2])), note="a repeated draw"
+        ),
+    ]
+
+
+LOG_PROBS, ADVANTAGE = "torch.eye(len(p))[draws] - p", "(rewards[draws] - baseline)"
+register(
+    Exercise(
+        id="1.8",
+        cases=estimator_cases,
+        mistakes=[
+            mistake(" - baseline", "", "The baseline has no effect. Subtract it from every reward."),
+            mistake(" - baseline", " + baseline", "The baseline was added to the rewards. Subtract it."),
+            mistake(
+                f"({ADVANTAGE}[:, None] * log_prob_gradients).mean(0)",
+                "(rewards[draws][:, None] * log_prob_gradients).mean(0) - baseline",
+                "The baseline was subtracted from the gradient. Subtract it from the rewards, before the product.",
+            ),
+            mistake(".mean(0)", ".sum(0)", "The estimates of all draws were summed. Take their mean."),
+            mistake(".mean(0)", "", "There is one estimate per draw. Take the mean over the draws: `mean(0)`."),
+            mistake(".mean(0)", ".mean()", "The mean ran over the logits too. Average over the draws only: `mean(0)`."),
+            mistake(
+                LOG_PROBS,
+                f"p - {LOG_PROBS.removesuffix(' - p')}",
+                "The sign of the gradient is flipped. The derivative of log p_i is delta_ij - p_j.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "torch.eye(len(p))[draws]",
+                "The -p_j of the derivative is missing: a higher logit lowers all other probabilities. Subtract `p`.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "(torch.eye(len(p)) - p)[draws] * p[draws][:, None]",
+                "This is the gradient of p_i, not of log p_i. The draws already follow p: do not multiply by it again.",
+            ),
+            mistake(
+                "return (",
+                "return p * (",
+                "The estimate was multiplied by p. The draws already follow p: take the plain mean over them.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "torch.eye(len(p))[draws] / p - 1",
+                "The one-hot vector was divided by p: that is a derivative with respect to p. Use the logits: delta_ij - p_j.",
+            ),
+            mistake(
+                f"({ADVANTAGE}[:, None] * log_prob_gradients).mean(0)",
+                "(rewards - baseline) * log_prob_gradients.mean(0)",
+                "Each logit got its own reward. Multiply every draw by the reward of that draw: `rewards[draws]`.",
+            ),
+            mistake(
+                f"{ADVANTAGE}[:, None]",
+                "(rewards[draws].mean() - baseline)",
+                "Every draw got the mean reward. Multiply each by its own reward: `rewards[draws]`.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "(1 - p[draws])[:, None].expand(-1, len(p))",
+                "Each draw got the number 1 - p_i. The gradient of log p_i is a vector with n entries, delta_ij - p_j.",
+            ),
+            mistake(
+                BODY,
+                "return ((rewards - baseline)[:, None] * (torch.eye(len(p)) - p)).mean(0)",
+                "The draws have no effect: every choice counts once. Index rewards and one-hot rows with `draws`.",
+            ),
+            mistake(
+                BODY,
+                "return (torch.diag(p) - torch.outer(p, p)) @ (rewards - baseline)",
+                "This is the exact gradient, without samples. Estimate it: take the mean over `draws`.",
+            ),
+            mistake(
+                LOG_PROBS,
+                "torch.eye(len(p))[draws] - p[draws][:, None]",
+                "All logits of a draw got the same p_i. Component j needs its own p_j: subtract `p`, not `p[draws]`.",
+            ),
+            mistake(
+                f"{ADVANTAGE}[:, None]",
+                ADVANTAGE,
+                "The rewards (s,) broadcast along the logits. Make them a column with `[:, None]`: one reward per row.",
+            ),
+            mistake(".mean(0)", ".sum(0) / len(p)", "The sum was divided by n, the number of choices. Divide by s."),
+        ],
+        hints=[
+            "For one draw i the gradient of log p_i is a row: 1 at position i, otherwise 0, minus p.",
+            "`torch.eye(len(p))[draws]` has one such one-hot row per draw, (s, n); subtract `p`.",
+            "Multiply each row by `rewards[draws] - baseline`, as a column: `[:, None]`. Then take `mean(0)`.",
+        ],
+    )
+)
+
+
 # ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="1.a",
-        question="Add 100 to every logit. What happens to the probabilities?",
+        question="Add 100 to every logit and compute the formula above as it stands, in float32. What happens to the probabilities?",
         options=[
-            ("Nothing, on any computer.", "In exact arithmetic, yes. But consider exp(102) in float32."),
-            ("They become more uniform.", "A high temperature does that: it shrinks differences. A shift keeps them."),
             (
-                "Nothing in exact arithmetic; in float32 the plain formula fails.",
-                "exp(100) cancels in the fraction, but it exceeds the largest float32, about 3.4e38.",
+                "They stay the same: the shift cancels.",
+                "It cancels on paper. But exp(102) is larger than the largest float32, about 3.4e38.",
             ),
-            ("The largest one becomes 1.", "That would need larger differences. A shift keeps all differences."),
+            (
+                "They become more uniform than before.",
+                "Dividing the logits does that. A shift keeps their differences.",
+            ),
+            (
+                "They become NaN: the exponentials overflow.",
+                "exp(100) cancels in exact arithmetic, but in float32 it overflows first, and infinity over infinity is NaN.",
+            ),
+            ("The largest one moves closer to 1.", "That needs larger differences. A shift keeps all differences."),
         ],
         right=2,
         explanation="Softmax is shift invariant: only differences between logits matter. So subtract the maximum first.",
@@ -623,10 +758,10 @@ register_quiz(
         id="1.b",
         question="Take two random directions in 512 dimensions. What is the standard deviation of their cosine?",
         options=[
-            ("0.7, as in the plane.", "In the plane it is that large. Every further dimension makes it smaller."),
-            ("0.3.", "Too large: that is the value in about ten dimensions."),
-            ("0.04.", "One over the square root of 512."),
-            ("0: the cosine is always 0.", "Its mean is 0, but its standard deviation is 1 / sqrt(d)."),
+            ("About 0.7", "That is the value in the plane. Every further dimension makes it smaller."),
+            ("About 0.3", "That is the value in about ten dimensions."),
+            ("About 0.04", "One over the square root of 512."),
+            ("Exactly 0", "The mean is 0, but the standard deviation is 1 / sqrt(d)."),
         ],
         right=2,
         explanation="The cosine of random directions has standard deviation 1 / sqrt(d): 0.71 for d = 2, 0.044 for d = 512.",
@@ -635,17 +770,18 @@ register_quiz(
 register_quiz(
     Quiz(
         id="1.c",
-        question="Is attention a linear function of its inputs?",
+        question="Is the output of attention a linear function of queries, keys and values?",
         options=[
-            ("Yes: it is a weighted sum.", "A weighted sum of the values, but the weights come from a softmax."),
+            ("Yes, in all three: it is a weighted sum.", "The weights depend on queries and keys through a softmax."),
+            ("In the values only, for fixed weights.", "Doubling the values doubles the output."),
             (
-                "Linear in the values for fixed weights; not in the queries or keys.",
-                "Double the values and the output doubles. Double the queries and the weights sharpen instead.",
+                "In queries and keys, but not in the values.",
+                "It is the other way round: they pass through the softmax.",
             ),
-            ("No, in none of them.", "It is linear in the values: double all of them and the output doubles."),
+            ("No, it is linear in none of the three.", "For fixed weights, doubling the values doubles the output."),
         ],
         right=1,
-        explanation="Queries and keys pass through the softmax before they reach the output; the values do not.",
+        explanation="Queries and keys pass through the softmax; values do not. Doubled queries sharpen the weights instead.",
     )
 )
 register_quiz(
@@ -655,10 +791,10 @@ register_quiz(
         options=[
             ("It settles where new points are predicted best.", "The training loss never measures new points."),
             (
-                "It shrinks toward 0: each point copies itself.",
+                "It shrinks toward 0, and each point copies itself.",
                 "The correct answer lies at distance 0. The narrower the kernel, the more weight it gets.",
             ),
-            ("It grows without bound: a global average is safest.", "Then every prediction would be the mean."),
+            ("It grows until every prediction is the mean.", "The mean has a large training error. Copying has none."),
         ],
         right=1,
         explanation="A model that can attend to its own target copies it. Mask each point for itself: leave-one-out.",

@@ -3,7 +3,7 @@
 import torch
 from torch.func import functional_call
 
-from utils.checks.compare import Case
+from utils.checks.compare import Case, Wrong
 from utils.exercises.common import masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.quiz import Quiz, register_quiz
@@ -47,6 +47,10 @@ register(
             mistake(
                 [("- (length + 1) / 2", "- length / 2"), ("- (dim + 1) / 2", "- dim / 2")],
                 "The indices were centered at d/2 and J/2. The center of 1, ..., d is (d + 1)/2.",
+            ),
+            mistake(
+                [("(length + 1) / 2", "(length + 1) // 2"), ("(dim + 1) / 2", "(dim + 1) // 2")],
+                "`//` rounds the centers down to whole numbers. Divide with `/`: the center of 1, ..., 4 is 2.5.",
             ),
             mistake(
                 BODY,
@@ -143,13 +147,16 @@ def hop_cases(generator):
 
 def a_fully_masked_memory_gives_zeros(answer, generator):
     mask = torch.tensor([[True], [False]]).expand(2, 4)
-    _, weights = answer(*hop_inputs(generator, 2, n=4, d=3), mask)
+    context, weights = answer(*hop_inputs(generator, 2, n=4, d=3), mask)
     masked_rows_give_zeros(weights[1], "attention")
+    if context[1].any():
+        raise Wrong("Where the mask is all False, the context vector is not zero. Pass the mask to `attention`.")
 
 
 RAW, PRODUCT = "(key @ state.unsqueeze(-1)).squeeze(-1)", "(weights.unsqueeze(-2) @ value).squeeze(-2)"
 AXIS = ["state.unsqueeze(-2)", "mask.unsqueeze(-2)", "context.squeeze(-2)", "weights.squeeze(-2)"]
 AXIS_ONE = "Axis 1 is the query axis only in a batch with one leading axis. Count from the end: `unsqueeze(-2)`."
+SQUEEZE = "A bare `.squeeze()` also removes a batch axis of length 1. Remove only the query axis: `.squeeze(-2)`."
 KEY_STATE = "`key @ state` fails in a batch. Give the state an axis: `attention(state.unsqueeze(-2), ...)`."
 
 
@@ -168,6 +175,11 @@ register(
         properties=[a_fully_masked_memory_gives_zeros],
         mistakes=[
             mistake("value, mask,", "value, None,", "The mask has no effect. Pass it to `attention`."),
+            mistake(
+                "None if mask is None else mask.unsqueeze(-2)",
+                "mask.unsqueeze(-2)",
+                "Without a mask, `mask` is None and has no `unsqueeze`. Add the axis only if there is a mask, else pass None.",
+            ),
             mistake(
                 "mask.unsqueeze(-2)",
                 "mask",
@@ -216,6 +228,9 @@ register(
             mistake(
                 [("context.squeeze(-2)", "context"), ("weights.squeeze(-2)", "weights")],
                 "The results still have the query axis of length 1. Remove it from both: `.squeeze(-2)`.",
+            ),
+            mistake(
+                [("context.squeeze(-2)", "context.squeeze()"), ("weights.squeeze(-2)", "weights.squeeze()")], SQUEEZE
             ),
         ],
         hints=[
@@ -353,6 +368,24 @@ register(
                 "self.embeddings[0]",
                 "The logits use the first embedding. Use the last, `self.embeddings[-1]`.",
             ),
+            mistake(
+                "self.embeddings[-1]",
+                "self.embeddings[self.num_hops - 1]",
+                "The logits use embedding K - 1, but there are K + 1 embeddings. Use the last, `self.embeddings[-1]`.",
+            ),
+            *(
+                mistake(
+                    "self.embeddings[0], self.position_weights)",
+                    f"self.embeddings[0], self.position_weights) + self.temporal_embeddings[{k}][0]",
+                    "A temporal embedding was added to the question. Only the statements of the story have one.",
+                )
+                for k in (0, -1)
+            ),
+            mistake(
+                "zip(self.embeddings, self.temporal_embeddings, strict=True)",
+                "zip(self.embeddings[:-1], self.temporal_embeddings[:-1], strict=True)",
+                "Only K memories were built, but the last hop takes its values from memory K. Build one for each of the K + 1 embeddings.",
+            ),
             mistake(LOGITS, f"({LOGITS}).softmax(-1)", f"These are probabilities. {LOSS}"),
             mistake(LOGITS, f"({LOGITS}).log_softmax(-1)", f"These are log-probabilities. {LOSS}"),
             mistake(f"{PAIR}, mask", PAIR, "The mask is not used, so padding gets weight. Pass it to `memory_hop`."),
@@ -403,6 +436,8 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 2.6 linear hop
 ZEROED = ".masked_fill(~mask, 0.0)"
+WEIGHTS_VALUE = "`weights @ value` mixes the rows of a batch. Make each row a matrix: `(weights.unsqueeze(-2) @ value).squeeze(-2)`."
+COLUMN = "fails in a batch. Make the state a column: `(key @ state.unsqueeze(-1)).squeeze(-1)`."
 register(
     Exercise(
         id="2.6",
@@ -434,6 +469,21 @@ register(
                 "The scores were divided by their sum. A linear hop does not normalize them.",
             ),
             mistake("@ value", "@ key", "The output is a weighted sum of the keys. Weight the values."),
+            *(
+                mistake(PRODUCT, product, WEIGHTS_VALUE)
+                for product in ("weights @ value", "(weights @ value).squeeze(0)", "(weights @ value).squeeze(-2)")
+            ),
+            *(
+                mistake([(RAW, "(key @ state)"), (PRODUCT, product)], f"`key @ state` {COLUMN}")
+                for product in (PRODUCT, "weights @ value")
+            ),
+            mistake(
+                [
+                    (RAW, "(key @ state.unsqueeze(-1)).squeeze()"),
+                    (".squeeze(-2)", ".squeeze()"),
+                ],
+                SQUEEZE,
+            ),
             mistake(", weights", f", {RAW}", "The returned weights include padding. Set it to 0 in them too."),
             mistake("0.0", 'float("-inf")', "Minus infinity needs a softmax to become 0. Fill padding with 0 here."),
         ],
@@ -464,7 +514,8 @@ def fact_cases(generator):
     wanted = torch.tensor(
         [[1, 0, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 1], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
     )
-    peaked = (4 * torch.nn.functional.one_hot(tops, 4) + 0.1 * normal(generator, 7, 3, 4)).softmax(-1)
+    low = torch.tensor([[0.1], [0.05], [0.2]])  # every weight of a hop but the largest
+    peaked = torch.where(torch.nn.functional.one_hot(tops, 4) > 0, 1 - 3 * low, low)
     return [
         Case((torch.tensor(small), facts), note="two hops on one fact; a largest weight that is small"),
         Case((peaked, wanted.bool()), note="three hops, some on the same sentence"),
@@ -475,12 +526,12 @@ def fact_cases(generator):
     ]
 
 
-TOPS, ALL_FOUND = "nn.functional.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0", "(tops | ~fact).all(-1)"
+TOPS, ALL_FOUND = "F.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0", "(tops | ~fact).all(-1)"
 
 
 def top_of(weights):
     """The top sentence of a single distribution."""
-    return TOPS, f"nn.functional.one_hot({weights}.argmax(-1), weights.size(-1)) > 0"
+    return TOPS, f"F.one_hot({weights}.argmax(-1), weights.size(-1)) > 0"
 
 
 HITS = "fact.gather(1, weights.argmax(-1))"
@@ -509,12 +560,25 @@ register(
                 "A hop whose top sentence is no fact counts as a failure here. Other hops may attend elsewhere: test the facts only.",
             ),
             mistake(
+                [(".sum(-2) > 0", ".sum(-2)"), (ALL_FOUND, "(tops == fact).all(-1)")],
+                "The number of hops on each sentence was compared with `fact`. Test only the facts, and test `> 0`: two hops may share one.",
+            ),
+            mistake(
                 ".sum(-2) > 0", ".all(-2)", "Each fact had to be the top of every hop. One hop is enough: use `any`."
             ),
             mistake(
                 ".sum(-2) > 0", ".sum(-2) == 1", "A fact on top of two hops counts as missing. Test `> 0`, not `== 1`."
             ),
             mistake("argmax(-1)", "argmax(1)", "The argmax ran over the hops (dim 1). Use `weights.argmax(-1)`."),
+            mistake(
+                ALL_FOUND,
+                "(tops & fact).all(-1)",
+                "Here every sentence would have to be a fact. Test only the facts: a sentence that is none always passes.",
+            ),
+            mistake(
+                [top_of("weights.amax(1)")],
+                "Only the largest weight of all hops was used. Take the top sentence of each.",
+            ),
             mistake([top_of("weights[:, -1]")], "Only the last hop was used. Take the top sentence of every hop."),
             mistake([top_of("weights[:, 0]")], "Only the first hop was used. Take the top sentence of every hop."),
             mistake(
@@ -535,22 +599,98 @@ register(
 )
 
 
+# ---------------------------------------------------------------------------------------------- 2.8 Adam
+def adam_cases(generator):
+    def drawn(*shape, t, **settings):
+        averages = 0.1 * normal(generator, *shape), 0.1 * normal(generator, *shape) ** 2
+        return (normal(generator, *shape), normal(generator, *shape), *averages, t), settings
+
+    zeros, by_hand = torch.zeros(2), torch.tensor([4.0, 0.02])
+    return [
+        Case((zeros, by_hand, zeros, zeros, 1), note="the first step, as by hand"),
+        Case(*drawn(3, t=2), note="the second step"),
+        Case(*drawn(3, 5, t=7, learning_rate=0.3, beta1=0.8, beta2=0.95), note="other settings"),
+        Case(*drawn(1, 5, t=3, eps=0.5), note="a large eps, one row"),
+        Case((normal(generator, 3), torch.zeros(3), torch.zeros(3), torch.zeros(3), 1), note="a gradient of 0"),
+    ]
+
+
+M_HAT, V_HAT = "m / (1 - beta1**t)", "v / (1 - beta2**t)"
+ROOT, UPDATE = "(v_hat.sqrt() + eps)", "parameter - learning_rate * m_hat / (v_hat.sqrt() + eps), m, v"
+register(
+    Exercise(
+        id="2.8",
+        cases=adam_cases,
+        output_names=("parameter", "m", "v"),
+        mistakes=[
+            mistake(
+                [(M_HAT, "m"), (V_HAT, "v")],
+                "The bias correction is missing. Divide m by 1 - beta1**t and v by 1 - beta2**t.",
+            ),
+            mistake(M_HAT, "m", "The bias correction of m is missing. Divide m by 1 - beta1**t."),
+            mistake(V_HAT, "v", "The bias correction of v is missing. Divide v by 1 - beta2**t."),
+            mistake(
+                [(M_HAT, "m / (1 - beta1)"), (V_HAT, "v / (1 - beta2)")],
+                "The bias correction ignores t. Use the powers beta1**t and beta2**t.",
+            ),
+            mistake(
+                [(M_HAT, "m / (1 - beta1 * t)"), (V_HAT, "v / (1 - beta2 * t)")],
+                "beta was multiplied by t. Use the powers beta1**t and beta2**t.",
+            ),
+            mistake("gradient**2", "gradient", "v averages the gradient itself. It must average its square."),
+            mistake(ROOT, "(v_hat + eps)", "The square root of v_hat is missing. Divide by `v_hat.sqrt() + eps`."),
+            mistake(ROOT, "(v_hat + eps).sqrt()", "eps is inside the square root. Add it after the root."),
+            mistake(
+                ROOT, "v_hat.sqrt()", "eps is missing, so a gradient of 0 gives 0/0. Divide by `v_hat.sqrt() + eps`."
+            ),
+            mistake("parameter - ", "parameter + ", "The step goes along the gradient. Subtract it."),
+            mistake(
+                UPDATE,
+                UPDATE.replace(", m, v", ", m_hat, v_hat"),
+                "The corrected averages were returned. Return m and v.",
+            ),
+            mistake(
+                [
+                    ("beta1 * m + (1 - beta1) * gradient", "(1 - beta1) * m + beta1 * gradient"),
+                    ("beta2 * v + (1 - beta2) * gradient**2", "(1 - beta2) * v + beta2 * gradient**2"),
+                ],
+                "The factors of the averages are swapped. The old average gets beta, the new value 1 - beta.",
+            ),
+            mistake(
+                [("(1 - beta1) * gradient", "gradient"), ("(1 - beta2) * gradient**2", "gradient**2")],
+                "The new values are not weighted. Multiply the gradient by 1 - beta1 and its square by 1 - beta2.",
+            ),
+            mistake("m_hat /", "gradient /", "The step uses the gradient. Use its corrected average m_hat."),
+            mistake(
+                "v_hat.sqrt() + eps), m, v",
+                "v_hat.sqrt() + eps)",
+                "Only the parameter was returned. Return m and v too.",
+            ),
+        ],
+        hints=[
+            "First the averages: `m = beta1 * m + (1 - beta1) * gradient`, and likewise v with `gradient**2`.",
+            "Then `m_hat = m / (1 - beta1**t)` and `v_hat`; divide m_hat by `v_hat.sqrt() + eps`.",
+        ],
+    )
+)
+
+
 # ---------------------------------------------------------------------------------------------- quizzes
 register_quiz(
     Quiz(
         id="2.a",
         question="No parameter of this network was trained. How many of 1,000 new stories will it answer correctly?",
         options=[
-            ("About 250: chance for four colors.", "It does better than chance: follow the three hops on paper."),
-            ("About 500.", "That is about the accuracy of answering the color mentioned most often."),
+            ("About 250: chance for four colors.", "Follow the three hops on paper: they retrieve the color."),
+            ("About 500: half of the stories.", "The keys and values fit every story of this form, not only some."),
             (
-                "Nearly all, but not all.",
-                "It fails where one kind has two colors: the rule 'who was introduced last' is not wired in.",
+                "Nearly all, but not all of them.",
+                "It fails only where one kind has two colors, because it ignores which animal was introduced last.",
             ),
-            ("All of them.", "Nearly. Where one kind has two colors it cannot know which of them counts."),
+            ("All: every hop does its part.", "Think of a kind with two colors. Which one would it answer?"),
         ],
         right=2,
-        explanation="The keys change from hop to hop: names, kinds, names. The output layer reads the state as a color.",
+        explanation="The keys change from hop to hop: names, kinds, names. The values of the last hop are colors.",
     )
 )
 register_quiz(
@@ -558,40 +698,43 @@ register_quiz(
         id="2.b",
         question="How does a bag of words represent 'mice are afraid of wolves' and 'wolves are afraid of mice'?",
         options=[
-            ("As two opposite vectors.", "A sum does not change sign with the order: a + b = b + a."),
-            ("As the same vector.", "A sum has no order. Position weights make each position count differently."),
-            ("As two similar vectors.", "Not similar: exactly equal. The same embeddings were summed."),
+            ("As two opposite vectors.", "A sum does not change its sign with the order: a + b = b + a."),
+            ("As one and the same vector.", "A sum ignores the order of its terms, so word order is lost."),
+            ("As two similar vectors.", "Not only similar: the same embeddings are summed, in another order."),
         ],
         right=1,
-        explanation="With position weights the first and the last word count differently in each component.",
+        explanation="Who is afraid of whom is lost. Position encoding weights each position differently.",
     )
 )
 register_quiz(
     Quiz(
         id="2.c",
-        question="Where is Mary? A network without temporal embeddings is trained on 1,000 such questions. What error rate does it reach?",
+        question="Where is Mary? A network without temporal encoding is trained on 1,000 such questions. What is its test error?",
         options=[
-            ("0 %: all the words are there.", "They are, but 'Mary went to the garden' does not say when."),
-            ("83 %: chance for six rooms.", "It knows at least which rooms Mary was in, and there are seldom many."),
-            ("Something in between: it knows the rooms, not the order.", "A set of statements has no last one."),
+            ("Near 0 %: the memory contains every sentence about Mary.", "It does, but not which of them came last."),
+            ("Near 83 %: it has to guess one of the six rooms.", "It can rule out the rooms that Mary never entered."),
+            (
+                "In between: it knows Mary's rooms, but not their order.",
+                "A multiset of statements has no last element.",
+            ),
         ],
         right=2,
-        explanation="Attention is permutation invariant. Where order matters, it must be encoded in the vectors.",
+        explanation="Attention ignores the order of the memories. Where order matters, the vectors must encode it.",
     )
 )
 register_quiz(
     Quiz(
         id="2.d",
-        question="What is linear start, a few epochs without softmax, good for?",
+        question="Why might training begin with a few epochs without softmax?",
         options=[
-            ("It is faster.", "A little, but that is not the point."),
+            ("Epochs without exponentials take less time.", "They save a little time, but that is not the reason."),
             (
-                "A gradient reaches every sentence before any of them dominates.",
-                "A softmax that has settled on a wrong sentence passes hardly any gradient to the others.",
+                "Gradients may reach more of the sentences.",
+                "That is the hypothesis: a softmax that has settled on wrong sentences passes hardly any gradient to others.",
             ),
-            ("It makes the model linear, which is enough for this task.", "It is not: the softmax comes back later."),
+            ("A linear network is enough for these tasks.", "Then the softmax would not have to come back later."),
         ],
         right=1,
-        explanation="Lesson 01: where a softmax is saturated, its gradient is nearly 0.",
+        explanation="Where a softmax is saturated, its gradient is nearly 0 (lesson 01). The paper says only that a linear start seems to help avoid local minima.",
     )
 )

@@ -5,7 +5,7 @@ import inspect
 import torch
 
 from utils.checks.compare import Case, Wrong, a_thing
-from utils.exercises.common import masked_rows_give_zeros, normal
+from utils.exercises.common import built_module, masked_rows_give_zeros, normal
 from utils.exercises.edits import BODY, mistake
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
@@ -13,10 +13,10 @@ from utils.exercises.solutions import lesson03 as solved
 
 RETURN_SCORES = "Those are attention weights. Return the scores; `attend` applies the softmax."
 NOT_SCALED = "The scores were divided by a square root. Do not scale them: scaling comes in lesson 04."
-SCORES_TRANSPOSED = "The scores are transposed. Rows are decoder states, columns are encoder states: (b, m, n)."
+SCORES_TRANSPOSED = "The scores are transposed. Rows are queries, columns are keys: (b, m, n)."
 NOT_SUMMED = "The products were not summed over the last axis. A score is one number per pair: (b, m, n)."
-USE_TRANSPOSE = "The memory was not transposed. The product sums over the features: use `memory.transpose(1, 2)`."
-DOT_T = "`.T` reverses all three axes, the batch too. Swap the last two: `memory.transpose(1, 2)`."
+USE_TRANSPOSE = "The keys were not transposed. The product sums over the features: use `keys.transpose(1, 2)`."
+DOT_T = "`.T` reverses all three axes, the batch too. Swap the last two: `keys.transpose(1, 2)`."
 
 
 # ---------------------------------------------------------------------------------------------- 3.1 padding
@@ -85,10 +85,10 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 3.2 recurrent step
+# ---------------------------------------------------------------------------------------------- 3.2 RNN step
 def step_cases(generator):
     def case(b, d, w, note=""):
-        sizes = ((b, d), (b, w), (d, w), (w, w), (w,))
+        sizes = ((b, d), (b, w), (w, d), (w, w), (w,))
         return Case(tuple(normal(generator, *size) for size in sizes), note=note)
 
     return [
@@ -101,8 +101,8 @@ def step_cases(generator):
 
 
 SUM_FIRST = "Add all three terms first, then take one tanh of the sum."
-TWO_TANH = f"Input and state each went through their own tanh. {SUM_FIRST}"
-ROW_VECTORS = "Vectors are rows here: use `x @ A` and `state @ B`, without `.T`."
+TWO_TANH = f"Input and hidden state each went through their own tanh. {SUM_FIRST}"
+TRANSPOSE = "PyTorch stores them as (w, d) and (w, w): use `x @ W_ih.T` and `h @ W_hh.T`."
 
 register(
     Exercise(
@@ -110,24 +110,34 @@ register(
         cases=step_cases,
         gradient=True,
         mistakes=[
-            mistake("torch.tanh", "", "The tanh is missing. Without it several steps collapse into one linear map."),
+            mistake("torch.tanh", "", "The tanh is missing. Without it several steps collapse into one linear layer."),
             mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. This cell uses tanh."),
             mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. This cell uses tanh."),
-            mistake(" + state @ B", "", "The previous state has no effect: no memory. Add `state @ B`."),
-            mistake("x @ A + ", "", "The input has no effect. Add `x @ A`."),
-            mistake(" + c", "", "The bias `c` is missing. Add it inside the tanh."),
-            mistake(" + c)", ") + c", "The bias `c` was added after the tanh. Add it inside."),
-            mistake("x @ A +", "x @ A) + torch.tanh(", TWO_TANH),
-            mistake(BODY, "return torch.tanh(x @ A) + torch.tanh(state @ B) + c", TWO_TANH),
-            mistake("x @ A + state @ B + c)", "x @ A) + state @ B + c", f"The tanh covers only the input. {SUM_FIRST}"),
-            mistake("return", "return state +", "The previous state was added again. The tanh is the new state."),
-            mistake("B", "B.T", f"`B` is transposed. {ROW_VECTORS}"),
-            mistake([("A", "A.T"), ("B", "B.T")], f"`A` and `B` are transposed. {ROW_VECTORS}"),
-            mistake("x @ A + state @ B", "x @ B + state @ A", "`A` and `B` are swapped. `A` multiplies the input."),
+            mistake(" + h @ W_hh.T", "", "The previous hidden state has no effect. Add `h @ W_hh.T`."),
+            mistake("x @ W_ih.T + ", "", "The input has no effect. Add `x @ W_ih.T`."),
+            mistake(" + b", "", "The bias `b` is missing. Add it inside the tanh."),
+            mistake(" + b)", ") + b", "The bias `b` was added after the tanh. Add it inside."),
+            mistake("x @ W_ih.T +", "x @ W_ih.T) + torch.tanh(", TWO_TANH),
+            mistake(BODY, "return torch.tanh(x @ W_ih.T) + torch.tanh(h @ W_hh.T) + b", TWO_TANH),
+            mistake(
+                "x @ W_ih.T + h @ W_hh.T + b)",
+                "x @ W_ih.T) + h @ W_hh.T + b",
+                f"The tanh covers only the input. {SUM_FIRST}",
+            ),
+            mistake(
+                "return", "return h +", "The previous hidden state was added again. The tanh is the new hidden state."
+            ),
+            mistake("W_hh.T", "W_hh", f"`W_hh` is not transposed. {TRANSPOSE}"),
+            mistake([("W_ih.T", "W_ih"), ("W_hh.T", "W_hh")], f"The matrices are not transposed. {TRANSPOSE}"),
+            mistake(
+                "x @ W_ih.T + h @ W_hh.T",
+                "x @ W_hh.T + h @ W_ih.T",
+                "The matrices are swapped. `W_ih` multiplies the input.",
+            ),
         ],
         hints=[
-            "The sum has three terms: one from the input, one from the previous state, and the bias.",
-            "Vectors are rows: (b, d) @ (d, w) is (b, w).",
+            "The sum has three terms: one from the input, one from the previous hidden state, and the bias.",
+            "Vectors are rows: x (b, d) times `W_ih.T` (d, w) is (b, w).",
             "Apply `torch.tanh` to the whole sum.",
         ],
     )
@@ -139,13 +149,13 @@ class RecurrentStep:
     """A recurrent step with parameters of its own, which insists on one token of every sentence."""
 
     def __init__(self, generator, d, w):
-        self.parameters = normal(generator, d, w), normal(generator, w, w), normal(generator, w)
+        self.parameters = normal(generator, w, d), normal(generator, w, w), normal(generator, w)
 
     def __repr__(self):
         return "a recurrent step"
 
     def __call__(self, x, state):
-        wanted = (*state.shape[:-1], len(self.parameters[0]))
+        wanted = (*state.shape[:-1], self.parameters[0].size(1))
         if state.dim() != 2:
             raise Wrong(
                 f"`step` got a state of shape {tuple(state.shape)}, but it takes the whole batch, (b, d) and (b, w). "
@@ -156,7 +166,7 @@ class RecurrentStep:
                 f"`step` got an input of shape {tuple(x.shape)}, expected {wanted}: one token of each sentence. "
                 "Positions are axis 1 of `x`, so token t is `x[:, t]`."
             )
-        return solved.recurrent_step(x, state, *(parameter.to(x.dtype) for parameter in self.parameters))
+        return solved.rnn_step(x, state, *(parameter.to(x.dtype) for parameter in self.parameters))
 
 
 def read_cases(generator):
@@ -175,8 +185,8 @@ def read_cases(generator):
 BEFORE = "Those are the states before each token. Append the state after each step."
 NOT_LAST = "The second result is not the last state. Return the state after the last token."
 APPEND_FIRST = [
-    ("    state = step", "    states.append(state)\n    state = step"),
-    ("\n    states.append(state)\nreturn", "\nreturn"),
+    ("    h = step", "    states.append(h)\n    h = step"),
+    ("\n    states.append(h)\nreturn", "\nreturn"),
 ]
 
 register(
@@ -187,31 +197,31 @@ register(
         output_names=("states", "last state"),
         mistakes=[
             mistake(
-                [("    state = step", "    new = step"), ("append(state)", "append(new)"), ("1), state", "1), new")],
+                [("    h = step", "    new = step"), ("append(h)", "append(new)"), ("1), h", "1), new")],
                 "Every step started from the initial state. Pass each step the state that the previous one returned.",
             ),
-            mistake("[]", "[]\nstate = 0 * state", "The initial state was replaced by zeros. Start with `state`."),
+            mistake("[]", "[]\nh = 0 * h", "The initial state was replaced by zeros. Start with `h`."),
             mistake("x.unbind(1)", "x.flip(1).unbind(1)", "The tokens were read in reverse. Start with token 0."),
             mistake("(states, 1)", "(states)", "The states are (n, b, w). The batch comes first: stack on axis 1."),
             mistake(APPEND_FIRST, BEFORE),
-            mistake([*APPEND_FIRST, ("1), state", "1), states[-1]")], BEFORE),
-            mistake("[]", "[state]", "The initial state is in the output. Return one state per token, n."),
-            mistake([("[]", "[]\nfirst = state"), ("1), state", "1), first")], NOT_LAST),
-            mistake("1), state", "1), states[0]", NOT_LAST),
+            mistake([*APPEND_FIRST, ("1), h", "1), states[-1]")], BEFORE),
+            mistake("[]", "[h]", "The initial state is in the output. Return one state per token, n."),
+            mistake([("[]", "[]\nfirst = h"), ("1), h", "1), first")], NOT_LAST),
+            mistake("1), h", "1), states[0]", NOT_LAST),
             mistake(
-                "1), state",
+                "1), h",
                 "1), torch.stack(states, 1)[-1]",
                 "The second result belongs to the last sentence. The last state of every sentence is `states[:, -1]`.",
             ),
-            mistake("1), state", "1), state[:, None]", "The last state has an extra axis. Return (b, w)."),
-            mistake([("return", "return state,"), ("1), state", "1)")], "The results are swapped. States come first."),
+            mistake("1), h", "1), h[:, None]", "The last state has an extra axis. Return (b, w)."),
+            mistake([("return", "return h,"), ("1), h", "1)")], "The results are swapped. States come first."),
             mistake("x.unbind(1)", "x", "The loop ran over sentences. Token t of every sentence is `x[:, t]`."),
-            mistake("x_t, state)", "state, x_t)", "The arguments of `step` are swapped. Use `step(x_t, state)`."),
+            mistake("x_t, h)", "h, x_t)", "The arguments of `step` are swapped. Use `step(x_t, h)`."),
         ],
         hints=[
             "Start with an empty list, and keep the latest state in a variable.",
             "`for x_t in x.unbind(1)` gives token 0 of every sentence, then token 1, and so on: each is (b, d).",
-            "Call `state = step(x_t, state)` and append it; at the end `torch.stack(states, 1)`.",
+            "Call `h = step(x_t, h)` and append it; at the end `torch.stack(states, 1)`.",
         ],
     )
 )
@@ -219,7 +229,7 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.4 dot score
 def pair_cases(generator, *extra, same_width=False):
-    """state (b, m, d), memory (b, n, e) and the parameters of the score, whose axes `extra` names: "de", "k"."""
+    """query (b, m, d), keys (b, n, e) and the weights of the score, whose axes `extra` names: "ed", "k"."""
 
     def case(note="", **sizes):
         if same_width:
@@ -229,14 +239,14 @@ def pair_cases(generator, *extra, same_width=False):
 
     return [
         case(b=2, m=3, n=5, d=4, e=6, k=7),
-        case(b=3, m=1, n=4, d=2, e=5, k=6, note="one decoder state"),
+        case(b=3, m=1, n=4, d=2, e=5, k=6, note="one query"),
         case(b=1, m=4, n=2, d=5, e=3, k=2, note="one sentence"),
-        case(b=2, m=4, n=3, d=3, e=3, k=5, note="state and memory of equal width"),
+        case(b=2, m=4, n=3, d=3, e=3, k=5, note="queries and keys of equal width"),
         case(b=3, m=3, n=3, d=3, e=3, k=3, note="all sizes equal"),
     ]
 
 
-SCORES = "state @ memory.transpose(1, 2)"
+SCORES = "query @ keys.transpose(1, 2)"
 
 register(
     Exercise(
@@ -244,108 +254,140 @@ register(
         cases=lambda generator: pair_cases(generator, same_width=True),
         gradient=True,
         mistakes=[
-            mistake(SCORES, "memory @ state.transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(SCORES, "keys @ query.transpose(1, 2)", SCORES_TRANSPOSED),
             mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
-            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
+            mistake(SCORES, f"{SCORES} * query.size(-1) ** -0.5", NOT_SCALED),
             mistake(
                 BODY,
-                "return torch.cosine_similarity(state.unsqueeze(2), memory.unsqueeze(1), -1)",
+                "return torch.cosine_similarity(query.unsqueeze(2), keys.unsqueeze(1), -1)",
                 "That is the cosine similarity, without the norms of the vectors. The dot product keeps them.",
             ),
-            mistake(SCORES, f"{SCORES} / state.size(-1)", "That is the mean of the products. Take their sum."),
-            mistake(BODY, "return torch.cdist(state, memory)", "Those are distances. Take dot products instead."),
+            mistake(SCORES, f"{SCORES} / query.size(-1)", "That is the mean of the products. Take their sum."),
+            mistake(BODY, "return torch.cdist(query, keys)", "Those are distances. Take dot products instead."),
             mistake(".transpose(1, 2)", "", USE_TRANSPOSE),
             mistake(".transpose(1, 2)", ".T", DOT_T),
-            mistake(BODY, "return state.unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
+            mistake(BODY, "return query.unsqueeze(2) * keys.unsqueeze(1)", NOT_SUMMED),
             mistake(
-                "memory.transpose(1, 2)",
-                "memory.reshape(len(memory), memory.size(2), -1)",
-                "The memory was reshaped, which mixes up its vectors. Use `memory.transpose(1, 2)`.",
+                "keys.transpose(1, 2)",
+                "keys.reshape(len(keys), keys.size(2), -1)",
+                "The keys were reshaped, which mixes up their vectors. Use `keys.transpose(1, 2)`.",
             ),
         ],
         hints=[
-            "Every decoder state is compared with every encoder state of the same sentence: a batched matrix product.",
+            "Every query is compared with every key of the same sentence: a batched matrix product.",
             "`@` multiplies the last two axes, (m, d) by (d, n), for each sentence of the batch.",
-            "`memory.transpose(1, 2)` is (b, d, n).",
+            "`keys.transpose(1, 2)` is (b, d, n).",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.5 multiplicative score
+def run_score(answer, name, sizes, query, keys, weights):
+    """Build the module and call it with these weights of its linear layers, so that gradients reach them."""
+    module = built_module(answer, name, *sizes)
+    given = {parameter: tuple(value.shape) for parameter, value in module.named_parameters()}
+    for parameter, weight in weights.items():
+        if given.get(parameter) != tuple(weight.shape):
+            layer = parameter.removesuffix(".weight")
+            raise Wrong(f"`self.{layer}` is not as `__init__` made it. Restore its line: you write only `forward`.")
+    return torch.func.functional_call(module, weights, (query, keys))
 
 
-SCORES = "dot_score(state @ W, memory)"
+def run_multiplicative(answer, query, keys, W):
+    return run_score(answer, "MultiplicativeScore", (query.size(-1), keys.size(-1)), query, keys, {"W.weight": W})
+
+
+SCORES = "dot_score(self.W(query), keys)"
 NO_TANH = "There is a tanh too many. Only the additive score has one."
 
 register(
     Exercise(
         id="3.5",
-        cases=lambda generator: pair_cases(generator, "de"),
+        cases=lambda generator: pair_cases(generator, "ed"),
+        call=run_multiplicative,
         gradient=True,
         mistakes=[
-            mistake("state @ W", "state", "`W` has no effect. Use `state @ W`, which has the width of the memory."),
-            mistake("W", "W.T", "`W` is transposed. It is (d, e) and vectors are rows: use `state @ W` without `.T`."),
+            mistake(
+                "self.W(query)", "query", "`W` has no effect. Use `self.W(query)`, which has the width of the keys."
+            ),
+            mistake(
+                "self.W(query)", "query @ self.W.weight", "`W` was applied transposed. Call the layer: `self.W(query)`."
+            ),
             mistake(SCORES, f"{SCORES}.transpose(1, 2)", SCORES_TRANSPOSED),
             mistake(SCORES, f"{SCORES}.softmax(-1)", RETURN_SCORES),
-            mistake("state @ W", "(state @ W).tanh()", NO_TANH),
+            mistake("self.W(query)", "self.W(query).tanh()", NO_TANH),
             mistake(SCORES, f"{SCORES}.tanh()", NO_TANH),
-            mistake(SCORES, f"{SCORES} * state.size(-1) ** -0.5", NOT_SCALED),
-            mistake(SCORES, f"{SCORES} * memory.size(-1) ** -0.5", NOT_SCALED),
-            mistake("memory", "memory @ W", "State and memory were multiplied by `W`. Project the state only."),
-            mistake("state @ W, memory", "state, memory @ W", "The memory was multiplied by `W`. Project the state."),
-            mistake(SCORES, "state @ W @ memory", USE_TRANSPOSE),
-            mistake(SCORES, "state @ W @ memory.T", DOT_T),
-            mistake(SCORES, "(state @ W).unsqueeze(2) * memory.unsqueeze(1)", NOT_SUMMED),
+            mistake(SCORES, f"{SCORES} * query.size(-1) ** -0.5", NOT_SCALED),
+            mistake(SCORES, f"{SCORES} * keys.size(-1) ** -0.5", NOT_SCALED),
+            mistake(
+                "keys)", "keys @ self.W.weight.T)", "Queries and keys were multiplied by `W`. Project the queries only."
+            ),
+            mistake(
+                "self.W(query), keys",
+                "query, keys @ self.W.weight.T",
+                "The keys were multiplied by `W`. Project the queries.",
+            ),
+            mistake(SCORES, "self.W(query) @ keys", USE_TRANSPOSE),
+            mistake(SCORES, "self.W(query) @ keys.T", DOT_T),
+            mistake(SCORES, "self.W(query).unsqueeze(2) * keys.unsqueeze(1)", NOT_SUMMED),
         ],
         hints=[
-            "`state @ W` has the width of the memory: (b, m, e).",
+            "`self.W(query)` has the width of the keys: (b, m, e).",
             "The rest is the dot score of exercise 3.4.",
-            "`dot_score(state @ W, memory)`, or `state @ W @ memory.transpose(1, 2)`.",
+            "`dot_score(self.W(query), keys)`, or `self.W(query) @ keys.transpose(1, 2)`.",
         ],
     )
 )
 
 
 # ---------------------------------------------------------------------------------------------- 3.6 additive score
+def run_additive(answer, query, keys, W, U, v):
+    weights = {"W.weight": W, "U.weight": U, "v.weight": v.unsqueeze(0)}
+    return run_score(answer, "AdditiveScore", (query.size(-1), keys.size(-1), len(v)), query, keys, weights)
 
 
-SCORES = "torch.tanh(pairs) @ v"
+SCORES = "self.v(torch.tanh(pairs)).squeeze(-1)"
 
 register(
     Exercise(
         id="3.6",
-        cases=lambda generator: pair_cases(generator, "dk", "ek", "k"),
+        cases=lambda generator: pair_cases(generator, "kd", "ke", "k"),
+        call=run_additive,
         gradient=True,
         mistakes=[
-            mistake("torch.tanh(pairs)", "pairs", "The tanh is missing. Without it all states get the same weights."),
-            mistake(SCORES, "torch.tanh(pairs @ v)", "The tanh came after `v`. Apply it to the k features first."),
+            mistake("torch.tanh(pairs)", "pairs", "The tanh is missing. Without it all queries get the same weights."),
+            mistake(SCORES, "torch.tanh(self.v(pairs)).squeeze(-1)", "The tanh came after `v`. Apply it before `v`."),
             mistake(
-                [("A)", "A).tanh()"), ("B)", "B).tanh()"), ("torch.tanh(pairs)", "pairs")],
-                "State and memory each went through their own tanh. Add them first, then take one tanh of the sum.",
+                [("query)", "query).tanh()"), ("keys)", "keys).tanh()"), ("torch.tanh(pairs)", "pairs")],
+                "Query and key each went through their own tanh. Add them first, then take one tanh of the sum.",
             ),
-            mistake("pairs) @ v", "pairs).sum(-1)", "`v` has no effect: the features were summed. Use `@ v`."),
-            mistake("@ v", "* v", "The last axis is still there. Multiply by `v` and sum over k: `@ v` does both."),
-            mistake("@ v", "@ v.unsqueeze(-1)", "The scores have an extra axis of length 1. Use `@ v`, or squeeze it."),
+            mistake(SCORES, "torch.tanh(pairs).sum(-1)", "`v` has no effect: the features were summed. Call `self.v`."),
+            mistake(
+                SCORES,
+                "torch.tanh(pairs) * self.v.weight[0]",
+                "The last axis is still there. Multiply by `v` and sum over it: `self.v` does both.",
+            ),
+            mistake(".squeeze(-1)", "", "The scores have an extra axis of length 1. Remove it with `.squeeze(-1)`."),
             mistake("torch.tanh", "torch.sigmoid", "The nonlinearity is a sigmoid. The additive score uses tanh."),
             mistake("torch.tanh", "torch.relu", "The nonlinearity is a ReLU. The additive score uses tanh."),
-            mistake(" + ", " * ", "State and memory were multiplied. The additive score adds their projections."),
-            mistake(SCORES, f"({SCORES}).softmax(-1)", RETURN_SCORES),
-            mistake(SCORES, f"({SCORES}).transpose(1, 2)", SCORES_TRANSPOSED),
+            mistake(" + ", " * ", "Query and key were multiplied. The additive score adds their projections."),
+            mistake(SCORES, f"{SCORES}.softmax(-1)", RETURN_SCORES),
+            mistake(SCORES, f"{SCORES}.transpose(1, 2)", SCORES_TRANSPOSED),
             mistake(
-                [("state @ A", "state @ B"), ("memory @ B", "memory @ A")],
-                "`A` and `B` are swapped. `A` projects the state, `B` the memory.",
+                [("self.W(query)", "self.U(query)"), ("self.U(keys)", "self.W(keys)")],
+                "`W` and `U` are swapped. `W` projects the query, `U` the keys.",
             ),
             mistake(
                 BODY,
-                "return torch.tanh(state @ A + memory @ B) @ v",
-                "State i was added only to memory i, but all pairs are needed. Add axes: (b, m, 1, k) and (b, 1, n, k).",
+                "return self.v(torch.tanh(self.W(query) + self.U(keys))).squeeze(-1)",
+                "Query i was added only to key i, but all pairs are needed. Add axes: (b, m, 1, k) and (b, 1, n, k).",
             ),
         ],
         hints=[
-            "`state @ A` is (b, m, k), `memory @ B` is (b, n, k). You need their sums for all m times n pairs.",
-            "`(state @ A).unsqueeze(2)` is (b, m, 1, k), `(memory @ B).unsqueeze(1)` is (b, 1, n, k); their sum is (b, m, n, k).",
-            "`torch.tanh(...) @ v` sums over the last axis.",
+            "`self.W(query)` is (b, m, k), `self.U(keys)` is (b, n, k). You need their sums for all m times n pairs.",
+            "`self.W(query).unsqueeze(2)` is (b, m, 1, k), `self.U(keys).unsqueeze(1)` is (b, 1, n, k); their sum is (b, m, n, k).",
+            "`self.v(torch.tanh(pairs))` is (b, m, n, 1); `.squeeze(-1)` removes the last axis.",
         ],
     )
 )
@@ -353,21 +395,28 @@ register(
 
 # ---------------------------------------------------------------------------------------------- 3.7 the decoder
 class Score:
-    """A score function with parameters of its own, which insists on its shapes."""
+    """A score with weights of its own, which insists on its shapes."""
 
-    def __init__(self, name, score, *parameters):
-        self.name, self.score, self.parameters = name, score, parameters
+    def __init__(self, name, score, *weights):
+        self.name, self.score, self.weights = name, score, weights
 
     def __repr__(self):
         return f"the {self.name} score"
 
-    def __call__(self, state, memory):
-        if state.dim() != 3 or memory.dim() != 3 or len(state) != len(memory) or state.size(1) != 1:
+    def __call__(self, query, keys):
+        if query.dim() != 3 or keys.dim() != 3 or len(query) != len(keys) or query.size(1) != 1:
             raise Wrong(
-                f"`self.score` got shapes {tuple(state.shape)} and {tuple(memory.shape)}. "
+                f"`self.score` got shapes {tuple(query.shape)} and {tuple(keys.shape)}. "
                 "Pass the state (b, 1, hidden_size) and the memory (b, n, hidden_size), in this order."
             )
-        return self.score(state, memory, *(parameter.to(state.dtype) for parameter in self.parameters))
+        return self.score(query, keys, *(weight.to(query.dtype) for weight in self.weights))
+
+
+SCORE_FUNCTIONS = {
+    "dot": solved.dot_score,
+    "multiplicative": lambda *args: run_multiplicative(solved.MultiplicativeScore, *args),
+    "additive": lambda *args: run_additive(solved.AdditiveScore, *args),
+}
 
 
 def make_decoder(answer, seed, vocab_size, hidden_size, score):
@@ -379,32 +428,25 @@ def make_decoder(answer, seed, vocab_size, hidden_size, score):
     given = dict(decoder.named_parameters())
     for name, parameter in solved.AttentionDecoder(vocab_size, hidden_size, score).named_parameters():
         if name not in given or given[name].shape != parameter.shape:
-            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: you write only `step`.")
+            raise Wrong(f"`{name}` is not as `__init__` made it. Restore its lines: you write only `forward`.")
         given[name].data.copy_(parameter.data)
     return decoder
 
 
 def run_step(answer, seed, vocab_size, score, token_ids, state, memory, mask):
     """Make the decoder and take one step."""
-    return (
-        make_decoder(answer, seed, vocab_size, state.size(-1), score)
-        .to(state.dtype)
-        .step(token_ids, state, memory, mask)
-    )
+    decoder = make_decoder(answer, seed, vocab_size, state.size(-1), score).to(state.dtype)
+    return decoder(token_ids, state, memory, mask)
 
 
 def decoder_case(generator, b, n, w, vocab_size, kind, note="", lengths=None):
-    additive = normal(generator, w, 3), normal(generator, w, 3), normal(generator, 3)
-    scores = {
-        "dot": Score("dot", solved.dot_score),
-        "multiplicative": Score("multiplicative", solved.multiplicative_score, normal(generator, w, w)),
-        "additive": Score("additive", solved.additive_score, *additive),
-    }
+    shapes = {"dot": (), "multiplicative": ((w, w),), "additive": ((3, w), (3, w), (3,))}
+    score = Score(kind, SCORE_FUNCTIONS[kind], *(normal(generator, *shape) for shape in shapes[kind]))
     lengths = torch.randint(1, n + 1, (b,), generator=generator) if lengths is None else torch.tensor(lengths)
     args = (
         int(torch.randint(10_000, (), generator=generator)),
         vocab_size,
-        scores[kind],
+        score,
         torch.randint(vocab_size, (b,), generator=generator),
         normal(generator, b, w),
         normal(generator, b, n, w),
@@ -427,7 +469,10 @@ def decoder_cases(generator):
 
 MASK_INVERTED = "The mask is inverted: only padding gets weight. True already means may attend."
 SQUEEZE_ONE = "`.squeeze()` without an axis also removes the batch axis when b = 1. Use `.squeeze(1)`."
-NO_QUERY_AXIS = "The (b, n) mask or weights were broadcast over the wrong axes. Add the query axis, (b, 1, n): `source_mask.unsqueeze(1)`."
+NO_QUERY_AXIS = (
+    "The (b, n) mask was broadcast to (b, b, n): each sentence got the masks of the whole batch. Add the query axis: "
+    "`source_mask.unsqueeze(-2)` is (b, 1, n)."
+)
 
 
 def padding_gets_no_weight(answer, generator):
@@ -455,9 +500,9 @@ def a_step_keeps_nothing(answer, generator):
     """The state is an argument and a result; the decoder itself may keep none."""
     seed, vocab_size, score, token_ids, state, memory, mask = decoder_case(generator, 2, 5, 4, 6, "multiplicative").args
     decoder = make_decoder(answer.answer, seed, vocab_size, 4, score)
-    first = decoder.step(token_ids, state, memory, mask)
-    decoder.step(token_ids.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
-    again = decoder.step(token_ids, state, memory, mask)
+    first = decoder(token_ids, state, memory, mask)
+    decoder(token_ids.flip(0), normal(generator, 2, 4), normal(generator, 2, 5, 4), mask.flip(0))
+    again = decoder(token_ids, state, memory, mask)
     if not all(torch.allclose(before, after, atol=1e-5) for before, after in zip(first, again, strict=True)):
         raise Wrong(
             "The same step gave another result the second time: something is stored in `self`. Use the given `state` and "
@@ -466,13 +511,15 @@ def a_step_keeps_nothing(answer, generator):
 
 
 KEEP_OLD = ("state = self.cell(", "old, state = state, self.cell(")
-PLAIN_MASK = ("source_mask.unsqueeze(1)", "source_mask")
+PLAIN_MASK = ("source_mask.unsqueeze(-2)", "source_mask")
 LOGITS = "self.output(torch.tanh(self.combine(both)))"
 
 
 def own_weights(weights, message):
-    attend = "context, weights = attend(scores, memory, source_mask.unsqueeze(1))"
-    return mistake(attend, f"mask = source_mask.unsqueeze(1)\nweights = {weights}\ncontext = weights @ memory", message)
+    attend = "context, weights = attend(scores, memory, source_mask.unsqueeze(-2))"
+    return mistake(
+        attend, f"mask = source_mask.unsqueeze(-2)\nweights = {weights}\ncontext = weights @ memory", message
+    )
 
 
 register(
@@ -491,7 +538,9 @@ register(
         ],
         mistakes=[
             mistake(
-                ", source_mask.unsqueeze(1)", "", "The mask has no effect. Pass `source_mask.unsqueeze(1)` to `attend`."
+                ", source_mask.unsqueeze(-2)",
+                "",
+                "The mask has no effect. Pass `source_mask.unsqueeze(-2)` to `attend`.",
             ),
             mistake([KEEP_OLD, ("score(state", "score(old")], "The query was the previous state. Use the new one."),
             mistake(
@@ -570,7 +619,7 @@ register(
             mistake(
                 "context.squeeze(1)",
                 "context",
-                "The context is not (b, hidden_size). Pass `source_mask.unsqueeze(1)` to `attend`, then use `context.squeeze(1)`.",
+                "The context is not (b, hidden_size). Pass `source_mask.unsqueeze(-2)` to `attend`, then use `context.squeeze(1)`.",
             ),
             mistake(
                 "state.unsqueeze(1)", "state", "`self.score` got a (b, hidden_size) state. Pass `state.unsqueeze(1)`."
@@ -578,7 +627,7 @@ register(
         ],
         hints=[
             "Compute the new state first: `self.cell(self.embedding(token_ids), state)`. Everything after it uses the new state.",
-            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, source_mask.unsqueeze(1))` returns context "
+            "`self.score(state.unsqueeze(1), memory)` is (b, 1, n). `attend(scores, memory, source_mask.unsqueeze(-2))` returns context "
             "and weights, both with that query axis: remove it with `.squeeze(1)`.",
             "`torch.cat([state, context], -1)`, then `self.combine`, `torch.tanh`, `self.output`. Return logits, state, weights.",
         ],
@@ -832,22 +881,24 @@ register(
 register_quiz(
     Quiz(
         id="3.a",
-        question="The encoder is an LSTM with 96 units. The decoder receives only its final hidden state and its final cell "
-        "state. How many numbers does it receive for a sentence of 4 words, and for one of 18 words?",
+        question="Which change gives the decoder more numbers about an 18-word source sentence?",
         options=[
             (
-                "4 × 192 and 18 × 192.",
-                "The encoder computes that many on the way, but only the final states are passed on.",
+                "Training on more sentences of 18 words.",
+                "The context vector may be used better, but it has as many numbers as before.",
             ),
-            ("192 for each.", "Two vectors of 96, whatever the length of the sentence."),
             (
-                "About 192 for the long sentence, fewer for the short one.",
-                "The size of a state does not depend on the input: 4 words give 192 numbers too.",
+                "Encoding in both directions, each with half the hidden size.",
+                "Two halves are concatenated to one vector of the same size.",
             ),
-            ("4 and 18.", "Those are the token ids that went in."),
+            ("Doubling the hidden size.", "The context vector has as many numbers as the hidden state."),
+            (
+                "Splitting the 18 words into subword tokens.",
+                "The encoder takes more steps, but only its final state is passed on.",
+            ),
         ],
-        right=1,
-        explanation="A short sentence fits easily; a long one has to be compressed. This is the bottleneck.",
+        right=2,
+        explanation="The size of the context vector is fixed by the model. The length of the sentence does not change it.",
     )
 )
 register_quiz(
@@ -871,25 +922,16 @@ register_quiz(
 register_quiz(
     Quiz(
         id="3.c",
-        question="A model without attention translates most of the shortest quarter of the sentences exactly. And of the "
-        "longest quarter?",
+        question="A decoder predicts each token correctly with probability 0.99, and errors are independent. Which fraction "
+        "of the sentences of 20 tokens is an exact match?",
         options=[
-            (
-                "More of them: long sentences contain more context.",
-                "They do, and all of it must fit into the same state.",
-            ),
-            (
-                "About as many.",
-                "Then length would cost nothing; but the context vector does not grow with the sentence.",
-            ),
-            (
-                "Somewhat fewer.",
-                "Independent errors would do that: 90 % exact at 5 words becomes 0.9³ ≈ 73 % at 15. The measured drop is larger.",
-            ),
-            ("Far fewer.", "The context vector has a fixed size: the longer the sentence, the more is lost."),
+            ("99 %", "That is the accuracy of one token. All 20 must be correct."),
+            ("95 %", "That would be five tokens: 0.99 to the power of 5."),
+            ("82 %", "0.99 to the power of 20 is 0.818."),
+            ("20 %", "20 times 1 % is close to the probability of at least one error, 18 %."),
         ],
-        right=3,
-        explanation="The next figure measures it; section 7 adds the models with attention.",
+        right=2,
+        explanation="Independent errors give a geometric fall, a to the power of n. The next figure compares it with the measurement.",
     )
 )
 register_quiz(
@@ -898,7 +940,7 @@ register_quiz(
         question="Which of the three scores can compare a decoder state of width 256 with encoder states of width 512?",
         options=[
             ("All three.", "The dot product needs two vectors of equal width."),
-            ("Only the additive score.", "The multiplicative score can too: its W may be 256 × 512."),
+            ("Only the additive score.", "The multiplicative score can too: its W projects 256 numbers to 512."),
             (
                 "The multiplicative and the additive score.",
                 "Both project to a common width; the dot score has no parameters.",
@@ -906,7 +948,7 @@ register_quiz(
             ("Only the dot score.", "It is the only one that cannot: it needs vectors of equal width."),
         ],
         right=2,
-        explanation="W is (256, 512); A and B are (256, k) and (512, k).",
+        explanation="The additive score projects both to a width k of its own, with W and U.",
     )
 )
 register_quiz(
@@ -921,6 +963,6 @@ register_quiz(
             ("'area'.", "'zone' translates 'area'."),
         ],
         right=3,
-        explanation="The weights follow the meaning, not the position.",
+        explanation="Source and target have a different word order, so the largest weights are not on the diagonal.",
     )
 )

@@ -254,7 +254,7 @@ HALF_EXPONENT = (
     "The exponent is half of what it should be. The frequency of pair i is 10,000 ** (-2 i / d), d the width."
 )
 TWICE_EXPONENT = "The exponent is twice what it should be. Components 0, 2, 4, ... are 2 i already."
-FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 to almost 1 / 10,000."
+FREQUENCIES_GROW = "The frequencies grow with i. Make the exponent negative: they fall from 1 toward 1 / 10,000."
 TWO_FREQUENCIES = "Sine and cosine of a pair have different frequencies. Components 2 i and 2 i + 1 share one."
 COMPONENT_INDEX = "The component's index was used as i. i counts pairs: components 2 i and 2 i + 1 share a frequency."
 BASE_E = "The base is e. With `exp` the exponent needs a logarithm: exp(-log(10,000) · 2 i / d)."
@@ -291,7 +291,7 @@ def dots_depend_on_the_offset(answer, generator):
     dots = positions @ positions.T
     if not all(torch.allclose(dots.diagonal(k), dots.diagonal(k)[0], atol=1e-3) for k in range(9)):
         raise Wrong(
-            "The dot product of two positions depends on more than their distance. Pair every sine with the cosine of the same angle."
+            "The dot product of two positions depends on more than their offset. Pair every sine with the cosine of the same angle."
         )
 
 
@@ -477,7 +477,7 @@ def scores_depend_on_the_offset(answer, generator):
 
     if not torch.isclose(score(2, 5), score(9, 12), atol=1e-3):
         raise Wrong(
-            "The score of a query and a key depends on more than their distance. Rotate each pair by position times frequency."
+            "The score of a query and a key depends on more than their offset. Rotate each pair by position times frequency."
         )
 
 
@@ -989,6 +989,7 @@ register(
                     "~attention_mask[:, 1:]": "The mask is inverted: this is the loss of the padding. True marks tokens.",
                 },
                 f"{LOSSES}.mean()": {
+                    "(losses * attention_mask[:, :-1]).mean()": "The mask was cut at the wrong end, and the sum divided by all positions. Average the losses where `attention_mask[:, 1:]` is True.",
                     "(losses * attention_mask[:, 1:]).mean()": "The sum was divided by all positions, padding included. Divide by the number of targets.",
                     "(losses * attention_mask[:, 1:]).sum() / attention_mask.sum()": "The sum was divided by the number of tokens. First tokens are no targets: divide by `attention_mask[:, 1:].sum()`.",
                     "((losses * attention_mask[:, 1:]).sum(1) / attention_mask[:, 1:].sum(1)).mean()": MEAN_OF_MEANS,
@@ -1057,88 +1058,79 @@ register(
 register_quiz(
     Quiz(
         id="4.a",
-        question="Token vectors have width 768; queries and keys have width d_k = 64. What are the scores divided by?",
+        question="Token embeddings have 768 components. W_Q and W_K project them to queries and keys with d_k = 64. What are the scores divided by?",
         options=[
             (
-                "The square root of 768, about 27.7.",
-                "A common mistake: a score sums 64 products, whatever the width of the tokens.",
+                "About 27.7, the square root of 768.",
+                "A score sums 64 products, one for each component of query and key. The 768 do not enter.",
             ),
-            ("64.", "64 is the variance of a score. Its standard deviation is the square root, 8."),
-            ("8.", "The square root of 64: each score sums 64 products."),
+            ("64, the dimension d_k.", "64 is the variance of a score. Its standard deviation is the square root, 8."),
+            ("8, the square root of d_k.", "A score sums 64 products of variance 1, so its standard deviation is 8."),
             (
                 "The square root of the number of tokens.",
-                "That changes how many scores enter a softmax, not how large they are.",
+                "That number decides how many scores enter the softmax, not how large they are.",
             ),
         ],
         right=2,
-        explanation="Only d_k counts. With several heads (lesson 05) it is the width of one head, not of the model.",
+        explanation="Only the dimension of queries and keys counts: scores with standard deviation 8 are brought back to 1.",
     )
 )
 register_quiz(
     Quiz(
         id="4.b",
         question="'dog bites man' becomes 'man bites dog'. What happens to the three outputs of self-attention without "
-        "position information and without a mask?",
+        "positions and without a mask?",
         options=[
-            ("All three change: the meaning did.", "The layer cannot see it: a sum over tokens ignores their order."),
             (
-                "They are permuted in the same way: 'dog' keeps its output vector.",
-                "Each query still meets the same keys, and a weighted sum has no order.",
+                "All three change, because the meaning changes.",
+                "Each output is a sum over the same three tokens, and a sum does not depend on their order.",
             ),
-            ("They stay where they are.", "Output i belongs to token i: when 'dog' moves, its output moves with it."),
-            ("Only the output of 'bites' is unchanged.", "It is, and the other two merely swap positions."),
+            (
+                "They are permuted like the words: 'dog' keeps its output.",
+                "Each query meets the same keys and values, in another order.",
+            ),
+            (
+                "They stay at their positions: the first output is as before.",
+                "Output i belongs to token i: when 'dog' moves, its output moves with it.",
+            ),
+            (
+                "Only 'bites' keeps its output; the other two change.",
+                "'bites' keeps its output, and so do 'dog' and 'man', at their new positions.",
+            ),
         ],
         right=1,
-        explanation="Self-attention is permutation equivariant: permute the inputs, and the outputs are permuted alike. Who bites "
-        "whom is lost.",
+        explanation="This is permutation equivariance. Who bites whom is lost.",
     )
 )
 register_quiz(
     Quiz(
         id="4.c",
-        question="Sinusoids are periodic. What is the period of the slowest pair in a wide position vector, in positions?",
+        question="Every sinusoid is periodic. How many positions does one period of the slowest pair take, if the vector is wide?",
         options=[
-            ("About 6.", "That is the fastest pair, with period 2π."),
-            ("About 512, the width.", "The width sets how many frequencies there are, not how low they go."),
-            ("10,000.", "Close: the slowest pair rotates by about 1/10,000 per position, and a full rotation is 2π."),
-            ("About 63,000.", "2π times 10,000: longer than most inputs of a model."),
+            ("About 6.", "That is the fastest pair: frequency 1, period 2π."),
+            (
+                "About 512, the width.",
+                "The width decides how many frequencies there are. The lowest approaches 1/10,000.",
+            ),
+            ("10,000.", "The slowest pair advances by about 1/10,000 per position, and a full period is 2π."),
+            ("About 63,000.", "2π times 10,000, longer than most inputs."),
         ],
         right=3,
-        explanation="Even then the whole vector does not repeat: most other periods do not divide this one.",
+        explanation="The whole vector does not repeat even then: most of the other periods do not divide this one.",
     )
 )
 register_quiz(
     Quiz(
         id="4.d",
-        question="'Attention is linear, it only multiplies matrices.' Which part of this is true?",
-        options=[
-            ("All of it.", "Doubling the input does not double the output: the attention weights change as well."),
-            (
-                "It is linear in the values, for fixed attention weights.",
-                "Then the output is a weighted sum. But the weights come from queries and keys through a softmax.",
-            ),
-            (
-                "It is linear in the queries.",
-                "Queries pass through the softmax: doubling a query sharpens the weights and does not double the output.",
-            ),
-            ("None: the projection of the values is nonlinear.", "A projection is a matrix product, which is linear."),
-        ],
-        right=1,
-        explanation="The output is always an average of values. The feed-forward layer adds the nonlinearity.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="4.e",
         question="What does a mask set to minus infinity?",
         options=[
             (
                 "The embeddings of the masked tokens.",
-                "Infinite embeddings turn everything they touch into infinity or NaN.",
+                "Infinite embeddings would turn every score that they enter into infinity or NaN.",
             ),
             (
                 "The masked scores, before the softmax.",
-                "exp(-∞) is 0, and the other weights of the row still sum to 1.",
+                "exp(-∞) = 0, and the remaining weights of the row still sum to 1.",
             ),
             (
                 "The masked attention weights, after the softmax.",
@@ -1150,30 +1142,32 @@ register_quiz(
             ),
         ],
         right=1,
-        explanation="Before or after the division by the square root of d_k makes no difference: minus infinity divided by 8 is minus infinity.",
+        explanation="After the softmax these weights are exactly 0, and the row still sums to 1.",
     )
 )
 register_quiz(
     Quiz(
-        id="4.f",
-        question="A convolution runs over a sentence. Can all its positions be computed at the same time?",
+        id="4.e",
+        question="A convolution with kernel size 3, padded with zeros, runs over a sentence of 20 tokens. Which outputs can be computed at the same time?",
         options=[
             (
-                "No: it slides over the sentence, one position after the other.",
-                "That is only an image. No output depends on another, so all can be computed in parallel.",
+                "None: the kernel slides from left to right.",
+                "Sliding is only an image. No output depends on another output.",
             ),
             (
-                "Yes, but each sees only a window of neighbors.",
-                "Distant tokens interact only after several layers; in self-attention they interact at once.",
+                "All 20, and each depends on at most 3 tokens.",
+                "No output waits for another. Distant tokens interact only after several layers.",
             ),
             (
-                "Yes, and each sees the whole sentence.",
-                "A dense layer or self-attention does; a convolution sees a window.",
+                "All 20, and each depends on all 20 tokens.",
+                "That holds for self-attention and for a dense layer; a convolution sees a window.",
             ),
-            ("Only the even ones.", "Outputs do not depend on one another, even or odd."),
+            (
+                "Every third one, because windows overlap.",
+                "Windows share inputs, which may be read at the same time. They share no outputs.",
+            ),
         ],
         right=1,
-        explanation="Only the recurrent network has to wait for the previous step. The lesson compares sequential steps, cost and "
-        "path length of all four.",
+        explanation="Only the recurrent network must wait for the previous step. The next table compares all four layers.",
     )
 )

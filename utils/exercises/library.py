@@ -8,6 +8,8 @@ PATHS = {
     "1.6": "models.attention.attention",
     "1.7": "models.kernel_regression.kernel_regression",
     "2.1": "models.memory.position_encoding",
+    "3.5": "models.recurrent.MultiplicativeScore",
+    "3.6": "models.recurrent.AdditiveScore",
     "4.6": "models.layers.FeedForward",
     "4.7": "models.attention.causal_mask",
     "5.2": "models.attention.split_heads",

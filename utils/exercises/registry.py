@@ -16,7 +16,7 @@ from utils.checks import progress
 from utils.checks.compare import Case, clone, judge_with_kind, pass_on_limits
 from utils.checks.isolation import Outcome, error_in_words, run_isolated
 from utils.checks.renumbered import from_first_edition
-from utils.checks.stubs import blanks, is_stub, stub_methods
+from utils.checks.stubs import is_stub, open_values, stub_methods
 from utils.checks.text import MARKS, WORDS, panel, panel_widget, paragraphs, preformatted
 from utils.exercises import solutions
 from utils.exercises.edits import Mistake
@@ -224,11 +224,11 @@ def attempted(item: Exercise, answer) -> tuple[str, str]:
         return _attempted_class(item, answer)
     if is_stub(answer):
         return NOT_ATTEMPTED, f"Put your code in the place of `raise NotImplementedError()`. {UNTIL_THEN}"
-    empty, places_ = blanks(answer)
-    if empty and empty == places_:
+    empty, total = open_values(answer)
+    if empty and empty == total:
         return NOT_ATTEMPTED, f"Put your answer in the place of `...`. {UNTIL_THEN}"
     if empty:
-        return FAILED, f"{empty} of {places_} values are still `...`."
+        return FAILED, f"{empty} of {total} values are still `...`."
     return "attempted", ""
 
 

@@ -1,4 +1,4 @@
-"""`python -m utils.grading FOLDER`: grade the notebooks in a folder and write tables beside it."""
+"""`python -m utils.grading FOLDER`: grade the notebooks in a folder and write tables to FOLDER-grades."""
 
 import argparse
 import contextlib
@@ -27,24 +27,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class Refused(Exception):
-    """Nothing is graded; the text says why, and what to do."""
+    """Nothing is graded; the message says why and what to do."""
 
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m utils.grading", description=__doc__)
     made.add_argument("folder", help="the submitted notebooks: alice_01.ipynb, or alice/01_….ipynb")
-    made.add_argument("--out", type=Path, help="where the tables go; by default FOLDER-grades, beside the folder")
-    made.add_argument("--jobs", type=int, default=2, help="submissions at a time (2)")
-    made.add_argument("--seconds", type=float, default=8.0, help="for each exercise of each submission (8)")
-    made.add_argument("--again", action="store_true", help="grade anew what an earlier run has graded")
-    made.add_argument("--unsafe", action="store_true", help="run without a wall around your files")
+    made.add_argument("--out", type=Path, help="folder for the tables (default: FOLDER-grades, next to FOLDER)")
+    made.add_argument("--jobs", type=int, default=2, help="submissions graded in parallel (default: 2)")
+    made.add_argument("--seconds", type=float, default=8.0, help="time limit per exercise (default: 8)")
+    made.add_argument("--again", action="store_true", help="grade again what an earlier run has graded")
+    made.add_argument("--unsafe", action="store_true", help="run the submissions without a sandbox")
     return made
 
 
 def run(options: argparse.Namespace) -> int:
     folder, out = places(options)
     if options.jobs < 1 or not 0 < options.seconds <= 600:
-        raise Refused("--jobs is at least 1, and --seconds lies between 0 and 600.")
+        raise Refused("--jobs must be at least 1, and --seconds between 0 and 600.")
     try:
         files = found.submissions(folder)
     except OSError as error:
@@ -58,22 +58,24 @@ def run(options: argparse.Namespace) -> int:
         with FileLock(out / ".lock", timeout=0):
             return grade(files, out, options)
     except Timeout:
-        raise Refused(f"Another run is writing into {out}: wait for it, or name another folder with --out.") from None
+        raise Refused(f"Another run is writing into {out}: wait for it, or choose another folder with --out.") from None
     except OSError as error:
         raise Refused(
-            f"The tables cannot be written to {out} ({error.strerror}): name another folder with --out."
+            f"The tables cannot be written to {out} ({error.strerror}): choose another folder with --out."
         ) from None
 
 
 def places(options: argparse.Namespace) -> tuple[Path, Path]:
     if not options.folder.strip():
-        raise Refused("Name the folder with the submitted notebooks: make grade FOLDER=handed-in.")
+        raise Refused("Name the folder with the submitted notebooks: make grade FOLDER=submissions.")
     folder = Path(options.folder).absolute()
     if not folder.is_dir():
         raise Refused(f"There is no folder {options.folder}: name the one with the submitted notebooks.")
     out = options.out or folder.with_name(f"{folder.resolve().name}-grades")
     if out.absolute().resolve().is_relative_to(folder.resolve()):
-        raise Refused(f"The tables would stand among the submissions in {out}: name a folder outside with --out.")
+        raise Refused(
+            f"The tables would be written into the folder of the submissions, {out}: choose another folder with --out."
+        )
     return folder, out.absolute()
 
 
@@ -102,7 +104,7 @@ def grade(files: list[found.Submission], out: Path, options: argparse.Namespace)
         return [] if stop.is_set() else rows_of(submission, judge, out / "kept", key, options.again)
 
     def tables() -> list[report.Graded]:
-        left = [Row("", "", NOT_GRADED, "The run was interrupted: start the same command again, it goes on from here.")]
+        left = [Row("", "", NOT_GRADED, "The run was interrupted: start the same command again to continue.")]
         return [report.Graded(submission, rows.get(submission) or left) for submission in files]
 
     with judge, interrupts(), ThreadPoolExecutor(options.jobs) as pool:
@@ -117,7 +119,7 @@ def grade(files: list[found.Submission], out: Path, options: argparse.Namespace)
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            judge.close()  # what is under way ends with it
+            judge.close()  # ends what is running
             report.write(out, tables())
             raise
     report.write(out, tables())
@@ -160,18 +162,18 @@ def rows_of(submission: found.Submission, judge, kept: Path, key: str, again: bo
         return [Row("", "", UNREADABLE, str(error))]
     entry = kept / f"{hashlib.sha256(key.encode() + hashlib.sha256(data).digest()).hexdigest()}.json"
     if not again:
-        with contextlib.suppress(OSError, ValueError, TypeError):  # none yet, or a damaged one: graded anew
+        with contextlib.suppress(OSError, ValueError, TypeError):  # none yet, or a damaged one: graded again
             return [Row(**row) for row in json.loads(entry.read_text(encoding="utf-8"))]
     try:
         rows = judge.rows(data)
-    except Exception as error:  # a bug of the grader's must not cost the others their verdicts
+    except Exception as error:  # a bug of the grader must not affect the other submissions
         said = f"{type(error).__name__}: {error}"[:300]
         return [
             Row(
                 "",
                 "",
                 NOT_GRADED,
-                f"The grader itself failed ({said}): start the same command again, or grade it by hand.",
+                f"The grader itself failed ({said}): start the same command again, or grade the file by hand.",
             )
         ]
     write_whole(entry, json.dumps([row.as_dict() for row in rows]))
@@ -182,7 +184,7 @@ def start() -> int:
     try:
         return main()
     except KeyboardInterrupt:
-        print("\nInterrupted. What was graded is kept: start the same command again and it goes on.", file=sys.stderr)
+        print("\nInterrupted. Results so far are kept: start the same command again to continue.", file=sys.stderr)
         return 130
 
 

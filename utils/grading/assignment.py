@@ -1,8 +1,8 @@
-"""`make assignment`: notebooks for nbgrader, made from the lessons' sources.
+"""`make assignment`: notebooks for nbgrader, generated from the sources of the lessons.
 
-`python -m utils.grading.assignment [01 ...]` writes `assignment/source/NN_name/NN_name.ipynb` and a `nbgrader_config.py`
-beside it. Each exercise becomes two cells: the answer, whose solution nbgrader cuts out, and a locked check worth points,
-which calls the course's own check. `nbgrader generate_assignment NN_name` and `nbgrader autograde NN_name` do the rest.
+`python -m utils.grading.assignment [01 ...]` writes `assignment/source/NN_name/NN_name.ipynb` and
+`assignment/nbgrader_config.py`. Each exercise becomes two cells: the answer, whose solution nbgrader removes, and a locked
+cell with points, which calls the check of the course. `nbgrader generate_assignment NN_name` and `nbgrader autograde NN_name` do the rest.
 """
 
 import argparse
@@ -25,16 +25,16 @@ CONFIG = '''"""Settings for nbgrader; run its commands in this folder."""
 
 import os
 
-os.environ["COURSE_PROGRESS"] = os.path.abspath("progress.jsonl")  # what is graded here is not the teacher's own progress
-c = get_config()  # noqa: F821 (nbgrader gives it)
+os.environ["COURSE_PROGRESS"] = os.path.abspath("progress.jsonl")  # grading must not change the lecturer's own progress
+c = get_config()  # noqa: F821 (defined by nbgrader)
 c.CourseDirectory.course_id = "attention"
-c.ExecutePreprocessor.timeout = 600  # seconds a cell: some lessons train
+c.ExecutePreprocessor.timeout = 600  # seconds per cell: some lessons train
 c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE\\nraise NotImplementedError()"}
 '''
 
 
 class Refused(Exception):
-    """Nothing was written; the text says why, and what to do."""
+    """Nothing was written; the message says why and what to do."""
 
 
 def assignment_of(name: str) -> NotebookNode:
@@ -70,11 +70,11 @@ def _use(source: str) -> ast.Assign:
         call = statement.value if isinstance(statement, ast.Assign) else None
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "use":
             return statement
-    raise Refused('an exercise without the line `name = exercise("id").use(name)`: add it to the lesson\'s source')
+    raise Refused('an exercise lacks the line `name = exercise("id").use(name)`: add it to the source of the lesson')
 
 
 def _check(exercise_id: str, answer: str, using: str, points: int) -> str:
-    """The verdict is taken before `use` puts the course's own version in the place of a wrong answer."""
+    """The verdict is computed before `use` replaces a wrong answer by the solution of the course."""
     verdict = f"verdict_{exercise_id.replace('.', '_')}"
     worth = f"{points} point{'s' * (points > 1)}"
     return "\n".join(
@@ -105,12 +105,12 @@ def _cell(source: str, cell_id: str, grade_id: str, solution: bool = False, poin
 
 
 def write(names: list[str], out: Path = OUT, force: bool = False) -> list[Path]:
-    """Write the assignments of some lessons; a file that is not as this would make it stays, unless forced."""
+    """Write the assignments of some lessons; a changed file is overwritten only with `force`."""
     texts = {out / "source" / name / f"{name}.ipynb": nbformat.writes(assignment_of(name)) + "\n" for name in names}
     config = out / "nbgrader_config.py"
     changed = [path for path, text in texts.items() if path.exists() and path.read_text(encoding="utf-8") != text]
     if changed and not force:
-        raise Refused(f"{changed[0]} is there and differs: move it away, or pass --force to write it anew.")
+        raise Refused(f"{changed[0]} exists and differs: move it away, or pass --force to overwrite it.")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -120,20 +120,20 @@ def write(names: list[str], out: Path = OUT, force: bool = False) -> list[Path]:
 
 
 def names_of(wanted: list[str]) -> list[str]:
-    """Lessons by number or name; all that have an exercise when none is wanted."""
+    """Lessons by number or name; all lessons if none is named."""
     known = HERE.names()
-    found = [name for one in wanted for name in known if name == one or name[:2] == one]
-    unknown = [one for one in wanted if not any(name == one or name[:2] == one for name in known)]
+    chosen = [name for lesson in wanted for name in known if lesson in (name, name[:2])]
+    unknown = [lesson for lesson in wanted if not any(lesson in (name, name[:2]) for name in known)]
     if unknown:
         raise Refused(f"There is no lesson {unknown[0]}: the lessons are {', '.join(name[:2] for name in known)}.")
-    return found or known
+    return chosen or known
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m utils.grading.assignment", description=__doc__.split("\n")[0])
-    parser.add_argument("lessons", nargs="*", help="numbers like 01; all of them when left out")
-    parser.add_argument("--out", type=Path, default=OUT, help="the folder for nbgrader (assignment)")
-    parser.add_argument("--force", action="store_true", help="write anew what was changed")
+    parser.add_argument("lessons", nargs="*", help="numbers such as 01 (default: all)")
+    parser.add_argument("--out", type=Path, default=OUT, help="folder for nbgrader (default: assignment)")
+    parser.add_argument("--force", action="store_true", help="overwrite changed files")
     options = parser.parse_args(arguments)
     try:
         written = write(names_of(options.lessons), options.out, options.force)

@@ -123,7 +123,7 @@ def answer_of(request: dict):
     read = notebook.Notebook(request["sources"])
     cell = read.cell_of(exercise_id, names[exercise_id])
     if read.trees[cell] is None:
-        raise Unanswered(f"Its cell cannot run: {read.errors[cell]}.")
+        raise Unanswered(f"The cell of this exercise cannot run: {read.errors[cell]}.")
     steps = read.needed(cell)
     handed = Handed(passed | {exercise_id})
     space = _space(handed)
@@ -141,7 +141,7 @@ def answer_of(request: dict):
         return space[names[exercise_id]]
     if trouble is not None:
         raise trouble
-    raise Unanswered(f"Its cell defines no `{names[exercise_id]}`: put the first line back as it was.")
+    raise Unanswered(f"The cell does not define `{names[exercise_id]}`: restore its first line.")
 
 
 def _space(handed: Handed) -> dict:
@@ -199,7 +199,7 @@ class Recorder:
 
     def __call__(self, *args, **kwargs):
         value = self.answer(*args, **kwargs)
-        states = [wire.encode(one.get_state()) for one in generators((*args, *kwargs.values()))]
+        states = [wire.encode(generator.get_state()) for generator in generators((*args, *kwargs.values()))]
         self.calls.append({"value": wire.encode(compare.snapshot(value)), "states": states})
         return value
 
@@ -232,7 +232,7 @@ def said(item: Exercise, answer, case: compare.Case, seed: int) -> dict:
 
 
 def in_double(case: compare.Case) -> compare.Case:
-    return compare.Case(tuple(map(compare._widened, case.args)), compare._widened(case.kwargs), case.note)
+    return compare.Case(tuple(map(compare._in_double, case.args)), compare._in_double(case.kwargs), case.note)
 
 
 def _flow(call, answer, case: compare.Case, seed: int) -> dict | None:

@@ -249,7 +249,9 @@ def shut_in() -> None:
         (no_new_privileges, 1, 0),
         (set_filter, 2, filter_),
     ):
-        pointers = [ctypes.c_char_p(one) if isinstance(one, bytes) else ctypes.c_ulong(one) for one in arguments]
+        pointers = [
+            ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_ulong(value) for value in arguments
+        ]
         if libc.prctl(number, *pointers, ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
             raise OSError(ctypes.get_errno(), "the filter of system calls could not be set")
 
@@ -270,7 +272,7 @@ def wall_in(root: str, places: list[str], links: dict[str, str], covered: list[s
             raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
 
     def mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
-        given = [None if one is None else os.fsencode(one) for one in (source, target, kind)]
+        given = [None if value is None else os.fsencode(value) for value in (source, target, kind)]
         done(libc.mount(*given, ctypes.c_ulong(flags), None), f"mount {target}")
 
     mount(None, "/", None, RECURSIVE | PRIVATE)

@@ -24,11 +24,11 @@ SECONDS_TO_LOOK = 30.0
 COMPARING = threading.Lock()  # references and drawn cases use torch's one generator
 
 TAMPERED = (
-    "Its own check said “passed”, but asked from outside it gave something else: the check was tampered with, or the answer "
-    "knows where it runs. Read this notebook yourself."
+    "The check inside the notebook reported “passed”, but called from outside the answer gave different results: it tampers "
+    "with the check or detects the grader. Review this notebook by hand."
 )
-SLOW = "Its check said “passed”, but asked once more it took too long or too much memory: grade it again when the machine is idle."
-COPIED = "It calls the course's own version of this exercise instead of an answer of its own: write it out in the cell."
+SLOW = "The check reported “passed”, but a second run took too much time or memory: grade it again on an idle machine."
+COPIED = "The answer calls the solution of the course instead of implementing the exercise: write the code in the cell."
 
 
 @dataclass
@@ -99,10 +99,15 @@ class Judge:
         if looked.kind == "refused":
             return [Row("", "", UNREADABLE, clean(looked.text("message")))]
         if looked.kind != "value":
-            what = {"timeout": "to read it took too long", "memory": "it takes too much memory to read"}
-            why = what.get(looked.kind, "to read it broke off")
+            what = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
+            why = what.get(looked.kind, "reading it failed")
             return [
-                Row("", "", UNREADABLE, f"The file cannot be read ({why}): ask for it again, with its outputs cleared.")
+                Row(
+                    "",
+                    "",
+                    UNREADABLE,
+                    f"The file cannot be read ({why}): ask the student to clear the outputs and submit again.",
+                )
             ]
         lesson, missing = looked.value["lesson"], looked.value["missing"]
         names = answer_names()[lesson]
@@ -112,14 +117,14 @@ class Judge:
         for exercise_id in names:
             item = find(exercise_id)
             if exercise_id in missing:
-                text = f"Its cell is not in the notebook: copy it from a fresh student notebook of lesson {lesson}."
+                text = f"The cell of this exercise is missing: copy it from a new student notebook of lesson {lesson}."
                 rows.append(Row(lesson, exercise_id, MISSING, text))
             elif time.monotonic() > end:
-                text = f"The {self._in_all:g} seconds of this submission are used up by the exercises above: ask for a fix."
+                text = f"The exercises above used up the {self._in_all:g} seconds for this submission: ask the student to fix them."
                 rows.append(Row(lesson, exercise_id, NOT_GRADED, text))
             else:
                 status, message = self._verdict(item, {**task, "exercise": exercise_id})
-                known = compare.told_mistake(message, [clean(one.message) for one in item.mistakes])
+                known = compare.matched_message(message, [clean(mistake.message) for mistake in item.mistakes])
                 rows.append(Row(lesson, exercise_id, status, message, known))
                 if status == PASSED:
                     task["passed"].append(exercise_id)
@@ -148,7 +153,7 @@ class Judge:
         if reply.kind == "refused":
             return FAILED, reply.text("message")
         if reply.kind == "died" and "broken" in reply.message:
-            return FAILED, "It wrote into the channel through which the check answers."
+            return FAILED, "It wrote into the channel that the check uses."
         return FAILED, outcome_of(reply, self._seconds).in_words()
 
 
@@ -240,7 +245,7 @@ def _flow_of(said) -> compare.Flow | None:
     inputs = wire.decode(said["inputs"])
     if not isinstance(inputs, list) or not isinstance(said["attached"], list):
         raise wire.Broken("no gradients")
-    return compare.Flow(attached=[one is True for one in said["attached"]], inputs=inputs, arriving=[])
+    return compare.Flow(attached=[flag is True for flag in said["attached"]], inputs=inputs, arriving=[])
 
 
 class Player:

@@ -24,30 +24,30 @@ class Unreadable(Exception):
 def code_cells(data: bytes) -> list[str]:
     """The sources of the code cells of a notebook file."""
     if not data.strip():
-        raise Unreadable("The file is empty: ask for it again.")
+        raise Unreadable("The file is empty: ask the student to submit it again.")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise Unreadable(
-            "The file is not text in UTF-8, so it is no notebook: ask for the .ipynb file itself."
-        ) from None
+        raise Unreadable("The file is not UTF-8 text, so it is not a notebook: ask for the .ipynb file.") from None
     except (ValueError, RecursionError) as error:
-        marks = " It holds the marks of a merge that was not finished." if b"<<<<<<<" in data else ""
+        marks = " It contains the markers of an unresolved merge conflict." if b"<<<<<<<" in data else ""
         said = " ".join(str(error).split())[:120]
-        raise Unreadable(f"The file is no valid JSON ({said}): ask for it again.{marks}") from None
+        raise Unreadable(f"The file is not valid JSON ({said}): ask the student to submit it again.{marks}") from None
     return _sources(_cells(notebook))
 
 
 def _cells(notebook) -> list:
     if not isinstance(notebook, dict) or "nbformat" not in notebook:
-        raise Unreadable("The file is JSON but no notebook: ask for the .ipynb file itself.")
+        raise Unreadable("The file is JSON but not a notebook: ask for the .ipynb file.")
     edition = notebook["nbformat"]
     if edition != 4:
         shown = str(edition)[:20]
-        raise Unreadable(f"The notebook has format {shown}, not 4: open it in JupyterLab, save it, hand that in.")
+        raise Unreadable(
+            f"The notebook has format {shown}, not 4: open it in JupyterLab, save it, and submit the saved file."
+        )
     cells = notebook.get("cells")
     if not isinstance(cells, list):
-        raise Unreadable("The notebook has no list of cells: it is damaged, ask for it again.")
+        raise Unreadable("The notebook has no list of cells and is damaged: ask the student to submit it again.")
     return cells
 
 
@@ -55,17 +55,21 @@ def _sources(cells: list) -> list[str]:
     sources = []
     for cell in cells:
         if not isinstance(cell, dict):
-            raise Unreadable("The notebook has a cell that is none: it is damaged, ask for it again.")
+            raise Unreadable("The notebook has an invalid cell and is damaged: ask the student to submit it again.")
         if cell.get("cell_type") != "code":
             continue
         source = cell.get("source", "")
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
         if not isinstance(source, str):
-            raise Unreadable("The notebook has a code cell without text: it is damaged, ask for it again.")
+            raise Unreadable(
+                "The notebook has a code cell without text and is damaged: ask the student to submit it again."
+            )
         sources.append(source)
     if sum(map(len, sources)) > CODE:
-        raise Unreadable(f"The notebook holds more than {CODE // 2**20} MiB of code: nobody wrote that by hand.")
+        raise Unreadable(
+            f"The notebook contains more than {CODE // 2**20} MiB of code, which nobody wrote by hand: review it yourself."
+        )
     return sources
 
 
@@ -74,12 +78,12 @@ def lesson_of(sources: list[str], known: list[str]) -> str:
     text = "\n".join(sources)
     found = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall(text) or HEADER.findall(text))
     if not found:
-        raise Unreadable(
-            "No exercise of this course is in it: is it a notebook of another course? Ask for the right one."
-        )
+        raise Unreadable("It contains no exercise of this course: ask the student for the right notebook.")
     best = max(found, key=lambda number: (number in known, found[number]))
     if best not in known:
-        raise Unreadable(f"It is of lesson {best}, which this checkout does not have: grade it with the one that has.")
+        raise Unreadable(
+            f"It belongs to lesson {best}, which this checkout does not have: grade it with another checkout."
+        )
     return best
 
 
@@ -119,23 +123,23 @@ class Notebook:
             if tree
             for statement in tree.body
         ]
-        chosen = {place for place, one in enumerate(all_here) if one.cell == cell}
-        imported = {name for one in all_here if _is_import(one.tree) for name in one.binds}
+        chosen = {index for index, statement in enumerate(all_here) if statement.cell == cell}
+        imported = {name for statement in all_here if _is_import(statement.tree) for name in statement.binds}
         waiting, wanted = list(chosen), set()
         while waiting:
-            place = waiting.pop()
-            for name, later in all_here[place].looks_up():
+            index = waiting.pop()
+            for name, later in all_here[index].looks_up():
                 wanted.add(name)
-                found = _binding(all_here, name, place, later, imported) - chosen
-                chosen |= found
-                waiting += found
+                binding = _binding(all_here, name, index, later, imported) - chosen
+                chosen |= binding
+                waiting += binding
         steps: list[tuple[int, list[ast.stmt]]] = [(cell, [])] if not chosen else []
-        for one in (all_here[place] for place in sorted(chosen)):
-            if _is_import(one.tree) and one.cell != cell:
-                one.tree.names = [alias for alias in one.tree.names if _alias(alias) in wanted | {"*"}]
-            if not steps or steps[-1][0] != one.cell:
-                steps.append((one.cell, []))
-            steps[-1][1].append(one.tree)
+        for statement in (all_here[index] for index in sorted(chosen)):
+            if _is_import(statement.tree) and statement.cell != cell:
+                statement.tree.names = [alias for alias in statement.tree.names if _alias(alias) in wanted | {"*"}]
+            if not steps or steps[-1][0] != statement.cell:
+                steps.append((statement.cell, []))
+            steps[-1][1].append(statement.tree)
         return steps
 
 
@@ -191,10 +195,10 @@ def _parsed(source: str) -> tuple[ast.Module | None, str]:
     for text in (source, _without_magics(source)):
         try:
             return ast.parse(text), ""
-        except SyntaxError as found:
-            error = f"it is not Python: {found.msg} at line {found.lineno}"
-        except (ValueError, RecursionError, MemoryError) as found:
-            error = f"it cannot be read ({type(found).__name__})"
+        except SyntaxError as problem:
+            error = f"it is not Python: {problem.msg} at line {problem.lineno}"
+        except (ValueError, RecursionError, MemoryError) as problem:
+            error = f"it cannot be read ({type(problem).__name__})"
     return None, error
 
 

@@ -1,4 +1,4 @@
-"""The tables: one row for each exercise of each submission, and which misconceptions a cohort has."""
+"""The tables: one row per exercise and submission, and the misconceptions of a cohort."""
 
 import contextlib
 import csv
@@ -15,7 +15,7 @@ from utils.grading.judge import Row
 from utils.grading.submissions import Submission
 
 COLUMNS = ("student", "lesson", "exercise", "status", "message", "file")
-OTHER = "(no model of this mistake)"
+OTHER = "(no known mistake)"
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Graded:
 
 
 def write(out: Path, graded: list[Graded]) -> None:
-    """All tables, each in one move: a reader never sees half of one."""
+    """Write all tables, each atomically."""
     write_whole(out / "grades.csv", as_csv(COLUMNS, table(graded)))
     write_whole(out / "grades.md", grades_page(graded))
     write_whole(
@@ -50,9 +50,9 @@ def write_whole(path: Path, text: str) -> None:
 
 def table(graded: list[Graded]) -> list[tuple[str, ...]]:
     return [
-        (one.submission.student, row.lesson, row.exercise, row.status, on_one_line(row.message), one.submission.name)
-        for one in graded
-        for row in one.rows
+        (item.submission.student, row.lesson, row.exercise, row.status, on_one_line(row.message), item.submission.name)
+        for item in graded
+        for row in item.rows
     ]
 
 
@@ -61,7 +61,7 @@ def on_one_line(text: str) -> str:
 
 
 def as_csv(columns: tuple[str, ...], rows: list[tuple]) -> str:
-    """Spreadsheets take what begins with one of five signs for a formula: it gets an apostrophe."""
+    """CSV; cells that a spreadsheet would take for a formula get an apostrophe."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
@@ -74,7 +74,7 @@ def as_csv(columns: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def cell(text: str) -> str:
-    """A text for a cell of a Markdown table; no mark in it means anything."""
+    """A text for a cell of a Markdown table, with all markup escaped."""
     safe = html.escape(on_one_line(text), quote=False)
     for mark in "\\`*_[]|~#!":
         safe = safe.replace(mark, f"\\{mark}" if mark != "|" else "&#124;")
@@ -83,7 +83,7 @@ def cell(text: str) -> str:
 
 def page_table(columns: tuple[str, ...], rows: list[tuple]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(cell(str(one)) for one in row) + " |" for row in rows]
+    lines += ["| " + " | ".join(cell(str(value)) for value in row) + " |" for row in rows]
     return "\n".join(lines)
 
 
@@ -99,63 +99,63 @@ def grades_page(graded: list[Graded]) -> str:
 
 def totals(graded: list[Graded]) -> list[tuple]:
     rows = []
-    for one in graded:
-        count = Counter(row.status for row in one.rows)
+    for item in graded:
+        count = Counter(row.status for row in item.rows)
         known = [count[status] for status in (PASSED, FAILED, NOT_ATTEMPTED)]
-        lesson = one.rows[0].lesson if one.rows else ""
-        rows.append((one.submission.student, lesson, *known, len(one.rows) - sum(known), one.submission.name))
+        lesson = item.rows[0].lesson if item.rows else ""
+        rows.append((item.submission.student, lesson, *known, len(item.rows) - sum(known), item.submission.name))
     return rows
 
 
 def _doubles(graded: list[Graded]) -> list[str]:
-    """A word on students who handed in a lesson more than once."""
+    """A list of students who submitted a lesson more than once."""
     files = defaultdict(list)
-    for one in graded:
-        if one.rows and one.rows[0].lesson:
-            files[one.submission.student.casefold(), one.rows[0].lesson].append(one.submission)
-    several = [found for found in files.values() if len(found) > 1]
+    for item in graded:
+        if item.rows and item.rows[0].lesson:
+            files[item.submission.student.casefold(), item.rows[0].lesson].append(item.submission)
+    several = [submitted for submitted in files.values() if len(submitted) > 1]
     if not several:
         return []
     lines = [
-        f"- {cell(found[0].student)} has {len(found)} files for one lesson: {', '.join(cell(one.name) for one in found)}. "
-        "Each is in the table; decide which one counts."
-        for found in several
+        f"- {cell(submitted[0].student)} submitted {len(submitted)} files for one lesson: "
+        f"{', '.join(cell(file.name) for file in submitted)}. All are in the table; decide which one counts."
+        for submitted in several
     ]
-    return ["## Handed in more than once", "\n".join(lines)]
+    return ["## Submitted more than once", "\n".join(lines)]
 
 
 def misconceptions(graded: list[Graded]) -> list[tuple[str, int, str, str]]:
-    """(exercise, number of students, message, students), the commonest first within each exercise."""
+    """(exercise, number of students, message, students), most common first within each exercise."""
     who = defaultdict(set)
-    for one in graded:
-        for row in one.rows:
+    for item in graded:
+        for row in item.rows:
             if row.status == FAILED:
                 message = on_one_line(row.misconception) or OTHER
-                who[row.exercise, message].add(one.submission.student)
-    found = [(exercise, len(names), message, ", ".join(sorted(names))) for (exercise, message), names in who.items()]
-    return sorted(found, key=lambda row: (_place(row[0]), -row[1], row[2]))
+                who[row.exercise, message].add(item.submission.student)
+    rows = [(exercise, len(names), message, ", ".join(sorted(names))) for (exercise, message), names in who.items()]
+    return sorted(rows, key=lambda row: (_order(row[0]), -row[1], row[2]))
 
 
-def _place(exercise_id: str) -> list[int]:
+def _order(exercise_id: str) -> list[int]:
     return [int(part) if part.isdigit() else 0 for part in exercise_id.split(".")]
 
 
 def misconceptions_page(graded: list[Graded]) -> str:
-    students = {one.submission.student for one in graded}
-    standing = defaultdict(lambda: defaultdict(set))
-    for one in graded:
-        for row in one.rows:
+    students = {item.submission.student for item in graded}
+    counts = defaultdict(lambda: defaultdict(set))
+    for item in graded:
+        for row in item.rows:
             if row.exercise:
-                standing[row.exercise][row.status].add(one.submission.student)
+                counts[row.exercise][row.status].add(item.submission.student)
     rows = [
-        (name, *(len(standing[name][status]) for status in (PASSED, FAILED, NOT_ATTEMPTED)))
-        for name in sorted(standing, key=_place)
+        (name, *(len(counts[name][status]) for status in (PASSED, FAILED, NOT_ATTEMPTED)))
+        for name in sorted(counts, key=_order)
     ]
     parts = [
-        "# Which misconceptions this cohort has",
-        f"{len(graded)} files of {len(students)} students. Counted are students, each once for each exercise.",
+        "# Misconceptions of this cohort",
+        f"{len(graded)} files of {len(students)} students. The tables count students, each once per exercise.",
         page_table(("exercise", "passed", "failed", "not attempted"), rows),
-        "## In the words that the students read",
+        "## Messages that the students read",
         page_table(("exercise", "students", "misconception"), [row[:3] for row in misconceptions(graded)]),
     ]
     return "\n\n".join(parts) + "\n"

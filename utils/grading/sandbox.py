@@ -110,15 +110,15 @@ class Walls:
 def how_to_shut_in(unsafe: bool = False) -> Walls:
     """bubblewrap, or namespaces by hand; raises NoSandbox where neither is to be had."""
     if not sys.platform.startswith("linux") or platform.machine() not in fork_server.MACHINES:
-        raise NoSandbox("Submissions are graded on Linux only (x86_64 or aarch64): run this there, or in a container.")
+        raise NoSandbox("Grading runs on Linux only (x86_64 or aarch64): use such a machine, or a container.")
     if unsafe:
         return Walls([])
     bubblewrap, unshare = shutil.which("bwrap"), shutil.which("unshare")
     tried = []
     if bubblewrap:
         command = [bubblewrap, *_bubblewrap_options()]
-        tried.append(f"bubblewrap says {_trouble([*command, '--', sys.executable, '-I', '-c', ''])}")
-        if tried[-1].endswith(" says "):
+        tried.append(f"bubblewrap: {_trouble([*command, '--', sys.executable, '-I', '-c', ''])}")
+        if tried[-1].endswith(": "):
             return Walls([*command], says_its_pid=True)
     if unshare:
         command = [
@@ -133,12 +133,12 @@ def how_to_shut_in(unsafe: bool = False) -> Walls:
             "--fork",
             "--kill-child",
         ]
-        tried.append(f"unshare says {_trouble([*command, sys.executable, '-I', '-c', ''])}")
-        if tried[-1].endswith(" says "):
+        tried.append(f"unshare: {_trouble([*command, sys.executable, '-I', '-c', ''])}")
+        if tried[-1].endswith(": "):
             return Walls(command, root=tempfile.mkdtemp(prefix="grading"))
     why = "; ".join(tried) or "neither bubblewrap (`bwrap`) nor `unshare` is installed"
     raise NoSandbox(
-        f"Submissions are not run, because there is no sandbox here ({why}): install bubblewrap, or pass --unsafe if you trust "
+        f"There is no sandbox on this machine ({why}), so nothing was graded: install bubblewrap, or pass --unsafe if you trust "
         "every one of these notebooks with your files."
     )
 
@@ -283,7 +283,7 @@ class Sandbox:
 
     def _innermost(self) -> int:
         return max(
-            [self._process.pid, *(one.pid for one in psutil.Process(self._process.pid).children(recursive=True))]
+            [self._process.pid, *(child.pid for child in psutil.Process(self._process.pid).children(recursive=True))]
         )
 
     def _listen(self) -> None:

@@ -1,9 +1,9 @@
-"""Which files of a folder are submissions, and whose. Nothing of them is parsed here.
+"""Which files of a folder are submissions, and of which student. Nothing is parsed here.
 
-A file's student is the first folder on the way to it: `alice/01_softmax_attention.ipynb`, `alice/week 1/01.ipynb`. A
-folder that is named after a lesson does not count: `01/alice.ipynb` is alice's. A file that lies in the folder itself is
-named after its student, with the lesson before or behind: `alice_01.ipynb`, `01_softmax_attention alice.ipynb`. The lesson
-is read from the notebook, never from its name. A student with several files for one lesson gets the rows of each.
+The student is the first folder in the path: `alice/01_softmax_attention.ipynb`, `alice/week 1/01.ipynb`. A folder named
+after a lesson does not count: `01/alice.ipynb` belongs to alice. A file directly in the folder is named after its student,
+with the lesson before or after: `alice_01.ipynb`, `01_softmax_attention alice.ipynb`. The lesson itself is read from the
+notebook, never from its name. A student with several files for one lesson gets the rows of each.
 """
 
 import os
@@ -42,31 +42,31 @@ class Submission:
         except OSError as error:
             raise Unfit(f"The file cannot be opened ({error.strerror}): make it readable.") from None
         with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Unfit("It is no ordinary file: put the notebook itself here.")
-            if found.st_size > BYTES:
-                size = f"{found.st_size / 2**20:,.0f} MiB"
-                raise Unfit(f"The file has {size}, more than {BYTES // 2**20}: ask for it with its outputs cleared.")
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise Unfit("It is not a regular file: put the notebook itself here.")
+            if facts.st_size > BYTES:
+                size = f"{facts.st_size / 2**20:,.0f} MiB"
+                raise Unfit(f"The file has {size}, more than {BYTES // 2**20}: ask the student to clear the outputs.")
             try:
                 return file.read(BYTES + 1)
             except OSError as error:
-                raise Unfit(f"The file cannot be read ({error.strerror}): copy it here once more.") from None
+                raise Unfit(f"The file cannot be read ({error.strerror}): copy it here again.") from None
 
 
 class Unfit(Exception):
-    """A file that is no readable submission; the text says what to do."""
+    """A file that is not a readable submission; the message says what to do."""
 
 
 def submissions(folder: Path) -> list[Submission]:
-    """All notebooks below a folder in order, and all that only look like one."""
-    return sorted(_below(folder, folder, 0), key=lambda one: (one.student.casefold(), one.name))
+    """All notebooks below a folder, sorted, and all entries that are named like one."""
+    return sorted(_below(folder, folder, 0), key=lambda submission: (submission.student.casefold(), submission.name))
 
 
 def _below(place: Path, folder: Path, depth: int):
     with os.scandir(place) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    for entry in found:
+        in_order = sorted(entries, key=lambda entry: entry.name)
+    for entry in in_order:
         path = Path(entry.path)
         is_notebook = entry.name.lower().endswith(".ipynb")
         if entry.name in SKIPPED:
@@ -80,7 +80,7 @@ def _below(place: Path, folder: Path, depth: int):
                     path, folder, "It is a folder with the name of a notebook: put the notebook itself here."
                 )
             elif depth == DEPTH:
-                yield _submission(path, folder, f"It lies more than {DEPTH} folders deep: move it up.")
+                yield _submission(path, folder, f"It is more than {DEPTH} folders deep: move it up.")
             else:
                 yield from _readable(path, folder, depth)
         elif is_notebook:
@@ -121,4 +121,4 @@ def student_of(parts: tuple[str, ...]) -> str:
 def shown(name: str) -> str:
     """A name on one line; characters that cannot be shown are written out."""
     whole = name.encode("utf-8", "backslashreplace").decode("utf-8")
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in whole)
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in whole)

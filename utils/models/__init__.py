@@ -8,7 +8,7 @@ language_models      masked and causal language models, classifier, LoRA
 decoding             greedy decoding, beam search, sampling
 pretrained, gguf     MiniLM and SmolLM2: configuration, weight mapping, tokenizer
 torch_weights        the same parameters in `torch.nn`
-memory, recurrent    memory network; recurrent cells and sequence to sequence
+memory, recurrent    memory network; recurrent sequence-to-sequence model
 sparse_attention     local, BigBird and Linformer attention
 kernel_regression    attention with distances as scores
 """

@@ -13,7 +13,7 @@ from utils.models.positions import apply_rotary
 
 
 def softmax(logits: Tensor, temperature: float = 1.0, dim: int = -1) -> Tensor:
-    """Probabilities along `dim`; the largest logit is subtracted first, so no exponential overflows."""
+    """Softmax with temperature: probabilities along `dim`. The largest logit is subtracted first, so no exponential overflows."""
     if temperature <= 0:
         raise ValueError(f"expected a temperature above 0, got {temperature}; for a hard choice use argmax")
     scaled = logits / temperature
@@ -22,7 +22,7 @@ def softmax(logits: Tensor, temperature: float = 1.0, dim: int = -1) -> Tensor:
 
 
 def attend(scores: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Masked softmax of the scores, then the weighted sum of the values.
+    """Attention from given scores: masked softmax, then the weighted sum of the values.
 
     scores (..., m, n), value (..., n, e), mask (..., m, n) bool, True = may attend.
     Returns output (..., m, e) and weights (..., m, n). A fully masked row gives zeros.
@@ -123,8 +123,17 @@ class SelfAttention(nn.Module):
 # Many heads
 
 
-def head_width(dim: int, num_heads: int) -> int:
-    """The width of a head, dim / num_heads."""
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """(b, n, dim) to (b, num_heads, n, head_dim): head 0 gets the first head_dim components of every token."""
+    return x.unflatten(-1, (num_heads, _head_dim(x.size(-1), num_heads))).transpose(-3, -2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(b, num_heads, n, head_dim) to (b, n, dim): the outputs of the heads concatenated. Undoes `split_heads`."""
+    return x.transpose(-3, -2).flatten(-2)
+
+
+def _head_dim(dim: int, num_heads: int) -> int:
     if num_heads < 1 or dim % num_heads:
         better = num_heads * max(1, round(dim / num_heads)) if num_heads > 0 else dim
         raise ValueError(
@@ -133,28 +142,24 @@ def head_width(dim: int, num_heads: int) -> int:
     return dim // num_heads
 
 
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """(b, n, dim) to (b, num_heads, n, head_dim): head 0 gets the first head_dim components of every token."""
-    return x.unflatten(-1, (num_heads, head_width(x.size(-1), num_heads))).transpose(-3, -2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """(b, num_heads, n, head_dim) to (b, n, dim): the outputs of the heads concatenated. Undoes `split_heads`."""
-    return x.transpose(-3, -2).flatten(-2)
-
-
 class KVCache:
-    """Key-value cache of one self-attention layer: the keys and values (b, kv_heads, length, d) of the tokens so far."""
+    """Key-value cache of one self-attention layer: the keys and values (b, kv_heads, length, d) of the tokens so far.
 
-    def __init__(self, batch_size: int, num_kv_heads: int, max_len: int, head_dim: int, like: Tensor):
+    The first tokens decide batch size, heads and dtype; memory for max_len tokens is allocated then, once.
+    """
+
+    def __init__(self, max_len: int):
         self.max_len, self.length = max_len, 0
-        self._key, self._value = like.new_empty(2, batch_size, num_kv_heads, max_len, head_dim)
+        self._key = self._value = None
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Add the keys and values of new tokens (b, kv_heads, m, d); returns those of all tokens so far."""
         end = self.length + key.size(2)
         if end > self.max_len:
             raise ValueError(f"expected at most {self.max_len} tokens, got {end}; make a cache with a larger max_len")
+        if self._key is None:
+            b, num_kv_heads, _, d = key.shape
+            self._key, self._value = key.new_empty(2, b, num_kv_heads, self.max_len, d)
         self._key[:, :, self.length : end] = key
         self._value[:, :, self.length : end] = value
         self.length = end
@@ -175,8 +180,8 @@ class KeyValues(NamedTuple):
 
     key: Tensor
     value: Tensor
-    bias: Tensor | None
-    fully_masked: Tensor | None
+    bias: Tensor | None = None
+    fully_masked: Tensor | None = None
 
 
 class MultiHeadAttention(nn.Module):
@@ -188,7 +193,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, dim: int, num_heads: int, num_kv_heads: int | None = None, bias: bool = True):
         super().__init__()
-        self.dim, self.num_heads, self.head_dim = dim, num_heads, head_width(dim, num_heads)
+        self.dim, self.num_heads, self.head_dim = dim, num_heads, _head_dim(dim, num_heads)
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         if self.num_kv_heads < 1 or num_heads % self.num_kv_heads:
             raise ValueError(f"expected num_kv_heads to divide {num_heads} heads, got {num_kv_heads}")
@@ -204,7 +209,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | KeyValues | None = None,
+        memory: Tensor | None = None,
         mask: Tensor | None = None,
         need_weights: bool = False,
         head_mask: Tensor | None = None,
@@ -216,20 +221,23 @@ class MultiHeadAttention(nn.Module):
         memory (b, n, dim): cross-attention, keys and values come from it; None: self-attention.
         mask (m, n) for all sequences, or (b, 1, n) or (b, m, n) for each; all heads share it.
         head_mask (num_heads,): multiplies the output of each head; 0 ablates a head.
-        rotation (m, d / 2): rotary position embedding, from `rotary_embedding`.
-        cache: x holds the new tokens only; their keys and values are appended. The mask, if any, covers all tokens so far.
+        Self-attention only: rotation (m, d / 2), the rotary position embedding from `rotary_embedding`; cache, then x holds
+        the new tokens only, and each attends to itself and to all tokens before it, without a mask.
         """
         if memory is None:
             query, key, value = self.project(x, rotation)
-            if cache is not None:
-                key, value = cache.append(key, value)
-                plain = mask is None and head_mask is None and self.num_heads == self.num_kv_heads
-                if plain and query.size(-2) == 1:
-                    return self._attend_single(query, KeyValues(key, value, None, None))
-        elif isinstance(memory, KeyValues):
-            return self._attend_single(self.project_query(x), memory)
-        else:
+        elif rotation is None and cache is None:
             query, (key, value) = self.project_query(x), self.project_memory(memory)
+        else:
+            raise ValueError("expected rotation and cache in self-attention only, got them together with memory")
+        if cache is not None:
+            if mask is not None:
+                raise ValueError("expected no mask with a cache: each new token attends to all tokens before it")
+            key, value = cache.append(key, value)
+            m, n = query.size(-2), key.size(-2)
+            if m == 1 and head_mask is None and self.num_heads == self.num_kv_heads:
+                return self._attend_single(query, KeyValues(key, value))
+            mask = causal_mask(n)[n - m :].to(x.device) if m > 1 else None
         return self._attend(query, key, value, mask, need_weights, head_mask)
 
     def project(self, x: Tensor, rotation: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -252,19 +260,6 @@ class MultiHeadAttention(nn.Module):
         key, value = self._project_rows(memory, slice(self.dim, None)).chunk(2, -1)
         return split_heads(key, self.num_kv_heads), split_heads(value, self.num_kv_heads)
 
-    def cache_memory(self, memory: Tensor, mask: Tensor | None) -> KeyValues:
-        """memory (b, n, dim) and its padding mask (b, 1, n) to the keys and values that every decoding step attends to."""
-        key, value = self.project_memory(memory)
-        bias = fully_masked = None
-        if mask is not None:
-            empty = ~mask.any(-1, keepdim=True)  # (b, 1, 1)
-            if empty.any():
-                fully_masked = empty.unsqueeze(1)
-                value = value.masked_fill(fully_masked, 0.0)
-            bias = key.new_zeros(mask.shape).masked_fill(~(mask | empty), float("-inf"))
-            bias = bias.repeat_interleave(self.num_heads, 0)
-        return KeyValues(key.contiguous(), value.contiguous(), bias, fully_masked)
-
     def _project_rows(self, x: Tensor, rows: slice) -> Tensor:
         bias = self.in_proj.bias
         return F.linear(x, self.in_proj.weight[rows], None if bias is None else bias[rows])
@@ -274,9 +269,9 @@ class MultiHeadAttention(nn.Module):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        mask: Tensor | None = None,
-        need_weights: bool = False,
-        head_mask: Tensor | None = None,
+        mask: Tensor | None,
+        need_weights: bool,
+        head_mask: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
         """query (b, num_heads, m, d), key and value (b, num_kv_heads, n, d) to what `forward` returns."""
         mask, group = _head_axis(mask, query, key), self.num_heads // self.num_kv_heads
@@ -292,6 +287,25 @@ class MultiHeadAttention(nn.Module):
         if head_mask is not None:
             context = context * head_mask[:, None, None]
         return self.out_proj(merge_heads(context)), weights
+
+    # Decoding, one token at a time
+
+    def cache_memory(self, memory: Tensor, mask: Tensor | None) -> KeyValues:
+        """memory (b, n, dim) and its padding mask (b, 1, n) to the keys and values that every decoding step attends to."""
+        key, value = self.project_memory(memory)
+        bias = fully_masked = None
+        if mask is not None:
+            empty = ~mask.any(-1, keepdim=True)  # (b, 1, 1)
+            if empty.any():
+                fully_masked = empty.unsqueeze(1)
+                value = value.masked_fill(fully_masked, 0.0)
+            bias = key.new_zeros(mask.shape).masked_fill(~(mask | empty), float("-inf"))
+            bias = bias.repeat_interleave(self.num_heads, 0)
+        return KeyValues(key.contiguous(), value.contiguous(), bias, fully_masked)
+
+    def attend_cached(self, x: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:
+        """Cross-attention of the newest token x (b, 1, dim): output (b, 1, dim) and weights (b, num_heads, 1, n)."""
+        return self._attend_single(self.project_query(x), memory)
 
     def _attend_single(self, query: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:
         """`_attend` for one query per head, (b, num_heads, 1, d): two matrix products, faster than the fused kernel here."""

@@ -6,6 +6,7 @@ models `new_cache(max_len)` and `step(token_ids, cache)`. Dropout is off while a
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import NamedTuple
 
 import torch
@@ -26,33 +27,12 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
         model.train()
 
 
-class _Stepper:
-    """Logits of the next target token: with the key-value cache, or (`cached=False`) from all tokens again each time."""
-
-    def __init__(self, model, source: Tensor, mask: Tensor | None, max_len: int, cached: bool, num_beams: int = 1):
-        self.model, self.cache = model, None
-        if cached:
-            self.cache = model.new_cache(source, mask, max_len, num_beams)
-        else:
-            self.memory = model.encode(source, mask).repeat_interleave(num_beams, 0)
-            self.mask = None if mask is None else mask.repeat_interleave(num_beams, 0)
-
-    def next(self, token_ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """token_ids (b, m) so far, BOS first, to logits (b, vocab) and each layer's cross-attention (b, num_heads, n)."""
-        if self.cache is not None:
-            return self.model.step(token_ids[:, -1], self.cache)
-        return self.model.decode(token_ids, self.memory, self.mask)[:, -1], []
-
-    def reorder(self, rows: Tensor) -> None:
-        if self.cache is not None:
-            self.cache.reorder(rows)
-
-
 # Greedy
 
 
 class Decoded(NamedTuple):
-    """token_ids (b, m): EOS is part of them, padding stands behind it. log_probs (b,): of the whole sequence.
+    """Result of greedy decoding. token_ids (b, m): EOS is part of them, padding stands behind it. log_probs (b,): of the whole
+    sequence.
 
     cross (num_layers, b, num_heads, m, n): cross-attention of the step that generated each token, zero behind EOS.
     candidates and probabilities (b, m, k): the most probable tokens at each step, best first. None for what was not asked for.
@@ -75,7 +55,6 @@ def greedy_decode(
     eos_id: int,
     max_len: int,
     pad_id: int = 0,
-    cached: bool = True,
     need_weights: bool = False,
     num_candidates: int = 0,
 ) -> Decoded:
@@ -85,11 +64,11 @@ def greedy_decode(
     """
     cross, candidates, probabilities = [], [], []
     with _evaluating(model):
-        stepper = _Stepper(model, source, source_mask, max_len, cached)
+        cache = model.new_cache(source, source_mask, max_len)
         token_ids = source.new_full((len(source), 1), bos_id)
         total, active = 0.0, torch.ones(len(source), dtype=torch.bool, device=source.device)
         while active.any() and token_ids.size(1) <= max_len:
-            logits, weights = stepper.next(token_ids)
+            logits, weights = model.step(token_ids[:, -1], cache)
             log_probs, token = logits.log_softmax(-1).max(-1)
             total = total + log_probs.where(active, 0.0)
             token_ids = torch.cat([token_ids, token.where(active, pad_id).unsqueeze(1)], 1)
@@ -128,7 +107,7 @@ class Node(NamedTuple):
 
 
 class Beams(NamedTuple):
-    """token_ids (b, num_beams, m), best first, as in `Decoded`; log_probs and scores (b, num_beams).
+    """Result of beam search. token_ids (b, num_beams, m), best first, as in `Decoded`; log_probs and scores (b, num_beams).
 
     With a small vocabulary there can be fewer hypotheses than num_beams: the rest is padding with a score of minus infinity.
     tree: for each sequence and step the nodes that were kept, best first, and then those that were not.
@@ -152,7 +131,6 @@ def beam_search(
     num_beams: int = 4,
     pad_id: int = 0,
     length_penalty: float = 0.0,
-    cached: bool = True,
     need_tree: bool = False,
 ) -> Beams:
     """Beam search: keep the `num_beams` best hypotheses; one that has ended competes on with the score it has.
@@ -163,16 +141,16 @@ def beam_search(
     b = len(source)
     first_row = torch.arange(b, device=source.device)[:, None] * num_beams  # of each sequence
     with _evaluating(model):
-        stepper = _Stepper(model, source, source_mask, max_len, cached, num_beams)
+        cache = model.new_cache(source, source_mask, max_len, num_beams)
         token_ids = source.new_full((b, num_beams, 1), bos_id)
         # At first there is one hypothesis; its copies cannot be chosen.
         total = next(model.parameters()).new_full((b, num_beams), float("-inf"))
         total[:, 0] = 0.0
         score, length = total, torch.zeros_like(total)
         ended = torch.zeros_like(total, dtype=torch.bool)
-        trees = [_Tree(num_beams) for _ in range(b)] if need_tree else []
+        trees = [[] for _ in range(b)] if need_tree else []
         while token_ids.size(2) <= max_len and not (ended | total.isinf()).all():
-            logits, _ = stepper.next(token_ids.flatten(0, 1))
+            logits, _ = model.step(token_ids[..., -1].flatten(), cache)
             log_probs = logits.log_softmax(-1).view(b, num_beams, -1)
             # An ended hypothesis has one continuation, itself: padding that costs nothing.
             log_probs = log_probs.masked_fill(ended[..., None], float("-inf"))
@@ -184,52 +162,44 @@ def beam_search(
             score, index = scores.flatten(1).topk(num_beams)
             parent, token = index // logits.size(-1), index % logits.size(-1)
             for number, tree in enumerate(trees):
-                tree.grow(totals[number], scores[number], ended[number], index[number], eos_id)
+                _grow(tree, totals[number], scores[number], ended[number], index[number], eos_id)
             total = totals.flatten(1).gather(1, index)
             length, ended = length.gather(1, parent), ended.gather(1, parent)
             rows = (first_row + parent).flatten()
-            stepper.reorder(rows)
+            cache.reorder(rows)
             token_ids = torch.cat([token_ids.flatten(0, 1)[rows].view(b, num_beams, -1), token[..., None]], -1)
             ended = ended | (token == eos_id)
     token_ids = token_ids[..., 1:].masked_fill(total.isinf()[..., None], pad_id)
-    return Beams(token_ids, total, score, [tree.steps for tree in trees] if need_tree else None)
+    return Beams(token_ids, total, score, trees if need_tree else None)
 
 
-class _Tree:
-    """The nodes of one sequence's beam search, step by step."""
-
-    def __init__(self, num_beams: int):
-        self.num_beams = num_beams
-        self.steps: list[list[Node]] = []
-
-    def grow(self, totals: Tensor, scores: Tensor, ended: Tensor, index: Tensor, eos_id: int) -> None:
-        """totals, scores (num_beams, vocab) of all continuations; index (num_beams,): of the kept ones, flattened.
-
-        Of each hypothesis only the best `num_beams` continuations are nodes: no more of them could have been kept.
-        """
-        if self.steps and all(node.ended for node in self.steps[-1] if node.kept):
-            return  # this beam is done, while those of other sequences continue
-        vocab_size = scores.size(1)
-        best = scores.topk(min(self.num_beams, vocab_size)).indices + torch.arange(self.num_beams)[:, None] * vocab_size
-        kept = index.tolist()
-        dropped = sorted(set(best.flatten().tolist()) - set(kept), key=scores.flatten().tolist().__getitem__)[::-1]
-        nodes = []
-        for flat in [*kept, *dropped]:
-            parent, token_id = divmod(flat, vocab_size)
-            if scores[parent, token_id].isinf():
-                continue  # a copy of the first hypothesis, or another token than padding behind EOS
-            carried = bool(ended[parent])
-            nodes.append(
-                Node(
-                    parent if self.steps else -1,
-                    None if carried else token_id,
-                    totals[parent, token_id].item(),
-                    scores[parent, token_id].item(),
-                    flat in kept,
-                    carried or token_id == eos_id,
-                )
+def _grow(tree: list[list[Node]], totals: Tensor, scores: Tensor, ended: Tensor, index: Tensor, eos_id: int) -> None:
+    """Add a step to the tree of one sequence: totals and scores (num_beams, vocab) of all continuations; index (num_beams,)
+    of the kept ones, flattened. Of each hypothesis only the best `num_beams` continuations are nodes: no more of them could
+    have been kept."""
+    if tree and all(node.ended for node in tree[-1] if node.kept):
+        return  # this beam is done, while those of other sequences continue
+    num_beams, vocab_size = scores.shape
+    best = scores.topk(min(num_beams, vocab_size)).indices + torch.arange(num_beams)[:, None] * vocab_size
+    kept = index.tolist()
+    dropped = sorted(set(best.flatten().tolist()) - set(kept), key=scores.flatten().tolist().__getitem__)[::-1]
+    nodes = []
+    for flat in [*kept, *dropped]:
+        parent, token_id = divmod(flat, vocab_size)
+        if scores[parent, token_id].isinf():
+            continue  # a copy of the first hypothesis, or another token than padding behind EOS
+        carried = bool(ended[parent])
+        nodes.append(
+            Node(
+                parent if tree else -1,
+                None if carried else token_id,
+                totals[parent, token_id].item(),
+                scores[parent, token_id].item(),
+                flat in kept,
+                carried or token_id == eos_id,
             )
-        self.steps.append(nodes)
+        )
+    tree.append(nodes)
 
 
 # Sampling
@@ -238,11 +208,11 @@ class _Tree:
 def next_token_probs(
     logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
-    """Logits (vocab,) to the probabilities (vocab,) from which the next token is sampled.
+    """Sampling with temperature, top-k and top-p: logits (vocab,) to the probabilities (vocab,) of the next token.
 
-    temperature: divides the logits; 0 leaves the most probable token alone. top_k: only the k most probable stay. top_p
-    (nucleus sampling; Holtzman et al., 2020, arXiv:1904.09751): only the smallest set with probability p stays, at least one.
-    top_k cuts first; what stays is renormalized. Among equals the lower id stays.
+    temperature: divides the logits; 0 leaves the most probable token alone. top_k (Fan et al., 2018, arXiv:1805.04833): only the
+    k most probable stay. top_p (nucleus sampling; Holtzman et al., 2020, arXiv:1904.09751): only the smallest set with
+    probability p stays, at least one. top_k cuts first; what stays is renormalized. Among equals the lower id stays.
     """
     if temperature < 0:
         raise ValueError(f"expected a temperature of 0 or more, got {temperature}")
@@ -267,19 +237,6 @@ def next_token_probs(
     return torch.zeros_like(probs).scatter(0, order, probs)
 
 
-def sample_token(
-    logits: Tensor,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: torch.Generator | None = None,
-) -> int:
-    """One token id, sampled from logits (vocab,) as in `next_token_probs`."""
-    if temperature == 0:
-        return int(logits.argmax())  # the same, without sorting the vocabulary
-    return int(torch.multinomial(next_token_probs(logits, temperature, top_k, top_p), 1, generator=generator))
-
-
 def generate(
     model: CausalLM,
     prompt_ids: Sequence[int],
@@ -293,7 +250,7 @@ def generate(
     banned_ids: Iterable[int] = (),
     eos_ids: Iterable[int] = (),
 ) -> Iterator[int]:
-    """Sample up to `max_new_tokens` tokens after the prompt, one by one; an EOS token ends the text and is not returned.
+    """Autoregressive sampling: up to `max_new_tokens` tokens after the prompt; an EOS token ends the text and is not returned.
 
     window: the model sees the last `window` tokens only, recomputed at each step, since all positions move; None: all
     tokens, with the key-value cache. banned_ids are never sampled.
@@ -310,7 +267,7 @@ def generate(
 
     @torch.inference_mode()  # as no_grad, with a little less bookkeeping at each call
     def tokens() -> Iterator[int]:
-        cache, new = None if window else model.new_cache(len(token_ids) + max_new_tokens), token_ids
+        cache, new = model.new_cache(len(token_ids) + max_new_tokens) if window is None else None, token_ids
         for _ in range(max_new_tokens):
             with _evaluating(model):  # around each step: between two tokens the model is as the caller left it
                 if cache is None:
@@ -318,7 +275,11 @@ def generate(
                 else:
                     logits = model.step(torch.tensor([new]), cache)[0]
             logits[banned] = -torch.inf
-            token = sample_token(logits, temperature, top_k, top_p, generator)
+            if temperature == 0:
+                token = int(logits.argmax())  # as `next_token_probs`, without sorting the vocabulary
+            else:
+                probs = next_token_probs(logits, temperature, top_k, top_p)
+                token = int(torch.multinomial(probs, 1, generator=generator))
             if token in eos:
                 return
             yield token
@@ -329,9 +290,10 @@ def generate(
 
 
 class PrefixCache:
-    """Logits of the token after any text, fast if it starts like the text before: the cache keeps their common prefix."""
+    """Prefix caching: logits of the token after any text, fast if it starts like the text before."""
 
     def __init__(self, model: CausalLM, max_len: int = 256):
+        """max_len: of the first cache; a longer text gets a larger one."""
         self.model, self.max_len = model, max_len
         self.token_ids: list[int] = []
         self._cache = model.new_cache(max_len)
@@ -340,15 +302,12 @@ class PrefixCache:
     def __call__(self, token_ids: Sequence[int]) -> Tensor:
         """At least one token id to logits (vocab,)."""
         token_ids = list(token_ids)
-        if not token_ids:
-            raise ValueError("expected a prompt of at least one token, got none")
         if len(token_ids) > self.max_len:
-            self.max_len = max(2 * self.max_len, len(token_ids))
-            if self.model.config.max_len is not None:
-                self.max_len = min(self.max_len, self.model.config.max_len)
+            self.max_len = 2 * len(token_ids)
             self.token_ids, self._cache = [], self.model.new_cache(self.max_len)
         # The last token is computed again if need be: its logits were not kept.
-        common = _common_prefix(self.token_ids, token_ids[:-1])
+        pairs = zip(self.token_ids, token_ids[:-1], strict=False)
+        common = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
         self.token_ids = token_ids[:common]  # true also if the step below is interrupted
         for layer in self._cache:
             layer.length = common
@@ -356,11 +315,3 @@ class PrefixCache:
             logits = self.model.step(torch.tensor([token_ids[common:]]), self._cache)
         self.token_ids = token_ids
         return logits[0]
-
-
-def _common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """The length of the longest common prefix."""
-    for index, (a, b) in enumerate(zip(first, second, strict=False)):
-        if a != b:
-            return index
-    return min(len(first), len(second))

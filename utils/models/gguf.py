@@ -28,8 +28,6 @@ ALIGNMENT = 32  # bytes: tensors start at multiples of it, unless the metadata h
 STRING, ARRAY = 8, 9  # value types with a length of their own
 # The other value types by their id, as `struct` format characters.
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-# Tensor types that are not supported here, for the error message.
-UNSUPPORTED = {1: "F16", 2: "Q4_0", 6: "Q5_0", 7: "Q5_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K", 30: "BF16"}  # fmt: skip
 
 
 class GGUFError(ValueError):
@@ -146,7 +144,7 @@ def _read_info(reader: "_Reader") -> tuple[str, TensorInfo]:
     quant_type = QUANT_TYPES.get(type_id)
     if quant_type is None:
         supported = ", ".join(known.name for known in QUANT_TYPES.values())
-        raise GGUFError(f"expected tensors of type {supported}, got {UNSUPPORTED.get(type_id, type_id)} for {name}")
+        raise GGUFError(f"expected tensors of type {supported}, got type {type_id} for {name}")
     if not shape or shape[-1] % quant_type.block_size:
         raise GGUFError(f"expected rows of a multiple of {quant_type.block_size} weights in {name}, got shape {shape}")
     return name, TensorInfo(shape, quant_type, offset)

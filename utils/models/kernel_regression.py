@@ -22,10 +22,10 @@ def kernel_regression(
 class KernelRegression(nn.Module):
     """Kernel regression with a learned bandwidth per seed; the seeds are a batch axis."""
 
-    def __init__(self, seeds: int, initial_bandwidth: float = 1.0):
+    def __init__(self, seeds: int):
         super().__init__()
         # The logarithm is learned, so that no step can make a bandwidth negative.
-        self.log_bandwidth = nn.Parameter(torch.full((seeds, 1, 1), initial_bandwidth).log())
+        self.log_bandwidth = nn.Parameter(torch.zeros(seeds, 1, 1))
 
     def forward(self, x_query: Tensor, x: Tensor, y: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return kernel_regression(x_query, x, y, self.log_bandwidth.exp(), mask)

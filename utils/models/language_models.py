@@ -42,6 +42,10 @@ class EncoderConfig:
     rope_base: float = BASE
     num_types: int = 0  # segment embeddings
 
+    def __post_init__(self):
+        if not isinstance(self.tied, bool):
+            raise TypeError(f"expected tied to be True or False, got {self.tied!r}")
+
 
 class EncoderModel(nn.Module):
     """Embedding and Transformer encoder: token ids (b, n) to hidden states (b, n, dim). The body of BERT."""
@@ -137,64 +141,56 @@ class CausalLM(_LanguageModel):
         mask = causal_mask(token_ids.size(1)).to(token_ids.device)
         return mask if attention_mask is None else mask & attention_mask.unsqueeze(1)
 
-    def new_cache(self, max_len: int, batch_size: int = 1) -> list[KVCache]:
+    def new_cache(self, max_len: int) -> list[KVCache]:
         """An empty key-value cache for each layer, for up to max_len tokens."""
-        attention, like = self.encoder.layers[0].self_attn, self.embedding.token_embedding.weight
-        sizes = (batch_size, attention.num_kv_heads, max_len, attention.head_dim)
-        return [KVCache(*sizes, like) for _ in self.encoder.layers]
+        return [KVCache(max_len) for _ in self.encoder.layers]
 
     def step(self, token_ids: Tensor, cache: list[KVCache]) -> Tensor:
         """New tokens (b, m) to the logits (b, vocab) of the token after them.
 
         The tokens before them are in the cache, and so are these afterwards.
         """
-        start, m = cache[0].length, token_ids.size(-1)
-        x = self.embedding(token_ids, start)
-        # A single new token may attend to all tokens so far: no mask.
-        mask = causal_mask(start + m)[start:].to(x.device) if m > 1 else None
-        x, _ = self.encoder(x, mask, cache=cache, start=start)
+        x, _ = self.encoder(self.embedding(token_ids, start=cache[0].length), cache=cache)
         return self.lm_head(x[:, -1])
 
 
 def parameter_count(module: nn.Module) -> int:
+    """Number of parameters; a tied matrix counts once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 # On top of a pretrained model
 
 
-def mean_pooling(hidden_states: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """The mean of hidden_states (b, n, dim) over the tokens without padding, (b, dim)."""
-    if attention_mask is None:
-        return hidden_states.mean(1)
+def mean_pooling(hidden_states: Tensor, attention_mask: Tensor) -> Tensor:
+    """Mean pooling: hidden_states (b, n, dim) to their mean over the tokens without padding, (b, dim)."""
     weight = attention_mask.to(hidden_states.dtype).unsqueeze(-1)
     return (hidden_states * weight).sum(1) / weight.sum(1)
 
 
 class SequenceClassifier(nn.Module):
-    """A pretrained body with a classification head: mean pooling, then a linear layer.
+    """Sequence classifier: a pretrained body, mean pooling and a linear layer as the classification head.
 
     The head is initialized near zero, so that at first every class is about as probable as every other.
     body: anything with `encode(token_ids, attention_mask)` to (b, n, dim).
     """
 
-    def __init__(self, body: nn.Module, dim: int, num_classes: int, std: float = 0.02):
+    def __init__(self, body: nn.Module, dim: int, num_classes: int):
         super().__init__()
         self.body = body
         self.head = nn.Linear(dim, num_classes)
-        nn.init.normal_(self.head.weight, std=std)
+        nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, token_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """token_ids (b, n) to logits (b, num_classes)."""
+    def forward(self, token_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """token_ids and attention_mask (b, n) to logits (b, num_classes)."""
         return self.head(mean_pooling(self.body.encode(token_ids, attention_mask), attention_mask))
 
 
 class LoRALinear(nn.Module):
     """Low-rank adaptation of a frozen linear layer (LoRA; Hu et al., 2022, arXiv:2106.09685): W x + scale B A x.
 
-    lora_A (rank, in), lora_B (out, rank). B is initialized to zero, so at first nothing has changed. `weight` is the merged
-    matrix W + scale B A, for code that reads the weight of the layer.
+    lora_A (rank, in), lora_B (out, rank). B is initialized to zero, so at first nothing has changed.
     """
 
     def __init__(self, linear: nn.Linear, rank: int, scale: float = 1.0):
@@ -204,20 +200,12 @@ class LoRALinear(nn.Module):
         self.lora_B = nn.Parameter(linear.weight.new_zeros(linear.out_features, rank))
         nn.init.normal_(self.lora_A, std=linear.in_features**-0.5)
 
-    @property
-    def weight(self) -> Tensor:
-        return self.linear.weight + self.scale * self.lora_B @ self.lora_A
-
-    @property
-    def bias(self) -> Tensor | None:
-        return self.linear.bias
-
     def forward(self, x: Tensor) -> Tensor:
         return self.linear(x) + self.scale * F.linear(F.linear(x, self.lora_A), self.lora_B)
 
 
 def add_lora(model: nn.Module, rank: int) -> list[nn.Parameter]:
-    """Freeze the model and give the projections of every attention layer a `LoRALinear`; returns the new parameters.
+    """LoRA in place of the projections of every attention layer, the rest frozen; returns the new parameters.
 
     A head that is to be trained goes on top afterwards.
     """

@@ -3,7 +3,8 @@
 b sequences, n tokens (in a decoder m target tokens and n source tokens). Every mask is bool, True = may attend.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -47,30 +48,39 @@ class SwiGLU(nn.Module):
         return self.linear2(F.silu(gate) * unit)
 
 
-class _Layer(nn.Module):
-    """What encoder and decoder layers share: the feed-forward network, and where norm and residual connection go."""
+class TransformerLayer(nn.Module):
+    """Transformer layer, the base of encoder and decoder layer: the feed-forward network, and for each sublayer a norm and a
+    residual connection.
 
-    def _finish(
+    norm_first=True is pre-norm, x + f(norm(x)); False is post-norm, norm(x + f(x)), as in Vaswani et al. (2017).
+    norm: "layer", "rms" (Zhang and Sennrich, 2019, arXiv:1910.07467) or "none"; activation: "relu", "gelu" or "swiglu".
+    hidden_dim: 4 dim by default. residual=False leaves the residual connections out. dropout acts on the output of each
+    sublayer. (torch's layers also drop attention weights and hidden units; without dropout the two are equal.)
+    """
+
+    def __init__(
         self,
+        attention: dict[str, nn.Module],
         dim: int,
         hidden_dim: int | None,
-        num_norms: int,
         *,
         norm_first: bool,
-        norm: str,
-        activation: str,
-        dropout: float,
-        eps: float,
+        norm: str = "layer",
+        activation: str = "relu",
+        dropout: float = 0.0,
         residual: bool = True,
-    ) -> None:
-        one_of("norm", norm, NORMS)
+        eps: float = 1e-5,
+    ):
+        super().__init__()
         self.norm_first, self.residual = norm_first, residual
+        for name, module in attention.items():
+            self.add_module(name, module)
         hidden_dim = 4 * dim if hidden_dim is None else hidden_dim
         self.feed_forward = (
             SwiGLU(dim, hidden_dim) if activation == "swiglu" else FeedForward(dim, hidden_dim, activation)
         )
-        for number in range(1, num_norms + 1):
-            self.add_module(f"norm{number}", NORMS[norm](dim, eps=eps))
+        for number in range(1, len(attention) + 2):  # norm1, norm2, ...: one for each sublayer
+            self.add_module(f"norm{number}", NORMS[one_of("norm", norm, NORMS)](dim, eps=eps))
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def before(self, norm: nn.Module, x: Tensor) -> Tensor:
@@ -85,12 +95,10 @@ class _Layer(nn.Module):
         return x if self.norm_first else norm(x)
 
 
-class EncoderLayer(_Layer):
+class EncoderLayer(TransformerLayer):
     """Transformer encoder layer: self-attention, then a feed-forward network, each with a residual connection and a norm.
 
-    norm_first=True is pre-norm, x + f(norm(x)); False is post-norm, norm(x + f(x)), as in Vaswani et al. (2017).
-    dropout acts on the output of each sublayer. (torch's layer also drops attention weights and hidden units; without
-    dropout the two are equal.) self_attn: a ready attention module in place of `MultiHeadAttention`.
+    Options as in `TransformerLayer`. self_attn: a ready attention module in place of `MultiHeadAttention`.
     """
 
     def __init__(
@@ -99,20 +107,13 @@ class EncoderLayer(_Layer):
         num_heads: int,
         hidden_dim: int | None = None,
         *,
-        norm_first: bool,
-        norm: str = "layer",
-        activation: str = "relu",
-        dropout: float = 0.0,
-        residual: bool = True,
-        eps: float = 1e-5,
         num_kv_heads: int | None = None,
         bias: bool = True,
         self_attn: nn.Module | None = None,
+        **options,
     ):
-        super().__init__()
-        self.self_attn = MultiHeadAttention(dim, num_heads, num_kv_heads, bias) if self_attn is None else self_attn
-        options = {"activation": activation, "dropout": dropout, "eps": eps, "residual": residual}
-        self._finish(dim, hidden_dim, 2, norm_first=norm_first, norm=norm, **options)
+        self_attn = MultiHeadAttention(dim, num_heads, num_kv_heads, bias) if self_attn is None else self_attn
+        super().__init__({"self_attn": self_attn}, dim, hidden_dim, **options)
 
     def forward(
         self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, **options
@@ -127,8 +128,56 @@ class EncoderLayer(_Layer):
         return x, weights
 
 
-class TransformerEncoder(nn.Module):
-    """A stack of encoder layers; with a causal mask, the stack of a decoder-only language model.
+class DecoderLayer(TransformerLayer):
+    """Transformer decoder layer: causal self-attention, cross-attention to the encoder's output, a feed-forward network.
+
+    Options as in `TransformerLayer`. Nothing is masked by itself.
+    """
+
+    def __init__(self, dim: int, num_heads: int, hidden_dim: int | None = None, **options):
+        attention = {name: MultiHeadAttention(dim, num_heads) for name in ("self_attn", "cross_attn")}
+        super().__init__(attention, dim, hidden_dim, **options)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """x (b, m, dim) and memory (b, n, dim) to x, self-attention weights (b, num_heads, m, m) and cross-attention weights
+        (b, num_heads, m, n); None for both weights if they are not needed. mask (m, m) or (b, m, m), memory_mask (b, 1, n)
+        or (b, m, n)."""
+        context, self_weights = self.self_attn(self.before(self.norm1, x), mask=mask, need_weights=need_weights)
+        x = self.after(self.norm1, x, context)
+        context, cross_weights = self.cross_attn(self.before(self.norm2, x), memory, memory_mask, need_weights)
+        x = self.after(self.norm2, x, context)
+        x = self.after(self.norm3, x, self.feed_forward(self.before(self.norm3, x)))
+        return x, self_weights, cross_weights
+
+    def step(self, x: Tensor, cache: KVCache, memory: KeyValues) -> tuple[Tensor, Tensor]:
+        """The newest token x (b, 1, dim) to x and cross-attention weights (b, num_heads, 1, n): `forward` with both caches."""
+        context, _ = self.self_attn(self.before(self.norm1, x), cache=cache)
+        x = self.after(self.norm1, x, context)
+        context, cross_weights = self.cross_attn.attend_cached(self.before(self.norm2, x), memory)
+        x = self.after(self.norm2, x, context)
+        x = self.after(self.norm3, x, self.feed_forward(self.before(self.norm3, x)))
+        return x, cross_weights
+
+
+class _Stack(nn.Module):
+    """A stack of layers, and a final norm of their kind."""
+
+    def __init__(self, layers: Iterable[TransformerLayer], final_norm: bool | None):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        final_norm = self.layers[0].norm_first if final_norm is None else final_norm
+        self.norm = copy.deepcopy(self.layers[0].norm1) if final_norm else nn.Identity()
+
+
+class TransformerEncoder(_Stack):
+    """Transformer encoder: a stack of encoder layers; with a causal mask, the stack of a decoder-only language model.
 
     final_norm: normalize the output of the last layer. By default only with pre-norm, where no layer has done it.
     rope_base: base of the rotary position embedding, None for none. self_attn: makes the attention module of a layer.
@@ -142,63 +191,44 @@ class TransformerEncoder(nn.Module):
         num_heads: int,
         hidden_dim: int | None = None,
         *,
-        norm_first: bool,
-        norm: str = "layer",
         final_norm: bool | None = None,
-        eps: float = 1e-5,
         rope_base: float | None = None,
         self_attn: Callable[[], nn.Module] | None = None,
         **options,
     ):
-        super().__init__()
-        self.rope_base = rope_base
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                dim,
-                num_heads,
-                hidden_dim,
-                norm_first=norm_first,
-                norm=norm,
-                eps=eps,
-                self_attn=None if self_attn is None else self_attn(),
-                **options,
-            )
-            for _ in range(num_layers)
-        )
-        final_norm = norm_first if final_norm is None else final_norm
-        self.norm = NORMS[norm](dim, eps=eps) if final_norm and norm != "none" else None
-        self.rotary_dim = dim // num_heads
+        sizes = (dim, num_heads, hidden_dim)
+        layers = (EncoderLayer(*sizes, self_attn=self_attn and self_attn(), **options) for _ in range(num_layers))
+        super().__init__(layers, final_norm)
+        self.rope_base, self.head_dim = rope_base, dim // num_heads
 
     def forward(
         self,
         x: Tensor,
         mask: Tensor | None = None,
         need_weights: bool = False,
-        head_mask: Tensor | Sequence[Tensor | None] | None = None,
+        head_mask: Tensor | None = None,
         cache: Sequence[KVCache] | None = None,
-        start: int = 0,
     ) -> tuple[Tensor, list[Tensor] | None]:
         """x (b, n, dim) to x (b, n, dim) and each layer's attention weights (b, num_heads, n, n), None if not needed.
 
-        mask as in `EncoderLayer`; head_mask (num_layers, num_heads), or a list with (num_heads,) or None for each layer.
-        cache: one for each layer; x then holds the new tokens only. start: the position of the first token, for RoPE.
+        mask as in `EncoderLayer`; head_mask (num_layers, num_heads). cache: one for each layer; then x holds the new tokens
+        only, as in `MultiHeadAttention`.
         """
         all_weights = []
-        for output, weights in self.layer_outputs(x, mask, need_weights, head_mask, cache, start):
+        for output, weights in self.layer_outputs(x, mask, need_weights, head_mask, cache):
             x = output
             all_weights.append(weights)
-        if self.norm is not None:
-            x = self.norm(x)
-        return x, all_weights if need_weights else None
+        return self.norm(x), all_weights if need_weights else None
 
     def layer_outputs(
-        self, x: Tensor, mask=None, need_weights=False, head_mask=None, cache=None, start=0
+        self, x: Tensor, mask=None, need_weights=False, head_mask=None, cache=None
     ) -> Iterator[tuple[Tensor, Tensor | None]]:
         """x (b, n, dim) and attention weights after each layer; arguments as in `forward`."""
         options = {}
         if self.rope_base is not None:
+            start = cache[0].length if cache else 0
             positions = torch.arange(start, start + x.size(-2), device=x.device)
-            options["rotation"] = rotary_embedding(positions, self.rotary_dim, self.rope_base, x.dtype)
+            options["rotation"] = rotary_embedding(positions, self.head_dim, self.rope_base, x.dtype)
         for number, layer in enumerate(self.layers):
             if head_mask is not None:
                 options["head_mask"] = head_mask[number]
@@ -208,57 +238,11 @@ class TransformerEncoder(nn.Module):
             yield x, weights
 
 
-class DecoderLayer(_Layer):
-    """Transformer decoder layer: causal self-attention, cross-attention to the encoder's output, a feed-forward network.
+class TransformerDecoder(_Stack):
+    """Transformer decoder: a stack of decoder layers.
 
-    Options as in `EncoderLayer`. Nothing is masked by itself.
+    final_norm as in `TransformerEncoder`; further options go to each `DecoderLayer`.
     """
-
-    def __init__(
-        self,
-        dim: int,
-        num_heads: int,
-        hidden_dim: int | None = None,
-        *,
-        norm_first: bool,
-        norm: str = "layer",
-        activation: str = "relu",
-        dropout: float = 0.0,
-        eps: float = 1e-5,
-    ):
-        super().__init__()
-        self.self_attn = MultiHeadAttention(dim, num_heads)
-        self.cross_attn = MultiHeadAttention(dim, num_heads)
-        options = {"activation": activation, "dropout": dropout, "eps": eps}
-        self._finish(dim, hidden_dim, 3, norm_first=norm_first, norm=norm, **options)
-
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor | KeyValues,
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        need_weights: bool = False,
-        cache: KVCache | None = None,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """x (b, m, dim) and memory (b, n, dim) to x, self-attention weights (b, num_heads, m, m) and cross-attention weights
-        (b, num_heads, m, n); None for both weights if they are not needed.
-
-        mask (m, m) or (b, m, m), memory_mask (b, 1, n) or (b, m, n). For decoding with a cache x is the newest token,
-        (b, 1, dim), and memory the `KeyValues` of `cross_attn.cache_memory`; both weights are then always there.
-        """
-        context, self_weights = self.self_attn(
-            self.before(self.norm1, x), mask=mask, need_weights=need_weights, cache=cache
-        )
-        x = self.after(self.norm1, x, context)
-        context, cross_weights = self.cross_attn(self.before(self.norm2, x), memory, memory_mask, need_weights)
-        x = self.after(self.norm2, x, context)
-        x = self.after(self.norm3, x, self.feed_forward(self.before(self.norm3, x)))
-        return x, self_weights, cross_weights
-
-
-class TransformerDecoder(nn.Module):
-    """A stack of decoder layers. final_norm and further options as in `TransformerEncoder`."""
 
     def __init__(
         self,
@@ -267,44 +251,27 @@ class TransformerDecoder(nn.Module):
         num_heads: int,
         hidden_dim: int | None = None,
         *,
-        norm_first: bool,
-        norm: str = "layer",
         final_norm: bool | None = None,
-        eps: float = 1e-5,
         **options,
     ):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            DecoderLayer(dim, num_heads, hidden_dim, norm_first=norm_first, norm=norm, eps=eps, **options)
-            for _ in range(num_layers)
-        )
-        final_norm = norm_first if final_norm is None else final_norm
-        self.norm = NORMS[norm](dim, eps=eps) if final_norm and norm != "none" else None
+        super().__init__((DecoderLayer(dim, num_heads, hidden_dim, **options) for _ in range(num_layers)), final_norm)
 
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | Sequence[KeyValues],
+        memory: Tensor,
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
-        cache: Sequence[KVCache] | None = None,
     ) -> tuple[Tensor, list[Tensor] | None, list[Tensor] | None]:
-        """x (b, m, dim) to x (b, m, dim) and each layer's two kinds of attention weights, None if not needed.
-
-        Arguments as in `DecoderLayer`; with a cache, memory and cache hold one entry for each layer.
-        """
+        """x (b, m, dim) and memory (b, n, dim) to x (b, m, dim) and each layer's two kinds of attention weights, None if not
+        needed. Arguments as in `DecoderLayer`."""
         self_weights, cross_weights = [], []
-        for number, layer in enumerate(self.layers):
-            if cache is None:
-                x, own, cross = layer(x, memory, mask, memory_mask, need_weights)
-            else:
-                x, own, cross = layer(x, memory[number], cache=cache[number])
+        for layer in self.layers:
+            x, own, cross = layer(x, memory, mask, memory_mask, need_weights)
             self_weights.append(own)
             cross_weights.append(cross)
-        if self.norm is not None:
-            x = self.norm(x)
-        return (x, self_weights, cross_weights) if need_weights or cache is not None else (x, None, None)
+        return (self.norm(x), self_weights, cross_weights) if need_weights else (self.norm(x), None, None)
 
 
 class Embedding(nn.Module):
@@ -344,10 +311,6 @@ class Embedding(nn.Module):
         if positions == "sinusoidal":
             self.register_buffer("sinusoids", sinusoidal_positions(max_len or 256, dim), persistent=False)
 
-    @property
-    def dim(self) -> int:
-        return self.token_embedding.embedding_dim
-
     def forward(self, token_ids: Tensor, start: int = 0) -> Tensor:
         """start: the position of the first token."""
         n = token_ids.size(-1)
@@ -368,7 +331,8 @@ class Embedding(nn.Module):
 
     def _sinusoids(self, n: int, start: int) -> Tensor:
         if start + n > len(self.sinusoids):  # sinusoids do not end: compute more of them
-            self.sinusoids = sinusoidal_positions(2 * (start + n), self.dim).to(self.sinusoids)
+            longer = sinusoidal_positions(2 * (start + n), self.sinusoids.size(1))
+            self.sinusoids = longer.to(self.sinusoids)
         return self.sinusoids[start : start + n]
 
 

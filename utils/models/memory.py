@@ -70,8 +70,6 @@ class MemoryNetwork(nn.Module):
         super().__init__()
         if tying not in ("adjacent", "layer-wise"):
             raise ValueError(f"expected tying 'adjacent' or 'layer-wise', got {tying!r}")
-        if num_hops < 1:
-            raise ValueError(f"expected at least one hop, got {num_hops}")
         self.vocab_size, self.num_hops, self.dim, self.memory_size = vocab_size, num_hops, dim, memory_size
         self.position_encoding, self.temporal, self.tying = position_encoding, temporal, tying
         adjacent = tying == "adjacent"

@@ -12,21 +12,21 @@ BASE = 10_000.0
 
 
 def frequencies(dim: int, base: float = BASE) -> Tensor:
-    """(dim / 2,): the angle by which each pair of components rotates from one position to the next, from 1 down to 1 / base."""
+    """Frequencies (dim / 2,): the angle by which each pair of components rotates from position to position, 1 down to 1 / base."""
     if dim < 2 or dim % 2:
         raise ValueError(f"expected an even width, since components come in pairs, got {dim}; try {dim + dim % 2 or 2}")
     # In double precision: at position 100,000 an error of 1e-7 in the frequency is an error of 1e-2 in the angle.
     return base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
 
 
-def periods(dim: int, base: float = BASE) -> Tensor:
-    """(dim / 2,): after how many positions each pair of components repeats; for wide vectors up to almost 2 pi base."""
-    return (2 * math.pi / frequencies(dim, base)).float()
+def periods(dim: int) -> Tensor:
+    """Periods (dim / 2,): after how many positions each pair of components repeats, for wide vectors up to almost 2 pi BASE."""
+    return (2 * math.pi / frequencies(dim)).float()
 
 
-def sinusoidal_positions(n: int, dim: int, base: float = BASE, start: int = 0) -> Tensor:
+def sinusoidal_positions(n: int, dim: int, start: int = 0) -> Tensor:
     """Sinusoidal position encoding (n, dim) of positions start, start + 1, ...: sines in even, cosines in odd components."""
-    angles = torch.arange(start, start + n, dtype=torch.float64)[:, None] * frequencies(dim, base)
+    angles = torch.arange(start, start + n, dtype=torch.float64)[:, None] * frequencies(dim)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
 
 
@@ -44,7 +44,7 @@ class LearnedPositions(nn.Module):
 
     def forward(self, n: int, start: int = 0) -> Tensor:
         """(n, dim): the embeddings of positions start to start + n - 1."""
-        if start < 0 or start + n > self.max_len:
+        if start + n > self.max_len:
             raise MaxLengthError(
                 f"expected positions from 0 to {self.max_len - 1}, got {start} to {start + n - 1}: learned positions end at "
                 "max_len; cut the text, or train with a larger max_len or with sinusoidal or rotary positions"
@@ -65,8 +65,3 @@ def apply_rotary(x: Tensor, rotation: Tensor) -> Tensor:
     """
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * rotation).flatten(-2)
-
-
-def rotate(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
-    """RoPE in one call: x (..., n, d), positions (n,) or (..., n). For queries and keys, not for values."""
-    return apply_rotary(x.contiguous(), rotary_embedding(positions, x.size(-1), base, x.dtype))

@@ -1,12 +1,8 @@
-"""Recurrent cells, and the sequence-to-sequence model built on torch's recurrent layers, with and without attention.
+"""Recurrent sequence-to-sequence model on torch's recurrent layers, with and without attention.
 
-The formulas, the order of the gates and the two biases of the cells are those of `nn.RNN`, `nn.GRU` and `nn.LSTM`, so a
-cell with copied weights (`copy_weights`) gives torch's results. Every cell is called as `state = cell(x, state)` with
-x (b, d); `output(state)` is its hidden state (b, hidden_size).
-
-In the sequence-to-sequence model, b sentences have n source tokens and m target tokens. source_mask (b, n) is True at
-real tokens and False at the padding after them. A bidirectional encoder gives half of `hidden_size` to each direction,
-so the decoder is the same for both kinds of encoder.
+b sentences have n source tokens and m target tokens. source_mask (b, n) is True at real tokens and False at the padding
+after them. A bidirectional encoder gives half of `hidden_size` to each direction, so the decoder is the same for both kinds
+of encoder.
 """
 
 from dataclasses import dataclass
@@ -20,124 +16,44 @@ from utils.models.attention import attend
 State = Tensor | tuple[Tensor, Tensor]  # hidden state; for an LSTM hidden state and cell state
 
 
-# Cells
-
-
-class RNNCell(nn.Module):
-    """Elman RNN cell: h' = tanh(W_ih x + b_ih + W_hh h + b_hh)."""
-
-    num_gates = 1
-
-    def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.ih = nn.Linear(input_size, self.num_gates * hidden_size)
-        self.hh = nn.Linear(hidden_size, self.num_gates * hidden_size)
-
-    def initial_state(self, batch_size: int) -> State:
-        return self.hh.weight.new_zeros(batch_size, self.hidden_size)
-
-    def output(self, state: State) -> Tensor:
-        return state
-
-    def forward(self, x: Tensor, state: State) -> State:
-        return torch.tanh(self.ih(x) + self.hh(state))
-
-
-class GRUCell(RNNCell):
-    """Gated recurrent unit (Cho et al., 2014, arXiv:1406.1078): reset, update and new gate, in this order."""
-
-    num_gates = 3
-
-    def forward(self, x: Tensor, state: Tensor) -> Tensor:
-        x_reset, x_update, x_new = self.ih(x).chunk(3, -1)
-        h_reset, h_update, h_new = self.hh(state).chunk(3, -1)
-        reset = torch.sigmoid(x_reset + h_reset)
-        update = torch.sigmoid(x_update + h_update)
-        # As in torch, the reset gate scales the projected state, bias included; in the paper it scales the state.
-        new = torch.tanh(x_new + reset * h_new)
-        return update * state + (1 - update) * new
-
-
-class LSTMCell(RNNCell):
-    """Long short-term memory (Hochreiter and Schmidhuber, 1997): input, forget, cell and output gate, in this order.
-
-    The state is a pair. The cell state is only scaled and added to, so gradients reach far back.
-    """
-
-    num_gates = 4
-
-    def initial_state(self, batch_size: int) -> tuple[Tensor, Tensor]:
-        return super().initial_state(batch_size), super().initial_state(batch_size)
-
-    def output(self, state: tuple[Tensor, Tensor]) -> Tensor:
-        return state[0]
-
-    def forward(self, x: Tensor, state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        hidden, cell = state
-        input_gate, forget_gate, cell_gate, output_gate = (self.ih(x) + self.hh(hidden)).chunk(4, -1)
-        cell = torch.sigmoid(forget_gate) * cell + torch.sigmoid(input_gate) * torch.tanh(cell_gate)
-        return torch.sigmoid(output_gate) * torch.tanh(cell), cell
-
-
-def unroll(cell: RNNCell, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-    """Run a cell over x (b, n, d). Returns all hidden states (b, n, hidden_size) and the final state."""
-    state = cell.initial_state(len(x)) if state is None else state
-    hidden_states = []
-    for x_t in x.unbind(1):  # each step needs the previous one: nothing here can run in parallel
-        state = cell(x_t, state)
-        hidden_states.append(cell.output(state))
-    return torch.stack(hidden_states, 1), state
-
-
-@torch.no_grad()
-def copy_weights(cell: RNNCell, layer: nn.RNNBase | nn.RNNCellBase) -> RNNCell:
-    """Copy the weights of torch's matching layer (its first, forward direction) or cell into `cell`."""
-    suffix = "_l0" if isinstance(layer, nn.RNNBase) else ""
-    for name in ("ih", "hh"):
-        for kind in ("weight", "bias"):
-            getattr(getattr(cell, name), kind).copy_(getattr(layer, f"{kind}_{name}{suffix}"))
-    return cell
-
-
-# Attention scores: hidden (b, m, d) and memory (b, n, e) to scores (b, m, n)
+# Attention scores, all called as score(query, keys): query (b, m, d) and keys (b, n, e) to scores (b, m, n)
 
 
 class DotScore(nn.Module):
-    """Dot score (Luong et al., 2015, arXiv:1508.04025), s · h: no parameters, so both sizes must be equal."""
+    """Dot score (Luong et al., 2015, arXiv:1508.04025), q · k: no parameters, so both sizes must be equal."""
 
-    def __init__(self, hidden_size: int, memory_size: int):
+    def __init__(self, query_size: int, key_size: int):
         super().__init__()
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        return hidden @ memory.transpose(1, 2)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query @ keys.transpose(1, 2)
 
 
 class MultiplicativeScore(nn.Module):
-    """Multiplicative score, "general" in Luong et al. (2015): s W · h."""
+    """Multiplicative score, "general" in Luong et al. (2015): W q · k."""
 
-    def __init__(self, hidden_size: int, memory_size: int):
+    def __init__(self, query_size: int, key_size: int):
         super().__init__()
-        self.proj = nn.Linear(hidden_size, memory_size, bias=False)
+        self.W = nn.Linear(query_size, key_size, bias=False)
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        return self.proj(hidden) @ memory.transpose(1, 2)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return self.W(query) @ keys.transpose(1, 2)
 
 
 class AdditiveScore(nn.Module):
-    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W s + U h).
+    """Additive score (Bahdanau et al., 2015, arXiv:1409.0473): v · tanh(W q + U k).
 
     It allocates b * m * n * score_size values, far more than the other two.
     """
 
-    def __init__(self, hidden_size: int, memory_size: int, score_size: int = 64):
+    def __init__(self, query_size: int, key_size: int, score_size: int = 64):
         super().__init__()
-        self.hidden_proj = nn.Linear(hidden_size, score_size, bias=False)
-        self.memory_proj = nn.Linear(memory_size, score_size, bias=False)
+        self.W = nn.Linear(query_size, score_size, bias=False)
+        self.U = nn.Linear(key_size, score_size, bias=False)
         self.v = nn.Linear(score_size, 1, bias=False)
 
-    def forward(self, hidden: Tensor, memory: Tensor) -> Tensor:
-        pairs = self.hidden_proj(hidden).unsqueeze(2) + self.memory_proj(memory).unsqueeze(1)  # (b, m, n, score_size)
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        pairs = self.W(query).unsqueeze(2) + self.U(keys).unsqueeze(1)  # (b, m, n, score_size)
         return self.v(torch.tanh(pairs)).squeeze(-1)
 
 
@@ -218,7 +134,7 @@ class RecurrentDecoder(nn.Module):
 class AttentionDecoder(RecurrentDecoder):
     """Recurrent decoder with attention over the encoder's hidden states (Luong et al., 2015, arXiv:1508.04025).
 
-    The context goes into the output and not into the next state. So with teacher forcing all hidden states come from
+    The context enters the output and not the next state: there is no input feeding. So with teacher forcing all hidden states come from
     one call of the recurrent layer, and all contexts from one call of `attend`.
     """
 

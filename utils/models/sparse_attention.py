@@ -6,7 +6,6 @@ with n². All work on query, key and value (..., n, d), as `attention` does, wit
 """
 
 import random
-from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -14,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from utils.models.attention import MultiHeadAttention, attention, merge_heads
-from utils.models.layers import TransformerEncoder
 
 MIN_BLOCK = 32  # below this the overhead of a matrix product exceeds its work
 
@@ -47,14 +45,11 @@ def bigbird_mask(n: int, window: int, global_tokens: int, random_keys: int, seed
     return mask
 
 
+@lru_cache(maxsize=64)
 def random_key_positions(n: int, window: int, global_tokens: int, random_keys: int, seed: int = 0) -> Tensor:
     """Positions (blocks, random_keys) of the random keys of each block of queries, -1 where there are not enough."""
-    return _draw_positions(n, _block_size(n, window), window, min(global_tokens, n), random_keys, seed)
-
-
-@lru_cache(maxsize=64)
-def _draw_positions(n: int, block: int, window: int, global_tokens: int, random_keys: int, seed: int) -> Tensor:
     generator, rows = random.Random(seed), []
+    block, global_tokens = _block_size(n, window), min(global_tokens, n)
     for start in range(0, n, block):
         # Excluded: the global tokens, and what a window of this block covers. The rest is two ranges, sampled as one:
         # a list of it would cost n for each block, and so n² in all.
@@ -185,13 +180,14 @@ def linformer_attention(query: Tensor, key: Tensor, value: Tensor, projection: T
 class SparseAttention(MultiHeadAttention):
     """Base class of multi-head self-attention without the (n, n) matrix; parameters as in `MultiHeadAttention`.
 
-    The attention pattern is fixed and the weights are never computed: masks, weights and head masks raise ValueError.
+    The attention pattern is fixed and the weights are never computed: a mask or need_weights=True raises ValueError.
     """
 
-    def _attend(self, query, key, value, mask=None, need_weights=False, head_mask=None) -> tuple[Tensor, None]:
-        if mask is not None or need_weights or head_mask is not None:
-            raise ValueError(f"{type(self).__name__} takes no mask and no head mask, and returns no weights")
-        return self.out_proj(merge_heads(self.sparse_attention(query, key, value))), None
+    def forward(self, x: Tensor, mask: None = None, need_weights: bool = False) -> tuple[Tensor, None]:
+        """x (b, n, dim) to output (b, n, dim), and None in place of the attention weights."""
+        if mask is not None or need_weights:
+            raise ValueError(f"{type(self).__name__} takes no mask and returns no weights")
+        return self.out_proj(merge_heads(self.sparse_attention(*self.project(x)))), None
 
     def sparse_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """query, key, value (b, heads, n, d) to the output of each head (b, heads, n, d)."""
@@ -235,16 +231,3 @@ class LinformerAttention(SparseAttention):
 
     def sparse_attention(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return linformer_attention(query, key, value, self.projection)
-
-
-def with_attention(encoder: TransformerEncoder, make: Callable[[], MultiHeadAttention]) -> TransformerEncoder:
-    """Replace the attention of every encoder layer, in place, and keep its projections.
-
-    make: returns a new layer, `lambda: LocalAttention(64, 4, window=8)`. Other parameters stay untrained.
-    """
-    for layer in encoder.layers:
-        new = make()
-        new.in_proj.load_state_dict(layer.self_attn.in_proj.state_dict())
-        new.out_proj.load_state_dict(layer.self_attn.out_proj.state_dict())
-        layer.self_attn = new
-    return encoder

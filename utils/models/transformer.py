@@ -8,11 +8,11 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from utils.models.attention import KeyValues, KVCache, causal_mask, padding_mask
-from utils.models.layers import Embedding, TransformerDecoder, TransformerEncoder
+from utils.models.layers import Embedding, TransformerDecoder, TransformerEncoder, one_of
 
 
 class AttentionWeights(NamedTuple):
-    """For each layer: weights (b, num_heads, n, n), (b, num_heads, m, m) and (b, num_heads, m, n)."""
+    """Attention weights of each layer: (b, num_heads, n, n), (b, num_heads, m, m) and (b, num_heads, m, n)."""
 
     encoder: list[Tensor]
     decoder: list[Tensor]
@@ -20,7 +20,7 @@ class AttentionWeights(NamedTuple):
 
 
 class DecoderCache(NamedTuple):
-    """For each decoder layer: the cache of self-attention, and the projected output of the encoder."""
+    """Key-value cache of a decoder: for each layer that of self-attention, and the projected output of the encoder."""
 
     self_attn: list[KVCache]
     memory: list[KeyValues]
@@ -59,7 +59,11 @@ class Transformer(nn.Module):
         activation: str = "relu",
     ):
         super().__init__()
-        self.dim, self.tied = dim, tied
+        one_of("tied", tied, ("none", "output", "all"))
+        if tied == "all" and source_vocab_size != target_vocab_size:
+            raise ValueError(
+                f"expected one vocabulary for tied='all', got {source_vocab_size} and {target_vocab_size} tokens"
+            )
         sizes = (num_layers, dim, num_heads, hidden_dim)
         options = {"norm_first": norm_first, "final_norm": final_norm, "dropout": dropout, "activation": activation}
         self.source_embedding = Embedding(source_vocab_size, dim, dropout=dropout)
@@ -107,16 +111,11 @@ class Transformer(nn.Module):
 
     def new_cache(self, source: Tensor, source_mask: Tensor | None, max_len: int, num_beams: int = 1) -> DecoderCache:
         """Encode the source (b, n) once, for `num_beams` target sequences of up to max_len tokens each: b * num_beams rows."""
-        memory = self.encode(source, source_mask).repeat_interleave(num_beams, 0)
-        mask = padding_mask(source_mask)
+        memory, mask = self.encode(source, source_mask).repeat_interleave(num_beams, 0), padding_mask(source_mask)
         mask = None if mask is None else mask.repeat_interleave(num_beams, 0)
-        attention = self.decoder.layers[0].self_attn
+        layers = self.decoder.layers
         return DecoderCache(
-            [
-                KVCache(len(memory), attention.num_heads, max_len, attention.head_dim, memory)
-                for _ in self.decoder.layers
-            ],
-            [layer.cross_attn.cache_memory(memory, mask) for layer in self.decoder.layers],
+            [KVCache(max_len) for _ in layers], [layer.cross_attn.cache_memory(memory, mask) for layer in layers]
         )
 
     def step(self, token_ids: Tensor, cache: DecoderCache) -> tuple[Tensor, list[Tensor]]:
@@ -124,6 +123,8 @@ class Transformer(nn.Module):
 
         The tokens before it are in the cache, and so is this one afterwards.
         """
-        x = self.target_embedding(token_ids.unsqueeze(1), start=cache.length)
-        x, _, cross_weights = self.decoder(x, cache.memory, cache=cache.self_attn)
-        return self.lm_head(x.squeeze(1)), [weights.squeeze(2) for weights in cross_weights]
+        x, cross_weights = self.target_embedding(token_ids.unsqueeze(1), start=cache.length), []
+        for layer, self_attn, memory in zip(self.decoder.layers, *cache, strict=True):
+            x, weights = layer.step(x, self_attn, memory)
+            cross_weights.append(weights.squeeze(2))
+        return self.lm_head(self.decoder.norm(x).squeeze(1)), cross_weights

@@ -1,4 +1,4 @@
-"""The Transformer as one picture, each part marked with the lesson that adds it."""
+"""The encoder-decoder Transformer, each part labeled with the lesson that introduces it."""
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
@@ -11,30 +11,30 @@ ENCODER = (
     ("+ position encoding", "04", TALL),
     ("", "", SPACE),
     ("multi-head self-attention", "05", TALL),
-    ("add, norm", "05", THIN),
+    ("add & norm", "05", THIN),
     ("feed-forward", "04", TALL),
-    ("add, norm", "05", THIN),
+    ("add & norm", "05", THIN),
 )
 DECODER = (
     ("shifted targets", "06", TALL),
     ("+ position encoding", "04", TALL),
     ("", "", SPACE),
     ("self-attention, causal mask", "04", TALL),
-    ("add, norm", "05", THIN),
+    ("add & norm", "05", THIN),
     ("cross-attention", "03", TALL),
-    ("add, norm", "05", THIN),
+    ("add & norm", "05", THIN),
     ("feed-forward", "04", TALL),
-    ("add, norm", "05", THIN),
+    ("add & norm", "05", THIN),
     ("", "", SPACE),
     ("linear, softmax", "01", TALL),
 )
 SIDE = (
     ("01", "softmax attention, in every layer"),
-    ("02", "several hops: why N layers"),
+    ("02", "several hops: why stack layers"),
     ("03", "sequence to sequence"),
     ("04", "self-attention, positions, masks"),
-    ("05", "multi-head, residuals, layer norm"),
-    ("06", "the whole Transformer"),
+    ("05", "heads, residuals, layer norm"),
+    ("06", "encoder-decoder Transformer"),
     ("07", "subword tokens, pretraining"),
     ("08", "fine-tuning, published weights"),
     ("09", "cost and scaling laws"),
@@ -50,22 +50,22 @@ SHADES = {
     "08": "#8CD3B8",
     "09": GREY,
 }
-DARK = {"01", "09"}  # shades on which white letters are readable
+DARK = {"01", "09"}  # shades on which white text is readable
 
 
 def course_map():
-    """The encoder on the left, the decoder in the middle, the lessons on the right."""
+    """Encoder on the left, decoder in the middle, list of lessons on the right."""
     figure, axes = canvas(11.5, 7.2, margins=(0.1, 0.1, 0.1, 0.6))
     axes.set(xlim=(0, 12.6), ylim=(-0.3, 7.2))
     axes.axis("off")
     encoder = _column(axes, ENCODER, 0.35, "encoder", frame=(3, 6))
     decoder = _column(axes, DECODER, 4.35, "decoder", frame=(3, 8))
     _elbow(axes, encoder[6], decoder[5])
-    for row, (lesson, words) in enumerate(SIDE):
+    for row, (lesson, topic) in enumerate(SIDE):
         y = 6.2 - 0.66 * row
         axes.add_patch(_box(8.25, y - 0.24, 0.64, 0.48, SHADES[lesson], BLACK))
-        axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_ink(lesson))
-        axes.text(9.05, y, words, va="center", fontsize=12)
+        axes.text(8.57, y, lesson, ha="center", va="center", fontsize=13, fontweight="bold", color=_text_color(lesson))
+        axes.text(9.05, y, topic, va="center", fontsize=12)
         if lesson not in ("03", "09"):
             axes.plot([8.08], [y], "o", color=BLACK, markersize=6)
     axes.text(8.0, 6.2 - 0.66 * len(SIDE), "●  the short path", va="center", fontsize=12)
@@ -76,14 +76,14 @@ def course_map():
 def _column(axes, parts, left, name, frame, width=3.3):
     """Parts from the bottom up with arrows between them; returns the (left, right, middle height) of each."""
     bottom, edges, step = 0.3, [], 0.2
-    for words, lesson, height in parts:
+    for label, lesson, height in parts:
         edges.append((left, left + width, bottom + height / 2))
         if lesson:
             axes.add_patch(_box(left, bottom, width, height, SHADES[lesson], BLACK))
             small = height == THIN
-            style = {"va": "center", "color": _ink(lesson), "zorder": 5, "fontsize": 11 if small else 12.5}
+            style = {"va": "center", "color": _text_color(lesson), "zorder": 5, "fontsize": 11 if small else 12.5}
             axes.text(left + 0.12, bottom + height / 2, lesson, fontweight="bold", **style)
-            axes.text(left + 0.55, bottom + height / 2, words, **style)
+            axes.text(left + 0.55, bottom + height / 2, label, **style)
             if bottom > 0.3:
                 start = bottom - step - (SPACE + step if parts[len(edges) - 2][0] == "" else 0)
                 _arrow(axes, (left + width / 2, start), (left + width / 2, bottom))
@@ -97,7 +97,7 @@ def _column(axes, parts, left, name, frame, width=3.3):
 
 
 def _elbow(axes, source, target):
-    """From the top of the encoder to the right, then into the decoder."""
+    """An arrow from the top of the encoder to the right, then into the decoder."""
     (_, right, top), (left, _, height) = source, target
     middle, up = right + 0.35, top + THIN / 2 + 0.62
     x = (source[0] + right) / 2
@@ -105,7 +105,7 @@ def _elbow(axes, source, target):
     _arrow(axes, (middle, height), (left, height))
 
 
-def _ink(lesson):
+def _text_color(lesson):
     return "white" if lesson in DARK else BLACK
 
 
@@ -117,5 +117,5 @@ def _box(left, bottom, width, height, face, edge, order=3):
 
 
 def _arrow(axes, start, end):
-    look = {"arrowstyle": "-|>", "mutation_scale": 13, "linewidth": 1.8, "color": BLACK, "zorder": 4}
-    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **look))
+    style = {"arrowstyle": "-|>", "mutation_scale": 13, "linewidth": 1.8, "color": BLACK, "zorder": 4}
+    axes.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **style))

@@ -12,8 +12,8 @@ def picture_bundle(png, alt):
     """(data, metadata) of a static picture: image/png and its alt text as text/plain."""
     alt = checked_alt(alt)
     data = {"image/png": base64.b64encode(png).decode("ascii"), "text/plain": alt}
-    # The metadata is for whoever turns the notebook into pages or slides; JupyterLab 4.6 and nbconvert 7.17 show the
-    # picture without it. No width and height: a page narrower than the picture would squeeze it out of shape.
+    # Pages and slides use the metadata; JupyterLab 4.6 and nbconvert 7.17 ignore it. No width and height: a page narrower
+    # than the picture would distort it.
     return data, {"image/png": {"alt": alt}}
 
 
@@ -25,7 +25,7 @@ def show(figure, alt):
 
 
 def close(figure):
-    """Forget a figure that pyplot may still hold, so that the notebook does not show it a second time."""
-    # A figure that was made without pyplot needs no closing, and then pyplot need not be loaded.
+    """Close a figure that pyplot may still hold, so that the notebook does not show it twice."""
+    # Figures made without pyplot need no closing, and pyplot stays unloaded.
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close(figure)

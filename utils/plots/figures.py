@@ -6,18 +6,18 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, colour, is_dark
+from utils.plots.style import COLORS, DPI, FONT, GREY, SMALL, WIDTH, as_array, canvas, color_of, is_dark
 
 NUMBERS_UP_TO = 10  # rows or columns: beyond that, numbers in the cells are too small to read
-LEAST_SCALE = 0.05  # the smallest effect that has the full color: what is less is noise and stays pale
+MIN_SCALE = 0.05  # the smallest effect drawn in full color: anything less is noise and stays pale
 # Blue where accuracy rises without the head, white where nothing changes, red where it falls.
 EFFECTS = LinearSegmentedColormap.from_list("effects", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
 def text_inches(text, size=FONT):
-    """About how wide a text is. DejaVu Sans letters are 0.6 of their size wide on average."""
-    longest = max((len(line) for line in str(text).split("\n")), default=0)
-    return 0.61 * size / 72 * longest
+    """Approximate width of a text. DejaVu Sans letters are 0.6 of their size wide on average."""
+    characters = max((len(line) for line in str(text).split("\n")), default=0)
+    return 0.61 * size / 72 * characters
 
 
 def signed(number, decimals=2):
@@ -27,20 +27,20 @@ def signed(number, decimals=2):
 
 
 def checked_weights(weights, what="weights"):
-    """Weights are never negative and a row never sums to more than one; a row of zeros looks nowhere."""
+    """Attention weights are nonnegative, and a row sums to 1, or to 0 if it is fully masked."""
     weights = as_array(weights, what)
     if weights.size == 0:
-        raise ValueError(f"{what} have the shape {weights.shape}: there is nothing to draw")
+        raise ValueError(f"{what} have the shape {weights.shape}: nothing to draw")
     if weights.min() < -1e-6:
         raise ValueError(f"{what} must not be negative, but the smallest is {weights.min():.3g}: are these scores?")
     total = weights.sum(-1).max()
     if total > 1.001:
-        raise ValueError(f"each row of the {what} sums to 1 at most, but one sums to {total:.4g}: softmax comes first")
+        raise ValueError(f"each row of the {what} sums to at most 1, but one sums to {total:.4g}: apply softmax first")
     return weights
 
 
 TITLE = 16
-TITLE_WIDTH = 8.0  # inches: a longer title goes on a second line before it widens the picture
+TITLE_WIDTH = 8.0  # inches: a longer title gets a second line before it widens the figure
 
 # Titles and charts
 
@@ -51,13 +51,13 @@ def title_lines(title, width):
 
 
 def wrapped(title, width):
-    """The title in lines that fit the width, in inches."""
+    """The title, wrapped to a width in inches."""
     letters = max(12, int((width - 0.3) / text_inches("n", TITLE) / 1.08))  # bold letters are wider
     return "\n".join(line for part in title.split("\n") for line in textwrap.wrap(part, letters))
 
 
 def write_title(figure, title):
-    """Write the title at the left edge of the picture, in as many lines as it needs."""
+    """Write the title at the left edge of the figure, in as many lines as it needs."""
     if title:
         width, height = figure.get_size_inches()
         text = wrapped(title, width)
@@ -77,23 +77,21 @@ def chart(title, width=9.5, height=4.7, rows=1, columns=1, **options):
 # Bars
 
 
-def bars(
-    labels, values, title="", value_label="", colours="weights", limits=(0, 1.08), numbers=True, size=(WIDTH, 4.0)
-):
-    """Bars over labels. `values` is one list of numbers, or a dict {name: numbers} drawn side by side.
+def bars(labels, values, title="", value_label="", colors="weights", limits=(0, 1.08), numbers=True, size=(WIDTH, 4.0)):
+    """Bars over labels. `values` is one list of numbers, or a dict {name: numbers}, one group of bars per label.
 
-    colours: one color or role for a single series, or a dict with one per name. The margins stay while a slider moves.
+    colors: one color or role for a single series, or a dict with one per name. The margins are fixed, for sliders.
     """
     series = values if isinstance(values, dict) else {"": values}
     lines = title_lines(title, size[0])
     top = 0.3 + 0.3 * lines + (0.3 if len(series) > 1 else 0)
-    height = size[1] + 0.3 * max(lines - 1, 0)  # a long title makes the picture taller, not the bars lower
+    height = size[1] + 0.3 * max(lines - 1, 0)  # a long title makes the figure taller, not the bars shorter
     figure, axes = canvas(size[0], height, margins=(0.95, 0.2, 0.5, top))
     width = 0.8 / len(series)
     for index, (name, lengths) in enumerate(series.items()):
-        places = np.arange(len(labels)) + (index - (len(series) - 1) / 2) * width
-        shade = colour(colours[name] if isinstance(colours, dict) else colours)
-        drawn = axes.bar(places, as_array(lengths), width * 0.94, label=name or None, color=shade)
+        centers = np.arange(len(labels)) + (index - (len(series) - 1) / 2) * width
+        shade = color_of(colors[name] if isinstance(colors, dict) else colors)
+        drawn = axes.bar(centers, as_array(lengths), width * 0.94, label=name or None, color=shade)
         if numbers:
             axes.bar_label(drawn, [f"{length:.2f}" for length in as_array(lengths)], padding=2, fontsize=SMALL + 1)
     axes.set_xticks(np.arange(len(labels)), labels)
@@ -106,9 +104,9 @@ def bars(
     return figure
 
 
-def weights_bars(labels, weights, title="", colours="weights"):
+def weights_bars(labels, weights, title="", colors="weights"):
     """A distribution over labels: bars from 0 to 1 whose sum is 1."""
-    return bars(labels, checked_weights(as_array(weights).reshape(-1)), title, "weight", colours)
+    return bars(labels, checked_weights(as_array(weights).reshape(-1)), title, "weight", colors)
 
 
 # Heat maps
@@ -117,9 +115,9 @@ def weights_bars(labels, weights, title="", colours="weights"):
 def heat_map(
     weights, row_labels, column_labels, title, row_axis="", column_axis="", limits=(0, 1), colour_label="weight"
 ):
-    """A matrix (rows, columns) as colors, with numbers where they are readable.
+    """A matrix (rows, columns) as a heat map, with numbers where they are readable.
 
-    limits=None takes the smallest and the largest number, for matrices that are not weights.
+    limits=None uses the smallest and the largest entry, for matrices that are not attention weights.
     """
     weights = as_array(weights, "the heat map")
     rows, columns = weights.shape
@@ -151,12 +149,12 @@ def heat_map(
 
 
 def attention_lines(source_tokens, target_tokens, weights, title, target_name, source_name, focus=None):
-    """Two rows of tokens and a line for every weight: target tokens above look at source tokens below.
+    """Two rows of tokens and a line for every weight: target tokens above attend to source tokens below.
 
     weights (targets, sources). `focus` is the index of one target token: its lines stand out and carry numbers.
     """
-    upper, upper_width = _row_places(target_tokens)
-    lower, lower_width = _row_places(source_tokens)
+    upper, upper_width = _row_centers(target_tokens)
+    lower, lower_width = _row_centers(source_tokens)
     span = max(upper_width, lower_width)
     if source_tokens != target_tokens:
         upper, lower = upper * span / upper_width, lower * span / lower_width
@@ -170,8 +168,8 @@ def attention_lines(source_tokens, target_tokens, weights, title, target_name, s
     _draw_tokens(axes, target_tokens, upper, 1.0, COLORS["query"], focus)
     _draw_tokens(axes, source_tokens, lower, 0.0, COLORS["key"], None)
     if focus is not None:
-        for place, weight in zip(lower, weights[focus], strict=True):
-            axes.text(place, -0.36, weight_text(weight), ha="center", va="center", fontsize=SMALL + 1)
+        for x, weight in zip(lower, weights[focus], strict=True):
+            axes.text(x, -0.36, weight_text(weight), ha="center", va="center", fontsize=SMALL + 1)
     for name, height in ((target_name, 1.0), (source_name, 0.0)):
         axes.text(-0.15, height, name, ha="right", va="center", fontsize=SMALL + 1, color=GREY)
     write_title(figure, title)
@@ -179,7 +177,7 @@ def attention_lines(source_tokens, target_tokens, weights, title, target_name, s
 
 
 def weight_text(weight):
-    """A weight that is exactly 0 was masked; a small one was not, and must not look the same."""
+    """Distinguishes a masked weight, exactly 0, from a small one."""
     return "0" if weight == 0 else "<0.01" if weight < 0.005 else f"{weight:.2f}"
 
 
@@ -188,12 +186,12 @@ def token_widths(tokens):
 
 
 def row_inches(tokens):
-    """How wide a row of tokens is in `attention_lines`."""
+    """Width of a row of tokens in `attention_lines`."""
     return float(sum(token_widths(tokens)))
 
 
-def _row_places(tokens):
-    """Centres of the tokens in inches, and the width of the row."""
+def _row_centers(tokens):
+    """Centers of the tokens in inches, and the width of the row."""
     widths = token_widths(tokens)
     ends = np.cumsum(widths)
     return ends - np.array(widths) / 2, float(ends[-1])
@@ -202,7 +200,7 @@ def _row_places(tokens):
 def _draw_lines(axes, upper, lower, weights, focus):
     for (target, source), weight in np.ndenumerate(weights):
         chosen = focus is None or target == focus
-        if weight < min(0.004, 0.5 / len(lower)):  # hardly more than nothing, even of many
+        if weight < min(0.004, 0.5 / len(lower)):  # negligible, even among many keys
             continue
         axes.plot(
             [upper[target], lower[source]],
@@ -214,17 +212,17 @@ def _draw_lines(axes, upper, lower, weights, focus):
         )
 
 
-def _line_alpha(weight, most, with_focus, chosen):
-    """Relative to the row's largest weight for the token in focus, which may look at everything a little."""
+def _line_alpha(weight, largest, with_focus, chosen):
+    """Relative to the largest weight of the row for the token in focus, whose weights may all be small."""
     if not with_focus:
         return float(0.12 + 0.83 * weight)
-    return float(0.3 + 0.65 * weight / most) if chosen else float(0.25 * weight)
+    return float(0.3 + 0.65 * weight / largest) if chosen else float(0.25 * weight)
 
 
-def _draw_tokens(axes, tokens, places, height, edge, focus):
-    for index, (token, place) in enumerate(zip(tokens, places, strict=True)):
+def _draw_tokens(axes, tokens, centers, height, edge, focus):
+    for index, (token, x) in enumerate(zip(tokens, centers, strict=True)):
         axes.text(
-            place,
+            x,
             height,
             token,
             ha="center",
@@ -240,14 +238,14 @@ def _draw_tokens(axes, tokens, places, height, edge, focus):
 
 
 def effect_colors(effect):
-    """(faces, inks) as hex colors: the larger the effect, the stronger; black or white letters, whichever is read better."""
-    scale = max(abs(effect).max(), LEAST_SCALE)
+    """(faces, text colors) as hex: the larger the effect, the stronger the face; text in black or white, for contrast."""
+    scale = max(abs(effect).max(), MIN_SCALE)
     shades = EFFECTS((effect / scale + 1) / 2)[..., :3]
     faces = [[to_hex(shade) for shade in row] for row in shades]
     return faces, np.where(is_dark(shades), "#ffffff", "#000000").tolist()
 
 
 def points(change):
-    """A change of accuracy in points of a per cent, with its sign."""
+    """A change of accuracy in percentage points, with its sign."""
     text = signed(100 * change, 1)
     return text if float(f"{100 * change:.1f}") <= 0 else f"+{text}"

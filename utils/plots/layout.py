@@ -1,7 +1,7 @@
-"""What can be measured of a drawn figure: its size, its smallest letters, and texts that are cut off, covered or faint.
+"""Layout of a drawn figure: its size, its smallest font, and texts that are cut off, overlapping or faint.
 
-With COURSE_BUILD set, as it is while lessons are built, every picture carries these facts in its PNG file, so a
-test can judge the very figures that lessons show without drawing them again.
+With COURSE_BUILD set, as during the build of lessons, every PNG file carries these measurements, so that a test can
+check the figures of a lesson without drawing them again.
 """
 
 import json
@@ -48,17 +48,15 @@ def shown_texts(figure):
 
 
 def cut_texts(figure, texts):
-    """Texts that reach over the edge of the picture."""
+    """Texts that extend beyond the edge of the figure."""
     edge = figure.bbox.padded(1)
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
-    return [
-        words for words, box in boxes if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1
-    ]
+    return [text for text, box in boxes if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1]
 
 
 def overlaps(texts):
-    """Pairs of texts that cover each other by more than a hair."""
-    # Slanted words have boxes that overlap although the letters do not.
+    """Pairs of texts that overlap by more than a few pixels."""
+    # Bounding boxes of slanted texts overlap even where the letters do not.
     upright = [text for text in texts if text.get_rotation() in (0, 90)]
     boxes = [(text.get_text(), text.get_tightbbox() or text.get_window_extent()) for text in upright]
     return [

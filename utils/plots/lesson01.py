@@ -4,7 +4,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib.patches import Rectangle
 
-from utils.plots.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, colour
+from utils.plots.style import BLACK, COLORS, GREEN, GREY, RED, SMALL, as_array, canvas, color_of
 
 SOFT, HARD = COLORS["query"], COLORS["output"]
 
@@ -20,7 +20,7 @@ def bar_panels(panels, labels, title):
     figure, axes = canvas(10, 3.9, columns=len(panels), margins=(0.8, 0.2, 0.6, 1.05), gaps=(0.25, 0), sharey=True)
     for axis, (name, probabilities) in zip(axes, panels.items(), strict=True):
         probabilities = as_array(probabilities)
-        drawn = axis.bar(labels, probabilities, color=colour("weights"))
+        drawn = axis.bar(labels, probabilities, color=color_of("weights"))
         axis.bar_label(drawn, [f"{probability:.2f}" for probability in probabilities], padding=2, fontsize=SMALL + 1)
         axis.set_title(name, fontsize=15)
         axis.tick_params(axis="x", labelsize=SMALL)
@@ -90,7 +90,7 @@ def cosine_histograms(cosines):
         axis.set_title(f"d = {dimension}", fontsize=15)
         axis.set(xlabel="cosine", ylabel="fraction of pairs", xticks=[-1, 0, 1])
         axis.text(0.03, 0.97, f"std\n{values.std():.2f}", transform=axis.transAxes, va="top", fontsize=SMALL + 1)
-    headline(figure, "in many dimensions random directions are nearly at right angles")
+    headline(figure, "in many dimensions random vectors are nearly orthogonal")
     return figure
 
 
@@ -165,7 +165,7 @@ def shapes(m, n, d, e):
     )
     for name, rows, columns, sides, role, sign in parts:
         if sign:
-            room = 1.15 if sign == "softmax" else gap
+            room = 1.3 if sign == "softmax" else gap
             axis.text(
                 left + room / 2,
                 middle,
@@ -176,7 +176,7 @@ def shapes(m, n, d, e):
             )
             left += room
         height, width = rows * unit, columns * unit
-        axis.add_patch(Rectangle((left, middle - height / 2), width, height, facecolor=colour(role), alpha=0.85))
+        axis.add_patch(Rectangle((left, middle - height / 2), width, height, facecolor=color_of(role), alpha=0.85))
         for line in range(1, rows):
             y = middle - height / 2 + line * unit
             axis.plot([left, left + width], [y, y], color="white", linewidth=1)

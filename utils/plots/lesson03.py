@@ -77,7 +77,7 @@ def sequence_tasks():
         _task(axes, left, 0.15 + 2.75 * row, name, example, inputs, outputs)
     for index, kind in enumerate(FACES):
         draw_box(axes, 7.55 + CELL[0] / 2 + index * PITCH, 5.95, *CELL, kind, *FACES[kind], size=LABEL)
-    write_title(figure, "sequence tasks by their inputs and outputs")
+    write_title(figure, "Sequence tasks differ in which side is a sequence")
     return figure
 
 
@@ -112,6 +112,20 @@ def by_length(curves, title):
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
     if len(curves) > 1:
         name_lines(axes)
+    return figure
+
+
+def independent_errors(lengths, exact, accuracies, title):
+    """Exact match in % over the target length, and a^n for each per-token accuracy {name: a}: what independent errors give."""
+    figure, axes = chart(title)
+    shade, marker, line = LOOKS[0]
+    axes.plot(lengths, exact, marker=marker, linestyle=line, color=shade, clip_on=False, zorder=3, label="measured")
+    for (name, accuracy), (shade, _, _) in zip(accuracies.items(), LOOKS[1:], strict=False):
+        expected = 100 * accuracy ** as_array(lengths)
+        axes.plot(lengths, expected, linestyle="--", color=shade, label=f"$a^n$, {name}")
+    axes.set(xlabel="tokens of the reference, <eos> included", ylabel="exact match in %", ylim=(0, 104))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=14))
+    name_lines(axes)
     return figure
 
 

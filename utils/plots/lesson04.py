@@ -30,33 +30,33 @@ WIDEST = 12.0  # inches: what fits a slide
 RAW, SCALED = (RED, "s", "--"), (BLUE, "o", "-")
 
 
-# One controller, and one for each token
+# One query, and one per token
 
 LOWER, UPPER = 0.95, 3.35  # inches: the rows of the keys and of the queries
 
 
 def controllers(tokens):
-    """Left: one controller attends to n sentences. Right: every token attends to every token."""
+    """Left: one query attends to n sentences. Right: every token attends to every token."""
     count = len(tokens)
     widths = np.array([max(0.5, inches(token, FONT, "bold") + 0.2) for token in tokens])
     row = widths.sum() + 0.14 * (count - 1)
-    state = inches("state of the controller", FONT, "bold") + 0.4
+    state = inches("query", FONT, "bold") + 0.4
     margin, space = 0.35 + inches("queries", LABEL), 0.9
     left_count, right_count = f"1 × {count} scores", f"{count} × {count} = {count**2} scores"
-    left_width = max(count * 0.62, state, inches("one controller for the story", FONT + 1, "bold"))
-    right_width = max(row, inches("one controller for each token", FONT + 1, "bold"))
+    left_width = max(count * 0.62, state, inches("one query for the story", FONT + 1, "bold"))
+    right_width = max(row, inches("one query per token", FONT + 1, "bold"))
     width = margin + left_width + space + right_width + 0.2
-    title = "from one controller to one for each token"
+    title = "From one query to one query per token"
     figure, axes = sheet(width, 4.6 + top_of(title, width))
     for y, name in ((UPPER, "queries"), (LOWER, "keys")):
         write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
     middle = margin + left_width / 2
     sentences = middle + 0.62 * (np.arange(count) - (count - 1) / 2)
     _draw_scores(axes, [middle], sentences, focus=0)
-    draw_box(axes, middle, UPPER, state, 0.46, "state of the controller", PALE_BLUE, BLUE, fontweight="bold")
+    draw_box(axes, middle, UPPER, state, 0.46, "query", PALE_BLUE, BLUE, fontweight="bold")
     for number, x in enumerate(sentences, 1):
         draw_box(axes, x, LOWER, 0.5, 0.46, str(number), "white", COLORS["key"])
-    _panel_words(axes, middle, "one controller for the story", f"{count} sentences", left_count)
+    _panel_words(axes, middle, "one query for the story", f"{count} sentences", left_count)
     middle = margin + left_width + space + right_width / 2
     centers = middle - row / 2 + np.cumsum(widths + 0.14) - 0.14 - widths / 2
     focus = count // 2
@@ -65,7 +65,7 @@ def controllers(tokens):
         face, weight = (PALE_BLUE, "bold") if position == focus else ("white", "normal")
         draw_box(axes, x, UPPER, token_width, 0.46, token, face, BLUE, fontweight=weight)
         draw_box(axes, x, LOWER, token_width, 0.46, token, "white", COLORS["key"])
-    _panel_words(axes, middle, "one controller for each token", f"the same {count} tokens", right_count)
+    _panel_words(axes, middle, "one query per token", f"the same {count} tokens", right_count)
     divide = margin + left_width + space / 2
     axes.plot([divide] * 2, [0.2, 4.4], color=PALE, linewidth=1.5)
     write_title(figure, title)
@@ -95,7 +95,7 @@ def scaling(dims, raw, scaled):
 
     raw and scaled: dicts of arrays (dims,), "variance", "normalized_entropy" (0 to 1) and "jacobian_norm".
     """
-    figure, axes = chart("unscaled scores grow with d_k until the softmax saturates", WIDEST, 5.0, columns=3)
+    figure, axes = chart("Unscaled scores grow with d_k until the softmax saturates", WIDEST, 5.0, columns=3)
     panels = (
         ("variance", "variance of the scores", 1),
         ("normalized_entropy", "entropy in % of log n", 100),

@@ -174,12 +174,12 @@ def _block(axes, left, bottom, shades, length, cell, batch):
 def head_costs(heads, panels, title):
     """Small panels over the number of heads: {panel: {name: numbers (heads,)}}, on logarithmic scales."""
     figure, axes = chart(title, WIDEST, 4.9, columns=len(panels))
-    looks = iter(LOOKS)  # a line has a look of its own in all panels
+    styles = iter(LOOKS)  # every line has a style of its own
     for cell, (panel, curves) in zip(axes, panels.items(), strict=True):
         cell.set_xscale("log", base=2)
         cell.set_yscale("log")
         for name, values in curves.items():
-            shade, marker, line = next(looks)
+            shade, marker, line = next(styles)
             cell.plot(heads, values, marker=marker, linestyle=line, color=shade, label=name)
         cell.set(xlabel="heads", ylabel=panel)
         cell.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -246,7 +246,7 @@ def story_errors(rows, title):
             axes.plot(sizes, np.median(errors, 1), color=shade, marker=marker, linestyle=line, label=model, zorder=3)
             axes.fill_between(sizes, errors.min(1), errors.max(1), color=shade, alpha=0.2, linewidth=0)
         axes.set(xscale="log", ylim=(-2, 80), xlabel="training questions")
-        axes.set_xlim(800, 12_500)
+        axes.set_xlim(800, 14_000)
         plain_ticks(axes.xaxis, sorted({row["questions"] for row in rows}))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(f"task {task}", fontsize=FONT + 1, fontweight="normal")
@@ -472,7 +472,7 @@ def relation_paths(weights, tokens, target, title):
         _draw_paths(axes, xs, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
     for layer in range(layers + 1):
         y = bottom + rise * layer
-        name = "words" if layer == 0 else f"after layer {layer}"
+        name = "tokens" if layer == 0 else f"after layer {layer}"
         write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
         for x, token_width, token, strong in zip(xs, widths, tokens, marked[layer], strict=True):
             face, edge = (

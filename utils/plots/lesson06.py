@@ -51,10 +51,10 @@ STREAMS = {"encoder": 3.75, "decoder": 9.35}  # where the two streams go up
 MATRIX = 2.7  # width of an embedding or output layer
 BRANCH, BESIDE = 2.6, 0.5  # width of a sublayer, and its distance from the residual stream
 STEP = 1.1  # height of a sublayer with its residual connection
-MORE = 0.15  # cross-attention is so much higher, for a third line
+MORE = 0.15  # extra height of cross-attention, for a third line
 FIRST = 1.95  # where the first layer begins
 PARTS = {  # face and edge
-    "look": (PALE_BLUE, BLUE),
+    "self": (PALE_BLUE, BLUE),
     "cross": (PALE_RED, RED),
     "feed": (PALE_GREEN, GREEN),
     "norm": (PALE_ORANGE, DARK_ORANGE),
@@ -70,9 +70,9 @@ def transformer_diagram(dim, num_heads, hidden_dim, num_layers, source_vocab_siz
     figure, axes = sheet(WIDEST, top + 1.95 + top_of(title, WIDEST))
     own, feed = f"weights (b, {num_heads}, {{0}}, {{0}})", f"{dim} → {hidden_dim} → {dim}"
     branches = {
-        "encoder": (("look", "self-attention", own.format("n")), ("feed", "feed-forward", feed)),
+        "encoder": (("self", "self-attention", own.format("n")), ("feed", "feed-forward", feed)),
         "decoder": (
-            ("look", "causal self-attention", own.format("m")),
+            ("self", "causal self-attention", own.format("m")),
             ("cross", "cross-attention", f"weights (b, {num_heads}, m, n)\n{MADE_HERE}"),
             ("feed", "feed-forward", feed),
         ),
@@ -97,7 +97,7 @@ def _part(axes, x, y, width, height, kind, words, size=FONT, small=""):
     """A rectangle with one line of text, or with one or two smaller ones under it."""
     face, edge = PARTS[kind]
     draw_box(axes, x, y, width, height, "", face, edge)
-    dark = {"look": "#00507D", "cross": DARK_RED, "feed": "#00654A"}.get(kind, edge)
+    dark = {"self": "#00507D", "cross": DARK_RED, "feed": "#00654A"}.get(kind, edge)
     lines = small.split("\n") if small else []
     write(axes, x, y + (0.02 + 0.1 * len(lines) if lines else 0), words, size, color="black", zorder=4)
     for number, line in enumerate(lines):
@@ -237,8 +237,8 @@ def shifted_targets(source, target, title, padding=0):
             shift = [(centers[position - 1] + 0.18, upper - 0.21), (x - 0.18, lower + 0.21)]
             axes.plot(*np.transpose(shift), color=GREY, linewidth=1.8, linestyle=(0, (3, 2)), zorder=1)
     write(axes, end + 0.1, upper, "no loss on\npadding", LABEL, ha="left", color=GREY)
-    write(axes, end + 0.1, (upper + lower) / 2 - 0.2, "broken lines:\nthe same token", LABEL, ha="left", color=GREY)
-    _triangle(axes, inputs, targets, length, centers, wide, tall, cell)
+    write(axes, end + 0.1, (upper + lower) / 2 - 0.2, "dashed lines:\nthe same token", LABEL, ha="left", color=GREY)
+    _causal_mask(axes, inputs, targets, length, centers, wide, tall, cell)
     write_title(figure, title)
     return figure
 
@@ -253,7 +253,7 @@ def _source_row(axes, source, left, y):
     write(axes, x + 0.12, y, "visible to every position", LABEL, ha="left", color=GREY)
 
 
-def _triangle(axes, inputs, targets, length, centers, wide, tall, cell):
+def _causal_mask(axes, inputs, targets, length, centers, wide, tall, cell):
     """The causal mask: a tick where a query (row) may attend to a key (column), and the target of each row."""
     top = tall + 0.25
     left, end = centers[0] - wide[0] / 2, centers[-1] + wide[-1] / 2
@@ -447,7 +447,7 @@ def map_name(num_layers, num_heads, layer=MEAN, head=MEAN):
 
 
 def gold_share(weights, links):
-    """The share of attention weight (m, n) on gold links, over the target tokens that have links, from 0 to 1.
+    """Fraction of the attention weight (m, n) on gold links, over the target tokens that have links, from 0 to 1.
 
     links: (source position, target position).
     """

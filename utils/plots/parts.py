@@ -1,4 +1,4 @@
-"""What the figures of several lessons share: line styles that can be told apart, boxes and arrows in inches, charts."""
+"""Shared by the figures of several lessons: distinguishable line styles, boxes and arrows in inches, charts."""
 
 import numpy as np
 from matplotlib.patches import FancyBboxPatch, Polygon
@@ -8,8 +8,8 @@ from utils.plots.figures import title_lines
 from utils.plots.style import BLUE, BROWN, FONT, GREEN, GREY, ORANGE, PINK, RED, SKY, SMALL, as_array, canvas
 from utils.plots.text import shortened
 
-# Color, marker and line of the first thing, the second, ...: three ways to tell them apart. A model that keeps its
-# place in the lists keeps its look from figure to figure.
+# Color, marker and line of the first curve, the second, ...: three ways to distinguish them. A model at the same index
+# has the same style in every figure.
 LOOKS = (
     (BLUE, "o", "-"),
     (RED, "s", "--"),
@@ -22,7 +22,7 @@ LOOKS = (
 )
 PALE_BLUE, PALE_RED, PALE_GREEN, PALE_ORANGE = "#DCEBF5", "#FBE3D6", "#DDF1EA", "#FBEFD2"
 LABEL = SMALL + 1
-LONGEST_WORD = 24  # letters: longer ones are shortened where every word has to fit in a row
+MAX_LETTERS = 24  # longer words are shortened where a row has to fit
 
 
 # Sheets and boxes
@@ -37,12 +37,12 @@ def sheet(width, height):
 
 
 def top_of(title, width):
-    """The room that a title takes at the top of a figure."""
+    """Height of the title at the top of a figure, in inches."""
     return 0.25 + 0.3 * title_lines(title, width)
 
 
 def short(word):
-    return shortened(str(word), LONGEST_WORD)
+    return shortened(str(word), MAX_LETTERS)
 
 
 def write(axes, x, y, text, size=FONT, ha="center", va="center", **look):
@@ -51,7 +51,7 @@ def write(axes, x, y, text, size=FONT, ha="center", va="center", **look):
 
 
 def draw_box(axes, x, y, width, height, text, face, edge, size=FONT, **look):
-    """A rounded box with a word in it, centered at (x, y)."""
+    """A rounded box with a text, centered at (x, y)."""
     left, bottom = x - width / 2, y - height / 2
     shape = FancyBboxPatch(
         (left, bottom), width, height, boxstyle="round,pad=0,rounding_size=0.08", facecolor=face, edgecolor=edge,
@@ -83,7 +83,7 @@ def draw_strong_arrow(axes, corners, shade):
 
 
 def draw_lines(axes, x, curves, bands=None, **look):
-    """{name: numbers} as lines over x, told apart by color, marker and dashes. bands: {name: (low, high)}."""
+    """{name: numbers} as lines over x, distinguished by color, marker and dashes. bands: {name: (low, high)}."""
     for (name, values), (shade, marker, line) in zip(curves.items(), LOOKS, strict=False):
         axes.plot(x, values, color=shade, marker=marker, linestyle=line, label=name, zorder=3, **look)
         if bands and name in bands:
@@ -91,16 +91,16 @@ def draw_lines(axes, x, curves, bands=None, **look):
 
 
 def name_lines(axes):
-    """A legend to the right of the axes, in the order in which the lines end, the highest first."""
+    """A legend to the right of the axes, sorted by the last value of each line, highest first."""
     handles, labels = axes.get_legend_handles_labels()
     last = [as_array(handle.get_ydata())[-1] for handle in handles]
     order = np.argsort(last, kind="stable")[::-1]
-    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handlelength": 3, "labelspacing": 0.8}
-    axes.legend([handles[index] for index in order], [labels[index] for index in order], **place)
+    position = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "handlelength": 3, "labelspacing": 0.8}
+    axes.legend([handles[index] for index in order], [labels[index] for index in order], **position)
 
 
 def plain_ticks(axis, ticks=None):
-    """Numbers such as 512 on a logarithmic axis in place of powers of ten."""
+    """Plain numbers such as 512 on a logarithmic axis instead of powers of ten."""
     if ticks is not None:
         axis.set_ticks(ticks)
     axis.set_minor_locator(NullLocator())
@@ -108,7 +108,7 @@ def plain_ticks(axis, ticks=None):
 
 
 def only_rows(axes, names):
-    """Names on the y-axis from the top down, and a grid for the numbers alone."""
+    """Names on the y-axis from the top down, and a grid for the x-axis only."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
@@ -119,10 +119,10 @@ def only_rows(axes, names):
 # Numbers
 
 
-def percent(chance):
-    """A probability in whole per cent; a small one is not the same as none, nor a large one as all."""
-    if 0 < chance < 0.005:
+def percent(probability):
+    """A probability as a whole percentage; only 0 is shown as 0 %, and only 1 as 100 %."""
+    if 0 < probability < 0.005:
         return "<1 %"
-    if 0.995 <= chance < 0.99995:
+    if 0.995 <= probability < 0.99995:
         return ">99 %"
-    return f"{100 * chance:.0f} %"
+    return f"{100 * probability:.0f} %"

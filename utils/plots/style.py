@@ -1,4 +1,4 @@
-"""One look for every figure of the course: readable from the last row, safe for color-blind readers.
+"""The visual style of every figure: readable from the back row, safe for color-blind readers.
 
 Figures are made without pyplot (`canvas`), so nothing is shown twice and nothing has to be closed.
 """
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from utils.plots.layout import picture_facts
 
-# Okabe and Ito's eight colors: told apart under every common color deficiency.
+# Okabe and Ito's eight colors: distinguishable under every common color deficiency.
 BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
@@ -39,10 +39,10 @@ COLORS = {
     "guess": ORANGE,
     "neutral": GREY,
 }
-# For things that have no role, such as several keys side by side: never the query or the output, and never black,
-# which is lost on a dark page.
+# For series without a role, such as several keys: never the color of queries or outputs, and never black,
+# which disappears on a dark page.
 SERIES = (ORANGE, GREEN, PINK, SKY, BROWN, GREY)
-WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means much weight
+WEIGHTS_MAP = "viridis"  # perceptually uniform and safe for color-blind readers; bright means a large weight
 
 WIDTH, HEIGHT, DPI = 8.0, 4.5, 100  # inches, inches, dots per inch: 800 x 450 pixels, about 20-40 kB as PNG
 FONT = 14
@@ -55,7 +55,7 @@ STYLE = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "axes.facecolor": "white",
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same letters
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so every machine draws the same letters
     "font.size": FONT,
     "axes.titlesize": 16,
     "axes.titleweight": "bold",
@@ -84,12 +84,12 @@ STYLE = {
 
 
 def use_style():
-    """Make the course's look the default of this process. Importing `utils.plots` calls it."""
+    """Make the course's style the default of this process. Importing `utils.plots` calls it."""
     mpl.rcParams.update(STYLE)
 
 
-def colour(name):
-    """The color of a role such as "query", or the name itself when it is a color already."""
+def color_of(name):
+    """The color of a role such as "query", or the name itself if it is a color already."""
     return COLORS.get(name, name)
 
 
@@ -127,12 +127,12 @@ def canvas(width=WIDTH, height=HEIGHT, rows=1, columns=1, margins=(0.85, 0.25, 0
 
 
 def checked_alt(alt):
-    """Give back the alt text as one line, or say that it is missing."""
+    """The alt text on one line; raises an error if it is missing."""
     if not isinstance(alt, str):
-        raise TypeError(f"expected alt text as a string, got {type(alt).__name__}; say what the picture shows")
+        raise TypeError(f"expected alt text as a string, got {type(alt).__name__}; describe what the figure shows")
     line = " ".join(alt.split())
     if not line:
-        raise ValueError("the alt text is empty: say in one sentence what the picture shows")
+        raise ValueError("the alt text is empty: describe in one sentence what the figure shows")
     return line
 
 
@@ -142,8 +142,8 @@ def figure_png(figure, alt, dpi=DPI):
         raise TypeError(f"expected a matplotlib Figure, got {type(figure).__name__}; return the figure, not the axes")
     figure.set_dpi(dpi)
     buffer = io.BytesIO()
-    # `savefig` would lay every text out twice, and a moving slider waits for that. Without "Software": None the
-    # version of matplotlib would change the bytes of every picture.
+    # `savefig` would lay out every text twice, which slows down sliders. Without "Software": None, the version of
+    # matplotlib would change the bytes of every picture.
     metadata = {"Software": None, "Description": checked_alt(alt), **picture_facts(figure)}
     FigureCanvasAgg(figure).print_png(buffer, metadata=metadata, pil_kwargs={"compress_level": 3})
     return buffer.getvalue()
@@ -154,13 +154,13 @@ def png_size(png):
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
-def as_array(numbers, what="the numbers"):
+def as_array(values, what="the values"):
     """A float64 NumPy array from lists, arrays or tensors (also tensors that require a gradient)."""
-    if hasattr(numbers, "detach"):
-        numbers = numbers.detach().cpu()
-        numbers = numbers.double().numpy()
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.double().numpy()
     try:
-        array = np.asarray(numbers, dtype=float)
+        array = np.asarray(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} must be numbers in rows of equal length: {error}") from None
     if not np.isfinite(array).all():

@@ -1,4 +1,4 @@
-"""Numbers as text, and text as something with a width."""
+"""Numbers as text, and the width of texts."""
 
 from functools import cache
 
@@ -15,11 +15,11 @@ def digits(numbers, decimals=2):
 
 @cache
 def inches(text, size=FONT, weight="normal"):
-    """How wide a line of text is, measured from the font itself."""
+    """Width of a line of text, measured with the font."""
     font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
 
 
-def shortened(text, most):
-    """At most `most` characters; what is cut off is marked."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shortened(text, max_characters):
+    """The text, cut to at most `max_characters`, with an ellipsis if it was cut."""
+    return text if len(text) <= max_characters else text[: max_characters - 1] + "…"

@@ -1,10 +1,10 @@
 """What the attention heads of a trained Transformer attend to on held-out sentences, next to uniform attention.
 
-Attention weights are no proof of a cause (Jain and Wallace, 2019); masking a position is an intervention.
+Attention weights are no proof of a cause (Jain and Wallace, 2019, arXiv:1902.10186); masking a position is an intervention.
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -109,59 +109,41 @@ def agreement_heads(trained: TrainedTransformer, num_pairs: int, count: int = 30
 
 
 @torch.no_grad()
-def agreement_accuracy(
-    trained: TrainedTransformer, cases: Sequence[Agreement], **interventions: Callable[[Tensor], None]
-) -> float:
-    """Accuracy on adjectives far from their nouns, under teacher forcing.
-
-    interventions: for an attention by its name, a function that changes its mask, (b, n, n), (b, m, m) or (b, m, n), in place.
-    """
-    batch = collate([case.pair for case in cases], trained.english, trained.french)
-    (b, n), m = batch.source.shape, batch.target_in.size(1)
-    masks = {
-        "encoder": batch.source_mask.unsqueeze(1).repeat(1, n, 1),
-        "decoder": causal_mask(m).repeat(b, 1, 1),
-        "cross": batch.source_mask.unsqueeze(1).repeat(1, m, 1),
-    }
-    for name, change in interventions.items():
-        change(masks[name])
-    model = trained.model
-    memory, _ = model.encoder(model.source_embedding(batch.source), masks["encoder"])
-    x, _, _ = model.decoder(model.target_embedding(batch.target_in), memory, masks["decoder"], masks["cross"])
-    rows, positions = torch.arange(b), torch.tensor([case.french(case.adjective) for case in cases])
-    predicted = model.lm_head(x[rows, positions]).argmax(-1)
-    return (predicted == batch.target_out[rows, positions]).float().mean().item()
-
-
 def ablated_accuracy(trained: TrainedTransformer, cases: Sequence[Agreement]) -> dict[str, float]:
-    """`agreement_accuracy` with one position masked: does the model need to attend to it?
+    """Accuracy on adjectives far from their nouns, under teacher forcing, with one position masked: does the model need to
+    attend to it?
 
     noun_output: in the decoder, the position that predicted the noun; noun_input: the one whose input is the noun, both masked
     at the position that predicts the adjective; encoder: the noun, masked for all other source tokens; cross: the noun in the
     source, masked at the position that predicts the adjective. none: nothing masked.
     """
-    rows = torch.arange(len(cases))
+    batch, model = collate([case.pair for case in cases], trained.english, trained.french), trained.model
+    (b, n), m = batch.source.shape, batch.target_in.size(1)
+    rows, noun = torch.arange(b), torch.tensor([case.noun for case in cases])
     adjective = torch.tensor([case.french(case.adjective) for case in cases])
     predicted_noun = torch.tensor([case.french(case.noun) for case in cases])
-    noun = torch.tensor([case.noun for case in cases])
 
-    def mask_at_adjective(positions: Tensor) -> Callable[[Tensor], None]:
-        def change(mask: Tensor) -> None:
-            mask[rows, adjective, positions] = False
-
-        return change
-
-    def mask_for_others(mask: Tensor) -> None:
-        own_row = mask[rows, noun].clone()
-        mask[rows, :, noun] = False
-        mask[rows, noun] = own_row
+    def accuracy(name: str | None = None, queries: Tensor | slice = slice(None), keys: Tensor | None = None) -> float:
+        """With the keys (b,) masked at the queries (b,) of one kind of attention."""
+        masks = {
+            "encoder": batch.source_mask.unsqueeze(1).repeat(1, n, 1),
+            "decoder": causal_mask(m).repeat(b, 1, 1),
+            "cross": batch.source_mask.unsqueeze(1).repeat(1, m, 1),
+        }
+        if name:
+            masks[name][rows, queries, keys] = False
+        masks["encoder"][rows, noun, noun] = True  # to itself a noun may attend in any case
+        memory, _ = model.encoder(model.source_embedding(batch.source), masks["encoder"])
+        x, _, _ = model.decoder(model.target_embedding(batch.target_in), memory, masks["decoder"], masks["cross"])
+        predicted = model.lm_head(x[rows, adjective]).argmax(-1)
+        return (predicted == batch.target_out[rows, adjective]).float().mean().item()
 
     return {
-        "none": agreement_accuracy(trained, cases),
-        "noun_output": agreement_accuracy(trained, cases, decoder=mask_at_adjective(predicted_noun)),
-        "noun_input": agreement_accuracy(trained, cases, decoder=mask_at_adjective(predicted_noun + 1)),
-        "encoder": agreement_accuracy(trained, cases, encoder=mask_for_others),
-        "cross": agreement_accuracy(trained, cases, cross=mask_at_adjective(noun)),
+        "none": accuracy(),
+        "noun_output": accuracy("decoder", adjective, predicted_noun),
+        "noun_input": accuracy("decoder", adjective, predicted_noun + 1),
+        "encoder": accuracy("encoder", keys=noun),
+        "cross": accuracy("cross", adjective, noun),
     }
 
 

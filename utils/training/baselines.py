@@ -4,26 +4,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from utils.data.docstrings import Example
+
 WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class TextExample(Protocol):
-    """A text or a pair of texts (`second` is None without one), as `docstrings.Example` and `reviews.Review`."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def second(self) -> str | None: ...
-
-
-def words_of(example: TextExample) -> set[str]:
+def words_of(example: Example) -> set[str]:
     """The lowercase words of a text. Of a pair: the words of each text, and the words that occur in both."""
     first = set(WORD.findall(example.text.lower()))
     if example.second is None:
@@ -39,12 +30,12 @@ class BagOfWords:
     Vocabulary and weights come from the training texts alone.
     """
 
-    def __init__(self, examples: Sequence[TextExample]):
+    def __init__(self, examples: Sequence[Example]):
         counts = Counter(word for example in examples for word in words_of(example))
         self.index = {word: index for index, word in enumerate(sorted(counts))}
         self.weights = torch.tensor([math.log(1 + len(examples) / counts[word]) for word in self.index])
 
-    def __call__(self, examples: Sequence[TextExample]) -> Tensor:
+    def __call__(self, examples: Sequence[Example]) -> Tensor:
         """A sparse tensor (n, words). Words outside the vocabulary are ignored."""
         word_ids = [
             sorted(self.index[word] for word in words_of(example) if word in self.index) for example in examples
@@ -87,13 +78,7 @@ def linear_probe(train: Tensor, labels: Tensor, test: Tensor, num_classes: int, 
     return (test @ weight.T + bias).argmax(-1)
 
 
-def bag_of_words(
-    train: Sequence[TextExample],
-    labels: Tensor,
-    test: Sequence[TextExample],
-    num_classes: int,
-    penalty: float = 0.3,
-) -> Tensor:
+def bag_of_words(train: Sequence[Example], labels: Tensor, test: Sequence[Example], num_classes: int) -> Tensor:
     """Bag of words with logistic regression: predicted classes (n,) of the test texts. `labels` (m,) are of `train`."""
     bag = BagOfWords(train)
-    return linear_probe(bag(train), labels, bag(test), num_classes, penalty)
+    return linear_probe(bag(train), labels, bag(test), num_classes, penalty=0.3)

@@ -5,7 +5,7 @@
 
 The key holds the function's name, the code of every module that its own module imports from its package, the arguments,
 the content of its data files, and the versions of Python and torch: a changed line of code trains again, a changed
-comment does not. A cached function depends on its arguments only (the global random states are seeded while it runs and
+comment does not. A cached function depends on its arguments only (torch's global generator is seeded while it runs and
 restored afterwards), does not change them, and returns numbers, strings, None, tensors, and lists, tuples and dicts.
 """
 
@@ -17,7 +17,6 @@ import inspect
 import io
 import os
 import platform
-import random
 import sys
 import tempfile
 import time
@@ -25,10 +24,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import filelock
-import numpy as np
 import psutil
 import torch
 
+from utils.data.checksums import checksum
 from utils.training import fingerprint
 from utils.training.announce import announce
 
@@ -58,7 +57,7 @@ def cached(function: Callable | None = None, *, data_files: Callable = lambda *_
             f"{function.__module__}.{function.__qualname__}",
             *fingerprint.code_parts(modules),
             _hash(call.arguments),
-            *(fingerprint.file_hash(Path(file)) for file in data_files(*call.args, **call.kwargs)),
+            *(checksum(Path(file)) for file in data_files(*call.args, **call.kwargs)),
             f"python {platform.python_version()} torch {torch.__version__} {torch.get_default_dtype()}",
         )
         path = _writable_folder() / f"{function.__name__}-{key[:32]}{SUFFIX}"
@@ -74,22 +73,12 @@ def cached(function: Callable | None = None, *, data_files: Callable = lambda *_
 
 
 def _train(function: Callable, call: inspect.BoundArguments) -> bytes:
-    """Call the function with fixed global random states; returns its result and its seconds as stored."""
-    arguments = _hash(call.arguments)
-    states = random.getstate(), np.random.get_state()
+    """Call the function with a fixed seed of torch's generator; returns its result and its seconds as stored."""
     with torch.random.fork_rng(devices=[]):
-        random.seed(0)
-        np.random.seed(0)
         torch.random.default_generator.manual_seed(0)
         start = time.perf_counter()
-        try:
-            result = function(*call.args, **call.kwargs)
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-    seconds = time.perf_counter() - start
-    if _hash(call.arguments) != arguments:
-        raise TypeError(f"{function.__name__} changed its arguments, which a cached call cannot do; work on a copy")
+        result = function(*call.args, **call.kwargs)
+        seconds = time.perf_counter() - start
     stream = io.BytesIO()
     torch.save({"result": _storable(result), "seconds": seconds}, stream)
     return stream.getvalue()
@@ -116,19 +105,16 @@ def _hash(value) -> str:
     """A hash that two equal arguments share and two different ones do not; the type is part of it."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if value is None or kind in (bool, int, float, str, range) or isinstance(value, Path):
+    if value is None or kind in (bool, int, float, str) or isinstance(value, Path):
         return fingerprint.digest(name, repr(value))
     if kind in (list, tuple):
         return fingerprint.digest(name, *map(_hash, value))
     if kind is dict:  # in its own order: the function may depend on it
         return fingerprint.digest(name, *(_hash(part) for item in value.items() for part in item))
-    if kind is torch.Tensor and value.layout == torch.strided:
-        data = value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        return fingerprint.digest(name, f"{value.dtype} {tuple(value.shape)}", data)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return fingerprint.digest(name, _hash({f.name: getattr(value, f.name) for f in dataclasses.fields(value)}))
     raise TypeError(
-        f"expected arguments of numbers, strings, tensors, or lists, tuples, dicts and dataclasses of them, got {name}; "
+        f"expected arguments of numbers, strings, or lists, tuples, dicts and dataclasses of them, got {name}; "
         "pass what the object is made from (a seed, sizes, a name)"
     )
 

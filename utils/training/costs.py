@@ -1,22 +1,16 @@
 """Cost of attention against sequence length, in time and memory, and what sparse and low-rank attention lose.
 
-Time is processor time of one thread, the least of several rounds, so that other programs hardly count. Memory is the peak
-of all tensors that exist at one moment beyond those there before, as torch's allocator reports them to its profiler. (The
-memory of the process would not do: what is freed stays with the process and is used again.)
+Local attention is that of Longformer (Beltagy et al., 2020, arXiv:2004.05150); BigBird (Zaheer et al., 2020,
+arXiv:2007.14062) adds global tokens and random keys; Linformer (Wang et al., 2020a, arXiv:2006.04768) projects the keys.
 """
 
-import contextlib
 import math
-import os
-import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.attention import attention
 from utils.models.language_models import parameter_count
@@ -28,10 +22,10 @@ from utils.models.sparse_attention import (
     bigbird_attention,
     linformer_attention,
     local_attention,
-    with_attention,
 )
 from utils.training.cache import cached
-from utils.training.seeds import seed_list
+from utils.training.profiling import Exponent, count_multiplications, fit_exponent, peak_bytes, seconds_in_turns
+from utils.training.seeds import seeded
 from utils.training.trainer import train, warmup_stable_decay
 
 # One sequence, four heads. A query of local attention attends to WINDOW positions on each side; BigBird adds global tokens
@@ -50,6 +44,8 @@ RECURRENCE, EXPLICIT, FUSED, LOCAL, BIGBIRD, LINFORMER = KINDS = (
     "Linformer-like",
 )
 MAX_LENGTH = {EXPLICIT: 6144}  # at 8192 tokens the weights of all heads take 1 GB, and three such tensors exist at once
+# Each step of a recurrence makes tensors, and recording all of them takes ten times as long as the steps.
+MAX_MEMORY_LENGTH = {RECURRENCE: 1024}
 # Multiplications for n tokens of dimension d; w positions on each side, g global tokens, r random keys, k projected keys.
 # Local attention in blocks computes half as many scores again, and masks them.
 FORMULAS = {
@@ -62,46 +58,6 @@ FORMULAS = {
 }
 
 
-# Exponents
-
-
-class Exponent(NamedTuple):
-    """The p of values ~ length ** p, the log-log slope, and its standard error."""
-
-    slope: float
-    error: float
-
-
-def fit_exponent(lengths: Sequence[float], values: Sequence[float] | Tensor) -> Exponent:
-    """Least squares on logarithms. The error covers scatter only: a curve that bends has a slope somewhere in between."""
-    x, y = (torch.as_tensor(column, dtype=torch.float64).log() for column in (lengths, values))
-    x, y = x - x.mean(), y - y.mean()
-    slope = (x * y).sum() / x.square().sum()
-    residuals = y - slope * x
-    error = (residuals.square().sum() / (len(x) - 2) / x.square().sum()).sqrt()
-    return Exponent(slope.item(), error.item())
-
-
-def exponents(curves: dict[str, dict]) -> list[dict]:
-    """One row for each kind of `cost_curves`: kind, formula, and as `Exponent`s time, long_time, memory, long_memory.
-
-    long_: fitted to the longer half of the (rising) lengths, at least three, where the fastest growth dominates. None where
-    there are fewer than three lengths.
-    """
-    rows = []
-    for kind, curve in curves.items():
-        row = {"kind": kind, "formula": FORMULAS[kind]}
-        for name, lengths, values in (
-            ("time", curve["lengths"], curve["seconds"]),
-            ("memory", curve["memory_lengths"], curve["bytes"]),
-        ):
-            enough, half = len(lengths) >= 3, max(3, math.ceil(len(lengths) / 2))
-            row[name] = fit_exponent(lengths, values) if enough else None
-            row[f"long_{name}"] = fit_exponent(lengths[-half:], values[-half:]) if enough else None
-        rows.append(row)
-    return rows
-
-
 # What is measured
 
 
@@ -111,8 +67,7 @@ def make_run(kind: str, n: int) -> Callable[[], Tensor]:
     Of attention, only the attention itself, given queries, keys and values of all heads; of recurrence, a GRU of dimension
     DIM. Inputs and parameters require gradients.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with seeded(0):
         query, key, value = (torch.randn(1, NUM_HEADS, n, DIM // NUM_HEADS, requires_grad=True) for _ in range(3))
         x = torch.randn(1, n, DIM, requires_grad=True)
         projection = (torch.randn(RANK, n) * n**-0.5).requires_grad_()
@@ -142,97 +97,42 @@ def forward_only(run: Callable[[], Tensor]) -> Callable[[], None]:
 
 
 def multiplications(kind: str, n: int) -> int:
-    """The number of multiplications of one forward pass, by torch's FLOP counter; softmax and gates are not counted."""
-    # The counter does not know the fused kernel, but the products that it consists of.
-    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-        forward_only(make_run(kind, n))()
-    return counter.get_total_flops() // 2  # each multiplication is counted with the addition that follows it
-
-
-def peak_bytes(run: Callable[[], object]) -> int:
-    """Peak memory: the most bytes of tensors that exist at one moment of `run()`, beyond those there before.
-
-    Temporary tensors of a kernel count; a scratch buffer that a library takes from the system itself does not.
-    """
-    with _silent_profiler(), torch.autograd.profiler.profile(use_kineto=True, profile_memory=True) as profile:
-        run()
-    events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
-    total = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        total += event.nbytes()
-        peak = max(peak, total)
-    return peak
-
-
-@contextlib.contextmanager
-def _silent_profiler() -> Iterator[None]:
-    """The profiler writes to file descriptor 2 when it starts and stops, past `sys.stderr`."""
-    stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(devnull, 2)
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(devnull)
-
-
-def min_seconds(
-    runs: dict[Hashable, Callable[[], object]], repeats: int, least: float = 0.002
-) -> dict[Hashable, float]:
-    """The least seconds of one call of each run, on one thread, over `repeats` rounds of at least `least` seconds.
-
-    The runs take turns, so that a slow moment of the machine affects all of them.
-    """
-    # Windows counts processor time in steps of 16 ms.
-    fine = time.get_clock_info("process_time").resolution < 1e-5
-    clock, seconds = time.process_time if fine else time.perf_counter, dict.fromkeys(runs, math.inf)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        for run in runs.values():
-            run()  # the first call warms up
-        for _ in range(repeats):
-            for name, run in runs.items():
-                start, calls = clock(), 0
-                while calls == 0 or clock() - start < least:
-                    run()
-                    calls += 1
-                seconds[name] = min(seconds[name], (clock() - start) / calls)
-    finally:
-        torch.set_num_threads(threads)
-    return seconds
+    """The number of multiplications of one forward pass."""
+    return count_multiplications(make_run(kind, n))
 
 
 @cached
-def cost_curves(
-    lengths: Sequence[int] = LENGTHS,
-    kinds: Sequence[str] = KINDS,
-    *,
-    backward: bool = False,
-    repeats: int = 3,
-    recurrence_memory: int = 1024,
-) -> dict[str, dict]:
-    """For each kind lengths, seconds (lengths,), memory_lengths and bytes (memory_lengths,), of one sequence.
+def cost_curves(lengths: Sequence[int] = LENGTHS, *, backward: bool = False, repeats: int = 3) -> dict[str, dict]:
+    """For each kind lengths, least seconds (lengths,), memory_lengths and bytes (memory_lengths,), of one sequence.
 
-    backward: with the backward pass. recurrence_memory: the greatest length at which the memory of the recurrence is measured;
-    each of its steps makes tensors, and recording all of them takes ten times as long as the steps.
+    backward: with the backward pass.
     """
     wrap = forward_backward if backward else forward_only
-    lengths_of = {kind: [n for n in lengths if n <= MAX_LENGTH.get(kind, n)] for kind in kinds}
+    lengths_of = {kind: [n for n in lengths if n <= MAX_LENGTH.get(kind, n)] for kind in KINDS}
     # All lengths take turns as well: a slow minute of the machine would otherwise bend the slope.
-    seconds = min_seconds({(kind, n): wrap(make_run(kind, n)) for kind in kinds for n in lengths_of[kind]}, repeats)
-    curves = {}
+    runs = {(kind, n): wrap(make_run(kind, n)) for kind in KINDS for n in lengths_of[kind]}
+    seconds, curves = seconds_in_turns(runs, repeats), {}
     for kind, own in lengths_of.items():
-        memory_lengths = [n for n in own if kind != RECURRENCE or n <= recurrence_memory]
+        memory_lengths = [n for n in own if n <= MAX_MEMORY_LENGTH.get(kind, n)]
         curves[kind] = {
             "lengths": own,
-            "seconds": torch.tensor([seconds[kind, n] for n in own], dtype=torch.float64),
+            "seconds": torch.tensor([min(seconds[kind, n]) for n in own], dtype=torch.float64),
             "memory_lengths": memory_lengths,
             # Of new runs: a second backward pass would add to gradients instead of creating them.
             "bytes": torch.tensor([peak_bytes(wrap(make_run(kind, n))) for n in memory_lengths], dtype=torch.float64),
         }
     return curves
+
+
+def exponents(curve: dict) -> tuple[Exponent, Exponent]:
+    """The exponents of time and memory of one of the `cost_curves`, fitted to the longer half of the lengths, at least
+    three, where the fastest growth dominates."""
+
+    def fit(lengths: list[int], values: Tensor) -> Exponent:
+        half = max(3, math.ceil(len(lengths) / 2))
+        return fit_exponent(lengths[-half:], values[-half:])
+
+    return fit(curve["lengths"], curve["seconds"]), fit(curve["memory_lengths"], curve["bytes"])
 
 
 # Associative recall: the answer may be far away
@@ -242,8 +142,8 @@ def cost_curves(
 LENGTH, NUM_PAIRS, NUM_KEYS, NUM_VALUES = 96, 8, 16, 8
 RECALL_WINDOW, RECALL_GLOBAL, RECALL_RANDOM, RECALL_RANK = 8, 4, 8, 32
 BANDS = (8, 16, 32, LENGTH)  # the greatest distance of each band
-RECALL_KINDS = (RECURRENCE, FUSED, LOCAL, BIGBIRD, LINFORMER)  # explicit and fused attention are the same here
-LESSON_KINDS = RECALL_KINDS[1:]  # a recurrence takes as long as the other four together
+# Explicit and fused attention are the same here, and a recurrence takes as long as these four together.
+LESSON_KINDS = (FUSED, LOCAL, BIGBIRD, LINFORMER)
 
 
 class Recall(NamedTuple):
@@ -260,16 +160,16 @@ class Recall(NamedTuple):
     is_query: Tensor
 
 
-def recall_batch(count: int, generator: torch.Generator, n: int = LENGTH, num_pairs: int = NUM_PAIRS) -> Recall:
+def recall_batch(count: int, generator: torch.Generator) -> Recall:
     """`count` sequences, pairs and queries at random positions; the keys of a sequence are all different."""
-    keys = torch.rand(count, NUM_KEYS, generator=generator).argsort(1)[:, :num_pairs]
-    values = torch.randint(NUM_VALUES, (count, num_pairs), generator=generator)
-    positions = torch.rand(count, n, generator=generator).argsort(1)[:, :num_pairs]
-    pair = torch.randint(num_pairs, (count, n), generator=generator)  # at each position, or asked for there
-    pair.scatter_(1, positions, torch.arange(num_pairs).expand(count, -1))
-    is_query = torch.ones(count, n, dtype=torch.bool).scatter_(1, positions, False)
+    keys = torch.rand(count, NUM_KEYS, generator=generator).argsort(1)[:, :NUM_PAIRS]
+    values = torch.randint(NUM_VALUES, (count, NUM_PAIRS), generator=generator)
+    positions = torch.rand(count, LENGTH, generator=generator).argsort(1)[:, :NUM_PAIRS]
+    pair = torch.randint(NUM_PAIRS, (count, LENGTH), generator=generator)  # at each position, or asked for there
+    pair.scatter_(1, positions, torch.arange(NUM_PAIRS).expand(count, -1))
+    is_query = torch.ones(count, LENGTH, dtype=torch.bool).scatter_(1, positions, False)
     answer = values.gather(1, pair)
-    distance = (torch.arange(n) - positions.gather(1, pair)).abs()
+    distance = (torch.arange(LENGTH) - positions.gather(1, pair)).abs()
     return Recall(keys.gather(1, pair), torch.where(is_query, 0, answer + 1), answer, distance, is_query)
 
 
@@ -280,23 +180,23 @@ class RecallModel(nn.Module):
     precede the sequence, for every kind; only BigBird, whose global tokens they are, makes much use of them.
     """
 
-    def __init__(self, kind: str, num_layers: int = 2, rank: int = RECALL_RANK, dim: int = 64, num_heads: int = 4):
+    def __init__(self, kind: str, num_layers: int = 2, rank: int = RECALL_RANK):
         super().__init__()
+        dim, num_heads = DIM, NUM_HEADS
         self.key_embedding, self.value_embedding = nn.Embedding(NUM_KEYS, dim), nn.Embedding(NUM_VALUES + 1, dim)
         self.prefix = nn.Parameter(torch.randn(RECALL_GLOBAL, dim))
         self.head = nn.Linear(dim, NUM_VALUES)
         if kind == RECURRENCE:  # bidirectional, since a pair may come after its query
             self.body = nn.GRU(dim, dim // 2, num_layers, batch_first=True, bidirectional=True)
             return
-        self.body = TransformerEncoder(num_layers, dim, num_heads, 2 * dim, norm_first=True)
         seeds = iter(range(num_layers))  # each layer has random keys of its own
         sparse_layers = {
             LOCAL: lambda: LocalAttention(dim, num_heads, RECALL_WINDOW),
             BIGBIRD: lambda: BigBirdAttention(dim, num_heads, RECALL_WINDOW, RECALL_GLOBAL, RECALL_RANDOM, next(seeds)),
             LINFORMER: lambda: LinformerAttention(dim, num_heads, rank, LENGTH + RECALL_GLOBAL),
         }
-        if kind in sparse_layers:
-            with_attention(self.body, sparse_layers[kind])
+        self_attn = sparse_layers.get(kind)
+        self.body = TransformerEncoder(num_layers, dim, num_heads, 2 * dim, norm_first=True, self_attn=self_attn)
 
     def forward(self, key: Tensor, shown: Tensor) -> Tensor:
         x = self.key_embedding(key) + self.value_embedding(shown)
@@ -306,16 +206,14 @@ class RecallModel(nn.Module):
 
 @cached
 def train_recall(
-    kind: str, seed: int = 0, *, num_layers: int = 2, rank: int = RECALL_RANK, num_steps: int = 150, num_test: int = 200
+    kind: str, seed: int = 0, *, num_layers: int = 2, rank: int = RECALL_RANK, num_steps: int = 150
 ) -> dict:
-    """Train one model on associative recall and test it on held-out sequences; chance is 1 / NUM_VALUES.
+    """Train one model on associative recall and test it on 200 held-out sequences; chance is 1 / NUM_VALUES.
 
     Returns accuracy; bands, the greatest distance of each; by_distance (bands,), the accuracy at queries whose pair is so far
-    away; loss (num_steps,); parameters. All kinds get the same sequences in the same order, and start from the same
-    projections.
+    away; parameters. All kinds get the same sequences in the same order, and start from the same projections.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = RecallModel(kind, num_layers, rank)
     generator = torch.Generator().manual_seed(10_000 + seed)
 
@@ -325,34 +223,14 @@ def train_recall(
         return F.cross_entropy(logits, batch.answer[batch.is_query])
 
     schedule = warmup_stable_decay(num_steps, warmup_steps=20)
-    losses = train(model, loss_of_step, num_steps, learning_rate=5e-3, schedule=schedule, betas=(0.9, 0.98))
-    test = recall_batch(num_test, torch.Generator().manual_seed(77))
+    train(model, loss_of_step, num_steps, learning_rate=5e-3, schedule=schedule, betas=(0.9, 0.98))
+    test = recall_batch(200, torch.Generator().manual_seed(77))
     with torch.no_grad():
         correct = (model(test.key, test.shown).argmax(-1) == test.answer).float()
     in_band = [(test.distance > low) & (test.distance <= high) for low, high in zip((0, *BANDS), BANDS, strict=False)]
     return {
-        "kind": kind,
-        "seed": seed,
         "bands": list(BANDS),
-        "loss": losses,
-        "parameters": parameter_count(model),
         "accuracy": correct[test.is_query].mean().item(),
         "by_distance": torch.stack([correct[test.is_query & band].mean() for band in in_band]),
+        "parameters": parameter_count(model),
     }
-
-
-def compare_recall(kinds: Sequence[str] = LESSON_KINDS, seeds: int | Sequence[int] = 1) -> list[dict]:
-    """One row for each kind: kind, parameters, accuracy (s,), bands, and by_distance (bands, s); see `train_recall`."""
-    rows = []
-    for kind in kinds:
-        runs = [train_recall(kind, seed) for seed in seed_list(seeds)]
-        rows.append(
-            {
-                "kind": kind,
-                "parameters": runs[0]["parameters"],
-                "accuracy": torch.tensor([run["accuracy"] for run in runs]),
-                "bands": runs[0]["bands"],
-                "by_distance": torch.stack([run["by_distance"] for run in runs], 1),
-            }
-        )
-    return rows

@@ -1,4 +1,5 @@
-"""Experiments on residual connections and layer normalization in deep stacks: gradients, the identity, the loss surface.
+"""Residual connections (He et al., 2016, arXiv:1512.03385) and layer normalization in deep stacks: gradients, the identity,
+the loss surface, pre-norm and post-norm.
 
 "Plain" is a stack without residual connections: x, f(x), g(f(x)), ... s seeds.
 """
@@ -12,17 +13,17 @@ from torch.func import functional_call, vmap
 
 from utils.models.layers import FeedForward, TransformerEncoder
 from utils.training.cache import cached
-from utils.training.heads import (
-    NUM_TEST,
-    NUM_TRAIN,
-    FormTagger,
-    form_accuracy,
-    form_batches,
-    form_data,
+from utils.training.heads import FormTagger, baseline_accuracy, form_accuracy, form_batches, form_data
+from utils.training.seeds import (
+    accuracies,
+    call_models,
     model_at,
+    seeded,
+    stack_models,
+    train_models,
+    train_seeds,
 )
-from utils.training.seeds import call_models, model_training_steps, seed_list, stack_models, train_models
-from utils.training.trainer import linear_warmup, train, warmup_stable_decay
+from utils.training.trainer import linear_warmup
 
 # Gradients by depth
 
@@ -36,34 +37,26 @@ STACKS: dict[str, dict] = {  # options of `TransformerEncoder`
 }
 
 
-def untrained_encoder(stack: str, depth: int, seed: int) -> tuple[TransformerEncoder, Tensor, Tensor]:
-    """An untrained encoder without a final norm, random tokens and a random gradient of the output, both (4, 10, 32).
-
-    Double precision: the gradient of a plain stack of 32 layers is too small for single precision, and that of a residual
-    one without norms too large.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        encoder = TransformerEncoder(depth, 32, 4, 64, final_norm=False, **STACKS[stack]).double()
-        x, output_gradient = (torch.randn(4, 10, 32, dtype=torch.float64) for _ in range(2))
-    return encoder, x, output_gradient
-
-
-def gradient_by_depth(
-    depths: Sequence[int] = DEPTHS, seeds: int | Sequence[int] = 3, stacks: Sequence[str] = tuple(STACKS)
-) -> dict[str, dict[str, Tensor]]:
+def gradient_by_depth(depths: Sequence[int] = DEPTHS, seeds: int = 3) -> dict[str, dict[str, Tensor]]:
     """For each kind of stack, untrained, (depths, s) each: gradient_norm at the input, relative to the output, where it is 1;
     token_similarity, the mean cosine between different tokens of a sequence at the output (1: over-smoothing)."""
     results = {}
-    for stack in stacks:
-        rows = [[_gradient_and_similarity(stack, depth, seed) for seed in seed_list(seeds)] for depth in depths]
+    for stack in STACKS:
+        rows = [[gradient_and_similarity(stack, depth, seed) for seed in range(seeds)] for depth in depths]
         gradient_norm, token_similarity = torch.tensor(rows, dtype=torch.float64).unbind(-1)
         results[stack] = {"gradient_norm": gradient_norm, "token_similarity": token_similarity}
     return results
 
 
-def _gradient_and_similarity(stack: str, depth: int, seed: int) -> tuple[float, float]:
-    encoder, x, output_gradient = untrained_encoder(stack, depth, seed)
+def gradient_and_similarity(stack: str, depth: int, seed: int) -> tuple[float, float]:
+    """Of one encoder without a final norm, on random tokens (4, 10, 32) with a random gradient of the output.
+
+    Double precision: the gradient of a plain stack of 32 layers is too small for single precision, and that of a residual
+    one without norms too large.
+    """
+    with seeded(seed):
+        encoder = TransformerEncoder(depth, 32, 4, 64, final_norm=False, **STACKS[stack]).double()
+        x, output_gradient = (torch.randn(4, 10, 32, dtype=torch.float64) for _ in range(2))
     output, _ = encoder(x.requires_grad_())
     (gradient,) = torch.autograd.grad(output, x, output_gradient)
     unit = F.normalize(output.detach(), dim=-1)
@@ -97,33 +90,33 @@ class FeedForwardStack(nn.Module):
         return x, None
 
 
+def squared_errors(output: Tensor, target: Tensor) -> Tensor:
+    return (output - target).square().mean((1, 2))
+
+
+def vectors_to_copy(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    x = torch.randn(count, WIDTH, generator=generator)
+    return x, x
+
+
 @cached
-def train_identity(
-    residual: bool,
-    depths: Sequence[int] = IDENTITY_DEPTHS,
-    seeds: int | Sequence[int] = 3,
-    steps: int = 100,
-    learning_rate: float = 5e-3,
-) -> dict:
-    """Train stacks to reproduce random vectors. Returns loss (depths, steps, s) and error (depths, s), the mean squared
-    error on new vectors relative to their mean square: 1 is no better than predicting 0."""
-    seeds, options = seed_list(seeds), {"schedule": warmup_stable_decay(steps), "betas": (0.9, 0.98)}
-    test = torch.randn(1000, WIDTH, generator=torch.Generator().manual_seed(77))
-    errors, losses = [], []
-    for depth in depths:
-        model, parameters = stack_models(lambda depth=depth: FeedForwardStack(depth, residual), seeds)
-        generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
-
-        def squared_error(x: Tensor, model=model, parameters=parameters) -> Tensor:
-            return (call_models(model, parameters, x) - x).square().mean((1, 2))
-
-        def loss_of_step(step: int, squared_error=squared_error, generators=generators) -> Tensor:
-            return squared_error(torch.stack([torch.randn(64, WIDTH, generator=each) for each in generators]))
-
-        losses.append(train(parameters.values(), loss_of_step, steps, learning_rate=learning_rate, **options))
+def train_identity(residual: bool, seeds: int = 3, steps: int = 100) -> dict:
+    """Train stacks to reproduce random vectors. Returns depths and error (depths, s), the mean squared error on new vectors
+    relative to their mean square: 1 is no better than predicting 0."""
+    test, errors = vectors_to_copy(1000, torch.Generator().manual_seed(77))[0], []
+    for depth in IDENTITY_DEPTHS:
+        model, parameters = train_seeds(
+            lambda depth=depth: FeedForwardStack(depth, residual),
+            vectors_to_copy,
+            range(seeds),
+            steps,
+            learning_rate=5e-3,
+            losses=squared_errors,
+        )
         with torch.no_grad():
-            errors.append(squared_error(test.expand(len(seeds), *test.shape)) / test.square().mean())
-    return {"depths": list(depths), "error": torch.stack(errors), "loss": torch.stack(losses)}
+            output = call_models(model, parameters, test.expand(seeds, *test.shape))
+        errors.append(squared_errors(output, test) / test.square().mean())
+    return {"depths": list(IDENTITY_DEPTHS), "error": torch.stack(errors)}
 
 
 # The loss surface
@@ -154,7 +147,7 @@ class SpiralClassifier(nn.Module):
 
 
 def random_direction(parameters: dict[str, Tensor], generator: torch.Generator) -> dict[str, Tensor]:
-    """Filter-normalized random direction (Li et al., 2018): every row has the norm of the row of weights that it is added
+    """Filter-normalized random direction (Li et al., 2018, arXiv:1712.09913): every row has the norm of the row of weights that it is added
     to, and vectors stay as they are. Rescaling two layers against each other does not change a network; without the
     normalization it would change the surface."""
     direction = {}
@@ -196,35 +189,25 @@ def count_local_minima(grid: Tensor) -> int:
 
 
 @cached
-def loss_surface(
-    residual: bool,
-    seeds: int | Sequence[int] = 3,
-    steps: int = 150,
-    points: int = 31,
-) -> dict:
+def loss_surface(residual: bool, seeds: int = 3, steps: int = 150, points: int = 31) -> dict:
     """Train `SpiralClassifier` with or without residual connections and evaluate the training loss around the solution.
 
-    Returns grid (s, points, points), see `surface`; loss (s,) of the trained model; accuracy (s,) on new points;
-    local_minima (s,), see `count_local_minima`: 1 is a single bowl.
+    Returns grid (s, points, points), see `surface`; accuracy (s,) on new points; local_minima (s,), see
+    `count_local_minima`: 1 is a single bowl.
     """
-    seeds = seed_list(seeds)
-    model, parameters = stack_models(lambda: SpiralClassifier(SURFACE_DEPTH, residual), seeds)
+    model, parameters = stack_models(lambda: SpiralClassifier(SURFACE_DEPTH, residual), range(seeds))
     inputs, classes = spirals(240)
-    batch = (inputs.expand(len(seeds), *inputs.shape), classes.expand(len(seeds), *classes.shape))
+    batch = (inputs.expand(seeds, *inputs.shape), classes.expand(seeds, *classes.shape))
     train_models(model, parameters, [batch] * steps, learning_rate=4e-3)
     test_points, test_classes = spirals(1000, seed=1)
-    grids, accuracy = [], []
-    for index, seed in enumerate(seeds):
-        trained = {name: parameter[index].detach() for name, parameter in parameters.items()}
+    grids = []
+    for seed in range(seeds):
+        trained = {name: parameter[seed].detach() for name, parameter in parameters.items()}
         grids.append(surface(model, trained, inputs, classes, points, seed))
-        predicted = functional_call(model, trained, (test_points,))[0].argmax(-1)
-        accuracy.append((predicted == test_classes).float().mean())
-    grid = torch.stack(grids)
     return {
-        "grid": grid,
-        "loss": grid[:, points // 2, points // 2].clone(),
-        "accuracy": torch.stack(accuracy),
-        "local_minima": [count_local_minima(surface_of_seed) for surface_of_seed in grid],
+        "grid": torch.stack(grids),
+        "accuracy": accuracies(model, parameters, (test_points,), test_classes),
+        "local_minima": [count_local_minima(grid) for grid in grids],
     }
 
 
@@ -233,25 +216,15 @@ def loss_surface(
 
 @cached
 def train_norm_order(
-    norm_first: bool,
-    num_layers: int = 6,
-    seeds: int | Sequence[int] = 3,
-    *,
-    learning_rate: float,
-    steps: int,
-    warmup_steps: int = 0,
+    norm_first: bool, num_layers: int = 6, seeds: int = 3, *, learning_rate: float, steps: int, warmup_steps: int = 0
 ) -> dict:
     """Train a narrow `FormTagger` with pre-norm or post-norm, with linear warmup and then a constant learning rate.
 
     Returns loss (steps, s), accuracy (s,) on ambiguous test words, and baseline, the accuracy of the most frequent form.
     """
-    seeds, data = seed_list(seeds), form_data(NUM_TRAIN, NUM_TEST)
-    model, parameters = stack_models(lambda: FormTagger(data, 4, num_layers, 32, norm_first), seeds)
-    batches, schedule = form_batches(data, seeds, steps, batch_tokens=160), linear_warmup(warmup_steps)
-    loss = torch.stack(list(model_training_steps(model, parameters, batches, steps, learning_rate, schedule)))
-    results = [form_accuracy(model_at(model, parameters, index), data) for index in range(len(seeds))]
-    return {
-        "loss": loss,
-        "accuracy": torch.tensor([result["accuracy"] for result in results]),
-        "baseline": results[0]["baseline"],
-    }
+    data = form_data()
+    model, parameters = stack_models(lambda: FormTagger(data, 4, num_layers, 32, norm_first), range(seeds))
+    batches = form_batches(data, seeds, steps, batch_tokens=160)
+    loss = train_models(model, parameters, batches, learning_rate, linear_warmup(warmup_steps))
+    accuracy = [form_accuracy(model_at(model, parameters, index), data) for index in range(seeds)]
+    return {"loss": loss, "accuracy": torch.tensor(accuracy), "baseline": baseline_accuracy(data)}

@@ -12,14 +12,18 @@ Both learn the same parameters up to rounding, those of `pretrain` with the same
 - DistributedDataParallel joins the gradients before they are clipped, as one process clips that of the whole batch.
 
 Worker 0 writes a checkpoint: parameters, optimizer state, generator state and losses. The same command, started again
-after a crash (`torchrun --max-restarts` does so by itself), resumes from it. `trained(folder)` loads the model.
+after a crash (`torchrun --max-restarts` does so by itself), resumes from it. `trained(folder)` loads the model. A lesson
+starts two workers with `compare_workers` and kills one of them.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -36,8 +40,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from utils.data.bpe import BPETokenizer
+from utils.data.real_text import topics_file
 from utils.training import fingerprint, pretraining
+from utils.training.cache import cached
 from utils.training.pretraining import Corpus, Objective, Pretrained, build, corpus, held_out_losses, sample_windows
+from utils.training.seeds import seeded
 from utils.training.trainer import IGNORE_INDEX, Trainer, linear_warmup_cosine
 
 MODULE = "utils.training.distributed"
@@ -144,8 +151,7 @@ def run(
         raise RunError(f"expected a batch of at least {size}, a sequence for each worker, got {job.batch_size}")
     text = prepare_text(job, folder)
     objective = Objective(job.objective, len(text.tokenizer))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(job.seed)
+    with seeded(job.seed):
         model = job.build(objective.vocab_size)
     if job.objective != "spans":
         pretraining.init_output_bias(model, text.token_counts)
@@ -201,7 +207,64 @@ def trained(folder: Path) -> Pretrained:
     job, tokenizer = Job(**saved["job"]), BPETokenizer.from_str(text["tokenizer"])
     model = job.build(len(tokenizer))
     model.load_state_dict(saved["model"])
-    return Pretrained(job.objective, model.eval(), tokenizer, job.length)
+    return Pretrained(model.eval(), tokenizer, job.length)
+
+
+# Started from a notebook
+
+SHORT = Job("causal", num_steps=120, dim=48, num_heads=4, hidden_dim=96, num_layers=2, vocab_size=500, num_texts=400)
+
+
+@cached(data_files=lambda *_, **__: [topics_file()])
+def compare_workers() -> dict:
+    """Train SHORT in one process, and again with two workers, the second of which is killed before step 50.
+
+    Returns num_steps; difference, the largest relative one between the two losses of a step; and log, the lines that the
+    two workers printed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        one, two = Path(folder) / "one", Path(folder) / "two"
+        losses = run(SHORT, one, log=lambda line: None)["loss"]
+        two.mkdir()
+        shutil.copy(one / TEXT, two)
+        log = torchrun(SHORT, two, every=20, kill_at=50)
+        difference = (losses - read(two / CHECKPOINT, SHORT)["losses"]).abs() / losses
+    # The last line of the log names the folder.
+    return {"num_steps": len(losses), "difference": difference.max().item(), "log": log[:-1]}
+
+
+def torchrun(job: Job, folder: Path, workers: int = 2, restarts: int = 3, seconds: float = 240.0, **options) -> list:
+    """Run a job with several workers on this machine. Returns the lines that they printed; RunError if they fail."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={workers}"]
+    command += [f"--max-restarts={restarts}", "-m", MODULE]
+    command += [f"--{name}={value}" for name, value in {**asdict(job), "folder": folder, **options}.items()]
+    # By default the workers of all restarts share one store, in which a new worker can find the address of a dead one.
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
+    pipe, root = subprocess.PIPE, Path(__file__).parents[2]
+    process = subprocess.Popen(command, env=environment, cwd=root, stdout=pipe, stderr=pipe, text=True)
+    try:
+        output, errors = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        raise RunError(f"the workers did not finish within {seconds:g} s") from None
+    finally:
+        process.terminate()  # torchrun then ends its workers
+        process.wait()
+    if process.returncode != 0:
+        reasons = [line for line in errors.splitlines() if "rror: " in line] or errors.splitlines()[-1:]
+        raise RunError("the workers failed: " + " ".join(reasons[:1]))
+    return output.splitlines()
+
+
+def try_compare_workers() -> dict | None:
+    """`compare_workers`, or None with a message on a machine where several processes cannot be started."""
+    try:
+        return compare_workers()
+    except RunError as problem:
+        print(f"Two workers could not be started here, and the lesson continues without them: {problem}")
+        return None
+
+
+# The command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,12 +1,15 @@
-"""Fine-tuning: what a pretrained encoder is worth when labels are few.
+"""Fine-tuning a pretrained encoder (Devlin et al., 2019, arXiv:1810.04805): accuracy by method and number of labels.
 
-Six methods, from a bag of words to full fine-tuning, with the same draws of labels and the same test modules. Hyperparameters
-are fixed and were chosen on the validation modules: with four labels per class nothing is left for early stopping.
+Six methods, from a bag of words to full fine-tuning, with the same draws of labels and the same test modules; then distance,
+linear interpolation (Hao et al., 2019, arXiv:1908.05620) and catastrophic forgetting. Hyperparameters are fixed and were chosen on
+the validation modules: with four labels per class nothing is left for early stopping. Fine-tuning moves pretrained layers
+farther than training from scratch moves random ones.
 """
 
+import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,26 +20,20 @@ from torch import Tensor, nn
 from utils.data.bpe import SPECIAL_TOKENS, BPETokenizer
 from utils.data.docstrings import TASKS, Example, Task, few
 from utils.data.real_text import topics_file
+from utils.data.tokens import pad
 from utils.models.language_models import (
     EncoderConfig,
+    EncoderModel,
     LoRALinear,
     MaskedLM,
     SequenceClassifier,
     add_lora,
     mean_pooling,
 )
-from utils.models.pretrained import pad
+from utils.models.pretrained import load_minilm
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
-from utils.training.pretraining import (
-    Corpus,
-    Objective,
-    corpus,
-    held_out_losses,
-    pretrain,
-    restore_pretrained,
-    tokenized_corpus,
-)
+from utils.training.pretraining import Corpus, Objective, held_out_losses, restore_pretrained, tokenized_corpus
 from utils.training.stored_encoder import encoder_files, stored_encoder
 from utils.training.trainer import linear_warmup_cosine, train
 
@@ -48,13 +45,12 @@ BATCH_SIZE, TEST_BATCH_SIZE = 16, 64
 
 
 class Recipe(NamedTuple):
-    """Hyperparameters of AdamW. num_steps: times the square root of the number of examples.
+    """Hyperparameters. num_steps: times the square root of the number of examples.
 
     group_by_length: batches of texts of similar length, which saves a large model most of the padding.
     """
 
     learning_rate: float
-    weight_decay: float = 0.01
     num_steps: float = 12.0
     group_by_length: bool = False
 
@@ -88,10 +84,10 @@ class EncodedTexts:
         n = int(attention_mask.sum(1).max())
         return EncodedTexts(self.token_ids[indices, :n], attention_mask[:, :n], self.labels[indices])
 
-    def by_length(self, batch_size: int = TEST_BATCH_SIZE) -> list[tuple[Tensor, "EncodedTexts"]]:
+    def by_length(self) -> list[tuple[Tensor, "EncodedTexts"]]:
         """Batches of texts of similar length, with their indices: less padding, less time."""
         order = self.attention_mask.sum(1).argsort()
-        return [(indices, self.select(indices)) for indices in order.split(batch_size)]
+        return [(indices, self.select(indices)) for indices in order.split(TEST_BATCH_SIZE)]
 
     def shuffled_batches(self, group_by_length: bool, generator: torch.Generator) -> list[Tensor]:
         """One epoch: the indices of all texts in batches, in random order."""
@@ -125,7 +121,7 @@ def fine_tune(model: nn.Module, texts: EncodedTexts, recipe: Recipe, seed: int) 
         learning_rate=recipe.learning_rate,
         schedule=linear_warmup_cosine(steps, 0.1),
         betas=(0.9, 0.98),
-        weight_decay=recipe.weight_decay,
+        weight_decay=0.01,
         max_norm=1.0,
     )
 
@@ -146,14 +142,14 @@ def features(body: nn.Module, texts: EncodedTexts) -> Tensor:
 # Before Transformers: static word vectors and a recurrent network
 
 
-def pmi_embeddings(text: Tensor, vocab_size: int, dim: int, window: int = 4) -> Tensor:
+def pmi_embeddings(text: Tensor, vocab_size: int, dim: int) -> Tensor:
     """Word vectors (vocab_size, dim) by factorizing the matrix of positive pointwise mutual information (PPMI).
 
-    It counts how often two tokens occur at most `window` positions apart. Skip-gram with negative sampling factorizes
+    It counts how often two tokens occur at most four positions apart. Skip-gram with negative sampling factorizes
     nearly the same matrix, step by step (Levy and Goldberg, 2014).
     """
     counts = torch.zeros(vocab_size * vocab_size)
-    for offset in range(1, window + 1):
+    for offset in range(1, 5):
         counts += torch.bincount(text[:-offset] * vocab_size + text[offset:], minlength=vocab_size**2)
     counts = counts.view(vocab_size, vocab_size)
     counts = counts + counts.T
@@ -189,52 +185,81 @@ class GRUEncoder(nn.Module):
 # Six methods
 
 
-@dataclass
 class Setting:
-    """What all methods share: a task, the pretraining corpus, and the result of `pretrain` on it."""
+    """A task and the course's own pretrained encoder, which all methods share."""
 
-    task: Task
-    corpus: Corpus
-    pretrained: dict
-    max_len: int
+    recipes, penalty = RECIPES, PENALTY
 
-    @property
-    def tokenizer(self) -> BPETokenizer:
-        return self.corpus.tokenizer
-
-    @property
-    def config(self) -> EncoderConfig:
-        return EncoderConfig(**self.pretrained["settings"])
-
-    @property
-    def num_classes(self) -> int:
-        return len(self.task.labels)
+    def __init__(self, task: Task):
+        self.task, self.pretrained = task, stored_encoder()
+        self.config = EncoderConfig(**self.pretrained["settings"])
+        tokenizer = BPETokenizer.from_str(self.pretrained["tokenizer"])
+        self.corpus = tokenized_corpus(tokenizer, self.pretrained["length"])
 
     def encode(self, examples: Sequence[Example]) -> EncodedTexts:
-        """Token ids of texts or pairs of texts, truncated to max_len."""
-        rows = [self.tokenizer.encode_pair(example.text, example.second, self.max_len) for example in examples]
+        """Token ids of texts or pairs of texts, truncated to MAX_LEN."""
+        tokenizer = self.corpus.tokenizer
+        rows = [tokenizer.encode_pair(example.text, example.second, MAX_LEN) for example in examples]
         return EncodedTexts(*pad(rows), self.task.label_ids(examples))
 
-    def pretrained_body(self) -> MaskedLM:
+    def pretrained_body(self) -> EncoderModel:
         """A new copy of the pretrained encoder."""
         return restore_pretrained(self.pretrained).model
 
-
-def load_setting(task: str, pretraining: dict | None = None, max_len: int = MAX_LEN) -> Setting:
-    """A task with the stored encoder, or with one that `pretrain` makes with these arguments; each has its own tokenizer."""
-    if pretraining is None:
-        pretrained = stored_encoder()
-        text = tokenized_corpus(BPETokenizer.from_str(pretrained["tokenizer"]), pretrained["length"])
-    else:
-        pretrained = pretrain("masked", **pretraining)
-        text = corpus(
-            **{name: pretraining[name] for name in ("vocab_size", "length", "num_texts") if name in pretraining}
-        )
-    return Setting(TASKS[task](), text, pretrained, max_len)
+    def features(self, examples: Sequence[Example]) -> Tensor:
+        """Inputs of the linear probe (n, d)."""
+        return features(self.pretrained_body(), self.encode(examples))
 
 
-def data_files(*_, **__) -> list[Path]:
-    return [topics_file(), *encoder_files()]
+class MiniLMSetting(Setting):
+    """A task and MiniLM (arXiv:2002.10957), from its published files in a folder. Every text is encoded once."""
+
+    penalty = 1.0
+    recipes = {  # for all 8,920 training reviews this is one epoch
+        "LoRA": Recipe(1e-3, num_steps=6.0, group_by_length=True),
+        "full fine-tuning": Recipe(1e-4, num_steps=6.0, group_by_length=True),
+    }
+
+    def __init__(self, task: Task, folder: Path | str):
+        self.task, self.encoder = task, load_minilm(folder, MAX_LEN)
+        self.config = self.encoder.model.config
+        self.known: dict[Example, Tensor] = {}
+
+    def encode(self, examples: Sequence[Example]) -> EncodedTexts:
+        batch = self.encoder.tokenizer.batch([example.text for example in examples])
+        return EncodedTexts(batch.token_ids, batch.attention_mask, self.task.label_ids(examples))
+
+    def pretrained_body(self) -> EncoderModel:
+        """A copy with frozen token embeddings: half of all parameters, most of them of words outside the training texts."""
+        body = copy.deepcopy(self.encoder.model)
+        body.embedding.token_embedding.requires_grad_(False)
+        return body
+
+    def features(self, examples: Sequence[Example]) -> Tensor:
+        """Sentence embeddings u; of pairs [u, v, |u - v|, u * v], as InferSent does (arXiv:1705.02364).
+
+        The encoder takes one text at a time and a linear layer cannot compare two, so the comparison is among the features.
+        """
+        if new := [example for example in dict.fromkeys(examples) if example not in self.known]:
+            embeddings = self.encoder.sentence_embeddings([example.text for example in new])
+            if new[0].second is not None:
+                second = self.encoder.sentence_embeddings([example.second for example in new])
+                embeddings = torch.cat([embeddings, second, (embeddings - second).abs(), embeddings * second], dim=1)
+            self.known |= zip(new, embeddings, strict=True)
+        return torch.stack([self.known[example] for example in examples])
+
+
+def load_setting(task: str, minilm: Path | str | None = None) -> Setting:
+    """One of the `TASKS` with the course's encoder, or with MiniLM from its folder."""
+    return MiniLMSetting(TASKS[task](), minilm) if minilm else Setting(TASKS[task]())
+
+
+def minilm_files(minilm: Path | str) -> list[Path]:
+    return [Path(minilm) / name for name in ("config.json", "model.safetensors", "tokenizer.json")]
+
+
+def data_files(*_, minilm: Path | str | None = None, **__) -> list[Path]:
+    return [topics_file(), *(minilm_files(minilm) if minilm else encoder_files())]
 
 
 def build_classifier(method: str, setting: Setting, seed: int) -> SequenceClassifier:
@@ -245,97 +270,58 @@ def build_classifier(method: str, setting: Setting, seed: int) -> SequenceClassi
         if method == "from scratch":
             body = MaskedLM(setting.config)
         elif method == "word vectors + GRU":
-            body = GRUEncoder(pmi_embeddings(setting.corpus.train, len(setting.tokenizer), dim), dim)
+            body = GRUEncoder(pmi_embeddings(setting.corpus.train, setting.config.vocab_size, dim), dim)
         else:
             body = setting.pretrained_body()
         if method == "LoRA":
             add_lora(body, RANK)
-        return SequenceClassifier(body, dim, setting.num_classes)
+        return SequenceClassifier(body, dim, len(setting.task.labels))
 
 
 def predict(
-    method: str,
-    setting: Setting,
-    examples: Sequence[Example],
-    test_examples: Sequence[Example],
-    seed: int,
-    recipe: Recipe | None = None,
+    method: str, setting: Setting, examples: Sequence[Example], test_examples: Sequence[Example], seed: int
 ) -> Tensor:
     """Train on the examples by one of the `METHODS`; returns the predicted classes (n,) of the test examples."""
-    labels = setting.task.label_ids(examples)
+    labels, num_classes = setting.task.label_ids(examples), len(setting.task.labels)
     if method == "bag of words":
-        return bag_of_words(examples, labels, test_examples, setting.num_classes)
-    train, test = setting.encode(examples), setting.encode(test_examples)
+        return bag_of_words(examples, labels, test_examples, num_classes)
     if method == "linear probe":
-        body = setting.pretrained_body()
-        return linear_probe(features(body, train), labels, features(body, test), setting.num_classes, PENALTY)
+        train, test = setting.features(examples), setting.features(test_examples)
+        return linear_probe(train, labels, test, num_classes, setting.penalty)
     model = build_classifier(method, setting, seed)
-    fine_tune(model, train, recipe or RECIPES[method], seed)
-    return predict_logits(model, test).argmax(-1)
-
-
-def labeled_examples(task: Task, per_class: int | None, seed: int) -> tuple[Example, ...]:
-    """`few`, or the whole training set for None."""
-    return task.train if per_class is None else few(task, per_class, seed)
+    fine_tune(model, setting.encode(examples), setting.recipes[method], seed)
+    return predict_logits(model, setting.encode(test_examples)).argmax(-1)
 
 
 def accuracy(predicted: Tensor, task: Task, examples: Sequence[Example]) -> float:
     return (predicted == task.label_ids(examples)).float().mean().item()
 
 
-def accuracy_of_seeds(
-    method: str, setting: Setting, per_class: int | None, seeds: int, num_test: int | None = None
-) -> Tensor:
-    """Test accuracy (seeds,). A seed draws the labels and the new parameters; where neither is random, one is run."""
-    test = setting.task.test[:num_test]
-    runs = 1 if per_class is None and method in DETERMINISTIC else seeds
-    results = []
-    for seed in range(runs):
-        examples = labeled_examples(setting.task, per_class, seed)
-        results.append(accuracy(predict(method, setting, examples, test, seed), setting.task, test))
-    return torch.tensor(results).expand(seeds) if runs == 1 else torch.tensor(results)
-
-
 @cached(data_files=data_files)
 def accuracies(
-    methods: Sequence[str] = METHODS, labels: Sequence[int | None] = LABELS_PER_CLASS, seeds: int = 5
-) -> dict:
-    """Test accuracy (methods, labels, seeds) of each method on the families task, by the number of labels per class."""
-    setting = load_setting("families")
-    rows = [
-        torch.stack([accuracy_of_seeds(method, setting, per_class, seeds) for per_class in labels])
-        for method in methods
-    ]
-    return {
-        "methods": list(methods),
-        "labels": list(labels),
-        "accuracy": torch.stack(rows),
-        "majority": setting.task.majority(),
-        "sizes": (len(setting.task.train), len(setting.task.test)),
-    }
-
-
-@cached(data_files=data_files)
-def several_tasks(
-    tasks: Sequence[str] = tuple(TASKS),
-    methods: Sequence[str] = ("bag of words", "from scratch", "linear probe", "full fine-tuning"),
-    seeds: int = 3,
+    task: str = "families",
+    methods: Sequence[str] = METHODS,
+    labels: Sequence[int | None] = LABELS_PER_CLASS,
+    seeds: int = 5,
     *,
-    per_class: int | None = None,
     num_test: int | None = None,
+    minilm: Path | str | None = None,
 ) -> dict:
-    """Test accuracy (tasks, methods, seeds) on each task, each time from the one pretrained encoder; majority (tasks,)."""
-    settings = [load_setting(task) for task in tasks]
-    rows = [
-        torch.stack([accuracy_of_seeds(method, setting, per_class, seeds, num_test) for method in methods])
-        for setting in settings
-    ]
-    return {
-        "tasks": list(tasks),
-        "methods": list(methods),
-        "accuracy": torch.stack(rows),
-        "majority": torch.tensor([setting.task.majority() for setting in settings]),
-    }
+    """Test accuracy (methods, labels, seeds) of each method on a task, by the number of labels per class; majority.
+
+    A seed draws the labels and the new parameters. minilm: a folder with MiniLM, in place of the course's encoder.
+    """
+    setting = load_setting(task, minilm)
+    test = setting.task.test[:num_test]
+    accuracies = torch.zeros(len(methods), len(labels), seeds)
+    for row, method in enumerate(methods):
+        for column, per_class in enumerate(labels):
+            # With all labels, the prediction of a deterministic method is the same for every seed.
+            runs = 1 if per_class is None and method in DETERMINISTIC else seeds
+            for seed in range(runs):
+                predicted = predict(method, setting, few(setting.task, per_class, seed), test, seed)
+                accuracies[row, column, seed:] = accuracy(predicted, setting.task, test)
+    return {"accuracy": accuracies, "majority": setting.task.majority()}
 
 
 # Distance, linear interpolation, catastrophic forgetting
@@ -344,13 +330,6 @@ def several_tasks(
 def snapshot(model: nn.Module) -> dict[str, Tensor]:
     """A copy of the model's state dict."""
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-class Distance(NamedTuple):
-    """Euclidean distance |end - start| of a group of parameters, and its norm |start| at initialization."""
-
-    distance: float
-    norm: float
 
 
 def parameter_group(name: str) -> str | None:
@@ -364,8 +343,8 @@ def parameter_group(name: str) -> str | None:
     return "final norm" if "encoder.norm" in name else "embeddings"
 
 
-def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, Distance]:
-    """How far fine-tuning moved each group of a classifier's parameters.
+def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, tuple[float, float]]:
+    """How far fine-tuning moved each group of a classifier's parameters: distance |end - start| and norm |start|.
 
     Relative distances would favor the pretrained model: its parameters have larger norms.
     """
@@ -374,7 +353,7 @@ def distances(start: dict[str, Tensor], end: dict[str, Tensor]) -> dict[str, Dis
         if group := parameter_group(name):
             groups.setdefault(group, []).append(name)
     return {
-        group: Distance(
+        group: (
             math.sqrt(sum((end[name] - start[name]).square().sum().item() for name in names)),
             math.sqrt(sum(start[name].square().sum().item() for name in names)),
         )
@@ -406,7 +385,7 @@ def interpolation_curve(
 
 def masked_loss(body: MaskedLM, text: Corpus, num_windows: int | None = None) -> float:
     """Masked-language-modeling loss in nats on the first windows of the held-out text: the same masked tokens in every call."""
-    part = Corpus(text.tokenizer, text.train, text.held_out[:num_windows])
+    part = replace(text, held_out=text.held_out[:num_windows])
     return held_out_losses(body, part, Objective("masked", len(text.tokenizer)))[0]
 
 
@@ -422,7 +401,7 @@ FRACTIONS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 @cached(data_files=data_files)
 def interpolation_and_forgetting(
-    per_class: int | None = 16,
+    per_class: int = 16,
     seed: int = 0,
     *,
     fractions: Sequence[float] = FRACTIONS,
@@ -432,29 +411,24 @@ def interpolation_and_forgetting(
     """Train from the pretrained and from a random initialization with the same labels, and compare start and end.
 
     For "full fine-tuning" and "from scratch": distance, by parameter group; interpolation, loss and accuracy at
-    `fractions`; loss of each step. masked_loss: that of the pretrained model, after full fine-tuning, with LoRA, and
-    with LoRA disabled, which equals the first by construction (catastrophic forgetting).
+    `fractions`. masked_loss: that of the pretrained model, after full fine-tuning, with LoRA, and with LoRA disabled,
+    which equals the first by construction (catastrophic forgetting).
     """
     setting = load_setting("families")
-    examples = labeled_examples(setting.task, per_class, seed)
-    train, test = setting.encode(examples), setting.encode(setting.task.test[:num_test])
+    train = setting.encode(few(setting.task, per_class, seed))
+    test = setting.encode(setting.task.test[:num_test])
     result: dict = {"fractions": list(fractions)}
     losses = {"pretrained": masked_loss(setting.pretrained_body(), setting.corpus, num_windows)}
-    for method in ("full fine-tuning", "from scratch"):
+    for method in ("full fine-tuning", "from scratch", "LoRA"):
         model = build_classifier(method, setting, seed)
         start = snapshot(model)
-        loss = fine_tune(model, train, RECIPES[method], seed)
-        end = snapshot(model)
-        if method == "full fine-tuning":
+        fine_tune(model, train, RECIPES[method], seed)
+        if method != "from scratch":
             losses[method] = masked_loss(model.body, setting.corpus, num_windows)
-        result[method] = {
-            "distance": {group: distance._asdict() for group, distance in distances(start, end).items()},
-            "interpolation": interpolation_curve(model, start, end, fractions, train, test),
-            "loss": loss,
-        }
-    model = build_classifier("LoRA", setting, seed)
-    fine_tune(model, train, RECIPES["LoRA"], seed)
-    losses["LoRA"] = masked_loss(model.body, setting.corpus, num_windows)
+        if method != "LoRA":
+            end = snapshot(model)
+            curve = interpolation_curve(model, start, end, fractions, train, test)
+            result[method] = {"distance": distances(start, end), "interpolation": curve}
     disable_lora(model)
     losses["LoRA disabled"] = masked_loss(model.body, setting.corpus, num_windows)
     return {**result, "masked_loss": losses}

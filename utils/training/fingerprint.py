@@ -107,8 +107,3 @@ def package_data(modules: dict[str, Path]) -> list[Path]:
                 below = [file for file in entry.rglob("*") if "/." not in file.relative_to(folder).as_posix()]
                 files += [entry, *below]
     return sorted(file for file in files if file.is_file() and file.suffix not in (".py", ".pyc"))
-
-
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file. CRLF counts as LF: a checkout on Windows may have changed it."""
-    return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()

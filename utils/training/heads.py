@@ -1,21 +1,19 @@
-"""Experiments on multi-head attention: a task that one head cannot solve, how much trained heads differ, head ablation.
+"""Multi-head attention (Vaswani et al., 2017, arXiv:1706.03762): a task that one head cannot solve, how much trained heads
+differ, head ablation, and what heads cost.
 
 All seeds of an experiment are trained at once, see `utils.training.seeds`. s seeds, b sequences, n tokens.
 """
 
+import functools
 import random
 import statistics
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from utils.data.phrase_words import ADJECTIVES, VERBS
 from utils.data.phrases import LENGTHS, Pair, sentences
 from utils.data.tokens import Vocabulary
 from utils.models.attention import MultiHeadAttention, attention, merge_heads
@@ -23,22 +21,15 @@ from utils.models.language_models import parameter_count
 from utils.models.layers import TransformerEncoder
 from utils.models.positions import sinusoidal_positions
 from utils.training.cache import cached
+from utils.training.profiling import seconds_in_turns
 from utils.training.seeds import (
-    draw_batches,
+    model_at,
     model_training_steps,
-    parameters_per_model,
-    seed_list,
+    seeded,
     stack_models,
-    train_models,
+    train_seeds,
 )
 from utils.training.trainer import warmup_stable_decay
-
-
-def model_at(model: nn.Module, parameters: dict[str, Tensor], index: int) -> nn.Module:
-    """`model` with the parameters of one seed. The same object each time: use it before the next call."""
-    model.load_state_dict({name: parameter[index].detach() for name, parameter in parameters.items()})
-    return model.eval()
-
 
 # Two marked positions
 
@@ -88,25 +79,20 @@ def two_positions(count: int, generator: torch.Generator) -> tuple[Tensor, Tenso
 
 @cached
 def train_two_positions(
-    num_heads: int,
-    seeds: int | Sequence[int] = 5,
-    *,
-    keys: str = "marks",
-    query_init: str = "zeros",
-    steps: int = 150,
+    num_heads: int, seeds: int = 5, *, keys: str = "marks", query_init: str = "zeros", steps: int = 150
 ) -> dict:
     """Train `TwoPositions`. A prediction counts if both letters are correct, so chance is 1 in NUM_LETTERS squared.
 
-    Returns for each seed: accuracy (s,) on 2000 new sequences and letter_accuracy (s, 2), of each letter alone; loss
-    (steps, s); mark_weights (s, num_heads, 2), the mean attention weight of each head on mark 1 and on mark 2.
+    Returns for each seed: accuracy (s,) on 2000 new sequences and letter_accuracy (s, 2), of each letter alone;
+    mark_weights (s, num_heads, 2), the mean attention weight of each head on mark 1 and on mark 2.
     """
-    seeds = seed_list(seeds)
-    model, parameters = stack_models(lambda: TwoPositions(num_heads, keys, query_init), seeds)
-    loss = train_models(model, parameters, draw_batches(two_positions, seeds, steps, batch_size=48), learning_rate=0.01)
+    model, parameters = train_seeds(
+        lambda: TwoPositions(num_heads, keys, query_init), two_positions, range(seeds), steps, batch_size=48
+    )
     letters, marks, pairs = two_positions(2000, torch.Generator().manual_seed(77))
     correct, mark_weights = [], []
     with torch.no_grad():
-        for index in range(len(seeds)):
+        for index in range(seeds):
             logits, weights = model_at(model, parameters, index)(letters, marks)
             correct.append(logits.argmax(-1) == pairs)
             on_marks = [(weights * (marks == mark).unsqueeze(1)).sum(-1).mean(0) for mark in (1, 2)]
@@ -116,9 +102,7 @@ def train_two_positions(
         "accuracy": correct.all(-1).float().mean(1),
         "letter_accuracy": correct.float().mean(1),
         "chance": 1 / NUM_LETTERS**2,
-        "loss": loss,
         "mark_weights": torch.stack(mark_weights),
-        "parameters": parameters_per_model(parameters),
     }
 
 
@@ -133,7 +117,7 @@ def jensen_shannon(p: Tensor, q: Tensor) -> Tensor:
 
 
 def cka(x: Tensor, y: Tensor) -> Tensor:
-    """Linear centered kernel alignment (CKA; Kornblith et al., 2019) of x (..., tokens, d) and y (..., tokens, e).
+    """Linear centered kernel alignment (CKA; Kornblith et al., 2019, arXiv:1905.00414) of x (..., tokens, d) and y (..., tokens, e).
 
     1 if one is a rotated, translated or scaled copy of the other, 0 if no component of one is correlated with any of the other.
     """
@@ -145,54 +129,39 @@ def cka(x: Tensor, y: Tensor) -> Tensor:
     return alignment(x, y) / (alignment(x, x) * alignment(y, y)).sqrt()
 
 
-@dataclass(frozen=True)
-class HeadOutputs:
-    """The heads of one layer: weights (b, heads, n, n), context (b, heads, n, d), contribution (b, heads, n, dim).
-
-    `contribution` is a head's context after its part of the output projection: summed over the heads, plus the bias, it is
-    the output of the attention layer.
-    """
-
-    weights: Tensor
-    context: Tensor
-    contribution: Tensor
-
-
 @torch.no_grad()
-def head_outputs(encoder: TransformerEncoder, x: Tensor) -> list[HeadOutputs]:
-    """`HeadOutputs` of each layer on x (b, n, dim)."""
+def head_outputs(encoder: TransformerEncoder, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """For each layer on x (b, n, dim) the attention weights (b, heads, n, n) and the outputs (b, heads, n, d) of its heads."""
     outputs = []
     for layer in encoder.layers:
-        layer_attention = layer.self_attn
-        context, weights = attention(*layer_attention.project(layer.before(layer.norm1, x)))
-        out_proj = layer_attention.out_proj.weight.unflatten(-1, (layer_attention.num_heads, -1))  # (dim, heads, d)
-        outputs.append(HeadOutputs(weights, context, context @ out_proj.permute(1, 2, 0)))
+        context, weights = attention(*layer.self_attn.project(layer.before(layer.norm1, x)))
+        outputs.append((weights, context))
         x, _ = layer(x)
     return outputs
 
 
-def compare_heads(outputs: HeadOutputs) -> dict[str, Tensor]:
-    """For each pair of heads (pairs,), in the order 01, 02, ..., 12, ...: divergence of their attention weights, the mean
-    of `jensen_shannon` over all tokens; cka of their contexts; cosine of their contributions, the mean over all tokens."""
-    num_heads = outputs.weights.size(1)
+def stack_results(results: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: torch.stack([result[name] for result in results]) for name in results[0]}
+
+
+def compare_heads(encoder: TransformerEncoder, x: Tensor) -> dict[str, Tensor]:
+    """For each pair of heads of a layer, (layers, pairs) in the order 01, 02, ..., 12, ...: divergence of their attention
+    weights, the mean of `jensen_shannon` over all tokens of x, and cka of their outputs."""
+    num_heads, layers = encoder.layers[0].self_attn.num_heads, []
     first, second = torch.triu_indices(num_heads, num_heads, 1)
-    weights, contribution = outputs.weights, outputs.contribution
-    context = outputs.context.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
-    return {
-        "divergence": jensen_shannon(weights[:, first], weights[:, second]).mean((0, 2)),
-        "cka": cka(context[first], context[second]),
-        "cosine": F.cosine_similarity(contribution[:, first], contribution[:, second], dim=-1).mean((0, 2)),
-    }
+    for weights, context in head_outputs(encoder, x):
+        context = context.transpose(0, 1).flatten(1, 2)  # (heads, tokens, d)
+        divergence = jensen_shannon(weights[:, first], weights[:, second]).mean((0, 2))
+        layers.append({"divergence": divergence, "cka": cka(context[first], context[second])})
+    return stack_results(layers)
 
 
 # French forms: a token classification task for an encoder
 
 MAX_WORDS = 12
-POS_TAGS = ("article", "adjective", "verb", "other")
-ARTICLES = ("the", "a", "an", "some")
 NUM_TRAIN, NUM_TEST = 5000, 400
 NUM_LAYERS, DIM = 2, 64
-NUM_COMPARED = 60  # test sentences on which heads are compared
+NUM_EVALUATIONS, NUM_COMPARED = 5, 60  # in training; test sentences on which heads are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,18 +169,15 @@ class FormData:
     """English sentences and the French form that each word takes in its sentence.
 
     forms: the classes, "ne pas" is one; train and test: for each length token_ids and forms (k, length). For each word of
-    the vocabulary: ambiguous, bool, it has more than one form in training; most_frequent, its most frequent form; pos, the
-    index of its part of speech in POS_TAGS.
+    the vocabulary: ambiguous, bool, it has more than one form in training; most_frequent, its most frequent form.
     """
 
     vocabulary: Vocabulary
     forms: tuple[str, ...]
     train: dict[int, tuple[Tensor, Tensor]]
     test: dict[int, tuple[Tensor, Tensor]]
-    test_pairs: tuple[Pair, ...]
     ambiguous: Tensor
     most_frequent: Tensor
-    pos: Tensor
 
 
 def forms_of(pair: Pair) -> list[str]:
@@ -222,23 +188,13 @@ def forms_of(pair: Pair) -> list[str]:
     return [" ".join(words) for words in aligned]
 
 
-def pos_tag(word: str) -> str:
-    """Part of speech in POS_TAGS. "do" and the particles count as verbs, whose form they share."""
-    if word in ARTICLES:
-        return "article"
-    if any(word == adjective.english for adjective in ADJECTIVES):
-        return "adjective"
-    verbs = {form for verb in VERBS for form in (verb.english, verb.english_singular)}
-    return "verb" if word in verbs | {"do", "does", "at", "for"} else "other"
-
-
-@lru_cache(maxsize=3)
-def form_data(num_train: int = NUM_TRAIN, num_test: int = NUM_TEST) -> FormData:
+@functools.cache
+def form_data() -> FormData:
     """Sentences of at most MAX_WORDS words; test sentences with a word or form that is not in training are dropped."""
     lengths = {words: weight for words, weight in LENGTHS.items() if words <= MAX_WORDS}
     seen: set[tuple[str, ...]] = set()
-    held_out = sentences(num_test, lengths, random.Random("forms test 0"), seen)
-    train = sentences(num_train, lengths, random.Random("forms train 0"), seen)
+    held_out = sentences(NUM_TEST, lengths, random.Random("forms test 0"), seen)
+    train = sentences(NUM_TRAIN, lengths, random.Random("forms train 0"), seen)
     vocabulary = Vocabulary.build([pair.english for pair in train])
     forms = tuple(sorted({form for pair in train for form in forms_of(pair)}))
     classes = {form: index for index, form in enumerate(forms)}
@@ -246,11 +202,11 @@ def form_data(num_train: int = NUM_TRAIN, num_test: int = NUM_TEST) -> FormData:
     for pair in train:
         for token_id, form in zip(vocabulary.encode(pair.english), forms_of(pair), strict=True):
             counts[token_id][classes[form]] += 1
-    test = tuple(
+    test = [
         pair
         for pair in held_out
         if not vocabulary.out_of_vocabulary(pair.english) and all(form in classes for form in forms_of(pair))
-    )
+    ]
 
     def by_length(pairs: Sequence[Pair]) -> dict[int, tuple[Tensor, Tensor]]:
         groups: dict[int, list[Pair]] = {}
@@ -269,10 +225,8 @@ def form_data(num_train: int = NUM_TRAIN, num_test: int = NUM_TEST) -> FormData:
         forms,
         by_length(train),
         by_length(test),
-        test,
         ambiguous=torch.tensor([len(count) > 1 for count in counts]),
         most_frequent=torch.tensor([count.most_common(1)[0][0] if count else 0 for count in counts]),
-        pos=torch.tensor([POS_TAGS.index(pos_tag(word)) for word in vocabulary.words]),
     )
 
 
@@ -312,42 +266,37 @@ class FormTagger(nn.Module):
         return self.classifier(x), weights
 
 
-def form_batches(
-    data: FormData, seeds: Sequence[int], steps: int, batch_tokens: int
-) -> Iterator[tuple[Tensor, Tensor]]:
+def form_batches(data: FormData, seeds: int, steps: int, batch_tokens: int) -> list[tuple[Tensor, Tensor]]:
     """For each step about `batch_tokens` tokens in sentences of one length, (s, b, length) each: no padding. All seeds
     share the length, drawn in proportion to its number of tokens; each draws its own sentences."""
     lengths = list(data.train)
     num_tokens = torch.tensor([float(data.train[length][0].numel()) for length in lengths])
     drawn = torch.multinomial(num_tokens, steps, replacement=True, generator=torch.Generator().manual_seed(5))
-    generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
+    generators = [torch.Generator().manual_seed(10_000 + seed) for seed in range(seeds)]
+    batches = []
     for index in drawn.tolist():
         token_ids, forms = data.train[lengths[index]]
         size = (max(1, batch_tokens // lengths[index]),)
         rows = torch.stack([torch.randint(0, len(token_ids), size, generator=generator) for generator in generators])
-        yield token_ids[rows], forms[rows]
+        batches.append((token_ids[rows], forms[rows]))
+    return batches
+
+
+def ambiguous_accuracy(data: FormData, predict: Callable[[Tensor], Tensor]) -> float:
+    """Accuracy on the ambiguous words of the test sentences. predict: from token_ids to forms (b, n)."""
+    correct = [(predict(token_ids) == forms)[data.ambiguous[token_ids]] for token_ids, forms in data.test.values()]
+    return torch.cat(correct).float().mean().item()
+
+
+def baseline_accuracy(data: FormData) -> float:
+    """`ambiguous_accuracy` of the most frequent form of each word."""
+    return ambiguous_accuracy(data, lambda token_ids: data.most_frequent[token_ids])
 
 
 @torch.no_grad()
-def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | list | None = None) -> dict:
-    """Accuracy on the ambiguous words of the test sentences, some heads ablated by head_mask (num_layers, num_heads).
-
-    Returns accuracy, by_pos (one for each of POS_TAGS), baseline (of the most frequent form of each word) and num_words.
-    """
-    correct, baseline, counts = (torch.zeros(len(POS_TAGS)) for _ in range(3))
-    for token_ids, forms in data.test.values():
-        predicted = model(token_ids, head_mask)[0].argmax(-1)
-        ambiguous = data.ambiguous[token_ids]
-        pos = data.pos[token_ids][ambiguous]
-        correct.index_add_(0, pos, (predicted == forms)[ambiguous].float())
-        baseline.index_add_(0, pos, (data.most_frequent[token_ids] == forms)[ambiguous].float())
-        counts.index_add_(0, pos, torch.ones(len(pos)))
-    return {
-        "accuracy": (correct.sum() / counts.sum()).item(),
-        "by_pos": (correct / counts).tolist(),
-        "baseline": (baseline.sum() / counts.sum()).item(),
-        "num_words": int(counts.sum()),
-    }
+def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | list | None = None) -> float:
+    """`ambiguous_accuracy` of a tagger, some heads ablated by head_mask (num_layers, num_heads)."""
+    return ambiguous_accuracy(data, lambda token_ids: model(token_ids, head_mask)[0].argmax(-1))
 
 
 @torch.no_grad()
@@ -371,136 +320,96 @@ def predict_forms(
 
 
 def ablate_heads(model: FormTagger, data: FormData) -> dict[str, Tensor]:
-    """Accuracy with heads ablated: without_head and only_head (layers, heads), one head of a layer off, or all but one,
-    with the other layers whole; without_layer (layers,), all heads of a layer off; without_heads (), all heads off."""
-    num_layers, num_heads = model.num_layers, model.num_heads
+    """Accuracy without_head (layers, heads), without each head alone; without_layer (layers,), without all heads of a layer;
+    without_heads (), without any head."""
 
-    def accuracies(head_masks: Tensor) -> Tensor:
-        """head_masks (k, num_heads), each used in each layer in turn, to (num_layers, k)."""
-        masks = torch.ones(num_layers, len(head_masks), num_layers, num_heads)
-        for layer in range(num_layers):
-            masks[layer, :, layer] = head_masks
-        return torch.tensor([[form_accuracy(model, data, mask)["accuracy"] for mask in layer] for layer in masks])
+    def accuracy_without(layer: int | slice, head: int | slice) -> float:
+        head_mask = torch.ones(model.num_layers, model.num_heads)
+        head_mask[layer, head] = 0
+        return form_accuracy(model, data, head_mask)
 
-    one_hot, all_off = torch.eye(num_heads), torch.zeros(num_layers, num_heads)
+    layers, heads, every = range(model.num_layers), range(model.num_heads), slice(None)
     return {
-        "without_head": accuracies(1 - one_hot),
-        "only_head": accuracies(one_hot),
-        "without_layer": accuracies(all_off[:1]).squeeze(1),
-        "without_heads": torch.tensor(form_accuracy(model, data, all_off)["accuracy"]),
+        "without_head": torch.tensor([[accuracy_without(layer, head) for head in heads] for layer in layers]),
+        "without_layer": torch.tensor([accuracy_without(layer, every) for layer in layers]),
+        "without_heads": torch.tensor(accuracy_without(every, every)),
     }
 
 
 @cached
-def train_form_tagger(
-    num_heads: int = 4,
-    seeds: int | Sequence[int] = 3,
-    *,
-    num_layers: int = NUM_LAYERS,
-    dim: int = DIM,
-    steps: int = 300,
-    batch_tokens: int = 320,
-    num_evaluations: int = 5,
-    num_train: int = NUM_TRAIN,
-    num_test: int = NUM_TEST,
-) -> dict:
-    """Train `FormTagger`, compare its heads at initialization and `num_evaluations` times in training, then ablate them.
+def train_form_tagger(num_heads: int = 4, seeds: int = 3, *, num_layers: int = NUM_LAYERS, steps: int = 300) -> dict:
+    """Train `FormTagger`, compare its heads at initialization and five times in training, then ablate them.
 
-    Returns for each seed: accuracy (s,), by_pos (s, tags), see `form_accuracy`; loss (steps, s). eval_steps (c,), the first
-    is 0; accuracy_at (c, s) and divergence, cka, cosine (c, s, layers, pairs), see `compare_heads`. ablation: the tensors of
-    `ablate_heads` with the seed in front. state and settings: for `load_form_tagger`.
+    Returns accuracy (s,) on ambiguous words, and baseline, that of the most frequent form; eval_steps (6,), the first is 0;
+    divergence and cka (6, s, layers, pairs), see `compare_heads`; ablation: the tensors of `ablate_heads` with the seed in
+    front; settings and state, the first seed's, for `load_form_tagger`.
     """
-    seeds, data = seed_list(seeds), form_data(num_train, num_test)
-    settings = {"num_heads": num_heads, "num_layers": num_layers, "dim": dim}
-    model, parameters = stack_models(lambda: FormTagger(data, **settings), seeds)
-    eval_steps = [round(steps * number / num_evaluations) for number in range(num_evaluations + 1)]
+    data, settings = form_data(), {"num_heads": num_heads, "num_layers": num_layers}
+    model, parameters = stack_models(lambda: FormTagger(data, **settings), range(seeds))
+    eval_steps = [round(steps * number / NUM_EVALUATIONS) for number in range(NUM_EVALUATIONS + 1)]
     # The sentences of the length that is most frequent in the test set.
     compared = max((token_ids for token_ids, _ in data.test.values()), key=len)[:NUM_COMPARED]
 
-    def evaluate() -> list[dict]:
-        """For each seed the results of `form_accuracy` and, (layers, pairs) each, of `compare_heads`."""
-        results = []
-        for index in range(len(seeds)):
-            tagger = model_at(model, parameters, index)
-            layers = [compare_heads(outputs) for outputs in head_outputs(tagger.encoder, tagger.embed(compared))]
-            similarity = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}
-            results.append(form_accuracy(tagger, data) | similarity)
-        return results
+    def compare(tagger: FormTagger) -> dict[str, Tensor]:
+        return compare_heads(tagger.encoder, tagger.embed(compared).detach())
 
-    evaluations, losses = [evaluate()], []
-    batches = form_batches(data, seeds, steps, batch_tokens)
-    schedule = warmup_stable_decay(steps, 0.1 * steps)
-    for step, loss in enumerate(model_training_steps(model, parameters, batches, steps, 0.015, schedule), 1):
-        losses.append(loss)
+    def over_seeds(evaluate: Callable[[FormTagger], dict[str, Tensor]]) -> dict[str, Tensor]:
+        return stack_results([evaluate(model_at(model, parameters, index)) for index in range(seeds)])
+
+    comparisons = [over_seeds(compare)]
+    batches, schedule = form_batches(data, seeds, steps, 320), warmup_stable_decay(steps, 0.1 * steps)
+    for step, _ in enumerate(model_training_steps(model, parameters, batches, 0.015, schedule), 1):
         if step in eval_steps:
-            evaluations.append(evaluate())
-    last, ablations = evaluations[-1], [ablate_heads(model_at(model, parameters, i), data) for i in range(len(seeds))]
-    accuracy_at = torch.tensor([[result["accuracy"] for result in results] for results in evaluations])
+            comparisons.append(over_seeds(compare))
     return {
-        "accuracy": accuracy_at[-1],
-        "by_pos": torch.tensor([result["by_pos"] for result in last]),
-        "baseline": last[0]["baseline"],
-        "num_words": last[0]["num_words"],
-        "loss": torch.stack(losses),
+        **over_seeds(lambda tagger: {"accuracy": torch.tensor(form_accuracy(tagger, data))}),
+        "baseline": baseline_accuracy(data),
         "eval_steps": eval_steps,
-        "accuracy_at": accuracy_at,
-        **{
-            name: torch.stack([torch.stack([result[name] for result in results]) for results in evaluations])
-            for name in ("divergence", "cka", "cosine")
-        },
-        "ablation": {name: torch.stack([ablation[name] for ablation in ablations]) for name in ablations[0]},
-        "parameters": parameters_per_model(parameters),
-        "state": {name: parameter.detach() for name, parameter in parameters.items()},
+        **stack_results(comparisons),
+        "ablation": over_seeds(lambda tagger: ablate_heads(tagger, data)),
         "settings": settings,
-        "data_sizes": (num_train, num_test),
+        "state": {name: parameter[0].detach() for name, parameter in parameters.items()},
     }
 
 
-def load_form_tagger(result: dict, index: int = 0) -> tuple[FormTagger, FormData]:
-    """The tagger of one seed in a result of `train_form_tagger`, and its data."""
-    data = form_data(*result["data_sizes"])
-    return model_at(FormTagger(data, **result["settings"]), result["state"], index), data
+def load_form_tagger(result: dict) -> tuple[FormTagger, FormData]:
+    """The tagger of the first seed in a result of `train_form_tagger`, and its data."""
+    data = form_data()
+    model = FormTagger(data, **result["settings"])
+    model.load_state_dict(result["state"])
+    return model.eval(), data
 
 
 # What heads cost
 
 HEAD_COUNTS = (1, 2, 4, 8, 16)
+COST_BATCH, COST_LENGTH, COST_DIM = 4, 256, 256
 
 
 @torch.no_grad()
-def head_costs(
-    head_counts: Sequence[int] = HEAD_COUNTS, dim: int = 256, n: int = 256, batch: int = 4, repeats: int = 9
-) -> list[dict]:
+def head_costs(repeats: int = 9) -> list[dict]:
     """One row per number of heads, at one width: parameters; products, the multiplications of all matrix products;
     exponentials, one for each score; score_bytes, the memory of the attention weights; and median seconds of projections
     (input and output), products (scores, and weights times values), softmax, and of the fused kernel for all of it, which
-    never stores the weights. Timing rounds go through all rows in turn."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        layers = {num_heads: MultiHeadAttention(dim, num_heads) for num_heads in head_counts}
-        x = torch.randn(batch, n, dim)
-    operations = {
-        (num_heads, name): operation
-        for num_heads, layer in layers.items()
-        for name, operation in _operations(layer, x).items()
-    }
-    times: dict[tuple[int, str], list[float]] = {key: [] for key in operations}
-    for round_number in range(repeats + 1):
-        for key, operation in operations.items():
-            start = time.perf_counter()
-            operation()
-            if round_number:  # the first round warms up
-                times[key].append(time.perf_counter() - start)
+    never stores the weights."""
+    b, n, dim = COST_BATCH, COST_LENGTH, COST_DIM
+    with seeded(0):
+        layers = {num_heads: MultiHeadAttention(dim, num_heads) for num_heads in HEAD_COUNTS}
+        x = torch.randn(b, n, dim)
+    operations = {num_heads: _operations(layer, x) for num_heads, layer in layers.items()}
+    seconds = seconds_in_turns(
+        {(num_heads, name): run for num_heads, runs in operations.items() for name, run in runs.items()}, repeats
+    )
     return [
         {
             "heads": num_heads,
-            "parameters": parameter_count(layers[num_heads]),
-            "products": batch * (4 * n * dim * dim + 2 * n * n * dim),
-            "exponentials": batch * num_heads * n * n,
-            "score_bytes": batch * num_heads * n * n * x.element_size(),
-            **{f"{name}_seconds": statistics.median(times[count, name]) for count, name in times if count == num_heads},
+            "parameters": parameter_count(layer),
+            "products": b * (4 * n * dim * dim + 2 * n * n * dim),
+            "exponentials": b * num_heads * n * n,
+            "score_bytes": b * num_heads * n * n * x.element_size(),
+            **{f"{name}_seconds": statistics.median(seconds[num_heads, name]) for name in operations[num_heads]},
         }
-        for num_heads in head_counts
+        for num_heads, layer in layers.items()
     ]
 
 

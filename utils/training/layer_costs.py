@@ -1,32 +1,32 @@
-"""Self-attention compared with a recurrent, a convolutional and a dense layer (table 1 of Vaswani et al., 2017).
+"""Self-attention compared with a recurrent, a convolutional and a dense layer (Vaswani et al., 2017, arXiv:1706.03762, table 1).
 
 Multiplications, sequential operations and maximum path length, each as a formula and as measured here.
 """
 
 import bisect
-import math
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from utils.models.attention import SelfAttention
-from utils.models.recurrent import RNNCell, unroll
-from utils.training.reach import Convolutions, influence, seconds_by_length
+from utils.training.profiling import count_multiplications, seconds_in_turns
+from utils.training.reach import Convolutions, influence
+from utils.training.seeds import seeded
 
 KERNEL = 3
 LENGTHS = (256, 512, 1024, 2048)
 DENSE_LENGTHS = (8, 16, 32, 64)  # a dense layer over 2,048 tokens of width 64 would have 17 billion weights
-PATH_LENGTHS = (9, 17, 33)
-COUNTED_DIM = 8  # small, since the dense layer is counted too
+TIMED_DIM = 64
+SHORT_LENGTH, COUNTED_LENGTH, COUNTED_DIM = 9, 33, 8  # small, since the dense layer is counted too
 
 # n tokens of width d, kernel size k.
 FORMULAS = {
-    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "1", "path": "1"},
-    "recurrence": {"cost": "2 n d²", "sequential": "n", "path": "n"},
-    "convolution": {"cost": "k n d²", "sequential": "1", "path": "2 (n - 1) / (k - 1)"},
-    "dense": {"cost": "n² d²", "sequential": "1", "path": "1"},
+    "self-attention": {"cost": "3 n d² + 2 n² d", "sequential": "O(1)", "path": "1"},
+    "recurrence": {"cost": "2 n d²", "sequential": "O(n)", "path": "n"},
+    "convolution": {"cost": "k n d²", "sequential": "O(1)", "path": "2 (n - 1) / (k - 1)"},
+    "dense": {"cost": "n² d²", "sequential": "O(1)", "path": "1"},
 }
 KINDS = tuple(FORMULAS)
 
@@ -42,43 +42,50 @@ class Dense(nn.Module):
         return self.linear(x.flatten(1)).view_as(x)
 
 
-def log_log_slope(lengths: Sequence[int], values: Tensor) -> float:
-    """The exponent p of values ~ length ** p, by least squares on the logarithms."""
-    x = torch.tensor([math.log(length) for length in lengths], dtype=torch.float64)
-    x = x - x.mean()
-    return ((x * values.double().log()).sum() / x.square().sum()).item()
-
-
-def layer_seconds(dim: int = 64, repeats: int = 9) -> dict[str, dict]:
-    """For each kind of layer: lengths, median seconds (lengths,) of one sequence, and the slope on log-log axes."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        layers = {
-            "self-attention": SelfAttention(dim),
-            "recurrence": nn.RNN(dim, dim, batch_first=True),
-            "convolution": Convolutions(1, dim, KERNEL),
-        }
-        dense = {length: Dense(length, dim) for length in DENSE_LENGTHS}  # ready, so that no layer is timed cold
-        seconds = seconds_by_length(layers, LENGTHS, dim, repeats)
-        seconds |= seconds_by_length({"dense": lambda x: dense[x.size(1)](x)}, DENSE_LENGTHS, dim, repeats)
-    measured = {kind: list(DENSE_LENGTHS if kind == "dense" else LENGTHS) for kind in KINDS}
+def make_layer(kind: str, n: int, dim: int) -> nn.Module:
+    """One layer for sequences of n tokens."""
     return {
-        kind: {"lengths": lengths, "seconds": seconds[kind], "slope": log_log_slope(lengths, seconds[kind])}
-        for kind, lengths in measured.items()
+        "self-attention": lambda: SelfAttention(dim),
+        "recurrence": lambda: nn.RNN(dim, dim, batch_first=True),
+        "convolution": lambda: Convolutions(1, dim, KERNEL),
+        "dense": lambda: Dense(n, dim),
+    }[kind]()
+
+
+@torch.no_grad()
+def layer_seconds() -> dict[str, dict]:
+    """For each kind of layer: lengths, and the least seconds (lengths,) of one sequence."""
+    lengths = {kind: DENSE_LENGTHS if kind == "dense" else LENGTHS for kind in KINDS}
+    with seeded(0):
+        runs = {
+            (kind, n): functools.partial(make_layer(kind, n, TIMED_DIM), torch.randn(1, n, TIMED_DIM))
+            for kind in KINDS
+            for n in lengths[kind]
+        }
+    measured = seconds_in_turns(runs, 9)
+    return {
+        kind: {
+            "lengths": list(lengths[kind]),
+            "seconds": torch.tensor([min(measured[kind, n]) for n in lengths[kind]]),
+        }
+        for kind in KINDS
     }
 
 
-def _layers(kind: str, depth: int, length: int, dim: int) -> Callable[[Tensor], tuple[Tensor, None]]:
+def _layers(kind: str, depth: int, n: int, dim: int) -> Callable[[Tensor], tuple[Tensor, None]]:
     """A stack of `depth` layers of a kind; for recurrence, a cell unrolled over the last `depth` tokens only."""
     if kind == "recurrence":
-        cell = RNNCell(dim, dim).double()
-        return lambda x: (unroll(cell, x[:, -depth:])[0], None)
-    makers = {
-        "self-attention": lambda: SelfAttention(dim),
-        "convolution": lambda: Convolutions(1, dim, KERNEL),
-        "dense": lambda: Dense(length, dim),
-    }
-    layers = [makers[kind]().double() for _ in range(depth)]
+        cell = nn.RNNCell(dim, dim).double()
+
+        def unroll(x: Tensor) -> tuple[Tensor, None]:
+            state, states = None, []
+            for x_t in x[:, -depth:].unbind(1):
+                state = cell(x_t, state)
+                states.append(state)
+            return torch.stack(states, 1), None
+
+        return unroll
+    layers = [make_layer(kind, n, dim).double() for _ in range(depth)]
 
     def forward(x: Tensor) -> tuple[Tensor, None]:
         for layer in layers:
@@ -89,38 +96,38 @@ def _layers(kind: str, depth: int, length: int, dim: int) -> Callable[[Tensor], 
     return forward
 
 
-def path_length(kind: str, length: int, dim: int = 4) -> int:
+def _whole_layer(kind: str, n: int, dim: int) -> Callable[[Tensor], tuple[Tensor, None]]:
+    return _layers(kind, n if kind == "recurrence" else 1, n, dim)
+
+
+def path_length(kind: str, n: int) -> int:
     """Maximum path length: the fewest layers (for recurrence, steps) after which the last output depends on the first input.
 
     Measured by the gradient, which is exactly zero as long as no path connects the two.
     """
 
     def connected(depth: int) -> bool:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            layers, x = _layers(kind, depth, length, dim), torch.randn(1, length, dim, dtype=torch.float64)
+        with seeded(0):
+            layers, x = _layers(kind, depth, n, 4), torch.randn(1, n, 4, dtype=torch.float64)
         return influence(layers, x)[-1].item() > 0
 
-    depths = range(1, length + 1)
+    depths = range(1, n + 1)
     return depths[bisect.bisect_left(depths, True, key=connected)]
 
 
-def multiplications(kind: str, length: int, dim: int) -> int:
-    """Multiplications of one layer on a sequence, by torch's FLOP counter, which leaves out softmax and tanh."""
-    layer = _layers(kind, length if kind == "recurrence" else 1, length, dim)
-    with FlopCounterMode(display=False) as counter:
-        layer(torch.randn(1, length, dim, dtype=torch.float64))
-    return counter.get_total_flops() // 2  # a multiplication and the addition after it are two operations
+def multiplications(kind: str, n: int, dim: int) -> int:
+    """Multiplications of one layer on a sequence."""
+    layer, x = _whole_layer(kind, n, dim), torch.randn(1, n, dim, dtype=torch.float64)
+    return count_multiplications(lambda: layer(x))
 
 
-def sequential_products(kind: str, length: int, dim: int = 4) -> int:
+def sequential_products(kind: str, n: int) -> int:
     """Sequential operations: the longest chain of matrix products in one layer, each of which needs the one before.
 
     Counted in the autograd graph, from the output back to the input.
     """
-    layer = _layers(kind, length if kind == "recurrence" else 1, length, dim)
-    x = torch.randn(1, length, dim, dtype=torch.float64, requires_grad=True)
-    return _longest_chain(layer(x)[0].grad_fn)
+    x = torch.randn(1, n, 4, dtype=torch.float64, requires_grad=True)
+    return _longest_chain(_whole_layer(kind, n, 4)(x)[0].grad_fn)
 
 
 def _longest_chain(output_node) -> int:
@@ -141,18 +148,37 @@ def _longest_chain(output_node) -> int:
 
 
 def layer_costs() -> list[dict]:
-    """A row for each kind of layer: kind; formula (cost, sequential, path); lengths, seconds and slope as measured;
-    path_lengths, with the multiplications (at width `COUNTED_DIM`), sequential products and path at each."""
-    timed = layer_seconds()
-    return [
-        {
-            "kind": kind,
-            "formula": FORMULAS[kind],
-            **timed[kind],
-            "path_lengths": list(PATH_LENGTHS),
-            "multiplications": [multiplications(kind, length, COUNTED_DIM) for length in PATH_LENGTHS],
-            "sequential": [sequential_products(kind, length) for length in PATH_LENGTHS],
-            "path": [path_length(kind, length) for length in PATH_LENGTHS],
-        }
-        for kind in KINDS
+    """A row for each kind of layer: kind; formula (cost, sequential, path); lengths and seconds as measured; multiplications
+    and path at COUNTED_LENGTH tokens of width COUNTED_DIM; sequential products at SHORT_LENGTH and COUNTED_LENGTH tokens."""
+    timed, n = layer_seconds(), COUNTED_LENGTH
+    with seeded(0):
+        return [
+            {
+                "kind": kind,
+                "formula": FORMULAS[kind],
+                **timed[kind],
+                "multiplications": multiplications(kind, n, COUNTED_DIM),
+                "sequential": [sequential_products(kind, length) for length in (SHORT_LENGTH, n)],
+                "path": path_length(kind, n),
+            }
+            for kind in KINDS
+        ]
+
+
+def comparison(costs: list[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+    """Header and rows like table 1 of Vaswani et al. (2017), each formula followed by what `layer_costs` measured."""
+    short, n = f"n = {SHORT_LENGTH}", f"n = {COUNTED_LENGTH}"
+    header = ("layer", "multiplications", f"at {n}, d = {COUNTED_DIM}", "sequential", short, n, "maximum path", n)
+    rows = [
+        (
+            row["kind"],
+            row["formula"]["cost"],
+            f"{row['multiplications']:,}",
+            row["formula"]["sequential"],
+            *row["sequential"],
+            row["formula"]["path"],
+            row["path"],
+        )
+        for row in costs
     ]
+    return header, rows

@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.data.babi import BabiError, Question, parse, published_file, read_babi, words
+from utils.data.babi import Question, parse, published_files, read_babi, words
 from utils.data.stories import TASKS, story_text
-from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors
+from utils.data.story_tensors import MAX_MEMORIES, Stories, StoryVocabulary, as_tensors, train_and_test
 from utils.models.memory import MemoryNetwork, bag_of_words
 from utils.training.cache import cached
 from utils.training.seeds import seed_list
@@ -26,7 +26,7 @@ from utils.training.seeds import seed_list
 NUM_QUESTIONS, TRAINING_SEED, TEST_SEED = 1000, 0, 1  # the seeds are those of the story generator
 BATCH_SIZE, MAX_NORM = 32, 40.0
 EPOCHS, LEARNING_RATE, HALVING_EPOCHS = 100, 0.01, 25
-LINEAR_EPOCHS, LINEAR_LEARNING_RATE = 20, 0.005
+LINEAR_EPOCHS, LINEAR_FACTOR = 20, 0.5  # of the learning rate
 NOISE = 0.1  # empty memories, as a fraction of a story's statements
 
 # With a linear start four networks in ten never learn task 15; without it all but one in ten do.
@@ -136,30 +136,38 @@ def train(
     noise: bool = True,
     epochs: int = EPOCHS,
     batch_size: int = BATCH_SIZE,
+    optimizer: str = "sgd",
+    learning_rate: float = LEARNING_RATE,
 ) -> Tensor:
-    """Stochastic gradient descent on all seeds at once, in place. Returns the mean training loss (epochs, s).
+    """Train all seeds at once, in place, with optimizer "sgd" or "adam". Returns the mean training loss (epochs, s).
 
     Each seed has a random generator of its own, for the order of its questions and its noise. The last questions of an
     epoch that fill no batch are dropped.
     """
     sentences = distinct_sentences(stories, model)
     generators = [torch.Generator().manual_seed(10_000 + seed) for seed in seeds]
-    return torch.stack(
-        [
-            _epoch(model, stories, sentences, generators, linear, learning_rate, noise, batch_size)
-            for linear, learning_rate in schedule(linear_start, epochs)
-        ]
-    )
-
-
-def schedule(linear_start: bool, epochs: int) -> list[tuple[bool, float]]:
-    """For each epoch, whether the hops are linear, and the learning rate. The linear epochs come first."""
-    softmax = [(False, LEARNING_RATE * 0.5 ** (epoch // HALVING_EPOCHS)) for epoch in range(epochs)]
-    return [(True, LINEAR_LEARNING_RATE)] * (LINEAR_EPOCHS if linear_start else 0) + softmax
-
-
-def _epoch(model, stories, sentences, generators, linear, learning_rate, noise, batch_size) -> Tensor:
     parameters = [parameter for parameter in model.parameters() if parameter.numel()]
+    step = Adam(parameters) if optimizer == "adam" else sgd_step
+    losses = []
+    for linear, rate in schedule(linear_start, epochs, learning_rate):
+        losses.append(torch.zeros(len(seeds)))
+        for index, question, mask, answer in _batches(model, stories, sentences, generators, linear, noise, batch_size):
+            logits, _ = logits_and_weights(model, sentences.counts, index, question, mask, linear)
+            loss = F.cross_entropy(logits.flatten(0, 1), answer, reduction="none").view(-1, batch_size).sum(1)
+            # The sum over seeds leaves each seed its own gradient.
+            step(parameters, torch.autograd.grad(loss.sum(), parameters), rate)
+            losses[-1] += loss.detach()
+    return torch.stack(losses) / (len(stories) // batch_size * batch_size)
+
+
+def schedule(linear_start: bool, epochs: int, learning_rate: float = LEARNING_RATE) -> list[tuple[bool, float]]:
+    """For each epoch, whether the hops are linear, and the learning rate. The linear epochs come first."""
+    softmax = [(False, learning_rate * 0.5 ** (epoch // HALVING_EPOCHS)) for epoch in range(epochs)]
+    return [(True, LINEAR_FACTOR * learning_rate)] * (LINEAR_EPOCHS if linear_start else 0) + softmax
+
+
+def _batches(model, stories, sentences, generators, linear, noise, batch_size):
+    """One epoch: index, question, mask and answer of each batch, for `logits_and_weights` and the loss."""
     steps = len(stories) // batch_size
     orders = [torch.randperm(len(stories), generator=generator)[: steps * batch_size] for generator in generators]
     ages = [random_noise(stories.age, stories.mask, generator) if noise else stories.age for generator in generators]
@@ -168,17 +176,9 @@ def _epoch(model, stories, sentences, generators, linear, learning_rate, noise, 
     age = torch.stack([own_age[own_order] for own_age, own_order in zip(ages, orders, strict=True)])
     age = age.view(len(generators), steps, batch_size, -1).transpose(0, 1)
     index = memory_index(sentences.story[order], age, model, len(sentences.counts))
-    question, answer = sentences.question[order], stories.answer[order].flatten(1)
     mask = score_mask(stories.mask, linear)
     mask = [None] * steps if mask is None else mask[order]
-    total = torch.zeros(len(generators))
-    for step in range(steps):
-        logits, _ = logits_and_weights(model, sentences.counts, index[step], question[step], mask[step], linear)
-        losses = F.cross_entropy(logits.flatten(0, 1), answer[step], reduction="none").view(-1, batch_size).sum(1)
-        # The sum over seeds leaves each seed its own gradient.
-        sgd_step(parameters, torch.autograd.grad(losses.sum(), parameters), learning_rate)
-        total += losses.detach()
-    return total / (steps * batch_size)
+    return zip(index, sentences.question[order], mask, stories.answer[order].flatten(1), strict=True)
 
 
 @torch.no_grad()
@@ -189,6 +189,16 @@ def sgd_step(parameters: list[Tensor], gradients: Sequence[Tensor], learning_rat
     step = -learning_rate * (MAX_NORM / norm.clamp_min(MAX_NORM))
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.addcmul_(gradient, step.view(-1, *[1] * (gradient.dim() - 1)))
+
+
+class Adam(torch.optim.Adam):
+    """Adam, called like `sgd_step`. It treats each number on its own, so the seeds stay independent without clipping."""
+
+    def __call__(self, parameters: list[Tensor], gradients: Sequence[Tensor], learning_rate: float) -> None:
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self.param_groups[0]["lr"] = learning_rate
+        self.step()
 
 
 @torch.no_grad()
@@ -212,18 +222,6 @@ def fact_agreement(weights: Tensor, stories: Stories, num_facts: Tensor) -> Tens
 
 
 # Tasks
-
-
-def published_files(folder: Path | str, task: int) -> tuple[Path, Path]:
-    """The published training and test file of a task; raises BabiError if one is missing."""
-    folder = Path(folder).resolve()
-    if not folder.is_dir():
-        raise BabiError(f"{folder}: there is no such folder; unpack the published files there, or leave the folder out")
-    paths = {part: published_file(folder, task, part) for part in ("train", "test")}
-    for part, path in paths.items():
-        if path is None:
-            raise BabiError(f"{folder}: expected a file qa{task}_..._{part}.txt; there is none")
-    return paths["train"], paths["test"]
 
 
 def task_questions(task: int, folder: Path | str | None = None) -> tuple[list[Question], list[Question]]:
@@ -256,6 +254,8 @@ def train_task(
     linear_start: bool | None = None,
     noise: bool = True,
     epochs: int = EPOCHS,
+    optimizer: str = "sgd",
+    learning_rate: float = LEARNING_RATE,
     folder: Path | str | None = None,
 ) -> dict:
     """Train a network for each of s seeds on one task and evaluate them on held-out questions.
@@ -267,9 +267,7 @@ def train_task(
     seeds = seed_list(seeds)
     linear_start = task not in NO_LINEAR_START if linear_start is None else linear_start
     questions = task_questions(task, folder)
-    vocabulary = StoryVocabulary.build(questions[0] + questions[1])
-    max_len = max(len(words(text)) for part in questions for item in part for text in (*item.story, item.question))
-    training, test = (as_tensors(part, vocabulary, max_len=max_len) for part in questions)
+    training, test, vocabulary = train_and_test(*questions)
     settings = {
         "vocab_size": len(vocabulary),
         "num_hops": num_hops,
@@ -280,7 +278,7 @@ def train_task(
     }
     model = MemoryNetwork(**settings, seeds=seeds)
     start = time.perf_counter()
-    loss = train(model, training, seeds, linear_start, noise, epochs)
+    loss = train(model, training, seeds, linear_start, noise, epochs, BATCH_SIZE, optimizer, learning_rate)
     seconds = time.perf_counter() - start
     predictions, weights = predict(model, test)
     num_facts = torch.tensor([len(set(item.facts)) for item in questions[1]])
@@ -296,7 +294,7 @@ def train_task(
         "seconds": seconds,
         "settings": settings,
         "words": vocabulary.words,
-        "max_len": max_len,
+        "max_len": training.story.size(2),
         "state": {name: value.detach() for name, value in model.state_dict().items()},
     }
 

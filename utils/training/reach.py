@@ -1,11 +1,12 @@
 """How far gradients reach back in recurrent layers and convolutions, and the time a long sequence takes."""
 
-import statistics
-import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
+
+from utils.training.profiling import seconds_in_turns
 
 LAYERS = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -82,23 +83,9 @@ def receptive_field(
 
 
 @torch.no_grad()
-def seconds_by_length(
-    layers: dict[str, Callable[[Tensor], object]], lengths: Sequence[int], dim: int = 64, repeats: int = 5
-) -> dict[str, Tensor]:
-    """Median seconds (lengths,) of one call of each layer on x (1, length, dim).
-
-    The layers alternate, so that a busy moment of the machine affects all of them.
-    """
-    times = {name: torch.zeros(len(lengths)) for name in layers}
-    for index, length in enumerate(lengths):
-        x = torch.randn(1, length, dim)
-        measured = {name: [] for name in layers}
-        for repeat in range(repeats + 1):
-            for name, layer in layers.items():
-                start = time.perf_counter()
-                layer(x)
-                if repeat:  # the first call warms up
-                    measured[name].append(time.perf_counter() - start)
-        for name, seconds in measured.items():
-            times[name][index] = statistics.median(seconds)
-    return times
+def seconds_by_length(layers: dict[str, Callable[[Tensor], object]], lengths: Sequence[int]) -> dict[str, Tensor]:
+    """The least seconds (lengths,) of several calls of each layer on x (1, length, 64)."""
+    inputs = {length: torch.randn(1, length, 64) for length in lengths}
+    runs = {(name, length): partial(layer, inputs[length]) for name, layer in layers.items() for length in lengths}
+    measured = seconds_in_turns(runs, 5)
+    return {name: torch.tensor([min(measured[name, length]) for length in lengths]) for name in layers}

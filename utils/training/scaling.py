@@ -1,9 +1,9 @@
-"""Scaling laws: how the loss of a language model falls with parameters, text and compute.
+"""Scaling laws: how the loss of a causal language model falls with parameters, text and compute, as a power law.
 
-    curve = parameter_sweep(seeds=3)                        # the family, all on the same text
-    law = power_law_fit(curve["x"], curve["loss"].mean(1), irreducible=True)
+    points = size_sweep(FAMILY, [NUM_TOKENS], seeds=3)      # the family, all on the same text
+    law = power_law_fit([p["parameters"] for p in points], [p["loss"].mean() for p in points], irreducible=True)
     law.exponent, law.interval()                            # with its 95 % confidence interval
-    law.predict(LARGER.parameters)                          # the loss of a model that has not been trained yet
+    law.predict(num_parameters(LARGER))                     # the loss of a model that has not been trained yet
 
 Kaplan et al. (2020, arXiv:2001.08361) found power laws over seven orders of magnitude; Hoffmann et al. (2022, arXiv:2203.15556)
 found that the best size grows as fast as the text. Here are two orders of magnitude, on a text that fits into memory.
@@ -11,18 +11,17 @@ found that the best size grows as fast as the text. Here are two orders of magni
 What a fair comparison takes, here as there:
 
 - learning rates. As Yang et al. (2022, arXiv:2203.03466) derive, a matrix inside a layer gets a learning rate inversely
-  proportional to the width, and all else, the embedding first of all, one learning rate at every width. `learning_rate_check`
-  trains with half and twice of that to see what the rule costs.
+  proportional to the width, and all else, the embedding first of all, one learning rate at every width.
 - schedules. Every run has a schedule that ends at 0 when the run ends; a short run is not a long one, cut off.
-- repetition. About as many tokens as the text has, from random windows, is most of it once. `data_sweep` repeats a short
+- repetition. About as many tokens as the text has, from random windows, is most of it once. The benchmark repeats a short
   text, as often as helps on a validation set.
 - what counts as a parameter. The embedding is left out of the parameters, as in Kaplan et al.; compute includes its use as
   the output layer, half of the total in the smallest models.
 """
 
 import functools
+import itertools
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -37,12 +36,14 @@ from utils.data.real_text import topics_file
 from utils.models.language_models import CausalLM, EncoderConfig
 from utils.training.cache import cached
 from utils.training.pretraining import BETAS, MAX_NORM, corpus, init_output_bias, sample_windows
+from utils.training.seeds import seeded
 from utils.training.trainer import linear_warmup_cosine, train
 
-# --- power laws -------------------------------------------------------------------------------------------------
+# Power laws
 
 EXPONENTS = (0.01, 3.0)  # the range that is searched, with an irreducible loss
-COARSE, FINE = 96, 48
+COARSE, FINE = 96, 48  # steps of the search
+NUM_DRAWS = 1000
 
 
 class Prediction(NamedTuple):
@@ -69,21 +70,18 @@ class PowerLaw:
     def at(self, x: float | Sequence[float] | Tensor) -> Tensor:
         return self.irreducible_loss + self.coefficient * torch.as_tensor(x, dtype=torch.float64) ** -self.exponent
 
-    def interval(self, name: str = "exponent", level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of one of the four numbers."""
-        names = ("irreducible_loss", "coefficient", "exponent", "scatter")
-        return _quantiles(self.draws[:, names.index(name)], level)
+    def interval(self) -> tuple[float, float]:
+        """95 % confidence interval of the exponent."""
+        return _interval(self.draws[:, 2])
 
-    def band(self, x: float | Sequence[float] | Tensor, level: float = 0.95) -> tuple[Tensor, Tensor]:
-        """Confidence band of the curve: its lower and upper edge at each x."""
-        edges = self._curves(x).quantile(_edges(level), dim=0)
-        return edges[0], edges[1]
+    def band(self, x: Sequence[float] | Tensor) -> Tensor:
+        """95 % confidence band of the curve: its lower and upper edge (2, ...) at each x."""
+        return self._curves(x).quantile(EDGES, dim=0)
 
-    def predict(self, x: float, level: float = 0.95) -> Prediction:
+    def predict(self, x: float) -> Prediction:
         """A new point at x: its interval is wider than the band of the curve, since it scatters around it."""
         noise = torch.randn(len(self.draws), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        new = self._curves(x) * (self.draws[:, 3] * noise).exp()
-        return Prediction(self.at(x).item(), *_quantiles(new, level))
+        return Prediction(self.at(x).item(), *_interval(self._curves(x) * (self.draws[:, 3] * noise).exp()))
 
     def _curves(self, x: float | Sequence[float] | Tensor) -> Tensor:
         """(draws, ...): the curve of each draw at each x."""
@@ -92,22 +90,15 @@ class PowerLaw:
         return irreducible + coefficient * x**-exponent
 
 
-def _edges(level: float) -> Tensor:
-    return torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+EDGES = torch.tensor([0.025, 0.975], dtype=torch.float64)
 
 
-def _quantiles(values: Tensor, level: float) -> tuple[float, float]:
-    low, high = values.quantile(_edges(level)).tolist()
+def _interval(values: Tensor) -> tuple[float, float]:
+    low, high = values.quantile(EDGES).tolist()
     return low, high
 
 
-def power_law_fit(
-    x: Sequence[float] | Tensor,
-    y: Sequence[float] | Tensor,
-    irreducible: bool = False,
-    draws: int = 1000,
-    seed: int = 0,
-) -> PowerLaw:
+def power_law_fit(x: Sequence[float] | Tensor, y: Sequence[float] | Tensor, irreducible: bool = False) -> PowerLaw:
     """Power law with the least squared relative errors, with an irreducible loss or without.
 
     Without one it is a straight line on logarithms. With one, the law is linear in irreducible loss and coefficient for any
@@ -123,11 +114,11 @@ def power_law_fit(
     curve = law[0] + law[1] * (x / scale) ** -law[2]
     degrees_of_freedom = len(x) - (3 if irreducible else 2)
     squares = (y / curve).log().square().sum()
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     # The sum of squares over its true variance has a chi-square distribution.
-    chi_square = torch.randn(draws, degrees_of_freedom, generator=generator, dtype=torch.float64).square().sum(1)
+    chi_square = torch.randn(NUM_DRAWS, degrees_of_freedom, generator=generator, dtype=torch.float64).square().sum(1)
     scatter = (squares / chi_square).sqrt()
-    noise = torch.randn(draws, len(x), generator=generator, dtype=torch.float64)
+    noise = torch.randn(NUM_DRAWS, len(x), generator=generator, dtype=torch.float64)
     laws = torch.cat([law[None], fit(x / scale, curve * (scatter[:, None] * noise).exp())])
     laws[:, 1] *= scale ** laws[:, 2]
     samples = torch.cat([laws[1:], scatter[:, None]], 1)
@@ -167,52 +158,33 @@ def _fit_for_exponents(x: Tensor, y: Tensor, exponents: Tensor) -> tuple[Tensor,
     return torch.stack([irreducible, coefficient, exponents], -1), errors
 
 
-# --- the family -------------------------------------------------------------------------------------------------
+# The family of models
 
 VOCAB_SIZE, LENGTH, BATCH_SIZE = 500, 64, 8  # a small vocabulary, so that most parameters and compute are in the layers
-NUM_HEADS = 4
+NUM_LAYERS, NUM_HEADS = 2, 4
 EVAL_WINDOWS = 512  # of the validation and of the test set
 
 
-@dataclass(frozen=True)
-class Size:
-    """Depth and width of a model of the family."""
-
-    num_layers: int
-    dim: int
-
-    @property
-    def parameters(self) -> int:
-        """Those of the layers and the final norm, without the embedding."""
-        attention, feed_forward, norms = 4 * self.dim * (self.dim + 1), 8 * self.dim**2 + 5 * self.dim, 4 * self.dim
-        return self.num_layers * (attention + feed_forward + norms) + 2 * self.dim
-
-    def compute(self, num_tokens: int, vocab_size: int = VOCAB_SIZE) -> int:
-        """Floating-point operations of training on so many tokens.
-
-        6 for each parameter of a matrix and each token: a multiplication and an addition forward, and twice as many backward.
-        Besides the layers there are the output layer and, in each layer, queries times keys and weights times values.
-        """
-        attention = 2 * self.num_layers * LENGTH * self.dim
-        return 6 * num_tokens * (self.parameters + vocab_size * self.dim + attention)
-
-    def build(self, vocab_size: int = VOCAB_SIZE) -> CausalLM:
-        return CausalLM(EncoderConfig(vocab_size, self.dim, NUM_HEADS, num_layers=self.num_layers))
-
-    def __str__(self) -> str:
-        return f"{self.num_layers} x {self.dim}"
+def num_parameters(dim: int) -> int:
+    """Of the layers and the final norm of a model of this width, without the embedding."""
+    attention, feed_forward, norms = 4 * dim * (dim + 1), 8 * dim**2 + 5 * dim, 4 * dim
+    return NUM_LAYERS * (attention + feed_forward + norms) + 2 * dim
 
 
-# From 3,800 to 400,000 parameters, and one more than twice as large that no fit includes. Only the width grows: at this scale
-# a further layer helps a narrow model less than width would, and a curve over mixed shapes has steps.
-FAMILY = tuple(Size(2, dim) for dim in (12, 20, 32, 48, 64, 96, 128))
-LARGER = Size(2, 192)
-MIDDLE = Size(2, 64)
+def training_compute(dim: int, num_tokens: int) -> int:
+    """Floating-point operations of training on so many tokens.
+
+    6 for each parameter of a matrix and each token: a multiplication and an addition forward, and twice as many backward.
+    Besides the layers there are the output layer and, in each layer, queries times keys and weights times values.
+    """
+    attention = 2 * NUM_LAYERS * LENGTH * dim
+    return 6 * num_tokens * (num_parameters(dim) + VOCAB_SIZE * dim + attention)
+
+
+# Widths: from 3,800 to 400,000 parameters, and one more than twice as large that no fit includes. Only the width grows: at
+# this scale a further layer helps a narrow model less than width would, and a curve over mixed shapes has steps.
+FAMILY, LARGER = (12, 20, 32, 48, 64, 96, 128), 192
 NUM_TOKENS = 600_000  # the text has 620,000
-TOKEN_BUDGETS = (75_000, 150_000, 300_000, 600_000, 1_200_000)
-TEXT_SIZES = (6_000, 19_000, 60_000, 190_000, 600_000)
-MAX_COMPUTE = FAMILY[-1].compute(NUM_TOKENS)
-FIRST_EPOCHS, MAX_EPOCHS = 4, 64
 WEIGHT_DECAY, WARMUP_RATIO = 0.1, 0.1
 
 
@@ -231,10 +203,10 @@ class Text:
 
 
 @functools.cache
-def scaling_text(vocab_size: int = VOCAB_SIZE, seed: int | None = None, num_texts: int | None = None) -> Text:
+def scaling_text(seed: int | None = None) -> Text:
     """The course's corpus with a small vocabulary; with a seed, its documents are shuffled, so that any prefix is a fair
-    sample. num_texts: only so many documents."""
-    text = corpus(vocab_size, LENGTH, num_texts)
+    sample."""
+    text = corpus(VOCAB_SIZE, LENGTH)
     train_part = text.train if seed is None else _shuffled(text.train, seed)
     return Text(train_part, text.held_out[0::2][:EVAL_WINDOWS], text.held_out[1::2][:EVAL_WINDOWS])
 
@@ -247,24 +219,20 @@ def _shuffled(token_ids: Tensor, seed: int) -> Tensor:
     return torch.cat([documents[index] for index in order])
 
 
-def train_causal_lm(model: CausalLM, text: Tensor, num_steps: int, rates: tuple[float, float], seed: int) -> Tensor:
-    """Train on text (n,): lesson 07's recipe with two learning rates (`learning_rates`). Returns the losses (num_steps,)."""
-    generator = torch.Generator().manual_seed(10_000 + seed)
+def build(dim: int, **options) -> CausalLM:
+    """A causal language model of this width. options: of EncoderConfig."""
+    return CausalLM(EncoderConfig(VOCAB_SIZE, dim, NUM_HEADS, num_layers=NUM_LAYERS, **options))
+
+
+def parameter_groups(model: CausalLM, rates: tuple[float, float]) -> list[dict]:
+    """The matrices inside the layers, with weight decay, and all else, each with a learning rate of its own."""
     matrices = [module.weight for module in model.encoder.modules() if isinstance(module, nn.Linear)]
     matrix_ids = {id(matrix) for matrix in matrices}
     rest = [parameter for parameter in model.parameters() if id(parameter) not in matrix_ids]
-    return train(
-        model,
-        lambda step: next_token_loss(model, sample_windows(text, LENGTH + 1, BATCH_SIZE, generator)),
-        num_steps,
-        schedule=linear_warmup_cosine(num_steps, WARMUP_RATIO),
-        betas=BETAS,
-        max_norm=MAX_NORM,
-        parameter_groups=[
-            {"params": matrices, "lr": rates[0], "weight_decay": WEIGHT_DECAY},
-            {"params": rest, "lr": rates[1], "weight_decay": 0.0},
-        ],
-    )
+    return [
+        {"params": matrices, "lr": rates[0], "weight_decay": WEIGHT_DECAY},
+        {"params": rest, "lr": rates[1], "weight_decay": 0.0},
+    ]
 
 
 def next_token_loss(model: CausalLM, windows: Tensor) -> Tensor:
@@ -279,185 +247,57 @@ def evaluate(model: CausalLM, windows: Tensor) -> float:
 
 
 def train_and_evaluate(
-    build: Callable[[], CausalLM], text: Text, seed: int, num_tokens: int, rates: tuple[float, float]
+    make: Callable[[], CausalLM], text: Text, seed: int, num_tokens: int, rates: tuple[float, float]
 ) -> dict:
-    """Train a new model. Returns its losses "validation" and "test"; "train", the mean loss of the last tenth of the steps;
-    num_tokens, in whole steps; and seconds of processor time."""
+    """Train a new model by lesson 07's recipe, with two learning rates. Returns its losses "validation" and "test", and
+    num_tokens, in whole steps."""
     num_steps = max(1, round(num_tokens / (BATCH_SIZE * LENGTH)))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = build()
-    init_output_bias(model, text.train.bincount(minlength=model.config.vocab_size).float())
-    started = time.process_time()
-    losses = train_causal_lm(model, text.train, num_steps, rates, seed)
-    seconds = time.process_time() - started
+    with seeded(seed):
+        model = make()
+    init_output_bias(model, text.train.bincount(minlength=VOCAB_SIZE).float())
+    generator = torch.Generator().manual_seed(10_000 + seed)
+    train(
+        model,
+        lambda step: next_token_loss(model, sample_windows(text.train, LENGTH + 1, BATCH_SIZE, generator)),
+        num_steps,
+        schedule=linear_warmup_cosine(num_steps, WARMUP_RATIO),
+        betas=BETAS,
+        max_norm=MAX_NORM,
+        parameter_groups=parameter_groups(model, rates),
+    )
     return {
         "num_tokens": num_steps * BATCH_SIZE * LENGTH,
         "validation": evaluate(model, text.validation),
         "test": evaluate(model, text.test),
-        "train": losses[-max(1, num_steps // 10) :].mean().item(),
-        "seconds": seconds,
     }
 
 
 @cached(data_files=lambda *_, **__: [topics_file()])
-def scaling_run(
-    size: Size,
-    seed: int = 0,
-    *,
-    num_tokens: int = NUM_TOKENS,
-    text_size: int | None = None,
-    factor: float = 1.0,
-    vocab_size: int = VOCAB_SIZE,
-    num_texts: int | None = None,
-) -> dict:
-    """Train one model of the family on `num_tokens` tokens, from all the text or its first `text_size` tokens.
-
-    factor: on the learning rates; num_texts: only so many documents. Returns parameters, text_size, compute, and what
-    `train_and_evaluate` returns.
-    """
-    text = scaling_text(vocab_size, seed, num_texts)
+def scaling_run(dim: int, seed: int = 0, *, num_tokens: int = NUM_TOKENS, text_size: int | None = None) -> dict:
+    """Train one model of the family on `num_tokens` tokens, from all the text or its first `text_size` tokens."""
+    text = scaling_text(seed)
     text = Text(text.train[:text_size], text.validation, text.test)
-    result = train_and_evaluate(
-        lambda: size.build(vocab_size), text, seed, num_tokens, learning_rates(size.dim, factor)
-    )
-    return {
-        "parameters": size.parameters,
-        "text_size": len(text.train),
-        "compute": size.compute(result["num_tokens"], vocab_size),
-        **result,
-    }
+    return train_and_evaluate(lambda: build(dim), text, seed, num_tokens, learning_rates(dim))
 
 
-# --- sweeps -----------------------------------------------------------------------------------------------------
-
-
-def parameter_sweep(
-    sizes: Sequence[Size] = FAMILY, seeds: int = 3, num_tokens: int = NUM_TOKENS, run: Callable = scaling_run
-) -> dict:
-    """Models of all sizes on the same number of tokens: x (sizes,), their parameters, and loss (sizes, seeds)."""
-    loss = [[run(size, seed, num_tokens=num_tokens)["test"] for seed in range(seeds)] for size in sizes]
-    return {
-        "x": [size.parameters for size in sizes],
-        "loss": torch.tensor(loss, dtype=torch.float64),
-        "sizes": [str(size) for size in sizes],
-    }
-
-
-def data_sweep(
-    size: Size = MIDDLE,
-    text_sizes: Sequence[int] = TEXT_SIZES,
-    seeds: int = 3,
-    max_tokens: int = 4 * NUM_TOKENS,
-    run: Callable = scaling_run,
-) -> dict:
-    """One model on texts of several sizes: x (texts,), their tokens, loss (texts, seeds), epochs (texts,), and
-    generalization_gap (texts, seeds), the test loss minus the training loss.
-
-    `FIRST_EPOCHS` over the text, then twice as many as long as that lowers the mean validation loss over the seeds, up to
-    `max_tokens` tokens in all. Each try is a whole run with its own schedule.
-    """
-    best = [_best_epochs(size, text_size, seeds, max_tokens, run) for text_size in text_sizes]
-    test, train_loss = (
-        torch.tensor([[result[name] for result in runs] for _, runs in best], dtype=torch.float64)
-        for name in ("test", "train")
-    )
-    return {
-        "x": list(text_sizes),
-        "loss": test,
-        "generalization_gap": test - train_loss,
-        "epochs": [epochs for epochs, _ in best],
-        "size": str(size),
-    }
-
-
-def _best_epochs(size: Size, text_size: int, seeds: int, max_tokens: int, run: Callable) -> tuple[int, list[dict]]:
-    best, epochs = None, FIRST_EPOCHS
-    while best is None or (epochs <= MAX_EPOCHS and epochs * text_size <= max_tokens):
-        runs = [run(size, seed, num_tokens=epochs * text_size, text_size=text_size) for seed in range(seeds)]
-        loss = sum(result["validation"] for result in runs)
-        if best is not None and loss >= best[0]:
-            break
-        best = loss, epochs, runs
-        epochs *= 2
-    return best[1], best[2]
-
-
-def compute_sweep(
-    sizes: Sequence[Size] = FAMILY,
-    budgets: Sequence[int] = TOKEN_BUDGETS,
-    seeds: int = 3,
-    run: Callable = scaling_run,
-) -> list[dict]:
-    """Every size with every number of tokens that takes at most MAX_COMPUTE: points with size, parameters, num_tokens, x (the
-    compute) and loss (seeds,)."""
+def size_sweep(widths: Sequence[int], budgets: Sequence[int], seeds: int) -> list[dict]:
+    """Every width with every number of tokens: points with size, parameters, num_tokens, x (the compute) and loss (seeds,)."""
     points = []
-    for size in sizes:
-        for num_tokens in budgets:
-            if size.compute(num_tokens) <= 1.01 * MAX_COMPUTE:
-                runs = [run(size, seed, num_tokens=num_tokens) for seed in range(seeds)]
-                points.append(
-                    {
-                        "size": str(size),
-                        "parameters": size.parameters,
-                        "num_tokens": num_tokens,
-                        "x": float(runs[0]["compute"]),
-                        "loss": torch.tensor([result["test"] for result in runs], dtype=torch.float64),
-                    }
-                )
+    for dim, num_tokens in itertools.product(widths, budgets):
+        runs = [scaling_run(dim, seed, num_tokens=num_tokens) for seed in range(seeds)]
+        points.append(
+            {
+                "size": f"{NUM_LAYERS} x {dim}",
+                "parameters": num_parameters(dim),
+                "num_tokens": num_tokens,
+                "x": float(training_compute(dim, runs[0]["num_tokens"])),
+                "loss": torch.tensor([result["test"] for result in runs], dtype=torch.float64),
+            }
+        )
     return points
 
 
-def frontier(points: Sequence[dict]) -> list[dict]:
-    """Compute-optimal frontier of `compute_sweep`: the lower convex hull on logarithmic axes, from the least compute to the
-    lowest loss.
-
-    A power law is a straight line there, and one with an irreducible loss is convex, so all its points can be on the hull.
-    """
-    order = sorted(points, key=lambda point: (point["x"], point["loss"].mean().item()))
-    logs = [(math.log(point["x"]), math.log(point["loss"].mean().item())) for point in order]
-    hull: list[int] = []
-    for index, (x, y) in enumerate(logs):
-        while len(hull) > 1 and _is_above(logs[hull[-2]], logs[hull[-1]], (x, y)):
-            hull.pop()
-        if not hull or x > logs[hull[-1]][0]:
-            hull.append(index)
-    lowest = min(hull, key=lambda index: logs[index][1])
-    return [order[index] for index in hull if logs[index][0] <= logs[lowest][0]]
-
-
-def _is_above(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b is on or above the straight line from a to c."""
-    return (b[0] - a[0]) * (c[1] - a[1]) <= (b[1] - a[1]) * (c[0] - a[0])
-
-
-def learning_rate_check(
-    sizes: Sequence[Size],
-    factors: Sequence[float] = (0.5, 1.0, 2.0),
-    num_tokens: int = NUM_TOKENS // 4,
-    run: Callable = scaling_run,
-) -> dict:
-    """Validation loss (sizes, factors) with the learning rates of the rule times each factor."""
-    loss = [[run(s, 100, num_tokens=num_tokens, factor=f)["validation"] for f in factors] for s in sizes]
-    return {"sizes": [str(size) for size in sizes], "factors": list(factors), "loss": torch.tensor(loss)}
-
-
-# --- for a lesson -----------------------------------------------------------------------------------------------
-
-
-@cached(data_files=lambda *_, **__: [topics_file()])
-def short_sweep(
-    sizes: Sequence[Size] = FAMILY[:5], larger: Size = FAMILY[5], seeds: int = 1, num_tokens: int = 100_000
-) -> dict:
-    """`parameter_sweep` with a sixth of the tokens, and larger (seeds,): the losses of a model that the sweep leaves out."""
-    run = scaling_run.__wrapped__
-    larger_loss = [run(larger, seed, num_tokens=num_tokens)["test"] for seed in range(seeds)]
-    return {
-        **parameter_sweep(sizes, seeds, num_tokens, run),
-        "larger": torch.tensor(larger_loss, dtype=torch.float64),
-        "larger_x": larger.parameters,
-    }
-
+# Laws fitted to the stored sweeps
 
 LAWS = {"with irreducible loss": True, "without": False}
 
@@ -469,12 +309,12 @@ def fitted_sweeps(result: dict) -> dict[str, dict]:
     larger, longer, compute = result["larger"], result["longer"], result["compute"]
     above = [point for point in compute["points"] if point not in compute["frontier"]]
     sweeps = {
-        "parameters": {**_points(result["parameters"]), "xlabel": "parameters"},
-        "text": {**_points(result["data"]), "xlabel": "training tokens"},
+        "parameters": {"xlabel": "parameters", **result["parameters"]},
+        "text": {"xlabel": "training tokens", **result["data"]},
         "compute": {
+            "xlabel": "compute in FLOP",
             "x": [point["x"] for point in compute["frontier"]],
             "loss": [[point["loss"]] for point in compute["frontier"]],
-            "xlabel": "compute in FLOP",
             "other_runs": ([point["x"] for point in above], [point["loss"] for point in above]),
         },
     }
@@ -489,10 +329,6 @@ def fitted_sweeps(result: dict) -> dict[str, dict]:
     return sweeps
 
 
-def _points(sweep: dict) -> dict:
-    return {name: sweep[name] for name in ("x", "loss")}
-
-
 def _drawn_law(law: PowerLaw, x: list[float], irreducible: bool, held_out: tuple[float, list[float]] | None) -> dict:
     ends = torch.tensor([min(x), held_out[0] if held_out else max(x)], dtype=torch.float64).log10().tolist()
     grid = torch.logspace(*ends, 60, dtype=torch.float64)
@@ -502,6 +338,7 @@ def _drawn_law(law: PowerLaw, x: list[float], irreducible: bool, held_out: tuple
         "curve": law.at(grid),
         "low": low,
         "high": high,
+        "scatter": law.scatter,
         "exponent": (law.exponent, *law.interval()),
         "irreducible_loss": law.irreducible_loss if irreducible else None,
     }

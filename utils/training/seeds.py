@@ -3,7 +3,8 @@
 Each seed has its own initialization and its own data, and learns exactly what it would learn alone. s seeds, b examples.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,17 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from utils.training.trainer import Schedule, training_steps, warmup_stable_decay
+
+Draw = Callable[[int, torch.Generator], tuple[Tensor, ...]]  # so many examples: inputs and, last, targets
+Losses = Callable[[Tensor, Tensor], Tensor]  # from outputs (s, b, ...) and targets (s, b, ...) to losses (s,)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Global random numbers from this seed inside; outside nothing has happened."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
 
 
 def seed_list(seeds: int | Sequence[int]) -> list[int]:
@@ -21,8 +33,7 @@ def stack_models(make: Callable[[], nn.Module], seeds: Sequence[int]) -> tuple[n
     """A model for each seed: one of them as a pattern, and the parameters of all, each (s, ...)."""
     models = []
     for seed in seeds:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             models.append(make())
     return models[0], stack_module_state(models)[0]
 
@@ -36,13 +47,21 @@ def call_models(model: nn.Module, parameters: dict[str, Tensor], *inputs: Tensor
     return vmap(call)(parameters, *inputs)
 
 
-def parameters_per_model(parameters: dict[str, Tensor]) -> int:
-    return sum(parameter[0].numel() for parameter in parameters.values())
+def model_at(model: nn.Module, parameters: dict[str, Tensor], index: int) -> nn.Module:
+    """`model` with the parameters of one seed. The same object each time: use it before the next call."""
+    model.load_state_dict({name: parameter[index].detach() for name, parameter in parameters.items()})
+    return model.eval()
 
 
-def draw_batches(
-    draw: Callable[[int, torch.Generator], tuple[Tensor, ...]], seeds: Sequence[int], num_steps: int, batch_size: int
-) -> list[tuple[Tensor, ...]]:
+# Training
+
+
+def cross_entropies(logits: Tensor, classes: Tensor) -> Tensor:
+    losses = F.cross_entropy(logits.flatten(0, -2), classes.flatten(), reduction="none")
+    return losses.view(len(classes), -1).mean(1)
+
+
+def draw_batches(draw: Draw, seeds: Sequence[int], num_steps: int, batch_size: int) -> list[tuple[Tensor, ...]]:
     """The training data of every seed, drawn once: for each step a tuple of tensors (s, batch_size, ...)."""
     drawn = [draw(num_steps * batch_size, torch.Generator().manual_seed(10_000 + seed)) for seed in seeds]
     columns = [
@@ -54,32 +73,45 @@ def draw_batches(
 def model_training_steps(
     model: nn.Module,
     parameters: dict[str, Tensor],
-    batches: Iterable[tuple[Tensor, ...]],
-    num_steps: int,
+    batches: Sequence[tuple[Tensor, ...]],
     learning_rate: float,
-    schedule: Schedule,
+    schedule: Schedule | None = None,
+    losses: Losses = cross_entropies,
 ) -> Iterator[Tensor]:
     """Adam on all seeds at once, in place; yields the loss (s,) after each step, so that the caller can evaluate in between.
 
-    batches: for each step the inputs (s, b, ...) and, last, the classes (s, b, ...); the model gives logits with one axis more.
+    batches: for each step the inputs (s, b, ...) and, last, the targets (s, b, ...). schedule: by default the learning rate
+    decays over the second half.
     """
-    stream = iter(batches)
 
     def loss_of_step(step: int) -> Tensor:
-        *inputs, classes = next(stream)
-        logits = call_models(model, parameters, *inputs).flatten(0, -2)
-        return F.cross_entropy(logits, classes.flatten(), reduction="none").view(len(classes), -1).mean(1)
+        *inputs, targets = batches[step]
+        return losses(call_models(model, parameters, *inputs), targets)
 
+    schedule = schedule or warmup_stable_decay(len(batches))
     options = {"learning_rate": learning_rate, "schedule": schedule, "betas": (0.9, 0.98)}
-    return training_steps(parameters.values(), loss_of_step, num_steps, **options)
+    return training_steps(parameters.values(), loss_of_step, len(batches), **options)
 
 
-def train_models(
-    model: nn.Module, parameters: dict[str, Tensor], batches: Sequence[tuple[Tensor, ...]], learning_rate: float
-) -> Tensor:
-    """`model_training_steps` to the end, the losses (num_steps, s); the learning rate decays over the second half."""
-    schedule = warmup_stable_decay(len(batches))
-    return torch.stack(list(model_training_steps(model, parameters, batches, len(batches), learning_rate, schedule)))
+def train_models(*args, **options) -> Tensor:
+    """`model_training_steps` to the end; returns the losses (num_steps, s)."""
+    return torch.stack(list(model_training_steps(*args, **options)))
+
+
+def train_seeds(
+    make: Callable[[], nn.Module],
+    draw: Draw,
+    seeds: Sequence[int],
+    num_steps: int,
+    *,
+    batch_size: int = 64,
+    learning_rate: float = 0.01,
+    losses: Losses = cross_entropies,
+) -> tuple[nn.Module, dict[str, Tensor]]:
+    """`stack_models`, trained on batches of their own."""
+    model, parameters = stack_models(make, seeds)
+    train_models(model, parameters, draw_batches(draw, seeds, num_steps, batch_size), learning_rate, losses=losses)
+    return model, parameters
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Experiments on single-head self-attention: the scaling of the scores, word order, and nonlinearity.
+"""Single-head self-attention (Vaswani et al., 2017, arXiv:1706.03762): the scaling of the scores, word order, nonlinearity.
 
 All seeds of an experiment are trained at once, with `utils.training.seeds`. s seeds, b sequences, n tokens.
 """
@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from utils.models.attention import SelfAttention, attend, causal_mask
 from utils.models.language_models import mean_pooling
 from utils.models.layers import Embedding, EncoderLayer, FeedForward
-from utils.models.positions import MaxLengthError, rotary_embedding, sinusoidal_positions
+from utils.models.positions import MaxLengthError, rotary_embedding
 from utils.training.cache import cached
-from utils.training.seeds import accuracies, draw_batches, parameters_per_model, seed_list, stack_models, train_models
+from utils.training.seeds import accuracies, seeded, train_seeds
 
 # Scaled dot products
 
 DIMS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-NUM_KEYS, QUERIES_PER_SET = 64, 32
+NUM_SETS, NUM_KEYS, NUM_QUERIES = 64, 64, 32  # sets of keys, with queries of their own
 SATURATED = 0.01  # a softmax whose Jacobian has a smaller norm passes hardly any gradient
 
 
@@ -33,18 +33,17 @@ def softmax_jacobian_norm(weights: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def score_statistics(dims: Sequence[int] = DIMS, num_samples: int = 2048) -> dict:
+def score_statistics(dims: Sequence[int] = DIMS) -> dict:
     """Dot-product scores of standard normal queries and keys, with and without the division by the square root of d_k.
 
     Returns dims and two dicts, "raw" and "scaled", with an entry for each d_k: variance of the scores; normalized_entropy of
     the attention weights (1: uniform); jacobian_norm, its median; saturated, the fraction of queries below `SATURATED`.
     """
     generator = torch.Generator().manual_seed(0)
-    sets = math.ceil(num_samples / QUERIES_PER_SET)
     rows = {"raw": [], "scaled": []}
     for dim in dims:
-        query = torch.randn(sets, QUERIES_PER_SET, dim, generator=generator)
-        key = torch.randn(sets, NUM_KEYS, dim, generator=generator)
+        query = torch.randn(NUM_SETS, NUM_QUERIES, dim, generator=generator)
+        key = torch.randn(NUM_SETS, NUM_KEYS, dim, generator=generator)
         raw = query @ key.transpose(1, 2)
         for name, scores in (("raw", raw), ("scaled", raw / dim**0.5)):
             weights = scores.double().softmax(-1)  # in float32 a small norm would cancel
@@ -66,7 +65,8 @@ def score_statistics(dims: Sequence[int] = DIMS, num_samples: int = 2048) -> dic
 # Word order: does A come before B?
 
 VOCAB_SIZE, A, B = 8, 0, 1  # A, B and six letters without meaning
-MIN_LEN, MAX_LEN = 8, 16
+DIM, HIDDEN_DIM = 32, 64
+MIN_LEN, MAX_LEN = 8, 16  # in training
 TEST_LENGTHS = (8, 12, 16, 24, 32, 48, 64, 96)
 SHIFTS = (0, 4, 16, 50, 100, 1000)
 TEST_SEED, NUM_TEST, NUM_TEST_EACH = 77, 500, 100  # pairs for the accuracy, and for each length and shift
@@ -100,34 +100,28 @@ def minimal_pairs(token_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> 
 class OrderClassifier(nn.Module):
     """Embedding, one encoder layer with a single head and without norms, mean pooling, and a linear classifier.
 
-    positions: as in `Embedding`; "causal", none but a causal mask; "concatenated", sinusoids concatenated to the embeddings
-    instead of added, which doubles the width of the layer.
+    positions: as in `Embedding`; "causal", none but a causal mask.
     """
 
-    def __init__(self, dim: int, hidden_dim: int, positions: str, max_len: int):
+    def __init__(self, positions: str):
         super().__init__()
-        self.dim, self.positions = dim, positions
-        learned, added = positions == "learned", positions in ("sinusoidal", "learned")
+        self.positions = positions
         self.embedding = Embedding(
             VOCAB_SIZE,
-            dim,
-            positions=positions if added else "none",
+            DIM,
+            positions=positions if positions in ("sinusoidal", "learned") else "none",
             scale=False,
-            max_len=max_len if learned else None,
+            max_len=MAX_LEN if positions == "learned" else None,
         )
-        width = 2 * dim if positions == "concatenated" else dim
-        self.layer = EncoderLayer(width, 1, hidden_dim, norm_first=True, norm="none", self_attn=SelfAttention(width))
-        self.head = nn.Linear(width, 2)
+        self.layer = EncoderLayer(DIM, 1, HIDDEN_DIM, norm_first=True, norm="none", self_attn=SelfAttention(DIM))
+        self.head = nn.Linear(DIM, 2)
 
     def forward(self, token_ids: Tensor, attention_mask: Tensor, start: int = 0) -> tuple[Tensor, Tensor]:
         """token_ids (b, n) to logits (b, 2) and attention weights (b, n, n). start: the position of the first token."""
         x, mask, rotation = self.embedding(token_ids, start), attention_mask.unsqueeze(-2), None
         n = token_ids.size(-1)
-        if self.positions == "concatenated":
-            sinusoids = sinusoidal_positions(n, self.dim, start=start).to(x.dtype)
-            x = torch.cat([x, sinusoids.expand(x.shape)], -1)
-        elif self.positions == "rotary":
-            rotation = rotary_embedding(torch.arange(start, start + n), self.dim, dtype=x.dtype)
+        if self.positions == "rotary":
+            rotation = rotary_embedding(torch.arange(start, start + n), DIM, dtype=x.dtype)
         elif self.positions == "causal":
             mask = mask & causal_mask(n)
         x, weights = self.layer(x, mask, need_weights=True, rotation=rotation)
@@ -137,27 +131,22 @@ class OrderClassifier(nn.Module):
 @cached
 def train_order(
     positions: str,
-    seeds: int | Sequence[int] = 5,
+    seeds: int = 5,
     *,
-    max_len: int = MAX_LEN,
-    dim: int = 32,
     num_steps: int = 300,
-    batch_size: int = 64,
     lengths: Sequence[int] = TEST_LENGTHS,
     shifts: Sequence[int] = SHIFTS,
 ) -> dict:
-    """Train `OrderClassifier`s on the order task, up to max_len tokens from position 0; chance is 50 %.
+    """Train `OrderClassifier`s on the order task, up to MAX_LEN tokens from position 0; chance is 50 %.
 
     Returns accuracy (s,) on held-out sequences of the training lengths; by_length (lengths, s); by_shift (shifts, s), at
-    max_len, with positions that start at the shift; loss (num_steps, s); parameters. NaN: past the learned positions.
+    MAX_LEN, with positions that start at the shift. NaN: past the learned positions.
     """
-    seeds, min_len = seed_list(seeds), min(MIN_LEN, max_len)
-    model, parameters = stack_models(lambda: OrderClassifier(dim, 64, positions, max_len), seeds)
 
     def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return order_sequences(count, min_len, max_len, generator)
+        return order_sequences(count, MIN_LEN, MAX_LEN, generator)
 
-    loss = train_models(model, parameters, draw_batches(draw, seeds, num_steps, batch_size), 0.01)
+    model, parameters = train_seeds(lambda: OrderClassifier(positions), draw, range(seeds), num_steps)
 
     def accuracy(count: int, min_len: int, max_len: int, start: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(TEST_SEED + max_len)
@@ -165,45 +154,31 @@ def train_order(
         try:
             return accuracies(model, parameters, tuple(inputs), labels, start=start)
         except MaxLengthError:
-            return torch.full((len(seeds),), math.nan)
+            return torch.full((seeds,), math.nan)
 
     return {
-        "accuracy": accuracy(NUM_TEST, min_len, max_len),
+        "accuracy": accuracy(NUM_TEST, MIN_LEN, MAX_LEN),
         "lengths": list(lengths),
         "by_length": torch.stack([accuracy(NUM_TEST_EACH, length, length) for length in lengths]),
         "shifts": list(shifts),
-        "by_shift": torch.stack([accuracy(NUM_TEST_EACH, max_len, max_len, shift) for shift in shifts]),
-        "loss": loss,
-        "parameters": parameters_per_model(parameters),
+        "by_shift": torch.stack([accuracy(NUM_TEST_EACH, MAX_LEN, MAX_LEN, shift) for shift in shifts]),
     }
-
-
-def add_or_concatenate(seeds: int | Sequence[int] = 5) -> list[dict]:
-    """Sinusoidal positions added to the embeddings or concatenated with them: rows of name, parameters, accuracy (s,)."""
-    variants = (
-        ("added", "sinusoidal", 32),
-        ("concatenated, same width", "concatenated", 16),
-        ("concatenated, twice the width", "concatenated", 32),
-    )
-    results = {name: train_order(positions, seeds, dim=dim) for name, positions, dim in variants}
-    return [
-        {"name": name, "parameters": result["parameters"], "accuracy": result["accuracy"]}
-        for name, result in results.items()
-    ]
 
 
 # Nonlinearity
 
+NUM_BITS = 8
+
 
 @torch.no_grad()
-def linearity_errors(n: int = 6, dim: int = 8) -> dict[str, float]:
+def linearity_errors() -> dict[str, float]:
     """Largest component of f(x) + f(y) - f(0) - f(x + y), 0 for an affine f.
 
     "values": attention with fixed weights, as a function of the values; "feed-forward": with a feed-forward network behind it;
     "inputs": self-attention as a function of its input, on which the attention weights depend too.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    n, dim = 6, 8
+    with seeded(0):
         layer, feed_forward = SelfAttention(dim).double(), FeedForward(dim, 4 * dim).double()
         x, y = torch.randn(2, n, dim, dtype=torch.float64)
         scores = torch.randn(n, n, dtype=torch.float64)
@@ -246,11 +221,11 @@ class XorClassifier(nn.Module):
         return self.head(x[..., 0, :]), weights[..., 0, 1:]
 
 
-def marked_bits(count: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+def marked_bits(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """XOR task: bits (count, n), marked (count, n) bool with two True each, and labels, 1 if the two marked bits differ."""
-    bits = torch.randint(0, 2, (count, n), generator=generator)
-    positions = torch.rand(count, n, generator=generator).topk(2).indices
-    marked = torch.zeros(count, n, dtype=torch.bool).scatter(1, positions, True)
+    bits = torch.randint(0, 2, (count, NUM_BITS), generator=generator)
+    positions = torch.rand(count, NUM_BITS, generator=generator).topk(2).indices
+    marked = torch.zeros(count, NUM_BITS, dtype=torch.bool).scatter(1, positions, True)
     return bits, marked, (bits * marked).sum(1) % 2
 
 
@@ -264,23 +239,12 @@ def all_bit_pairs(bits: Tensor, marked: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 @cached
-def train_xor(feed_forward: bool, seeds: int | Sequence[int] = 5, *, num_steps: int = 200) -> dict:
-    """Train `XorClassifier`s with and without the feed-forward network: accuracy (s,) on held-out sequences, loss (num_steps, s),
-    and parameters.
+def train_xor(feed_forward: bool, seeds: int = 5, *, num_steps: int = 200) -> dict:
+    """Train `XorClassifier`s with and without the feed-forward network; returns accuracy (s,) on held-out sequences.
 
     Attention alone reaches 75 % at most: XOR is not linearly separable. The context of one 0 and one
     1 lies between the contexts of two zeros and of two ones, and a linear classifier cannot single out the middle.
     """
-    seeds = seed_list(seeds)
-    model, parameters = stack_models(lambda: XorClassifier(16, feed_forward), seeds)
-
-    def draw(count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-        return marked_bits(count, 8, generator)
-
-    loss = train_models(model, parameters, draw_batches(draw, seeds, num_steps, 64), 0.01)
-    bits, marked, labels = all_bit_pairs(*draw(500, torch.Generator().manual_seed(TEST_SEED))[:2])
-    return {
-        "accuracy": accuracies(model, parameters, (bits, marked), labels),
-        "loss": loss,
-        "parameters": parameters_per_model(parameters),
-    }
+    model, parameters = train_seeds(lambda: XorClassifier(16, feed_forward), marked_bits, range(seeds), num_steps)
+    bits, marked, labels = all_bit_pairs(*marked_bits(500, torch.Generator().manual_seed(TEST_SEED))[:2])
+    return {"accuracy": accuracies(model, parameters, (bits, marked), labels)}

@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from utils.data.babi import parse, words
 from utils.data.stories import story_text
 from utils.data.story_tensors import Stories, StoryVocabulary, as_tensors
+from utils.models.language_models import parameter_count
 from utils.models.layers import EncoderLayer
 from utils.models.memory import MemoryNetwork
 from utils.training import memory
 from utils.training.cache import cached
 from utils.training.memory import BATCH_SIZE, NOISE, DistinctSentences, distinct_sentences
-from utils.training.seeds import call_models, parameters_per_model, seed_list, stack_models
+from utils.training.seeds import call_models, cross_entropies, seed_list, stack_models
 from utils.training.trainer import train, warmup_stable_decay
 
 TASKS, SIZES, NUM_TEST = (1, 2, 16), (1000, 3000, 10_000), 1000
@@ -107,8 +108,7 @@ def train_encoder(
     def loss_of_step(step: int) -> Tensor:
         index, age = next(stream)
         logits = call_models(model, parameters, *encoder_inputs(training, sentences, index, age))
-        losses = F.cross_entropy(logits.flatten(0, 1), training.answer[index].flatten(), reduction="none")
-        return losses.view(len(seeds), -1).mean(1)
+        return cross_entropies(logits, training.answer[index])
 
     @torch.no_grad()
     def predict(stories: Stories) -> Tensor:
@@ -121,7 +121,7 @@ def train_encoder(
 
     options = {"learning_rate": LEARNING_RATE, "schedule": warmup_stable_decay(steps, 100), "betas": (0.9, 0.98)}
     losses = train(parameters.values(), loss_of_step, steps, **options)
-    return predict, parameters_per_model(parameters), losses
+    return predict, parameter_count(model), losses
 
 
 def encoder_inputs(stories: Stories, sentences: DistinctSentences, index: Tensor, age: Tensor) -> tuple[Tensor, ...]:

@@ -1,9 +1,9 @@
-"""Training loop: AdamW (Loshchilov and Hutter, 2019), a learning-rate schedule and gradient clipping.
+"""Training loop: AdamW (Loshchilov and Hutter, 2019, arXiv:1711.05101), a learning-rate schedule and gradient clipping.
 
     loss_of_step = lambda step: F.cross_entropy(model(x[step]), y[step])
     losses = train(model, loss_of_step, 300, learning_rate=1e-3, schedule=linear_warmup_cosine(300), max_norm=1.0)
 
-Without weight decay AdamW is Adam (Kingma and Ba, 2015). The batches, and the random generator that draws them, belong
+Without weight decay AdamW is Adam (Kingma and Ba, 2015, arXiv:1412.6980). The batches, and the random generator that draws them, belong
 to the caller's loss function; the loop itself draws no random numbers.
 """
 
@@ -50,11 +50,6 @@ def linear_warmup_cosine(num_steps: int, warmup_ratio: float = 0.05) -> Schedule
         return (1 + math.cos(math.pi * (step - warmup_steps) / (num_steps - warmup_steps))) / 2
 
     return multiplier
-
-
-def noam(dim: int, warmup_steps: int) -> Schedule:
-    """`noam_rate` as a schedule. It has no peak to choose: the learning rate that it multiplies is 1."""
-    return lambda step: noam_rate(step + 1, dim, warmup_steps)
 
 
 def noam_rate(step: int, dim: int, warmup_steps: int) -> float:

@@ -18,6 +18,7 @@ from utils.models.decoding import beam_search, greedy_decode
 from utils.models.transformer import AttentionWeights, Transformer
 from utils.training.cache import cached
 from utils.training.metrics import alignment_error
+from utils.training.seeds import seeded
 from utils.training.trainer import linear_warmup_cosine
 from utils.training.translation import (
     TRAINING_PAIRS,
@@ -30,6 +31,7 @@ from utils.training.translation import (
 
 NUM_STEPS, BATCH_TOKENS = 5600, 384  # target tokens in a batch, padding included
 SIZES = {"dim": 96, "num_heads": 4, "hidden_dim": 256, "num_layers": 2}
+SETTINGS = {**SIZES, "norm_first": True, "dropout": 0.0, "tied": "none"}  # of `Transformer`
 LEARNING_RATE, WARMUP_RATIO, WEIGHT_DECAY = 2.5e-3, 0.05, 0.1
 BETAS = (0.9, 0.98)  # of Vaswani et al. (2017)
 LESSON = {"num_steps": 1600, "num_test": 500}  # the budget of a lesson, as arguments of `train_transformer`
@@ -66,23 +68,15 @@ def token_batches(
 
 
 def _fit(
-    seed: int,
-    num_pairs: int,
-    batch_tokens: int,
-    num_steps: int,
-    learning_rate: float,
-    warmup_ratio: float,
-    sizes: dict,
-    **options,
+    seed: int, num_pairs: int, num_steps: int, warmup_ratio: float, settings: dict, batch_tokens: int, **options
 ) -> tuple[Transformer, Tensor]:
     """A trained Transformer and its losses (num_steps,). The seed is for initialization, dropout and batches."""
     data, english, french = pairs_and_words(num_pairs)
     batches = token_batches(data.train, english, french, batch_tokens, seed)
     schedule = linear_warmup_cosine(num_steps, warmup_ratio)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Transformer(len(english), len(french), **sizes)
-        return model, train(model, batches, num_steps, learning_rate, schedule=schedule, betas=BETAS, **options)
+    with seeded(seed):
+        model = Transformer(len(english), len(french), **settings)
+        return model, train(model, batches, num_steps, schedule=schedule, betas=BETAS, **options)
 
 
 @cached
@@ -90,37 +84,30 @@ def train_transformer(
     seed: int = 0,
     *,
     num_steps: int = NUM_STEPS,
-    dim: int = SIZES["dim"],
-    num_heads: int = SIZES["num_heads"],
-    hidden_dim: int = SIZES["hidden_dim"],
-    num_layers: int = SIZES["num_layers"],
-    norm_first: bool = True,
-    dropout: float = 0.0,
-    tied: str = "none",
     batch_tokens: int = BATCH_TOKENS,
     warmup_ratio: float = WARMUP_RATIO,
     label_smoothing: float = 0.0,
     weight_decay: float = WEIGHT_DECAY,
     num_pairs: int = TRAINING_PAIRS,
     num_test: int | None = None,
+    **changes,
 ) -> dict:
     """Train a Transformer and evaluate it on held-out pairs (the first `num_test` of them, or all).
 
-    Linear warmup over a share of the steps, then cosine decay. Returns what `train_translation` does, and "alignment_head":
-    the layer and head whose cross-attention serves as the alignment, with the validation errors that selected it.
+    Linear warmup over a share of the steps, then cosine decay. changes: of SETTINGS. Returns what `train_translation` does,
+    and "alignment_head": the layer and head whose cross-attention serves as the alignment, with the validation errors that
+    selected it.
     """
     data, english, french = pairs_and_words(num_pairs)
-    sizes = {"dim": dim, "num_heads": num_heads, "hidden_dim": hidden_dim, "num_layers": num_layers}
-    settings = {**sizes, "norm_first": norm_first, "dropout": dropout, "tied": tied}
-    budget = (num_pairs, batch_tokens, num_steps, LEARNING_RATE, warmup_ratio)
+    settings, options = SETTINGS | changes, {"label_smoothing": label_smoothing, "weight_decay": weight_decay}
     start = time.perf_counter()
-    model, losses = _fit(seed, *budget, settings, label_smoothing=label_smoothing, weight_decay=weight_decay)
+    model, losses = _fit(
+        seed, num_pairs, num_steps, warmup_ratio, settings, batch_tokens, learning_rate=LEARNING_RATE, **options
+    )
     seconds = time.perf_counter() - start
     errors = alignment_errors(TrainedTransformer(model, english, french), data.validation[:SELECTION_PAIRS])
     head = best_alignment_head(errors)
     return {
-        "kind": "transformer",
-        "seed": seed,
         **measurements(TrainedTransformer(model, english, french, head), data, num_test),
         "alignment_head": {"layer": head.layer, "head": head.head, "errors": errors},
         "loss": losses,
@@ -131,10 +118,10 @@ def train_transformer(
 
 
 @cached
-def first_losses(warmup_ratio: float, seed: int = 0, *, num_steps: int = 250, learning_rate: float = 3e-3) -> Tensor:
+def first_losses(warmup_ratio: float, *, num_steps: int = 250, learning_rate: float = 3e-3) -> Tensor:
     """The losses (num_steps,) of a short run with post-norm, to compare warmup with none at the same seed."""
-    settings = {**SIZES, "norm_first": False, "dropout": 0.0, "tied": "none"}
-    return _fit(seed, TRAINING_PAIRS, BATCH_TOKENS, num_steps, learning_rate, warmup_ratio, settings)[1]
+    settings = SETTINGS | {"norm_first": False}
+    return _fit(0, TRAINING_PAIRS, num_steps, warmup_ratio, settings, BATCH_TOKENS, learning_rate=learning_rate)[1]
 
 
 def restore_transformer(result: dict) -> "TrainedTransformer":
@@ -247,18 +234,16 @@ def best_alignment_head(errors: Tensor) -> HeadChoice:
 
 @torch.no_grad()
 def confidence(trained: TrainedTransformer, pairs: Sequence[Pair]) -> dict:
-    """Accuracy, confidence (mean probability of the prediction) and mean probability of the target, over all target tokens
-    under teacher forcing. A calibrated model has the first two equal."""
-    correct, confidences, target_probs = [], [], []
+    """Accuracy and confidence (mean probability of the prediction) over all target tokens under teacher forcing. In a
+    calibrated model the two are equal."""
+    correct, confidences = [], []
     for _, batch in trained.length_batches(pairs):
         probs = trained.model(batch.source, batch.source_mask, batch.target_in)[0].softmax(-1)[batch.target_mask]
         targets = batch.target_out[batch.target_mask]
         best = probs.max(-1)
         correct.append((best.indices == targets).float())
         confidences.append(best.values)
-        target_probs.append(probs.gather(1, targets[:, None]).squeeze(1))
-    columns = {"accuracy": correct, "confidence": confidences, "target_probability": target_probs}
-    return {name: torch.cat(values).mean().item() for name, values in columns.items()}
+    return {"accuracy": torch.cat(correct).mean().item(), "confidence": torch.cat(confidences).mean().item()}
 
 
 @torch.no_grad()

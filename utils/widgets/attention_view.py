@@ -29,7 +29,7 @@ def attention_view(weights, target_tokens, source_tokens=None, *, layer=0, head=
 
 
 class AttentionView(ThreeForms, anywidget.AnyWidget):
-    """What `attention_view` returns. `layer`, `head` (-1 is the mean) and `focus` (row, index) follow the reader."""
+    """Returned by `attention_view`. `layer`, `head` (-1 is the mean) and `focus` (row, index) reflect what the reader chose."""
 
     _esm = script("attention.js")
     _css = STATIC / "attention.css"
@@ -39,7 +39,7 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
     source_tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
     title = traitlets.Unicode("").tag(sync=True)
-    _colours = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
+    _colors = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
     layer = traitlets.Int(0).tag(sync=True)
     head = traitlets.Int(0).tag(sync=True)
     focus = traitlets.List().tag(sync=True)  # [] or ["target" or "source", index]
@@ -48,7 +48,7 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
         target_tokens = [str(token) for token in target_tokens]
         source_tokens = target_tokens if source_tokens is None else [str(token) for token in source_tokens]
         self.weights = four_axes(weights, len(target_tokens), len(source_tokens))
-        names = list(names or ("looks from", "looks at"))
+        names = list(names or ("queries", "keys"))
         if len(names) != 2:
             raise ValueError(f"expected two names, for the target and for the source row, got {names}")
         super().__init__(
@@ -58,7 +58,7 @@ class AttentionView(ThreeForms, anywidget.AnyWidget):
             source_tokens=source_tokens,
             names=names,
             title=title,
-            _colours=colour_steps(),
+            _colors=color_steps(),
             layer=layer,
             head=MEAN if head in ("mean", None) else head,
             focus=[] if focus is None else ["target", focus],
@@ -115,16 +115,16 @@ def four_axes(weights, targets, sources):
     if weights.shape[-2:] != (targets, sources):
         hint = "; the two axes are swapped" if weights.shape[-2:] == (sources, targets) else ""
         raise ValueError(
-            f"{targets} target tokens look at {sources} source tokens, so the last two axes of the weights must be "
+            f"{targets} target tokens attend to {sources} source tokens, so the last two axes of the weights must be "
             f"({targets}, {sources}), got {weights.shape[-2:]}{hint}"
         )
     checked_weights(weights, "attention weights")
     return weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
 
 
-def colour_steps(count=64):
+def color_steps(count=64):
     """The course's map of weights as hex colors, for the page."""
-    return [mpl.colors.to_hex(colour) for colour in mpl.colormaps[WEIGHTS_MAP](np.linspace(0, 1, count))]
+    return [mpl.colors.to_hex(color) for color in mpl.colormaps[WEIGHTS_MAP](np.linspace(0, 1, count))]
 
 
 def chosen(weights, layer, head):
@@ -160,12 +160,12 @@ def attention_words(weights, target_tokens, source_tokens, layer, head, title=""
 
 
 def spoken(tokens):
-    """Tokens as words of a sentence: one that occurs again carries its place, counted from 1."""
+    """Names of the tokens for a sentence; one that occurs twice gets its position, counted from 1."""
     return [f"{token} ({index + 1})" if tokens.count(token) > 1 else token for index, token in enumerate(tokens)]
 
 
 def attention_figure(
-    weights, target_tokens, source_tokens, layer, head, title="", names=("looks from", "looks at"), focus=None
+    weights, target_tokens, source_tokens, layer, head, title="", names=("queries", "keys"), focus=None
 ):
     """The static form: lines between the rows, or a heat map where lines would be too many or the rows too long."""
     matrix = chosen(weights, layer, head)

@@ -94,7 +94,9 @@ class BeamTree(ThreeForms, anywidget.AnyWidget):
             answer = self._answer(self.sentences[self.sentence], self.sentence, self.width)
         except Exception as error:
             with self.hold_sync():
-                self.error = sentence_of(error).replace("This picture could not be drawn", "There is no tree for this")
+                self.error = sentence_of(error).replace(
+                    "The figure could not be drawn", "There is no tree for this sentence"
+                )
                 self.answer = {**self.answer, "count": count}
             raise
         with self.hold_sync():
@@ -168,7 +170,7 @@ def beam_words(tree, sentence, width, opening="", note=""):
     rest = [node for node in tree[-1][1:] if node["kept"]]
     others = "; ".join(f"“{' '.join(node['tokens'])}” {signed(node['score'])}" for node in rest)
     parts = [opening, f"Beam of width {width} on “{sentence}”.", best_words(tree)]
-    parts += [f"Kept besides, with their scores: {others}."] if others else []
+    parts += [f"Other hypotheses kept, with their scores: {others}."] if others else []
     return " ".join(part for part in [*parts, note] if part)
 
 
@@ -363,5 +365,5 @@ def _key(axes, y, left_out):
         _node(axes, x, y + 0.02, 0.3, "", "", kind, best)
         _text(axes, x + 0.38, y + 0.02, words, SMALL)
         x += 0.38 + inches(words, SMALL) + 0.3
-    note = f"{left_out} steps more do not fit" if left_out else "number: score"
+    note = f"{left_out} more steps do not fit" if left_out else "number: score"
     _text(axes, x, y + 0.02, note, SMALL, GREY)

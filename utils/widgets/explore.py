@@ -70,7 +70,7 @@ class Explore(ThreeForms, ipywidgets.VBox):
         self._draw()
         for control in self._controls.values():
             control.observe(self._changed, names="value")
-        reset = ipywidgets.Button(description="Reset", tooltip="Back to the first values")
+        reset = ipywidgets.Button(description="Reset", tooltip="Restore the initial values")
         reset.on_click(lambda _: self.reset())
         reset.layout.margin = f"2px 2px 8px calc({LABEL_WIDTH} + 8px)"
         super().__init__(children=[*self._controls.values(), reset, self._stage])

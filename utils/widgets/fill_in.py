@@ -95,11 +95,11 @@ def with_masks(text):
     count = text.count(MASK)
     if not count:
         raise ReaderError(
-            f"There is no masked token in this sentence: write {MASK} or __ where the model is to predict one."
+            f"There is no masked token in this sentence: write {MASK} or __ where the model should predict a token."
         )
     if count > MOST_MASKED:
         raise ReaderError(
-            f"The sentence has {count} masked tokens, and there is room for {MOST_MASKED}: fill some in yourself."
+            f"The sentence has {count} masked tokens, but this widget shows at most {MOST_MASKED}: fill some in yourself."
         )
     return text
 

@@ -17,7 +17,7 @@ PAGE_VIEW = "application/vnd.attention-course.widget"  # JSON as one line of tex
 
 
 def html_bundle(html, alt):
-    """(data, metadata) of a static piece of HTML and the same in words."""
+    """(data, metadata) of static HTML and its text form."""
     return {"text/html": html, "text/plain": checked_alt(alt)}, {}
 
 

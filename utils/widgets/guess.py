@@ -1,4 +1,4 @@
-"""Commit to a guess of a distribution, then see the truth beside it."""
+"""Guess a distribution, commit, then compare it with the true one."""
 
 import ipywidgets
 import numpy as np
@@ -54,12 +54,12 @@ class GuessWeights(ThreeForms, ipywidgets.VBox):
 
     @property
     def guess(self):
-        """The guess, scaled to sum to 1; None while every slider stands at zero."""
-        return normalised([slider.value for slider in self._sliders])
+        """The guess, scaled to sum to 1; None while all sliders are zero."""
+        return normalized([slider.value for slider in self._sliders])
 
     def commit(self):
         if self.guess is None:
-            raise ValueError("every weight stands at zero: move at least one slider up before committing")
+            raise ValueError("all weights are zero: move at least one slider before committing")
         self.committed = True
         self._show()
 
@@ -72,7 +72,7 @@ class GuessWeights(ThreeForms, ipywidgets.VBox):
         self._show()
 
     def static(self):
-        """The question over empty bars, in every state: a saved notebook must not give the truth away."""
+        """The question over empty bars, in every state: a saved notebook must not reveal the truth."""
         alt = f"{self._question} Guess a weight for each of: {', '.join(self._names)}."
         return picture_bundle(figure_png(guess_figure(self._names, None, None, self._question), alt), alt)
 
@@ -94,7 +94,7 @@ class GuessWeights(ThreeForms, ipywidgets.VBox):
         self._stage.present(figure_png(figure, words), words, state, text=text)
 
 
-def normalised(numbers):
+def normalized(numbers):
     """Numbers from sliders as weights that sum to 1, or None when all are zero."""
     numbers = np.asarray(numbers, dtype=float)
     return numbers / numbers.sum() if numbers.sum() > 0 else None
@@ -106,12 +106,12 @@ def total_variation(first, second):
 
 
 def guess_figure(labels, guess, truth, question):
-    """The guess alone, or guess and truth side by side. `guess=None` draws empty bars."""
+    """The guess alone, or guess and truth. `guess=None` draws empty bars."""
     empty = guess is None
     guess = np.zeros(len(labels)) if empty else guess
     series = {"your guess": guess} if truth is None else {"your guess": guess, "truth": truth}
-    colours = {"your guess": COLORS["guess"], "truth": COLORS["truth"]}
-    figure = bars(labels, series, question, "weight", colours=colours, numbers=not empty, size=SIZE)
+    colors = {"your guess": COLORS["guess"], "truth": COLORS["truth"]}
+    figure = bars(labels, series, question, "weight", colors=colors, numbers=not empty, size=SIZE)
     if empty:
         for place in range(len(labels)):
             figure.axes[0].text(place, 0.08, "?", ha="center", fontsize=24, color=GREY)
@@ -121,7 +121,7 @@ def guess_figure(labels, guess, truth, question):
 def guess_words(labels, guess, truth, question):
     """(alt text, line under the picture) for one state. The truth is named only when it is given."""
     if guess is None:
-        return f"{question} No weight is set yet.", "Every weight stands at zero: move at least one slider up."
+        return f"{question} No weight is set yet.", "All weights are zero: move at least one slider."
     said = listed(labels, guess)
     if truth is None:
         return f"{question} Your guess so far: {said}.", "Set your guess (it is scaled to sum to 1), then commit."
@@ -144,4 +144,4 @@ def closeness(distance):
         return "Close."
     if distance <= 0.35:
         return "On the right track."
-    return "Far off, which is worth a second look."
+    return "Far off: compare the two once more."

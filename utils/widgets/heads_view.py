@@ -10,7 +10,7 @@ from utils.plots.display import picture_bundle
 from utils.plots.figures import TITLE, title_lines, weight_text, write_title
 from utils.plots.style import COLORS, GREY, SMALL, WEIGHTS_MAP, canvas, figure_png
 from utils.plots.text import inches, shortened
-from utils.widgets.attention_view import colour_steps, four_axes, spoken
+from utils.widgets.attention_view import color_steps, four_axes, spoken
 from utils.widgets.forms import ThreeForms, page_state
 from utils.widgets.mask_board import visible
 from utils.widgets.stage import STATIC, script
@@ -40,7 +40,7 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
     _css = STATIC / "heads.css"
     _weights = traitlets.Bytes(b"").tag(sync=True)  # float32, layer by layer
     _peaks = traitlets.List(traitlets.Int()).tag(sync=True)  # (layers, heads, targets), flat; see `peaks_of`
-    _colours = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
+    _colors = traitlets.List(traitlets.Unicode()).tag(sync=True)  # the map of weights, dark to bright
     shape = traitlets.List(traitlets.Int()).tag(sync=True)
     labels = traitlets.List().tag(sync=True)  # two rows of tokens as they stand in the view
     said = traitlets.List().tag(sync=True)  # the same as they stand in a sentence
@@ -57,7 +57,7 @@ class HeadsView(ThreeForms, anywidget.AnyWidget):
         super().__init__(
             _weights=self.weights.astype("<f4").tobytes(),
             _peaks=peaks_of(self.weights).reshape(-1).tolist(),
-            _colours=colour_steps(),
+            _colors=color_steps(),
             shape=list(self.weights.shape),
             labels=[[shortened(visible(token), MAX_LETTERS) for token in row] for row in both],
             said=[spoken([visible(token) for token in row]) for row in both],

@@ -73,7 +73,7 @@ class MaskBoard(ThreeForms, anywidget.AnyWidget):
 
     def static(self):
         now, alt = self.answer, self.alt_text()
-        changed = now["changed"] if now["measured"] else [one > 0 for one in now["changed"]]
+        changed = now["changed"] if now["measured"] else [change > 0 for change in now["changed"]]
         figure = mask_picture(self.tokens, now["mask"], now["weights"], changed, self.title, self.compared)
         return picture_bundle(figure_png(figure, alt), alt)
 
@@ -177,7 +177,7 @@ def checked_changed(changed, n):
     if numbers.shape != (n,):
         raise ValueError(f'"changed" must have one number for each of {n} tokens, ({n},), got {numbers.shape}')
     if numbers.min() < 0:
-        raise ValueError(f'"changed" says how much, from 0 on, but the smallest is {numbers.min():.3g}; take the norm')
+        raise ValueError(f'"changed" must be at least 0, but the smallest is {numbers.min():.3g}: take the norm')
     return np.where(numbers <= SAME, 0.0, numbers), measured
 
 
@@ -203,7 +203,7 @@ def mask_weights(weights, mask):
 
 
 def visible(token):
-    """Blanks at the ends of a token and line breaks are part of it, and invisible in a picture."""
+    """A token with its leading and trailing spaces and line breaks made visible."""
     inner = token.strip(" ")
     if not inner:
         return "␣" * len(token) or "(empty)"

@@ -21,7 +21,7 @@ HOTTEST, LEAST_P = 2.0, 0.05
 MOST_SEEDS = 99
 MANY, SHOWN = 20, 8  # tokens sampled by one button, and tokens with bars
 MOST_WRITTEN = 400  # tokens: a longer text no longer fits a page
-KEYS = "right arrow: sample the next token, left arrow: take one back, End: sample many, Home: start again"
+KEYS = "right arrow: sample the next token, left arrow: remove the last one, End: sample many, Home: start again"
 
 
 def next_word(
@@ -95,15 +95,15 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         }  # fmt: skip
         self._name_top_k()
         self._text = ipywidgets.Text(
-            value=start, description="your beginning", continuous_update=False, style={"description_width": "8em"},
+            value=start, description="your prompt", continuous_update=False, style={"description_width": "8em"},
             layout={"width": "min(44em, 98%)"},
         )  # fmt: skip
         names = {
-            "Back": "Take the last token back",
+            "Back": "Remove the last token",
             "Next": "Sample one token",
-            f"Write {MANY}": f"Sample {MANY} tokens",
-            "Start again": "Take back all sampled tokens",
-            "Reset": "The first beginning and the first dials",
+            f"Sample {MANY}": f"Sample {MANY} tokens",
+            "Start again": "Remove all sampled tokens",
+            "Reset": "Restore the first prompt and sampling parameters",
         }
         self._buttons = [ipywidgets.Button(description=name, tooltip=tip) for name, tip in names.items()]
         self._stage = Stage(arrow_keys=KEYS)
@@ -142,13 +142,13 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         return bool(self.written) and self.written[-1] in self._eos_ids
 
     def write(self, count=1):
-        """Write so many tokens more, or fewer if the text ends."""
+        """Sample `count` more tokens, or fewer if the text ends."""
         complaint = None
         for _ in range(count):
             if self.ended:
                 break
             if len(self.written) >= MOST_WRITTEN:
-                complaint = f"There are {MOST_WRITTEN} tokens by now, and there is room for no more: start again."
+                complaint = f"This widget samples at most {MOST_WRITTEN} tokens: start again."
                 break
             probs = self._after()
             number = drawn(probs, self.dials["seed"], len(self.written))
@@ -169,19 +169,19 @@ class NextWord(ThreeForms, ipywidgets.VBox):
             self._stage.tell(complaint, self._state())
 
     def take_back(self):
-        """Take the last token back."""
+        """Remove the last token."""
         if self.written:
             self._keep(len(self.written) - 1)
             self._show()
 
     def start_again(self, _=None):
-        """Take back all sampled tokens; the sampling parameters stay."""
+        """Remove all sampled tokens; the sampling parameters stay."""
         if not self._quiet:
             self._keep(0)
             self._show()
 
     def begin(self, text):
-        """Go on from another beginning."""
+        """Start from another prompt."""
         if text == self.beginning and not self._stage.error:
             return
         try:
@@ -230,7 +230,7 @@ class NextWord(ThreeForms, ipywidgets.VBox):
         try:
             logits = self._respond(beginning, list(written))
         except ValueError as error:
-            raise ReaderError(" ".join(str(error).split()) or "The model cannot go on from this.") from error
+            raise ReaderError(" ".join(str(error).split()) or "The model cannot continue this text.") from error
         checked_logits(logits, len(self.tokens))
         return logits
 
@@ -340,7 +340,7 @@ def checked_probs(probs, count):
     try:
         probs = as_array(probs, "the probabilities")
     except ValueError as error:
-        raise TypeError(f"the distribution gave what is none: {error}") from error
+        raise TypeError(f"the distribution is invalid: {error}") from error
     if probs.shape != (count,) or probs.min() < 0 or abs(probs.sum() - 1) > 1e-3:
         raise TypeError(
             f"expected {count} probabilities that sum to 1 from the distribution, got the shape {probs.shape} "
@@ -451,11 +451,11 @@ def _draw_rows(axes, rows, top, has_others):
 
 
 def note(now):
-    """How much the sampling parameters leave, in words."""
+    """How many tokens remain after the cuts, in words."""
     stay = now["after"] > 0
     count, share = int(stay.sum()), float(now["before"][stay].sum())
     if now["ended"]:
-        opening = "The text is at its end. "
+        opening = "The text has ended. "
     elif now["drawn_with"] is not None:
         opening = f"Last: {_label(now['written'][-1])}, drawn with {percent(now['drawn_with'])}. "
     else:
@@ -463,8 +463,8 @@ def note(now):
     total = len(now["tokens"])
     if count == total:
         return f"{opening}All {total:,} tokens may come next."
-    tokens = "1 token stays" if count == 1 else f"{count:,} tokens stay"
-    return f"{opening}{tokens} of {total:,}, with {percent(share)} of the probability."
+    remain = "remains" if count == 1 else "remain"
+    return f"{opening}{count:,} of {total:,} tokens {remain}, with {percent(share)} of the probability."
 
 
 def next_word_words(now, dials, text, opening=""):

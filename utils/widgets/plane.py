@@ -1,4 +1,4 @@
-"""A point in the plane that the reader drags, and an answer from Python that follows it."""
+"""A draggable query in the plane; attention weights and output follow it."""
 
 import anywidget
 import numpy as np
@@ -30,7 +30,7 @@ def plane(respond, /, keys, values=None, *, query=(1.0, 0.5), extent=2.0, title=
 
 
 class Plane(ThreeForms, anywidget.AnyWidget):
-    """What `plane` returns. `query` and `settings` follow the reader, `answer` is what `respond` gave for them."""
+    """Returned by `plane`. `query` and `settings` reflect what the reader chose; `answer` is the result of `respond`."""
 
     _esm = script("plane.js")
     _css = STATIC / "plane.css"
@@ -110,7 +110,7 @@ def plane_points(keys, values):
     return [
         {
             "name": str(name),
-            "colour": SERIES[index],
+            "color": SERIES[index],
             "key": [float(part) for part in place],
             "value": None if values is None else [float(part) for part in values[name]],
         }
@@ -223,7 +223,7 @@ def _draw_plane(axes, points, query, answer, extent):
         axes.scatter(*answer["output"], s=200, **look)
     named = names_in_plane(points, query, answer["output"])
     marks = [mark for _, mark, _ in named]
-    for (text, mark, colour), (x, y) in zip(named, places_of_names(named, marks, extent), strict=True):
+    for (text, mark, color), (x, y) in zip(named, places_of_names(named, marks, extent), strict=True):
         axes.annotate(
             text,
             mark,
@@ -232,22 +232,22 @@ def _draw_plane(axes, points, query, answer, extent):
             va="center",
             fontsize=SMALL + 1,
             fontweight="bold",
-            color=colour,
+            color=color,
             zorder=7,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )
 
 
 def _draw_key(axes, point, weight, output):
-    colour = point["colour"]
+    color = point["color"]
     value = point["value"] or point["key"]
     if output is not None and weight > 0.004:
         across, up = zip(value, output, strict=True)
-        axes.plot(across, up, color=colour, linewidth=0.8 + 6 * weight, alpha=0.55)
-    axes.scatter(*point["key"], s=3200 * weight, color=colour, alpha=0.3, linewidths=0)  # the area is the weight
-    axes.scatter(*point["key"], s=110, color=colour, zorder=4)
+        axes.plot(across, up, color=color, linewidth=0.8 + 6 * weight, alpha=0.55)
+    axes.scatter(*point["key"], s=3200 * weight, color=color, alpha=0.3, linewidths=0)  # the area is the weight
+    axes.scatter(*point["key"], s=110, color=color, zorder=4)
     if point["value"]:
-        axes.scatter(*point["value"], s=110, marker="s", color=colour, zorder=4)
+        axes.scatter(*point["value"], s=110, marker="s", color=color, zorder=4)
 
 
 def names_in_plane(points, query, output):
@@ -269,7 +269,7 @@ def places_of_names(named, marks, extent):
     """
     unit = 2 * extent / SQUARE
     dots = [(x, y, 0.12 * unit, 0.12 * unit) for x, y in marks]
-    taken, centres = [], []
+    taken, centers = [], []
     for text, (x, y), _ in named:
         half = (text_inches(text, SMALL + 1) * 1.1 * unit / 2, 0.11 * unit)
         boxes = [
@@ -278,8 +278,8 @@ def places_of_names(named, marks, extent):
         ]
         best = min(boxes, key=lambda box: sum(overlap(box, other) for other in taken + dots) + outside(box, extent))
         taken.append(best)
-        centres.append(best[:2])
-    return centres
+        centers.append(best[:2])
+    return centers
 
 
 def overlap(first, second):
@@ -297,7 +297,7 @@ def outside(box, extent):
 
 def _draw_weights(axes, points, weights):
     places = np.arange(len(points))
-    axes.barh(places, weights, 0.66, color=[point["colour"] for point in points])
+    axes.barh(places, weights, 0.66, color=[point["color"] for point in points])
     for place, weight in zip(places, weights, strict=True):
         axes.text(weight + 0.03, place, f"{weight:.2f}", va="center", fontsize=FONT)
     axes.set_yticks(places, [point["name"] for point in points])

@@ -98,7 +98,7 @@ class RemovalBoard(ThreeForms, anywidget.AnyWidget):
         except Exception as error:
             with self.hold_sync():
                 self.error = sentence_of(error).replace(
-                    "This picture could not be drawn", "There is no accuracy for this"
+                    "The figure could not be drawn", "There is no accuracy for this"
                 )
                 self.answer = {**self.answer, "count": count}
             raise

@@ -1,4 +1,4 @@
-"""The part of a widget that shows something: a picture or HTML, its words, and an error as one sentence."""
+"""The display of a widget: a picture or HTML, its alt text, and an error message."""
 
 from pathlib import Path
 
@@ -13,12 +13,12 @@ STATIC = Path(__file__).parent / "static"
 
 
 def script(name):
-    """The code of a widget behind what several share; a front end gets each widget's script as one piece."""
+    """The script of a widget, after the code that several widgets share."""
     return "".join((STATIC / part).read_text(encoding="utf-8") for part in ("parts.js", name))
 
 
 class Stage(anywidget.AnyWidget):
-    """Shows what `present` or `present_html` last gave it; `complain` puts an error sentence over it."""
+    """Shows the last picture or HTML from `present` or `present_html`; `complain` shows an error message above it."""
 
     _esm = script("stage.js")
     _css = STATIC / "stage.css"
@@ -43,7 +43,7 @@ class Stage(anywidget.AnyWidget):
         self._replace(error=sentence_of(error), state=state)
 
     def tell(self, sentence, state):
-        """Put a sentence for the reader over what is shown, as it stands."""
+        """Show a message for the reader above the current content."""
         self._replace(error=sentence, state=state)
 
     def static(self):
@@ -61,10 +61,10 @@ class Stage(anywidget.AnyWidget):
 
 
 def sentence_of(error):
-    """An exception as one sentence for the person at the slider."""
+    """An exception as one sentence for the reader."""
     words = " ".join(str(error).split())
     return (
-        f"This picture could not be drawn: {type(error).__name__}: {words}"
+        f"The figure could not be drawn: {type(error).__name__}: {words}"
         if words
-        else (f"This picture could not be drawn: {type(error).__name__}.")
+        else (f"The figure could not be drawn: {type(error).__name__}.")
     )

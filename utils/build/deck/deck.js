@@ -1,9 +1,9 @@
 // Fits every slide into its frame, then starts reveal.js.
 //
-// Each slide is tried at several sizes of text and pictures, with code and output side by side or one above the
-// other, or with its picture beside everything else; code with long lines becomes smaller on its own. Of the ways
-// that fit the best is taken: large words, large code, large pictures. Below the smallest sizes nobody in the last
-// row could read it: a slide that does not fit even then is marked with data-overflow, and a test fails.
+// Each slide is tried with several sizes of text and pictures: code and output in a row or in a column, or the picture
+// next to everything else. Code with long lines gets a smaller font. Of the layouts that fit, the one with the largest
+// text, code and pictures is used. Smaller sizes would be unreadable from the back row: a slide that does not fit even at
+// the smallest sizes is marked with data-overflow, and a test fails.
 (() => {
   "use strict";
 
@@ -12,13 +12,13 @@
     [1, 1], [1, 0.85], [1, 0.7], [0.94, 0.85], [0.94, 0.7], [0.88, 0.8], [0.88, 0.66], [0.82, 0.75], [0.82, 0.62],
     [0.76, 0.7], [0.76, 0.58], [0.7, 0.62], [0.7, 0.52],
   ];
-  const SHARES = ["38%", "46%", "54%", "62%"]; // what code gets of the width beside its output
+  const CODE_WIDTHS = ["38%", "46%", "54%", "62%"]; // width of the code next to its output
   const SMALLEST_CODE = 0.67; // of 21 pixels
   const SMALLEST_PICTURE = 0.5; // of its own size, at which labels are about 18 pixels high
 
   const inside = (part) => part.scrollWidth <= part.clientWidth + 1 && part.scrollHeight <= part.clientHeight + 1;
 
-  // How large a picture is drawn, against its own size. It is shown whole inside its box, so the box may be larger.
+  // Scale of a picture relative to its natural size. Its element may be larger, because the aspect ratio is kept.
   function scaleOf(image) {
     if (!image.naturalWidth) return 1;
     return Math.min(image.clientWidth / image.naturalWidth, image.clientHeight / image.naturalHeight);
@@ -28,20 +28,20 @@
     if (!inside(frame)) return false;
     if ([...frame.querySelectorAll("img")].some((image) => scaleOf(image) < SMALLEST_PICTURE)) return false;
     if (![...frame.querySelectorAll("pre, .html, .prose, .display-formula")].every(inside)) return false;
-    // Padding does not count towards scrollHeight in every browser, so each part is asked itself.
+    // Padding does not count towards scrollHeight in every browser, so every part is measured.
     const style = getComputedStyle(frame);
     const outer = frame.getBoundingClientRect();
     const bottom = outer.bottom - parseFloat(style.paddingBottom) + 1;
     const right = outer.right - parseFloat(style.paddingRight) + 1;
     return [...frame.querySelectorAll(":scope > *, .input, .output, .prose > *")].every((part) => {
-      const box = part.getBoundingClientRect();
-      return !box.height || (box.bottom <= bottom && box.right <= right && box.top >= outer.top);
+      const rect = part.getBoundingClientRect();
+      return !rect.height || (rect.bottom <= bottom && rect.right <= right && rect.top >= outer.top);
     });
   }
 
   function layouts(frame) {
     const ways = [{ kind: "stacked", share: "50%" }];
-    if (frame.querySelector(".pair")) ways.unshift(...SHARES.map((share) => ({ kind: "side", share })));
+    if (frame.querySelector(".pair")) ways.unshift(...CODE_WIDTHS.map((share) => ({ kind: "side", share })));
     const pictures = frame.querySelectorAll(".output img");
     const whole = frame.querySelectorAll(".output").length === 1 && !frame.querySelector(".fragment");
     if (pictures.length === 1 && whole && frame.querySelector(".prose")) {

@@ -1,7 +1,7 @@
 """Build the website: `python -m utils.build.site`.
 
 Sphinx, myst-nb and sphinx-book-theme make it from the executed lecture notebooks, the documents in docs/ and the stored
-results. Nothing is executed. The pages in site/ need no server and ask nothing of another host.
+results. Nothing is executed. The pages in site/ need no server and load nothing from other hosts.
 """
 
 import json
@@ -62,7 +62,7 @@ SETTINGS = {
 
 
 def build_site(target: Path, scratch: Path) -> None:
-    """Write the site to `target`; its sources are put together in `scratch`, which is emptied first."""
+    """Write the site to `target`; its sources are assembled in `scratch`, which is emptied first."""
     shutil.rmtree(scratch, ignore_errors=True)
     sources = scratch / "source"
     lectures = sorted(paths.LECTURES.glob("*.ipynb"))
@@ -85,7 +85,7 @@ def build_site(target: Path, scratch: Path) -> None:
     formulas.install(application)
     application.build()
     if application.statuscode:
-        raise SphinxError("Sphinx reported the warnings above: correct them, the site is built without any")
+        raise SphinxError("Sphinx reported the warnings above: fix them, the site must build without warnings")
     shutil.rmtree(target, ignore_errors=True)
     (scratch / "html").rename(target)
 

@@ -1,4 +1,4 @@
-"""A lecture notebook as a page of the website: exercises with folded hints and solutions, quizzes and widgets that run."""
+"""A lecture notebook as a page of the website: exercises with folded hints and solutions, live quizzes and widgets."""
 
 import ast
 import base64
@@ -18,14 +18,14 @@ from utils.checks.text import inline, paragraphs
 from utils.widgets.forms import PAGE_VIEW
 
 NEEDS_KERNEL = (
-    '<p class="needs-kernel">This one computes in Python: '
-    '<a href="students.html">run the lesson</a> to operate it.</p>'
+    '<p class="needs-kernel">This widget needs Python: '
+    '<a href="students.html">run the lesson</a> to use it.</p>'
 )
 
 
 @dataclass(frozen=True)
 class Page:
-    """A notebook ready for Sphinx, and the pictures that it shows below `pictures/`."""
+    """A notebook ready for Sphinx, and its pictures, which go to `pictures/`."""
 
     notebook: dict
     pictures: dict[str, bytes]
@@ -46,7 +46,7 @@ def lesson_page(path: Path) -> Page:
 
 
 def facts_line(name: str) -> str:
-    """What the lesson's card says, and what there is to take away."""
+    """Effort and content of the lesson, and its downloads."""
     lesson = next(lesson for lesson in LESSONS if lesson.name == name)
     return (
         f'<p class="facts"><span>{lesson.minutes} minutes, {exercise_count(lesson.number)}</span> '
@@ -57,7 +57,7 @@ def facts_line(name: str) -> str:
 
 
 def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, bytes]) -> list[dict]:
-    """What stands on the page for one cell."""
+    """The cells of the page for one cell of the notebook."""
     tags = cell["metadata"].get("tags", [])
     if cell["cell_type"] == "markdown":
         return [markdown(on_site(source_of(cell)))]
@@ -73,7 +73,7 @@ def page_cells(cell: dict, stub: str | None, name: str, pictures: dict[str, byte
     is_live = any(PAGE_VIEW in output.get("data", {}) for output in cell["outputs"])
     has_picture = any("image/png" in output.get("data", {}) for output in cell["outputs"])
     below = [markdown(NEEDS_KERNEL)] if calls & WIDGETS and has_picture and not is_live else []
-    is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # nothing but calls that draw
+    is_plumbing = "hide-input" in tags or "lesson" in calls or not shown_code(cell)  # only drawing calls
     kept = {**cell, "outputs": outputs, "metadata": {"tags": ["hide-input"] if is_plumbing else []}}
     return [kept, *below]
 
@@ -100,15 +100,15 @@ PAGES = {"README.md": "index.md", "data/README.md": "data.md", "CONTRIBUTING.md"
 
 
 def on_site(text: str, folder: str = "notebooks") -> str:
-    """Markdown whose relative links lead to pages of the site; a link to a file that is not there becomes its text."""
+    """Markdown whose relative links point to pages of the site; a link to any other file becomes plain text."""
     if url := re.escape(paths.site_url()):  # on the site itself, links to it are relative
         text = re.sub(rf"\n\n\[[^\]]*\]\({url}/\d\d_\w+\.html\)$", "", text)
         text = re.sub(rf"\]\({url}/([\w-]+)\.html", r"](../docs/\1.md", text)
-    return LINK.sub(lambda found: _link(*found.groups(), folder), text)
+    return LINK.sub(lambda match: _link(*match.groups(), folder), text)
 
 
 def with_targets(text: str) -> str:
-    """Anchors as MyST knows them, so that a link to one that is missing is an error."""
+    """Anchors in the syntax of MyST, so that a link to a missing one is an error."""
     return re.sub(r'<a id="(\w+)"></a>([^\s,]+)', r"[\2]{#\1}", text)
 
 
@@ -131,7 +131,7 @@ def _link(words: str, address: str, folder: str) -> str:
 
 
 def exercise_cells(cell: dict, stub: str) -> list[dict]:
-    """The exercise with its stub, its hints one below the other and its solution, all closed; then what it printed."""
+    """The exercise with its stub, folded hints and folded solution, then its printed output."""
     header = HEADER.fullmatch(source_of(cell).split("\n", 1)[0])
     exercise = find(header["id"])
     hints = "".join(
@@ -157,7 +157,7 @@ def exercise_cells(cell: dict, stub: str) -> list[dict]:
 
 
 def without_plumbing(code: str) -> str:
-    """An exercise's code without its header and without the line that hands the answer to the check."""
+    """The code of an exercise without its header and without the line that passes the answer to the check."""
     lines = code.split("\n")
     kept = [
         line for line in lines if not HEADER.fullmatch(line) and not re.search(r'exercise\("[\d.]+"\)\.use\(', line)
@@ -173,7 +173,7 @@ def details(summary: str, body: str) -> str:
 
 
 def quiz_html(quiz_id: str) -> str:
-    """A quiz whose buttons answer in the page; without scripts the answer opens below."""
+    """A quiz with buttons; without JavaScript, the answer unfolds below."""
     quiz = find_quiz(quiz_id)
     buttons = "".join(
         f'<button type="button" data-right="{str(index in quiz.right).lower()}">'
@@ -196,7 +196,7 @@ def quiz_html(quiz_id: str) -> str:
 
 
 def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
-    """An output as the page shows it: a widget with its state becomes live, a picture keeps its alt text."""
+    """An output of the page: a widget with stored state becomes live, a picture keeps its alt text."""
     data = output.get("data", {})
     if "image/png" not in data:
         return output
@@ -204,13 +204,13 @@ def page_output(output: dict, name: str, pictures: dict[str, bytes]) -> dict:
     file = f"{name}_{len(pictures) + 1}.png"
     pictures[file] = base64.b64decode("".join(data["image/png"]))
     image = f'<img src="pictures/{file}" alt="{html.escape(alt, quote=True)}" loading="lazy">'
-    linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # a phone shows the picture large
+    linked = f'<a class="figure" href="pictures/{file}">{image}</a>'  # opens the picture in full size, for phones
     shown = live_html(stored_state(data), image) if PAGE_VIEW in data else linked
     return {"output_type": "display_data", "metadata": {}, "data": {"text/html": shown}}
 
 
 def live_html(state: dict, image: str) -> str:
-    """A widget that runs in the page from stored data; the picture stands there until it does."""
+    """A widget that runs in the page from stored data; until it starts, the page shows the picture."""
     stored = json.dumps(state, separators=(",", ":")).replace("<", "\\u003c")
     return (
         f'<div class="live-widget" data-script="{state["script"]}">'

@@ -1,4 +1,4 @@
-"""Pages that the site has and the repository has not: the landing page, the slides, the results with plots."""
+"""Pages that exist only on the site: the landing page, the slides, the results with plots."""
 
 import html
 
@@ -23,7 +23,7 @@ TREES = {
 
 
 def landing_page(widget: str) -> str:
-    """What the course is, in five lines, beside a widget to move at once; then the lessons."""
+    """A short description of the course next to a live widget, then the lessons."""
     exercises = sum(len(exercises_of(lesson.number)) for lesson in LESSONS)
     trees = "\n\n".join(
         f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```"
@@ -72,17 +72,17 @@ def slides_page() -> str:
     )
     return f"""# Slides and notebooks
 
-Each deck is one HTML file that needs no network: save it and project it. <kbd>S</kbd> opens the speaker's notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> all keys.
+Each deck is a single HTML file that works offline: save it and project it. <kbd>S</kbd> opens the speaker notes, <kbd>Esc</kbd> the overview, <kbd>?</kbd> lists all keys.
 
-Student notebooks have stubs in the place of the solutions. Their checks, data and figures come from the course's library, so they run
-inside a copy of the course: see [Install and work](students.md).
+Student notebooks have stubs instead of solutions. Their checks, data and figures come from the library of the course, so they run
+only inside a copy of the course: see [Install and work](students.md).
 
 <table class="table slides-table"><thead><tr><th></th><th>lesson</th><th>slides</th><th colspan="2">notebooks</th></tr></thead><tbody>{rows}</tbody></table>
 """
 
 
 def results_on_site() -> str:
-    """docs/results.md with plots; a table that has one is folded below it."""
+    """docs/results.md with plots; the table below a plot is folded."""
     blocks = results_page(plot=scrolling_plot).split("\n\n")
     for index, block in enumerate(blocks):
         if block.startswith(PLOT):

@@ -10,10 +10,11 @@ import matplotlib as mpl
 import numpy as np
 
 from utils.build.site.svg_plots import LOOK, Curve, Point, curves, dots, inline_svg, unique
+from utils.training.scaling import fitted_sweeps
 
 
 def plot(name: str, entry: dict) -> str | None:
-    """The result as inline SVG, the same text for the same entry; None if its table says as much."""
+    """The result as inline SVG, the same text for the same entry; None if the table is enough."""
     if name not in PLOTS:
         return None
     draw, data, options = PLOTS[name]
@@ -30,7 +31,7 @@ def pairs(entry: dict) -> list[tuple[list[str], dict]]:
 
 
 def target(entry: dict, *words: str) -> float | None:
-    """The figure of the target that is about all the words."""
+    """The number in the target whose text contains all the words."""
     texts = (each["target"] for each in entry["targets"] if all(word in each["what"] for word in words))
     return next((float(re.search(r"[\d.]+", text)[0]) for text in texts), None)
 
@@ -167,24 +168,16 @@ def depth(entry):
 
 
 def scaling(entry):
-    raw = entry["result"]
-    larger, longer = raw["larger"], raw["longer"]
-    compute = raw["compute"] | {key: [run[key] for run in raw["compute"]["frontier"]] for key in ("x", "loss")}
-    fits = (
-        ("parameters", raw["parameters"], {larger["x"]: larger["loss"]}),
-        ("training tokens", raw["data"], {}),
-        ("compute, FLOP", compute, {longer["x"][1]: longer["loss"]}),
-    )
-    for x_label, fit, held_out in fits:
-        place = (x_label, "test loss, nats")
-        yield Curve(x_label, "models of the fit", *place, fit["x"], fit["loss"], "none")
-        if held_out:
-            yield Curve(x_label, "held-out model", *place, list(held_out), list(held_out.values()), "none")
-        x = np.geomspace(min(fit["x"]), max([*fit["x"], *held_out]))
-        for key, name, line in (("with irreducible loss", "with", "--"), ("without", "without", ":")):
-            law = fit["laws"][key]
-            y = law["irreducible_loss"] + law["coefficient"] * x ** -law["exponent"]
-            yield Curve(x_label, f"power law {name} irreducible loss", *place, x.tolist(), y.tolist(), line)
+    labels = {"parameters": "parameters", "text": "training tokens", "compute": "compute, FLOP"}
+    for name, sweep in fitted_sweeps(entry["result"]).items():
+        place = (labels[name], "test loss, nats")
+        yield Curve(labels[name], "models of the fit", *place, sweep["x"], sweep["loss"], "none")
+        if held_out := sweep["without"].get("held_out"):
+            yield Curve(labels[name], "held-out model", *place, [held_out["x"]], [held_out["measured"]], "none")
+        for kind, line in (("with irreducible loss", "--"), ("without", ":")):
+            law = sweep[kind]["law"]
+            law_name = f"power law {kind.split()[0]} irreducible loss"
+            yield Curve(labels[name], law_name, *place, law["x"].tolist(), law["curve"].tolist(), line)
 
 
 def rows_of(key: str, reference: str = "") -> Callable[[dict], Iterable[Point]]:

@@ -17,8 +17,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from utils.plots.style import BLUE, GREEN, GREY, PINK, RED, STYLE
 
-INK = "#010203"  # becomes currentColor: the color of the words around the plot, on a light or a dark page
-# The palette's colors with a contrast of at least 3 to 1 on white and on #14181e, then the color of the words.
+INK = "#010203"  # becomes currentColor: the text color of the page, light or dark
+# The palette's colors with a contrast of at least 3 to 1 on white and on #14181e, then the text color.
 COLORS, MARKERS = (BLUE, RED, GREEN, PINK, INK, GREY), "os^DvP"
 SEED = {"marker": "o", "markerfacecolor": "none", "markersize": 4.5, "markeredgewidth": 1.3, "linestyle": "none"}
 MEDIAN = {"marker": "|", "markeredgewidth": 3.5, "linestyle": "none"}
@@ -225,13 +225,13 @@ def curves(lines: Iterable[Curve], columns=1, log_y=False, base=10):
 
 
 def inline_svg(figure: Figure, name: str, label: str) -> str:
-    """The figure as a part of a page: no style that reaches beyond it, colors and font of the page, ids of its own."""
+    """The figure as part of a page: no global styles, the colors and font of the page, unique ids."""
     file = io.StringIO()
     FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # `savefig` would draw twice
-    box = re.search(r'viewBox="[^"]*"', file.getvalue())[0]
+    view_box = re.search(r'viewBox="[^"]*"', file.getvalue())[0]
     body = file.getvalue().split("</metadata>")[1]
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
     body = re.sub(r'font-family: [^;"]*; ', "", body)
     body = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", body.replace("xlink:href", "href"))
     root = f'<svg xmlns="http://www.w3.org/2000/svg" class="result-plot" role="img" aria-label="{escape(label)}"'
-    return f'{root} width="100%" {box} style="{ROOT_STYLE}">{body.replace(INK, "currentColor").strip()}'
+    return f'{root} width="100%" {view_box} style="{ROOT_STYLE}">{body.replace(INK, "currentColor").strip()}'

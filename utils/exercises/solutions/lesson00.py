@@ -9,3 +9,12 @@ def normalize(numbers):
     ### BEGIN SOLUTION
     return numbers / numbers.sum()
     ### END SOLUTION
+
+
+# Exercise 0.2 · mask the keys of a batch · medium · 8 min
+def mask_keys(scores, attention_mask):
+    """scores (b, m, n), attention_mask (b, n) bool to scores (b, m, n), -inf at masked keys."""
+    ### BEGIN SOLUTION
+    mask = attention_mask.unsqueeze(-2)  # (b, 1, n): the same for every query
+    return scores.masked_fill(~mask, float("-inf"))
+    ### END SOLUTION

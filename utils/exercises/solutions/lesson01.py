@@ -3,7 +3,7 @@
 import torch
 
 
-# Exercise 1.1 · a stable softmax · easy · 5 min
+# Exercise 1.1 · a stable softmax · easy · 8 min
 def softmax(logits, temperature=1.0):
     """Logits (..., n) to probabilities (..., n); each row along the last axis sums to 1."""
     ### BEGIN SOLUTION
@@ -13,11 +13,12 @@ def softmax(logits, temperature=1.0):
     ### END SOLUTION
 
 
-# Exercise 1.2 · the Jacobian of softmax · medium · 8 min
-def softmax_jacobian(p):
-    """p (n,), a softmax's output, to J (n, n) with J[i, j] = how p[i] moves with logit j."""
+# Exercise 1.2 · soft lookup · easy · 6 min
+def soft_lookup(query, keys, values):
+    """query (d,), keys (n, d), values (n, e) to the output (e,) and the weights (n,)."""
     ### BEGIN SOLUTION
-    return torch.diag(p) - torch.outer(p, p)
+    weights = softmax(keys @ query)
+    return weights @ values, weights
     ### END SOLUTION
 
 
@@ -29,22 +30,20 @@ def cosine_scores(query, keys):
     ### END SOLUTION
 
 
-# Exercise 1.4 · soft lookup · easy · 5 min
-def soft_lookup(query, keys, values):
-    """query (d,), keys (n, d), values (n, e) to the output (e,) and the weights (n,)."""
+# Exercise 1.4 · the Jacobian of softmax · medium · 10 min
+def softmax_jacobian(p):
+    """p (n,), the output of a softmax, to J (n, n) with J[i, j] = dp[i] / dz[j]."""
     ### BEGIN SOLUTION
-    weights = softmax(keys @ query)
-    return weights @ values, weights
+    return torch.diag(p) - torch.outer(p, p)
     ### END SOLUTION
 
 
-# Exercise 1.5 · from scores to a summary · medium · 12 min
+# Exercise 1.5 · masked softmax and weighted sum · medium · 15 min
 def attend(scores, value, mask=None):
     """Masked softmax of the scores, then the weighted sum of the values.
 
-    scores (..., m, n), value (..., n, e), mask (..., m, n) bool, True = may attend,
-    to output (..., m, e) and weights (..., m, n). The mask may have fewer
-    leading axes than the scores (it broadcasts). The inputs stay unchanged.
+    scores (..., m, n), value (..., n, e), mask bool, broadcast to (..., m, n), True = may attend,
+    to output (..., m, e) and weights (..., m, n). A fully masked row gives zeros.
     """
     ### BEGIN SOLUTION
     if mask is None:
@@ -57,7 +56,7 @@ def attend(scores, value, mask=None):
     ### END SOLUTION
 
 
-# Exercise 1.6 · attention · easy · 6 min
+# Exercise 1.6 · attention · easy · 8 min
 def attention(query, key, value, mask=None, scale=None):
     """query (..., m, d), key (..., n, d), value (..., n, e)
     to output (..., m, e) and weights (..., m, n).
@@ -68,14 +67,25 @@ def attention(query, key, value, mask=None, scale=None):
     ### END SOLUTION
 
 
-# Exercise 1.7 · kernel regression by attention · medium · 10 min
+# Exercise 1.7 · kernel regression by attention · medium · 12 min
 def kernel_regression(x_query, x, y, bandwidth, mask=None):
     """x_query (m,), x (n,), y (n,) to predictions (m,) and weights (m, n).
 
-    mask (m, n) bool, True = may attend; a query whose row is all False gets zeros.
+    mask (m, n) bool, True = may attend; a fully masked query gets zeros.
     """
     ### BEGIN SOLUTION
     distance = x_query[:, None] - x[None, :]
     output, weights = attend(-((distance / bandwidth) ** 2) / 2, y[:, None], mask)
     return output[:, 0], weights
+    ### END SOLUTION
+
+
+# Exercise 1.8 · the score-function estimator · medium · 10 min · optional
+def reinforce_gradient(p, rewards, draws, baseline=0.0):
+    """p (n,), rewards (n,), draws (s,) of indices
+    to an estimate (n,) of the gradient of E[r] with respect to the logits.
+    """
+    ### BEGIN SOLUTION
+    log_prob_gradients = torch.eye(len(p))[draws] - p  # (s, n)
+    return ((rewards[draws] - baseline)[:, None] * log_prob_gradients).mean(0)
     ### END SOLUTION

@@ -3,9 +3,10 @@
 from torch import nn
 from utils.models import attention
 import torch
+import torch.nn.functional as F
 
 
-# Exercise 2.1 · position encoding · easy · 6 min
+# Exercise 2.1 · position encoding · easy · 8 min
 def position_encoding(length, dim):
     """Position encoding (length, dim): the weight of token j of a sentence in component i."""
     ### BEGIN SOLUTION
@@ -15,7 +16,7 @@ def position_encoding(length, dim):
     ### END SOLUTION
 
 
-# Exercise 2.2 · sentence vectors · medium · 10 min
+# Exercise 2.2 · sentence embeddings · medium · 10 min
 def encode_sentences(token_ids, embedding, position_weights=None):
     """Token ids (..., j), -1 for padding, and an embedding matrix (vocab_size, d) to sentence embeddings (..., d).
 
@@ -29,7 +30,7 @@ def encode_sentences(token_ids, embedding, position_weights=None):
     ### END SOLUTION
 
 
-# Exercise 2.3 · one hop · easy · 8 min
+# Exercise 2.3 · one hop · easy · 10 min
 def memory_hop(state, key, value, mask=None):
     """state (..., d), key and value (..., n, d), mask (..., n) to context (..., d) and attention weights (..., n).
 
@@ -54,7 +55,7 @@ def temporal_index(mask):
     ### END SOLUTION
 
 
-# Exercise 2.5 · the memory network · hard · 20 min
+# Exercise 2.5 · the memory network · hard · 30 min
 class MemoryNetwork(nn.Module):
     def __init__(self, vocab_size, num_hops=3, dim=20, memory_size=50, max_len=8):
         super().__init__()
@@ -64,7 +65,7 @@ class MemoryNetwork(nn.Module):
         self.register_buffer("position_weights", position_encoding(max_len, dim))
 
     def forward(self, story, question, mask):
-        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab), weights (b, hops, n)."""
+        """story (b, n, j), question (b, j), mask (b, n) to logits (b, vocab_size), weights (b, num_hops, n)."""
         ### BEGIN SOLUTION
         index, memories, attention_weights = temporal_index(mask), [], []
         for embedding, temporal in zip(self.embeddings, self.temporal_embeddings, strict=True):
@@ -79,7 +80,7 @@ class MemoryNetwork(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 2.6 · linear hop · easy · 5 min
+# Exercise 2.6 · linear hop · easy · 10 min
 def linear_hop(state, key, value, mask):
     """Like `memory_hop`, but the weights are the scores themselves, 0 at padding."""
     ### BEGIN SOLUTION
@@ -88,10 +89,21 @@ def linear_hop(state, key, value, mask):
     ### END SOLUTION
 
 
-# Exercise 2.7 · do the hops find the facts · medium · 8 min
+# Exercise 2.7 · supporting facts found · medium · 12 min
 def facts_found(weights, fact):
-    """weights (b, hops, n), fact (b, n) bool, to (b,) bool: is each fact on top of some hop?"""
+    """weights (b, hops, n), fact (b, n) bool, to (b,) bool: is each fact the top sentence of some hop?"""
     ### BEGIN SOLUTION
-    tops = nn.functional.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0
+    tops = F.one_hot(weights.argmax(-1), weights.size(-1)).sum(-2) > 0
     return (tops | ~fact).all(-1)
+    ### END SOLUTION
+
+
+# Exercise 2.8 · a step of Adam · medium · 10 min · optional
+def adam_step(parameter, gradient, m, v, t, learning_rate=0.1, beta1=0.9, beta2=0.999, eps=1e-8):
+    """The new parameter and the new averages m and v, before bias correction; t counts the steps from 1."""
+    ### BEGIN SOLUTION
+    m = beta1 * m + (1 - beta1) * gradient
+    v = beta2 * v + (1 - beta2) * gradient**2
+    m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+    return parameter - learning_rate * m_hat / (v_hat.sqrt() + eps), m, v
     ### END SOLUTION

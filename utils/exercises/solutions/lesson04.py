@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 
 
-# Exercise 4.1 · self-attention by loops · medium · 10 min
+# Exercise 4.1 · self-attention with loops · medium · 10 min
 def self_attention_loop(X, W_Q, W_K, W_V):
-    """One sentence X (n, d), W_Q and W_K (d, d_k), W_V (d, e) to output (n, e) and weights (n, n)."""
+    """One sequence X (n, d), W_Q and W_K (d, d_k), W_V (d, e) to output (n, e) and weights (n, n)."""
     ### BEGIN SOLUTION
     queries, keys, values = X @ W_Q, X @ W_K, X @ W_V
     output, weights = [], []
@@ -20,7 +20,7 @@ def self_attention_loop(X, W_Q, W_K, W_V):
     ### END SOLUTION
 
 
-# Exercise 4.2 · self-attention by matrices · easy · 5 min
+# Exercise 4.2 · self-attention with matrices · easy · 5 min
 def self_attention(X, W_Q, W_K, W_V, mask=None):
     """X (..., n, d), with or without a batch axis in front, to output (..., n, e), weights (..., n, n).
 
@@ -46,9 +46,9 @@ def sinusoidal_positions(length, dim):
     ### END SOLUTION
 
 
-# Exercise 4.4 · a shift is a rotation · hard · 15 min
+# Exercise 4.4 · a shift is a rotation · hard · 22 min · optional
 def shift_rotation(k, dim):
-    """The one matrix R (dim, dim) with positions[i + k] == positions[i] @ R, whatever i.
+    """The one matrix R (dim, dim) with positions[p + k] == positions[p] @ R, whatever p.
 
     k may be negative.
     """
@@ -62,7 +62,7 @@ def shift_rotation(k, dim):
     ### END SOLUTION
 
 
-# Exercise 4.5 · rotary positions · hard · 15 min
+# Exercise 4.5 · rotary positions · hard · 15 min · optional
 def rotate(x, positions):
     """RoPE: x (..., n, d), positions (n,). Rotate each pair (a, b) of components 2 i and 2 i + 1
     to (a cos - b sin, a sin + b cos); the angle is the position times 10,000 ** (-2 i / d).
@@ -76,7 +76,7 @@ def rotate(x, positions):
     ### END SOLUTION
 
 
-# Exercise 4.6 · the feed-forward layer · easy · 6 min
+# Exercise 4.6 · the feed-forward network · easy · 8 min
 class FeedForward(nn.Module):
     def __init__(self, dim, hidden_dim):
         super().__init__()
@@ -107,7 +107,7 @@ def padding_mask(lengths, max_len):
     ### END SOLUTION
 
 
-# Exercise 4.9 · a layer of self-attention · medium · 12 min
+# Exercise 4.9 · a self-attention layer · medium · 12 min
 class SelfAttention(nn.Module):
     def __init__(self, dim, head_dim):
         """Three linear layers without bias, dim to head_dim: `self.query`, `self.key`, `self.value`."""
@@ -125,7 +125,7 @@ class SelfAttention(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 4.10 · the next-token loss · medium · 10 min
+# Exercise 4.10 · the next-token loss · medium · 15 min
 def next_token_loss(logits, token_ids, attention_mask):
     """Mean cross-entropy: logits (b, n, vocab) at position t predict token t + 1 of token_ids (b, n).
 

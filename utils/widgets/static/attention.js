@@ -21,15 +21,15 @@ function select(parent, label, options, value, changed) {
   return menu;
 }
 
-// Blanks at the ends of a token and line breaks are part of it, and invisible in a picture.
+// Makes leading and trailing spaces and line breaks of a token visible.
 const visible = (token) =>
-  token === "" ? "(empty)" : token.replace(/\n/g, "↵").replace(/^ +| +$/g, (blanks) => "␣".repeat(blanks.length));
+  token === "" ? "(empty)" : token.replace(/\n/g, "↵").replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
 
-// A weight that is exactly 0 was masked; a small one was not, and must not look the same.
+// Distinguishes a masked weight, exactly 0, from a small one.
 const figure = (weight) => (weight === 0 ? "0" : weight < 0.005 ? "<0.01" : weight.toFixed(2));
 
 function spoken(tokens) {
-  // Two tokens of the same name are told apart by their place, counted from 1.
+  // Equal tokens are distinguished by their position, counted from 1.
   const seen = new Map();
   for (const token of tokens) seen.set(token, (seen.get(token) ?? 0) + 1);
   return tokens.map((token, index) => visible(token) + (seen.get(token) > 1 ? ` (${index + 1})` : ""));
@@ -50,16 +50,16 @@ function across(tokens, pen) {
   const rows = tokens.map((words) => {
     const widths = words.map((word) => Math.max(56, pen.measureText(visible(word)).width + 26));
     let end = 0;
-    const centres = widths.map((width) => (end += width + 8) - width / 2 - 8);
-    return { widths, centres, total: end - 8 };
+    const centers = widths.map((width) => (end += width + 8) - width / 2 - 8);
+    return { widths, centers, total: end - 8 };
   });
   const total = Math.max(...rows.map((row) => row.total));
   const same = tokens[0].length === tokens[1].length && tokens[0].every((word, index) => word === tokens[1][index]);
   const sides = rows.map((row, side) => {
-    const extra = same ? 0 : (total - row.total) / row.centres.length;
+    const extra = same ? 0 : (total - row.total) / row.centers.length;
     const y = side === 0 ? top : bottom;
-    return row.centres.map((centre, index) => {
-      const x = centre + extra * (index + 0.5) + 12;
+    return row.centers.map((center, index) => {
+      const x = center + extra * (index + 0.5) + 12;
       const width = row.widths[index];
       return {
         box: { x: x - width / 2, y: y - 20, width, height: 40, rx: 6 },
@@ -256,13 +256,13 @@ function render({ model, el }) {
       .filter(([value]) => value > 0)
       .sort((a, b) => b[0] - a[0] || a[1] - b[1]);
     if (!ordered.length)
-      return side === "target" ? `${me} looks nowhere: all its weights are 0.` : `Nothing looks at ${me}: all its weights are 0.`;
+      return side === "target" ? `${me} is fully masked: all its weights are 0.` : `No token attends to ${me}: all its weights are 0.`;
     const parts = [ordered.slice(0, NAMED).map(([value, place]) => `${others[place]} ${figure(value)}`).join(", ")];
     const rest = ordered.slice(NAMED);
     if (rest.length) parts.push(`the next ${rest.length} together ${figure(rest.reduce((sum, pair) => sum + pair[0], 0))}`);
     const zeros = others.length - ordered.length;
     if (zeros) parts.push(zeros === 1 ? "one weight is 0" : `${zeros} weights are 0`);
-    return `${me} ${side === "target" ? "looks at" : "is looked at by"}: ${parts.join("; ")}`;
+    return `${me} ${side === "target" ? "attends to" : "is attended to by"}: ${parts.join("; ")}`;
   }
 
   function stroke(parent, i, j, value, opacity) {
@@ -286,7 +286,7 @@ function render({ model, el }) {
     if (side === null) return;
     const values = weightsOf(side, index);
     const most = Math.max(...values);
-    // Width is the weight itself; opacity is relative, so that a token that looks at everything can still be seen.
+    // The width is the weight; the opacity is relative, so that uniform attention stays visible.
     values.forEach((value, other) => {
       const [i, j] = side === "target" ? [index, other] : [other, index];
       if (value >= faint) stroke(beam, i, j, value, 0.3 + (0.65 * value) / most);
@@ -326,7 +326,7 @@ function render({ model, el }) {
     const size = heads <= 4 ? 76 : heads <= 8 ? 60 : 46;
     const [high, wide] = m >= n ? [size, Math.max(16, (size * n) / m)] : [Math.max(16, (size * m) / n), size];
     const caption = html("p", aside, "course-caption");
-    caption.textContent = `Every head. Rows: ${names[0]}; columns: ${names[1]}. Brighter: more weight.`;
+    caption.textContent = `All heads. Rows: ${names[0]}; columns: ${names[1]}. Brighter: larger weight.`;
     const grid = html("div", aside, "course-maps", {
       role: "radiogroup",
       "aria-label": "layer and head: arrow keys move",
@@ -381,14 +381,14 @@ function render({ model, el }) {
   }
 
   function paint(canvas, layer, head) {
-    const colours = model.get("_colours").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+    const colors = model.get("_colors").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
     const pen = canvas.getContext("2d");
     const image = pen.createImageData(n, m);
     for (let i = 0; i < m; i++)
       for (let j = 0; j < n; j++) {
         // The square root brings small weights up: among 40 tokens, 0.1 is already much.
-        const place = Math.sqrt(Math.min(Math.max(weight(i, j, layer, head), 0), 1)) * (colours.length - 1);
-        image.data.set([...colours[Math.round(place)], 255], 4 * (i * n + j));
+        const place = Math.sqrt(Math.min(Math.max(weight(i, j, layer, head), 0), 1)) * (colors.length - 1);
+        image.data.set([...colors[Math.round(place)], 255], 4 * (i * n + j));
       }
     pen.putImageData(image, 0, 0);
   }

@@ -19,7 +19,7 @@ function render({ model, el }) {
   const view = model.get("_weights");
   const all = new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
   const peaks = model.get("_peaks");
-  const colours = model.get("_colours").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+  const colors = model.get("_colors").map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
   const [targets, sources] = model.get("labels");
   const [saidTargets, saidSources] = model.get("said");
   const names = model.get("names");
@@ -32,7 +32,7 @@ function render({ model, el }) {
   const row = (layer, head, i) => Array.from({ length: n }, (_, j) => weight(layer, head, i, j));
   const which = (layer, head) => (layers > 1 ? `layer ${layer + 1}, head ${head + 1}` : `head ${head + 1}`);
   // The square root brings small weights up: among 40 tokens, 0.1 is already much.
-  const colour = (value) => colours[Math.round(Math.sqrt(Math.min(Math.max(value, 0), 1)) * (colours.length - 1))];
+  const color = (value) => colors[Math.round(Math.sqrt(Math.min(Math.max(value, 0), 1)) * (colors.length - 1))];
   const choose = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
     model.save_changes();
@@ -129,7 +129,7 @@ function render({ model, el }) {
   function paint(canvas, values, wide, high) {
     const pen = canvas.getContext("2d");
     const image = pen.createImageData(wide, high);
-    values.forEach((value, at) => image.data.set([...colour(value), 255], 4 * at));
+    values.forEach((value, at) => image.data.set([...color(value), 255], 4 * at));
     pen.putImageData(image, 0, 0);
   }
 
@@ -157,7 +157,7 @@ function render({ model, el }) {
     html("span", row).textContent = `Rows: ${names[0]}, columns: ${names[1]}. Weight:`;
     for (const value of [0, 0.1, 0.5, 1]) {
       const entry = html("span", row, "course-heads-entry");
-      html("i", entry, "", { style: `background: rgb(${colour(value)})` });
+      html("i", entry, "", { style: `background: rgb(${color(value)})` });
       entry.append(`${value}`);
     }
     html("span", row).textContent = HINT_MAPS;
@@ -213,7 +213,7 @@ function render({ model, el }) {
     for (let i = 0; i < m; i++)
       for (let j = 0; j < n; j++) {
         const value = weight(layer, head, i, j);
-        const shade = colour(value);
+        const shade = color(value);
         const [x, y] = [left + j * cell, above + i * cell];
         svg("rect", picture, { x, y, width: cell, height: cell, fill: `rgb(${shade})` });
         if (cell < 40) continue;

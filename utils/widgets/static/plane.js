@@ -27,9 +27,9 @@ function render({ model, el }) {
   const taken = []; // boxes of those names and points
 
   drawGrid();
-  const links = points.map((point) => svg("line", picture, { stroke: point.colour, class: "course-link" }));
+  const links = points.map((point) => svg("line", picture, { stroke: point.color, class: "course-link" }));
   const halos = points.map((point) =>
-    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), fill: point.colour, class: "course-halo" }),
+    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), fill: point.color, class: "course-halo" }),
   );
   points.forEach(drawPoint);
   const shaft = svg("line", picture, { x1: across(0), y1: down(0), class: "course-shaft" });
@@ -109,10 +109,10 @@ function render({ model, el }) {
   }
 
   function drawPoint(point) {
-    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), r: 8, fill: point.colour, class: "course-dot" });
+    svg("circle", picture, { cx: across(point.key[0]), cy: down(point.key[1]), r: 8, fill: point.color, class: "course-dot" });
     fixed.push([label(picture, point.value ? `key ${point.name}` : point.name, ""), point.key]);
     if (point.value) {
-      svg("rect", picture, { x: across(point.value[0]) - 8, y: down(point.value[1]) - 8, width: 16, height: 16, fill: point.colour, class: "course-dot" });
+      svg("rect", picture, { x: across(point.value[0]) - 8, y: down(point.value[1]) - 8, width: 16, height: 16, fill: point.color, class: "course-dot" });
       fixed.push([label(picture, `value ${point.name}`, ""), point.value]);
     }
   }
@@ -121,7 +121,7 @@ function render({ model, el }) {
     const line = html("div", side, "course-bar-row");
     html("span", line, "course-bar-name").textContent = point.name;
     const track = html("span", line, "course-bar-track");
-    const bar = html("span", track, "course-bar", { style: `background:${point.colour}` });
+    const bar = html("span", track, "course-bar", { style: `background:${point.color}` });
     const number = html("span", line, "course-bar-number");
     return { line, bar, number };
   }

@@ -1,7 +1,6 @@
-// A switch for every head and the accuracy that is left: switches follow the hand at once, the accuracy comes back from
-// Python.
+// A switch for every head, and the accuracy without the ablated ones: switches react at once, Python computes the accuracy.
 
-const HINT = "Click a head to remove it or to bring it back; or Tab to the heads, move with the arrow keys, press Space.";
+const HINT = "Click a head to ablate or restore it; or Tab to the heads, move with the arrow keys, press Space.";
 const equal = (one, other) => one.every((row, i) => row.every((is, j) => is === other[i][j]));
 
 function render({ model, el }) {
@@ -17,7 +16,7 @@ function render({ model, el }) {
   if (model.get("title")) html("p", root, "course-title").textContent = model.get("title");
   const grid = html("div", html("div", root, "course-removal-scroll"), "course-removal-grid", {
     role: "group",
-    "aria-label": "heads: arrow keys move, Space removes or brings back",
+    "aria-label": "heads: arrow keys move, Space ablates or restores",
     style: `grid-template-columns: auto repeat(${heads}, ${heads <= 8 ? 92 : 66}px)`,
   });
   const tiles = drawTiles();

@@ -1,8 +1,8 @@
-// The stage of a widget: one picture or one piece of HTML, its words, and an error line.
+// The display of a widget: one picture or HTML, its alt text, and an error line.
 // data-state and data-count change when the new content is really on the screen.
 
 function nameSliders(root) {
-  // The handles of ipywidgets' sliders carry no name of their own: a screen reader would say only "slider".
+  // The handles of ipywidgets sliders have no accessible name: a screen reader would read only "slider".
   for (const slider of root.closest(".course-widget")?.querySelectorAll(".widget-slider") ?? []) {
     const label = slider.querySelector(".widget-label")?.textContent;
     if (!label) continue;

@@ -1,11 +1,11 @@
-// Widgets and quizzes that run in a page without a kernel, from data that stands in the page.
+// Widgets and quizzes that run in a page without a kernel, from data stored in the page.
 
-// Search quotes each page that it finds, which a browser does not allow for files on disk.
+// Search summaries load the pages, which browsers do not allow for files on disk.
 if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 
 (() => {
-  // What anywidget gives to a widget's script, on stored state. Where a kernel would answer, the answer is looked up or,
-  // for attention among a few points, computed here.
+  // The model that anywidget passes to a widget's script, on stored state. Answers of the kernel are looked up or, for
+  // attention over a few points, computed here.
   class StoredModel {
     constructor({ script, traits, bytes, answers }) {
       this.script = script;
@@ -48,18 +48,18 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
     const scores = points.map(({ key }) => (key[0] * query[0] + key[1] * query[1]) / (settings.temperature ?? 1));
     const largest = Math.max(...scores);
     const exponentials = scores.map((score) => Math.exp(score - largest));
-    const sum = exponentials.reduce((total, one) => total + one, 0);
-    const weights = exponentials.map((one) => one / sum);
+    const sum = exponentials.reduce((total, exponential) => total + exponential, 0);
+    const weights = exponentials.map((exponential) => exponential / sum);
     const output = [0, 1].map((axis) => points.reduce((total, { key, value }, i) => total + weights[i] * (value ?? key)[axis], 0));
     return { weights, output, text: "" };
   }
 
   function start(host) {
     const state = JSON.parse(host.querySelector("script").textContent);
-    const place = document.createElement("div");
-    place.className = "course-widget live-root";
-    host.append(place);
-    window.courseWidgets[state.script]({ model: new StoredModel(state), el: place });
+    const root = document.createElement("div");
+    root.className = "course-widget live-root";
+    host.append(root);
+    window.courseWidgets[state.script]({ model: new StoredModel(state), el: root });
     host.querySelector(".live-picture").remove();
     host.dataset.live = "true";
   }
@@ -84,7 +84,7 @@ if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = f
   }
 
   function followTheme() {
-    // The widgets know JupyterLab's mark for a dark page.
+    // The widgets use the attribute by which JupyterLab marks a dark page.
     const follow = () => (document.body.dataset.jpThemeLight = String(document.documentElement.dataset.theme !== "dark"));
     new MutationObserver(follow).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     follow();
