@@ -33,6 +33,7 @@ from tests.benchmarks import (
     scaling,
     self_attention,
     smollm2_speed,
+    story_encoder,
     transformer_speed,
     translation,
 )
@@ -41,8 +42,8 @@ from utils.build.results import RESULTS, Table, read_entry, store, write_entry
 from utils.paths import ROOT
 
 MODULES = (
-    *(attention, regression, memory, translation, self_attention, heads, encoder_speed, transformer_speed, peak),
-    *(pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
+    *(attention, regression, memory, translation, self_attention, heads, story_encoder, encoder_speed),
+    *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

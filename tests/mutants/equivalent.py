@@ -84,11 +84,11 @@ EQUIVALENT: dict[str, dict[str, str]] = {
         "the first result for this very tensor": "the result is a view of the tensor, and follows whatever is written "
         "into it",
     },
-    "5.5": {
+    "5.8": {
         "`p` and `q` stand for each other in `jensen_shannon`": "the divergence is the same both ways",
         NO_NEGATIVES: "the arguments are distributions, which are never below 0",
     },
-    "5.9": {"`0` became `-1`": "the list holds one table of weights, the first and the last"},
+    "5.7": {"`0` became `-1`": "the list holds one tensor of weights, the first and the last"},
     "4.4": {
         "`for i in range(0, dim, 2): angle = torch.tensor(k * 10000.0  ... tensor([[c, -s], [s, c]])` became `for i in "
         "list(range(0, dim, 2))[::-1]: angle = torch.tensor( ... tensor([[c, -s], [s, c]])`": "each pair of components "

@@ -24,7 +24,7 @@ MEASURED = {
     "02_memory_network": "error on bAbI tasks 1, 2, 3, 15, 16 by number of hops; SGD against Adam; supporting facts found",
     "03_sequence_to_sequence": "exact match, BLEU and alignment error, with and without attention, by sentence length",
     "04_self_attention": "order accuracy and extrapolation of four kinds of positions; cross-entropy of a language model",
-    "05_multi_head_attention": "one head against several, head ablation, gradients with and without residual connections",
+    "05_multi_head_attention": "one head against several, head ablation, gradients and training with and without residual connections and norms, the encoder and the memory network on stories",
     "06_transformer": "parity with `nn.Transformer`; exact match, BLEU, alignment; speedup of the KV cache",
     "07_tokenize_and_pretrain": "perplexity of masked, causal and span-corruption models against n-gram models",
     "08_fine_tune_and_transfer": "accuracy by number of labels: from scratch, linear probe, LoRA, full fine-tuning; MiniLM",

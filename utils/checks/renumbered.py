@@ -3,6 +3,7 @@
 The first edition had eight lessons after the start; its lesson 07 became 07 and 08, and its lesson 08 became 09.
 Lesson 01 now teaches soft lookup before the Jacobian, so 1.2 and 1.4 changed places.
 Quiz 4.d is gone: no quiz has the id that it maps to.
+Lesson 05 has a new order.
 """
 
 EDITION = 2
@@ -12,6 +13,15 @@ _MOVED = {
     "4.d": "4.f",
     "4.e": "4.d",
     "4.f": "4.e",
+    "5.5": "5.8",
+    "5.6": "5.9",
+    "5.7": "5.5",
+    "5.8": "5.6",
+    "5.9": "5.7",
+    "5.e": "5.h",
+    "5.f": "5.e",
+    "5.g": "5.f",
+    "5.h": "5.g",
     "7.8": "8.1",
     "7.9": "8.2",
     "7.10": "8.3",

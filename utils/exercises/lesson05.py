@@ -279,25 +279,30 @@ def with_given_parameters(built, shapes, seed):
     return built
 
 
-def run_multi_head(answer, seed, num_heads, x, mask=None):
-    """Build the layer and call it, without a second argument where there is no mask."""
+def run_multi_head(answer, seed, num_heads, x, memory=None, mask=None):
+    """Build the layer and call it, as lesson 06 does: memory by position, the mask by name, neither where there is none."""
     dim = x.size(-1)
     built = built_module(answer, "MultiHeadAttention", dim, num_heads)
     layer = with_given_parameters(built, parameter_shapes(solved.MultiHeadAttention, dim, num_heads), seed).to(x.dtype)
-    return layer(x) if mask is None else layer(x, mask)
+    return layer(x, *(() if memory is None else (memory,)), **({} if mask is None else {"mask": mask}))
 
 
 def multi_head_cases(generator):
-    def case(b, n, num_heads, d_k, mask=None, note=""):
-        seed = int(torch.randint(10_000, (), generator=generator))
-        return Case((seed, num_heads, normal(generator, b, n, num_heads * d_k), mask), note=note)
+    def case(b, n, num_heads, d_k, mask=None, note="", m=None):
+        """Self-attention of n tokens, or cross-attention of m queries to n tokens."""
+        seed, dim = int(torch.randint(10_000, (), generator=generator)), num_heads * d_k
+        x, memory = normal(generator, b, m or n, dim), None if m is None else normal(generator, b, n, dim)
+        return Case((seed, num_heads, x, memory, mask), note=note)
 
     return [
-        case(2, 5, 3, 2, note="no mask"),
+        case(2, 5, 3, 2, note="no memory, no mask"),
+        case(2, 5, 3, 2, m=4, note="4 queries, memory of 5 tokens"),
         case(3, 4, 2, 4, mask_with_empty_row(generator, 3, 4), note="one fully masked row"),
         case(2, 4, 3, 3, causal_mask(4), note="a mask (n, n) for all sequences"),
         case(2, 5, 4, 2, PADDING, note="a padding mask (b, 1, n)"),
+        case(2, 5, 3, 2, PADDING, m=3, note="3 queries, memory of 5 tokens, a padding mask (b, 1, n)"),
         case(3, 4, 3, 2, random_mask(generator, 3, 4, 4), note="a mask (b, n, n), and as many sequences as heads"),
+        case(2, 4, 2, 3, random_mask(generator, 2, 3, 4), m=3, note="3 queries, memory of 4 tokens, a mask (b, m, n)"),
         case(2, 3, 3, 4, causal_mask(3), note="a mask (n, n), and as many tokens as heads"),
         case(2, 1, 3, 2, note="one token"),
         case(2, 3, 1, 4, note="one head"),
@@ -305,9 +310,10 @@ def multi_head_cases(generator):
     ]
 
 
-PARTS = "(split_heads(part, self.num_heads) for part in projected)"
-PLAIN_SPLIT = ("split_heads(part, self.num_heads)", "part.reshape(len(x), self.num_heads, x.size(1), -1)")
+PARTS = "(split_heads(part, self.num_heads) for part in (query, key, value))"
+PLAIN_SPLIT = ("split_heads(part, self.num_heads)", "part.reshape(len(x), self.num_heads, part.size(1), -1)")
 ONE_HEAD = [("split_heads(part, self.num_heads)", "part"), ("mask = mask.unsqueeze(1)", "pass")]
+QUERY_KEY_VALUE = "query, _, _ = self.in_proj(x).chunk(3, -1)\n_, key, value = self.in_proj(memory).chunk(3, -1)"
 NOT_SPLIT = "There is one head of width `dim`. Split queries, keys and values with `split_heads(part, self.num_heads)`."
 NO_MASK = "`mask` is None where no mask is given. Check `mask is not None` before you use it."
 
@@ -352,14 +358,34 @@ register(
                 "The heads of one token attended to each other. Put the heads before the tokens, (b, heads, n, d_k), with `split_heads`.",
             ),
             *replacing(
+                QUERY_KEY_VALUE,
+                {
+                    "_, query, _ = self.in_proj(x).chunk(3, -1)\nkey, _, value = self.in_proj(memory).chunk(3, -1)": "Queries and keys are swapped. `self.in_proj` holds queries, keys and values, in this order.",
+                    "query, _, _ = self.in_proj(x).chunk(3, -1)\n_, value, key = self.in_proj(memory).chunk(3, -1)": "Keys and values are swapped. `self.in_proj` holds queries, keys and values, in this order.",
+                    "_, _, query = self.in_proj(x).chunk(3, -1)\nvalue, key, _ = self.in_proj(memory).chunk(3, -1)": "Queries and values are swapped. `self.in_proj` holds queries, keys and values, in this order.",
+                    "query = key = value = self.in_proj(x)": "Queries, keys and values are each all of `self.in_proj(x)`. Split it into three first: `.chunk(3, -1)`.",
+                    "query, key, value = self.in_proj(x).chunk(3, -1)": "`memory` has no effect. Keys and values are projections of `memory`, queries of `x`.",
+                    "query, key, value = self.in_proj(memory).chunk(3, -1)": "The queries are projections of `memory`. Project them from `x`: one output per row of `x`.",
+                    "query, _, _ = self.in_proj(memory).chunk(3, -1)\n_, key, value = self.in_proj(x).chunk(3, -1)": "x and memory are swapped. Queries are projections of `x`, keys and values of `memory`.",
+                    "query, _, value = self.in_proj(x).chunk(3, -1)\n_, key, _ = self.in_proj(memory).chunk(3, -1)": "The values are projections of `x`. Project both keys and values from `memory`.",
+                    "query, key, _ = self.in_proj(x).chunk(3, -1)\n_, _, value = self.in_proj(memory).chunk(3, -1)": "The keys are projections of `x`. Project both keys and values from `memory`.",
+                },
+            ),
+            *replacing(
                 f"query, key, value = {PARTS}",
                 {
                     "query, key, value = split_heads(self.in_proj(x), self.num_heads).chunk(3, -1)": "The heads were split before queries, keys and values. First `self.in_proj(x).chunk(3, -1)`, then `split_heads` on each.",
-                    "query = key = value = split_heads(self.in_proj(x), self.num_heads)": "Queries, keys and values are each all of `self.in_proj(x)`. Split it into three first: `.chunk(3, -1)`.",
-                    f"key, query, value = {PARTS}": "Queries and keys are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
-                    f"query, value, key = {PARTS}": "Keys and values are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
-                    f"value, key, query = {PARTS}": "Queries and values are swapped. `self.in_proj(x)` holds queries, keys and values, in this order.",
                 },
+            ),
+            mistake(
+                "memory = x if memory is None else memory\n",
+                "",
+                "`memory` is None in self-attention. Use `x` in its place then.",
+            ),
+            mistake(
+                "memory = x if memory is None else memory",
+                "memory = x if memory is None else torch.cat([x, memory], 1)",
+                "Keys and values also come from `x`. In cross-attention they are projections of `memory` alone.",
             ),
             mistake([*ONE_HEAD, ("merge_heads(context)", "context")], NOT_SPLIT),
             mistake([*ONE_HEAD, ("merge_heads(context)), weights", "context), weights.unsqueeze(1)")], NOT_SPLIT),
@@ -379,192 +405,16 @@ register(
             ),
         ],
         hints=[
-            "`self.in_proj(x).chunk(3, -1)` gives queries, keys and values, each (b, n, dim). Apply `split_heads` to each.",
-            "`attention` accepts any leading axes. A mask (b, n, n) needs a head axis: `mask.unsqueeze(1)` if `mask.dim() == 3`.",
+            "`self.in_proj(x).chunk(3, -1)` gives queries, keys and values, each (b, m, dim). In cross-attention take only the queries from x; keys and values come from `self.in_proj(memory)`.",
+            "Start with `memory = x if memory is None else memory`; then self- and cross-attention are the same code. Apply `split_heads` to queries, keys and values.",
+            "`attention` accepts any leading axes. A mask (b, m, n) needs a head axis: `mask.unsqueeze(1)` if `mask.dim() == 3`.",
             "`attention` returns (b, heads, n, d_k) and the weights. Return `self.out_proj(merge_heads(...))` and the weights.",
         ],
     )
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.5 divergence
-def divergence_cases(generator):
-    def weights(*shape):
-        return (1.5 * normal(generator, *shape)).softmax(-1)
-
-    def masked(*shape):
-        """Weights with zeros, as a mask leaves them."""
-        mask = random_mask(generator, *shape)
-        return normal(generator, *shape).masked_fill(~mask, float("-inf")).softmax(-1)
-
-    same = weights(2, 5)
-    disjoint = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    heads = weights(2, 3, 4, 5)
-    return [
-        Case((weights(4), weights(4)), note="two distributions"),
-        Case((weights(3, 5), weights(3, 5))),
-        Case((masked(2, 4, 6), masked(2, 4, 6)), note="some weights are 0"),
-        Case((same, same.clone()), note="p and q are equal"),
-        Case((disjoint, disjoint.flip(-1)), note="disjoint distributions"),
-        Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
-        Case((weights(1, 6), weights(1, 6)), note="one row"),
-    ]
-
-
-def symmetric(answer, generator):
-    for case in divergence_cases(generator)[:3]:
-        p, q = case.args
-        if not torch.allclose(answer(p, q), answer(q, p), atol=1e-5, equal_nan=True):
-            raise Wrong(
-                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ. Give both divergences from `middle` the same weight, one half."
-            )
-
-
-def in_range(answer, generator):
-    for case in divergence_cases(generator):
-        got = answer(*case.args)
-        if (got < -1e-4).any() or (got > math.log(2) + 1e-4).any():
-            raise Wrong(
-                "The divergence leaves the range from 0 to log 2. Sum over the last axis, average the two divergences, use the natural logarithm."
-            )
-
-
-RESULT, FROM_P, FROM_Q = (
-    "(from_p + from_q) / 2",
-    "torch.xlogy(p, p) - torch.xlogy(p, middle)",
-    "torch.xlogy(q, q) - torch.xlogy(q, middle)",
-)
-NO_MIDDLE = (
-    "p was compared with q directly, which is infinite where only q is 0. Compare each with `middle = (p + q) / 2`."
-)
-ZERO_TIMES_LOG = "A weight of 0 gives NaN, but 0 log 0 counts as 0 here. Use `torch.xlogy(p, p)`."
-
-register(
-    Exercise(
-        id="5.5",
-        cases=divergence_cases,
-        properties=[in_range, symmetric],
-        mistakes=[
-            *replacing(
-                BODY,
-                {
-                    "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)": NO_MIDDLE,
-                    "return (p * (p / q).log()).sum(-1)": NO_MIDDLE,
-                    "return (p - q).abs().sum(-1) / 2": "This is the total variation distance. Compute the two KL divergences from `middle`.",
-                    "return 1 - torch.cosine_similarity(p, q, -1)": "This is the cosine distance. Compute the two KL divergences from `middle`.",
-                },
-            ),
-            mistake(
-                [("xlogy(p, middle)", "xlogy(p, q)"), ("xlogy(q, middle)", "xlogy(q, p)")],
-                "The two KL divergences compare p and q directly, which is infinite where only one is 0. Compare each with `middle`.",
-            ),
-            mistake([(FROM_P, "p * (p / middle).log()"), (FROM_Q, "q * (q / middle).log()")], ZERO_TIMES_LOG),
-            mistake(
-                [
-                    ("(p + q) / 2", "((p + q) / 2).log()"),
-                    ("torch.xlogy(p, middle)", "p * middle"),
-                    ("torch.xlogy(q, middle)", "q * middle"),
-                ],
-                ZERO_TIMES_LOG,
-            ),
-            mistake(
-                [
-                    (FROM_P, "torch.xlogy(middle, middle) - torch.xlogy(middle, p)"),
-                    (FROM_Q, "torch.xlogy(middle, middle) - torch.xlogy(middle, q)"),
-                ],
-                "The KL divergences are reversed: the sums are weighted by `middle`, not by p and q. (`F.kl_div(input, target)` weights by its target.)",
-            ),
-            mistake("(p + q) / 2", "p + q", "`middle` sums to 2, so it is not a distribution. Use `(p + q) / 2`."),
-            *replacing(
-                RESULT,
-                {
-                    "from_p": "Only p was compared with `middle`. Average the divergences of p and q.",
-                    "from_p + from_q": "The factor 1/2 is missing. Average the two divergences.",
-                    f"{RESULT} / torch.tensor(2.0).log()": "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
-                    f"({RESULT}).clamp(min=0).sqrt()": "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
-                    f"{RESULT} / p.size(-1)": "The last axis was averaged. A divergence is the sum over all keys.",
-                    f"-{RESULT}": "The sign is wrong: a divergence is never negative. Remove the minus.",
-                    f"({RESULT}).sum()": "The sum ran over all axes. Sum over the last axis only.",
-                    f"({RESULT}).mean()": "The mean ran over all axes. Sum over the last axis only.",
-                },
-            ),
-        ],
-        hints=[
-            "`middle = (p + q) / 2` is 0 only where both are 0.",
-            "Σ p log(p / middle) is `(torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)`; `xlogy(0, 0)` is 0.",
-            "Compute the same for q and average the two. The maximum is log 2, about 0.69.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 5.6 ablate a head
-def head_mask_cases(generator):
-    def case(b, num_heads, n, d_k, d, head_mask, note=""):
-        context, W_O = normal(generator, b, num_heads, n, d_k), normal(generator, num_heads * d_k, d)
-        return Case((context, W_O, torch.tensor(head_mask)), note=note)
-
-    return [
-        case(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
-        case(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
-        case(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
-        case(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
-        case(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="entries between 0 and 1"),
-        case(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
-        case(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
-    ]
-
-
-LEFT_OUT = "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its entry of `head_mask`."
-NOT_SCALED = "An entry between 0 and 1 was treated as 0 or 1. Multiply each head by its entry of `head_mask`."
-
-register(
-    Exercise(
-        id="5.6",
-        cases=head_mask_cases,
-        gradient=True,
-        tolerance=1e-3,
-        mistakes=[
-            *replacing(
-                "context * head_mask.view(-1, 1, 1)",
-                {
-                    "context": "`head_mask` has no effect. Multiply each head output by its entry before `merge_heads`.",
-                    "context * (1 - head_mask).view(-1, 1, 1)": "`head_mask` is inverted. 1 keeps a head, 0 ablates it.",
-                    "context * head_mask": "`context * head_mask` aligns the mask with the features, the last axis. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
-                    "context * head_mask.unsqueeze(-1)": "`head_mask` is aligned with the tokens, axis 2. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
-                    "context * (head_mask / head_mask.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use `head_mask` as it is: 1 leaves a head unchanged.",
-                    "context * (head_mask / head_mask.sum()).view(-1, 1, 1)": "`head_mask` was divided by its sum. Use it as it is: 1 leaves a head unchanged.",
-                    "context * head_mask.softmax(0).view(-1, 1, 1)": "A softmax was applied to `head_mask`. Use it as it is: 1 leaves a head unchanged.",
-                    "context * head_mask.square().view(-1, 1, 1)": "`head_mask` was applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
-                    "context * (head_mask != 0).view(-1, 1, 1)": NOT_SCALED,
-                    "context * (head_mask == 1).view(-1, 1, 1)": NOT_SCALED,
-                    "context[:, head_mask != 0]": LEFT_OUT,
-                },
-            ),
-            *replacing(
-                "merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O",
-                {
-                    # If no head is left, this raises something else than `merge_heads`.
-                    "torch.cat(context[:, head_mask != 0].unbind(1), -1) @ W_O": LEFT_OUT,
-                    "(context * head_mask.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
-                    "(context * head_mask.view(-1, 1, 1)).reshape(len(context), context.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
-                    "(context * head_mask.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
-                    "merge_heads(context) @ W_O * head_mask": "`head_mask` came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
-                    "merge_heads(context) * head_mask.repeat(context.size(-1)) @ W_O": "`repeat` gives m0 m1 m2 m0 m1 m2, but merged heads need m0 m0 m1 m1 m2 m2. Use `repeat_interleave`.",
-                    "merge_heads(context * head_mask.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
-                },
-            ),
-        ],
-        hints=[
-            "Heads are axis 1 of `context`, so `head_mask` needs shape (heads, 1, 1) to broadcast.",
-            "Use `head_mask.view(-1, 1, 1)` or `head_mask[:, None, None]`.",
-            "Then apply `merge_heads` and multiply by `W_O`.",
-        ],
-    )
-)
-
-
-# ---------------------------------------------------------------------------------------------- 5.7 layer normalization
+# ---------------------------------------------------------------------------------------------- 5.5 layer normalization
 def a_learned_vector(built, name, start, dim):
     """The module's weight or bias, or what is wrong with it."""
     vector, words = getattr(built, name, None), "ones" if start else "zeros"
@@ -635,7 +485,7 @@ FIXED_EPS = "The argument `eps` has no effect. Store it in `__init__`, `self.eps
 
 register(
     Exercise(
-        id="5.7",
+        id="5.5",
         cases=norm_cases,
         call=run_layer_norm,
         gradient=True,
@@ -715,7 +565,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.8 the residual connection
+# ---------------------------------------------------------------------------------------------- 5.6 the residual connection
 def residual_cases(generator):
     def case(b, n, d, norm_first, note=""):
         W, mixing, weight, bias = (normal(generator, *size) for size in ((d, d), (n, n), (d,), (d,)))
@@ -753,7 +603,7 @@ PRE, POST, BETWEEN = "x + sublayer(norm(x))", "norm(x + sublayer(x))", "x + norm
 
 register(
     Exercise(
-        id="5.8",
+        id="5.6",
         cases=residual_cases,
         gradient=True,
         tolerance=1e-3,
@@ -806,7 +656,7 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 5.9 the encoder layer
+# ---------------------------------------------------------------------------------------------- 5.7 the encoder layer
 def run_encoder_layer(answer, seed, norm_first, num_heads, hidden_dim, x, mask=None):
     """Build the layer and call it, without a second argument where there is no mask."""
     dim = x.size(-1)
@@ -871,7 +721,7 @@ OTHER_INPUT = "The weights come from a second call of `self.self_attn` on anothe
 
 register(
     Exercise(
-        id="5.9",
+        id="5.7",
         cases=encoder_cases,
         call=run_encoder_layer,
         gradient=True,
@@ -951,10 +801,11 @@ register(
                 }.items()
             ),
             *replacing(
-                "(x, mask)",
+                "(x, mask=mask)",
                 {
-                    "(x)": "The mask has no effect. Pass it on: `self.self_attn(..., mask)`.",
-                    "(x, None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it on as it is.",
+                    "(x)": "The mask has no effect. Pass it on: `self.self_attn(..., mask=mask)`.",
+                    "(x, mask)": "The mask was passed as `memory`, the second argument of your attention. Pass it by name: `mask=mask`.",
+                    "(x, mask=None if mask is None else ~mask)": "The mask was inverted. True already means 'may attend': pass it on as it is.",
                 },
             ),
             *in_each(
@@ -968,7 +819,7 @@ register(
                     "x": "Only the output was returned. Return output and attention weights.",
                     "all_weights[0], x": "The two results are swapped. Return the output first, then the weights.",
                     "x, all_weights[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
-                    "x, self.self_attn(x, mask)[1]": OTHER_INPUT,
+                    "x, self.self_attn(x, mask=mask)[1]": OTHER_INPUT,
                 },
             ),
             mistake(
@@ -977,12 +828,15 @@ register(
                 "The second result is the output of the attention. Return its weights, (b, heads, n, n).",
             ),
             mistake(
-                [("all_weights = []", "raw = self.self_attn(x, mask)[1]\nall_weights = []"), ("all_weights[0]", "raw")],
+                [
+                    ("all_weights = []", "raw = self.self_attn(x, mask=mask)[1]\nall_weights = []"),
+                    ("all_weights[0]", "raw"),
+                ],
                 "With pre-norm the weights come from x without the norm. Return the weights of the call on `self.norm1(x)`.",
             ),
             mistake(
                 [
-                    ("all_weights = []", "normed = self.self_attn(self.norm1(x), mask)[1]\nall_weights = []"),
+                    ("all_weights = []", "normed = self.self_attn(self.norm1(x), mask=mask)[1]\nall_weights = []"),
                     ("all_weights[0]", "normed"),
                 ],
                 "With post-norm the weights come from the normalized x. Return the weights of the call on x itself.",
@@ -996,10 +850,187 @@ register(
             ),
         ],
         hints=[
-            "`output, weights = self.self_attn(..., mask)`; keep the weights for the return value.",
+            "`output, weights = self.self_attn(..., mask=mask)`; keep the weights for the return value.",
             "Pre-norm: attention gets `self.norm1(x)` and its output is added to x; likewise the feed-forward network.",
             "Post-norm: `x = self.norm1(x + output)`; likewise the feed-forward network with `self.norm2`.",
-            "`residual` of 5.8 passes on only the output, so catch the weights yourself: define a function inside `forward` that calls `self.self_attn`, stores the weights and returns the output.",
+            "`residual` of 5.6 returns only x. To use it, define a function inside `forward` that calls `self.self_attn`, stores the weights in a list and returns the output; or write the additions yourself.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.8 divergence
+def divergence_cases(generator):
+    def weights(*shape):
+        return (1.5 * normal(generator, *shape)).softmax(-1)
+
+    def masked(*shape):
+        """Weights with zeros, as a mask leaves them."""
+        mask = random_mask(generator, *shape)
+        return normal(generator, *shape).masked_fill(~mask, float("-inf")).softmax(-1)
+
+    same = weights(2, 5)
+    disjoint = torch.tensor([[0.3, 0.7, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    heads = weights(2, 3, 4, 5)
+    return [
+        Case((weights(4), weights(4)), note="two distributions"),
+        Case((weights(3, 5), weights(3, 5))),
+        Case((masked(2, 4, 6), masked(2, 4, 6)), note="some weights are 0"),
+        Case((same, same.clone()), note="p and q are equal"),
+        Case((disjoint, disjoint.flip(-1)), note="disjoint distributions"),
+        Case((heads.unsqueeze(2), heads.unsqueeze(1)), note="every head with every head"),
+        Case((weights(1, 6), weights(1, 6)), note="one row"),
+    ]
+
+
+def symmetric(answer, generator):
+    for case in divergence_cases(generator)[:3]:
+        p, q = case.args
+        if not torch.allclose(answer(p, q), answer(q, p), atol=1e-5, equal_nan=True):
+            raise Wrong(
+                "`jensen_shannon(p, q)` and `jensen_shannon(q, p)` differ. Give both divergences from `middle` the same weight, one half."
+            )
+
+
+def in_range(answer, generator):
+    for case in divergence_cases(generator):
+        got = answer(*case.args)
+        if (got < -1e-4).any() or (got > math.log(2) + 1e-4).any():
+            raise Wrong(
+                "The divergence leaves the range from 0 to log 2. Sum over the last axis, average the two divergences, use the natural logarithm."
+            )
+
+
+RESULT, FROM_P, FROM_Q = (
+    "(from_p + from_q) / 2",
+    "torch.xlogy(p, p) - torch.xlogy(p, middle)",
+    "torch.xlogy(q, q) - torch.xlogy(q, middle)",
+)
+NO_MIDDLE = (
+    "p was compared with q directly, which is infinite where only q is 0. Compare each with `middle = (p + q) / 2`."
+)
+ZERO_TIMES_LOG = "A weight of 0 gives NaN, but 0 log 0 counts as 0 here. Use `torch.xlogy(p, p)`."
+
+register(
+    Exercise(
+        id="5.8",
+        cases=divergence_cases,
+        properties=[in_range, symmetric],
+        mistakes=[
+            *replacing(
+                BODY,
+                {
+                    "return (torch.xlogy(p, p) - torch.xlogy(p, q)).sum(-1)": NO_MIDDLE,
+                    "return (p * (p / q).log()).sum(-1)": NO_MIDDLE,
+                    "return (p - q).abs().sum(-1) / 2": "This is the total variation distance. Compute the two KL divergences from `middle`.",
+                    "return 1 - torch.cosine_similarity(p, q, -1)": "This is the cosine distance. Compute the two KL divergences from `middle`.",
+                },
+            ),
+            mistake(
+                [("xlogy(p, middle)", "xlogy(p, q)"), ("xlogy(q, middle)", "xlogy(q, p)")],
+                "The two KL divergences compare p and q directly, which is infinite where only one is 0. Compare each with `middle`.",
+            ),
+            mistake([(FROM_P, "p * (p / middle).log()"), (FROM_Q, "q * (q / middle).log()")], ZERO_TIMES_LOG),
+            mistake(
+                [
+                    ("(p + q) / 2", "((p + q) / 2).log()"),
+                    ("torch.xlogy(p, middle)", "p * middle"),
+                    ("torch.xlogy(q, middle)", "q * middle"),
+                ],
+                ZERO_TIMES_LOG,
+            ),
+            mistake(
+                [
+                    (FROM_P, "torch.xlogy(middle, middle) - torch.xlogy(middle, p)"),
+                    (FROM_Q, "torch.xlogy(middle, middle) - torch.xlogy(middle, q)"),
+                ],
+                "The KL divergences are reversed: the sums are weighted by `middle`, not by p and q. (`F.kl_div(input, target)` weights by its target.)",
+            ),
+            mistake("(p + q) / 2", "p + q", "`middle` sums to 2, so it is not a distribution. Use `(p + q) / 2`."),
+            *replacing(
+                RESULT,
+                {
+                    "from_p": "Only p was compared with `middle`. Average the divergences of p and q.",
+                    "from_p + from_q": "The factor 1/2 is missing. Average the two divergences.",
+                    f"{RESULT} / torch.tensor(2.0).log()": "The result is in bits, with maximum 1. Use the natural logarithm, with maximum log 2.",
+                    f"({RESULT}).clamp(min=0).sqrt()": "This is the Jensen-Shannon distance, the square root of the divergence. Remove the square root.",
+                    f"{RESULT} / p.size(-1)": "The last axis was averaged. A divergence is the sum over all keys.",
+                    f"-{RESULT}": "The sign is wrong: a divergence is never negative. Remove the minus.",
+                    f"({RESULT}).sum()": "The sum ran over all axes. Sum over the last axis only.",
+                    f"({RESULT}).mean()": "The mean ran over all axes. Sum over the last axis only.",
+                },
+            ),
+        ],
+        hints=[
+            "`middle = (p + q) / 2` is 0 only where both are 0.",
+            "Σ p log(p / middle) is `(torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)`; `xlogy(0, 0)` is 0.",
+            "Compute the same for q and average the two. The maximum is log 2, about 0.69.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 5.9 ablate a head
+def head_mask_cases(generator):
+    def case(b, num_heads, n, d_k, d, head_mask, note=""):
+        context, W_O = normal(generator, b, num_heads, n, d_k), normal(generator, num_heads * d_k, d)
+        return Case((context, W_O, torch.tensor(head_mask)), note=note)
+
+    return [
+        case(2, 3, 5, 4, 6, [1.0, 0.0, 1.0], note="one head removed"),
+        case(3, 2, 4, 5, 7, [1.0, 1.0], note="no head removed"),
+        case(2, 4, 3, 2, 5, [0.0, 1.0, 0.0, 0.0], note="all heads but one removed"),
+        case(2, 3, 4, 2, 5, [0.0, 0.0, 0.0], note="all heads removed"),
+        case(2, 3, 5, 2, 4, [0.5, 1.0, 0.25], note="entries between 0 and 1"),
+        case(3, 3, 3, 3, 3, [0.0, 1.0, 0.5], note="all sizes equal"),
+        case(1, 1, 2, 3, 2, [0.0], note="one head, removed"),
+    ]
+
+
+LEFT_OUT = "The removed heads were left out, so there are fewer columns than `W_O` has rows. Multiply each head by its entry of `head_mask`."
+NOT_SCALED = "An entry between 0 and 1 was treated as 0 or 1. Multiply each head by its entry of `head_mask`."
+
+register(
+    Exercise(
+        id="5.9",
+        cases=head_mask_cases,
+        gradient=True,
+        tolerance=1e-3,
+        mistakes=[
+            *replacing(
+                "context * head_mask.view(-1, 1, 1)",
+                {
+                    "context": "`head_mask` has no effect. Multiply each head output by its entry before `merge_heads`.",
+                    "context * (1 - head_mask).view(-1, 1, 1)": "`head_mask` is inverted. 1 keeps a head, 0 ablates it.",
+                    "context * head_mask": "`context * head_mask` aligns the mask with the features, the last axis. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
+                    "context * head_mask.unsqueeze(-1)": "`head_mask` is aligned with the tokens, axis 2. Heads are axis 1: `head_mask.view(-1, 1, 1)`.",
+                    "context * (head_mask / head_mask.mean()).view(-1, 1, 1)": "The remaining heads were scaled up, as in dropout. Use `head_mask` as it is: 1 leaves a head unchanged.",
+                    "context * (head_mask / head_mask.sum()).view(-1, 1, 1)": "`head_mask` was divided by its sum. Use it as it is: 1 leaves a head unchanged.",
+                    "context * head_mask.softmax(0).view(-1, 1, 1)": "A softmax was applied to `head_mask`. Use it as it is: 1 leaves a head unchanged.",
+                    "context * head_mask.square().view(-1, 1, 1)": "`head_mask` was applied twice, so 0.5 became 0.25. Scale the head outputs or the rows of `W_O`, not both.",
+                    "context * (head_mask != 0).view(-1, 1, 1)": NOT_SCALED,
+                    "context * (head_mask == 1).view(-1, 1, 1)": NOT_SCALED,
+                    "context[:, head_mask != 0]": LEFT_OUT,
+                },
+            ),
+            *replacing(
+                "merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O",
+                {
+                    # If no head is left, this raises something else than `merge_heads`.
+                    "torch.cat(context[:, head_mask != 0].unbind(1), -1) @ W_O": LEFT_OUT,
+                    "(context * head_mask.view(-1, 1, 1)).flatten(1, 2) @ W_O": "The heads were concatenated along the tokens. Use `merge_heads` before `W_O`.",
+                    "(context * head_mask.view(-1, 1, 1)).reshape(len(context), context.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
+                    "(context * head_mask.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
+                    "merge_heads(context) @ W_O * head_mask": "`head_mask` came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+                    "merge_heads(context) * head_mask.repeat(context.size(-1)) @ W_O": "`repeat` gives m0 m1 m2 m0 m1 m2, but merged heads need m0 m0 m1 m1 m2 m2. Use `repeat_interleave`.",
+                    "merge_heads(context * head_mask.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
+                },
+            ),
+        ],
+        hints=[
+            "Heads are axis 1 of `context`, so `head_mask` needs shape (heads, 1, 1) to broadcast.",
+            "Use `head_mask.view(-1, 1, 1)` or `head_mask[:, None, None]`.",
+            "Then apply `merge_heads` and multiply by `W_O`.",
         ],
     )
 )
@@ -1113,33 +1144,6 @@ register_quiz(
 register_quiz(
     Quiz(
         id="5.e",
-        question="'Each head learns something different.' What guarantees that?",
-        options=[
-            (
-                "The loss: it penalizes heads with similar attention weights.",
-                "The loss compares predictions with targets. It does not compare heads.",
-            ),
-            (
-                "Nothing: they only differ in their random initialization.",
-                "Whether they differ must be measured. Two heads with the same initialization, including their rows of W_O, get the same gradients "
-                "and stay identical.",
-            ),
-            (
-                "The softmax: the heads compete for every token.",
-                "Each head has its own softmax. Tokens compete within it, heads do not.",
-            ),
-            (
-                "The output projection: it is orthogonal and separates them.",
-                "It is initialized at random, and training does not keep it orthogonal.",
-            ),
-        ],
-        right=1,
-        explanation="So measure it: how different their attention weights are, before and after training, and how much accuracy is lost without each head.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="5.f",
         question="A stack of 16 layers should learn the identity, the simplest task there is. Which stack is closest to it at initialization?",
         options=[
             (
@@ -1161,7 +1165,7 @@ register_quiz(
 )
 register_quiz(
     Quiz(
-        id="5.g",
+        id="5.f",
         question="What is true of the output of layer normalization, before scale and bias?",
         options=[
             (
@@ -1187,7 +1191,7 @@ register_quiz(
 )
 register_quiz(
     Quiz(
-        id="5.h",
+        id="5.g",
         question="'The norm comes before the residual connection.' Where is it?",
         options=[
             (
@@ -1209,5 +1213,32 @@ register_quiz(
         ],
         right=1,
         explanation="The argument `norm_first` makes the choice explicit. The original Transformer was post-norm; most later models are pre-norm.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="5.h",
+        question="'Each head learns something different.' What guarantees that?",
+        options=[
+            (
+                "The loss: it penalizes heads with similar attention weights.",
+                "The loss compares predictions with targets. It does not compare heads.",
+            ),
+            (
+                "Nothing: they only differ in their random initialization.",
+                "Whether they differ must be measured. Two heads with the same initialization, including their rows of W_O, get the same gradients "
+                "and stay identical.",
+            ),
+            (
+                "The softmax: the heads compete for every token.",
+                "Each head has its own softmax. Tokens compete within it, heads do not.",
+            ),
+            (
+                "The output projection: it is orthogonal and separates them.",
+                "It is initialized at random, and training does not keep it orthogonal.",
+            ),
+        ],
+        right=1,
+        explanation="So measure it: how different their attention weights are, before and after training, and how much accuracy is lost without each head.",
     )
 )

@@ -227,6 +227,34 @@ def gradient_depth(depths, curves, title, ylabel):
     return spread(depths, curves, title, "layers", ylabel, log_x=True, log_y=True)
 
 
+# Encoder and memory network
+
+
+def story_errors(rows, title):
+    """Error on new stories against the number of training questions, a panel for each task, a line for each model.
+
+    rows: with task, model, questions, and errors in %, one for each seed. Median, in a band from the lowest seed to the highest.
+    """
+    tasks, models = (list(dict.fromkeys(row[name] for row in rows)) for name in ("task", "model"))
+    figure, panels = chart(title, WIDEST, 5.4, columns=len(tasks), sharey=True)
+    for axes, task in zip(panels, tasks, strict=True):
+        for model, (shade, marker, line) in zip(models, LOOKS, strict=False):
+            own = sorted(
+                (row["questions"], row["errors"]) for row in rows if (row["task"], row["model"]) == (task, model)
+            )
+            sizes, errors = [size for size, _ in own], np.array([values for _, values in own])
+            axes.plot(sizes, np.median(errors, 1), color=shade, marker=marker, linestyle=line, label=model, zorder=3)
+            axes.fill_between(sizes, errors.min(1), errors.max(1), color=shade, alpha=0.2, linewidth=0)
+        axes.set(xscale="log", ylim=(-2, 80), xlabel="training questions")
+        axes.set_xlim(800, 14_000)
+        plain_ticks(axes.xaxis, sorted({row["questions"] for row in rows}))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_title(f"task {task}", fontsize=FONT + 1, fontweight="normal")
+    panels[0].set_ylabel("error on new stories in %")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(models))
+    return figure
+
+
 # Ablating heads
 
 

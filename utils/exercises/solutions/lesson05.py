@@ -39,7 +39,7 @@ def merge_heads(x):
     ### END SOLUTION
 
 
-# Exercise 5.4 · multi-head attention · hard · 15 min
+# Exercise 5.4 · multi-head attention · hard · 20 min
 class MultiHeadAttention(nn.Module):
     def __init__(self, dim, num_heads):
         super().__init__()
@@ -47,14 +47,16 @@ class MultiHeadAttention(nn.Module):
         self.in_proj = nn.Linear(dim, 3 * dim)  # queries, keys, values: three blocks of dim
         self.out_proj = nn.Linear(dim, dim)
 
-    def forward(self, x, mask=None):
-        """x (b, n, dim) to output (b, n, dim) and weights (b, num_heads, n, n).
+    def forward(self, x, memory=None, mask=None):
+        """x (b, m, dim), memory (b, n, dim) to output (b, m, dim) and weights (b, num_heads, m, n).
 
-        mask bool, True = may attend: (n, n) for all sequences, (b, 1, n) or (b, n, n) for each.
+        memory=None: self-attention. mask bool, True = may attend: (m, n), (b, 1, n) or (b, m, n).
         """
         ### BEGIN SOLUTION
-        projected = self.in_proj(x).chunk(3, -1)
-        query, key, value = (split_heads(part, self.num_heads) for part in projected)
+        memory = x if memory is None else memory
+        query, _, _ = self.in_proj(x).chunk(3, -1)
+        _, key, value = self.in_proj(memory).chunk(3, -1)
+        query, key, value = (split_heads(part, self.num_heads) for part in (query, key, value))
         if mask is not None and mask.dim() == 3:
             mask = mask.unsqueeze(1)  # one mask for all heads of a sequence
         context, weights = attention(query, key, value, mask)
@@ -62,26 +64,7 @@ class MultiHeadAttention(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 5.5 · how much two heads differ · medium · 10 min
-def jensen_shannon(p, q):
-    """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
-    ### BEGIN SOLUTION
-    middle = (p + q) / 2
-    from_p = (torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)  # xlogy(0, 0) is 0
-    from_q = (torch.xlogy(q, q) - torch.xlogy(q, middle)).sum(-1)
-    return (from_p + from_q) / 2
-    ### END SOLUTION
-
-
-# Exercise 5.6 · ablate a head · easy · 7 min
-def mix_heads(context, W_O, head_mask):
-    """context (b, heads, n, d_k), W_O (heads * d_k, d), head_mask (heads,) to (b, n, d)."""
-    ### BEGIN SOLUTION
-    return merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O
-    ### END SOLUTION
-
-
-# Exercise 5.7 · layer normalization · medium · 10 min
+# Exercise 5.5 · layer normalization · medium · 12 min
 class LayerNorm(nn.Module):
     def __init__(self, dim, eps=1e-5):
         """Learned `self.weight` (dim,), initialized to ones, and `self.bias` (dim,), to zeros."""
@@ -101,7 +84,7 @@ class LayerNorm(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 5.8 · a residual connection, pre-norm and post-norm · easy · 6 min
+# Exercise 5.6 · a residual connection, pre-norm and post-norm · easy · 6 min
 def residual(x, sublayer, norm, norm_first):
     """Residual connection around `sublayer`; `sublayer` and `norm` are functions of x.
 
@@ -114,7 +97,7 @@ def residual(x, sublayer, norm, norm_first):
     ### END SOLUTION
 
 
-# Exercise 5.9 · the encoder layer · hard · 15 min
+# Exercise 5.7 · the encoder layer · hard · 18 min
 class EncoderLayer(nn.Module):
     def __init__(self, dim, num_heads, hidden_dim, *, norm_first):
         super().__init__()
@@ -129,7 +112,7 @@ class EncoderLayer(nn.Module):
         all_weights = []
 
         def attend(x):
-            context, weights = self.self_attn(x, mask)
+            context, weights = self.self_attn(x, mask=mask)
             all_weights.append(weights)
             return context
 
@@ -137,3 +120,22 @@ class EncoderLayer(nn.Module):
         x = residual(x, self.feed_forward, self.norm2, self.norm_first)
         return x, all_weights[0]
         ### END SOLUTION
+
+
+# Exercise 5.8 · how much two heads differ · medium · 10 min · optional
+def jensen_shannon(p, q):
+    """Divergence of p and q (..., n), natural logarithm, to (...). Some weights may be 0."""
+    ### BEGIN SOLUTION
+    middle = (p + q) / 2
+    from_p = (torch.xlogy(p, p) - torch.xlogy(p, middle)).sum(-1)  # xlogy(0, 0) is 0
+    from_q = (torch.xlogy(q, q) - torch.xlogy(q, middle)).sum(-1)
+    return (from_p + from_q) / 2
+    ### END SOLUTION
+
+
+# Exercise 5.9 · ablate a head · easy · 7 min
+def mix_heads(context, W_O, head_mask):
+    """context (b, heads, n, d_k), W_O (heads * d_k, d), head_mask (heads,) to (b, n, d)."""
+    ### BEGIN SOLUTION
+    return merge_heads(context * head_mask.view(-1, 1, 1)) @ W_O
+    ### END SOLUTION
