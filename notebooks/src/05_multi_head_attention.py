@@ -972,7 +972,7 @@ show(
     "70 % to the level of the memory network. Task 16: both encoders stay near 50 %, and the memory network fails in some seeds.",
 )
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 stories.table(
     ("task", "model", "parameters", "questions", "error in training, %", "error on new stories, %"),
     [
@@ -1037,7 +1037,7 @@ assert max(max(row["errors"]) for row in stories.result if row["task"] == 1) < 1
 #
 # Six layers on the French forms of section 6, 400 steps, stored results.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 norm_orders = stored("norms")
 norm_orders.table(
     ("norm order", "learning rate", "warm-up steps", "final loss, three seeds"),
@@ -1095,23 +1095,8 @@ show(
     alt="Loss along two random directions around the trained network, seen from above, without and with residual connections.",
 )
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Paths through two layers (optional)
-#
-# **Attention rollout** ([Abnar and Zuidema, 2020](../docs/references.md#abnar2020)) multiplies the attention maps of all layers, averaged with the
-# identity.
-
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-rollout = (prediction["weights"].mean(1) + torch.eye(len(sentence))) / 2  # mean over heads
-show(
-    pictures.relation_paths(
-        rollout, sentence, 1, "Where “old” gets information from in two layers"
-    ),
-    alt="Paths from one word down through two layers of attention and residual connections to the words it attends to.",
-)
-
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Rollout treats attention weights as if values and output projections did not matter. It is an illustration, not a measurement of influence.
+# The surface is a slice along two of thousands of directions: a local minimum on it need not be one of the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # If time is short, show only the table of learning rates: lesson 06 builds on it.
@@ -1149,7 +1134,6 @@ board()
 # %% [markdown]
 # ### References
 #
-# - [Abnar and Zuidema (2020)](../docs/references.md#abnar2020): attention rollout.
 # - [Ba et al. (2016)](../docs/references.md#ba2016): layer normalization.
 # - [Dehghani et al. (2019)](../docs/references.md#dehghani2019): Universal Transformers, on bAbI.
 # - [He et al. (2016)](../docs/references.md#he2016): residual networks.

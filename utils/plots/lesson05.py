@@ -1,8 +1,6 @@
 """The figures of lesson 05: arrays and strings in, a figure out."""
 
 import numpy as np
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
 from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -19,7 +17,6 @@ from utils.plots.parts import (
     draw_lines,
     draw_strong_arrow,
     name_lines,
-    percent,
     plain_ticks,
     sheet,
     top_of,
@@ -441,59 +438,3 @@ def _block_row(axes, order, base, sizes):
     for left, part in zip(lefts, parts, strict=True):
         if part in below:
             write(axes, left + PARTS[part][1] / 2, base + 0.33, below[part], FONT + 1, color=PARTS[part][3])
-
-
-# Paths through several layers
-
-LEAST = 0.1  # of the weight, for a line
-
-
-def relation_paths(weights, tokens, target, title):
-    """Attention rollout (Abnar and Zuidema, 2020) of one token: paths from the top layer down to the tokens.
-
-    weights (layers, n, n), from the first layer to the last, such as the mean over the heads. The number under a token is
-    the product of the weights along a path, summed over all paths to it. Weights below LEAST have no line, but their paths
-    count. A token is marked if a line leads to it.
-    """
-    weights = as_array(weights)
-    layers = len(weights)
-    widths = np.array([max(0.66, inches(token, FONT, "bold") + 0.2) for token in tokens])
-    margin = 0.35 + inches("after layer 9", LABEL)
-    width = margin + widths.sum() + 0.1 * (len(tokens) - 1) + 0.2
-    xs = margin + np.cumsum(widths + 0.1) - 0.1 - widths / 2
-    rise, bottom = 1.35, 1.3
-    figure, axes = sheet(width, bottom + 0.1 + rise * layers + 0.4 + top_of(title, width))
-    start = (np.arange(len(tokens)) == target).astype(float)
-    level, marked = {layers: start}, {layers: start > 0}
-    for layer in reversed(range(layers)):
-        level[layer] = level[layer + 1] @ weights[layer]
-        seen = marked[layer + 1][:, None] & (weights[layer] >= LEAST)
-        marked[layer] = seen.any(0)
-        _draw_paths(axes, xs, bottom + rise * layer, rise, level[layer + 1], weights[layer], seen)
-    for layer in range(layers + 1):
-        y = bottom + rise * layer
-        name = "tokens" if layer == 0 else f"after layer {layer}"
-        write(axes, 0.15, y, name, LABEL, ha="left", color=GREY)
-        for x, token_width, token, strong in zip(xs, widths, tokens, marked[layer], strict=True):
-            face, edge = (
-                (PALE_RED, RED) if layer == layers and strong else (PALE_BLUE, BLUE) if strong else ("white", PALE)
-            )
-            draw_box(axes, x, y, token_width, 0.42, token, face, edge, fontweight="bold" if strong else "normal")
-    for x, rollout, strong in zip(xs, level[0], marked[0], strict=True):
-        write(axes, x, bottom - 0.48, percent(rollout), LABEL, fontweight="bold" if strong else "normal")
-    write(axes, 0.15, bottom - 0.48, "rollout", LABEL, ha="left", color=GREY)
-    words = f"rollout: product of the weights along each path, summed; lines for weights of at least {percent(LEAST)}"
-    write(axes, 0.15, 0.3, words, SMALL, ha="left", color="#444444")
-    write_title(figure, title)
-    return figure
-
-
-def _draw_paths(axes, xs, base, rise, rollout, weights, seen):
-    """Lines from the row above to the row at `base` where `seen` (n, n) is True; as opaque as the path that led there."""
-    lines, thick, strong = [], [], []
-    for upper, lower in np.argwhere(seen):
-        weight = weights[upper, lower]
-        lines.append([(xs[upper], base + rise - 0.21), (xs[lower], base + 0.21)])
-        thick.append(1 + 6 * weight)
-        strong.append((*to_rgb(BLUE), 0.25 + 0.7 * rollout[upper] * weight))
-    axes.add_collection(LineCollection(lines, colors=strong, linewidths=thick, capstyle="round", zorder=1))
