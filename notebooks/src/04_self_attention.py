@@ -236,7 +236,7 @@ show(
 # Ask what the third component does: words that have nothing to do with water or money still get some weight, because softmax never gives zero.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2 · Why divide by $\sqrt{d_k}$?
+# ## 2 · Why are the scores scaled?
 #
 # A score is a sum of $d_k$ products. If the components of queries and keys are independent with mean 0 and variance 1, each product also has
 # mean 0 and variance 1. Variances of independent terms add up: a score has variance $d_k$. Lesson 01 showed what large scores do: the softmax saturates and its Jacobian vanishes.
