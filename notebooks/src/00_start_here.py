@@ -12,7 +12,7 @@
 # **Press Shift+Enter to run a cell.** Run the cells in order, from top to bottom.
 #
 # **How does this course work?** In nine lessons you build a Transformer, starting from a softmax. Everything runs on a
-# CPU, and every claim is measured or cited. You need Python and the matrix product.
+# CPU, and every claim is measured or cited. You need Python, a little PyTorch and the matrix product.
 #
 # After these 20 minutes you can solve an exercise, predict the shape of a broadcast result, and mask a batch of scores.
 
@@ -79,11 +79,11 @@ print(report.verdict)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How exercises work
 #
-# Replace `raise NotImplementedError()` with your code and run the cell. The check below it reports **not attempted
-# yet**, **failed** with the reason, or **passed**.
+# Replace `raise NotImplementedError()` with your code and run the cell. The check in its last line, `.use(...)`, reports
+# **not attempted yet**, **failed** with the reason, or **passed**.
 #
 # - A wrong answer never stops the notebook. Later cells use your function once it passes, and the course's until then.
-# - `exercise("0.1").hint()` or a button shows the next hint, `exercise("0.1").solution()` the solution.
+# - A button below the message shows the next hint or the solution; so do `exercise("0.1").hint()` and `.solution()` in any cell.
 # - The check stops an endless loop after 8 seconds.
 # - Your progress is stored on this machine only, in `work/progress.jsonl`.
 #
@@ -114,10 +114,10 @@ print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensors: a warm-up
 #
-# The **shape** of a tensor lists the lengths of its axes; axis -1 is the last. **Broadcasting** combines two shapes:
+# The **shape** of a tensor lists the lengths of its axes (`dim` in PyTorch); axis -1 is the last. **Broadcasting** combines two shapes:
 #
 # 1. Align them at the right. Missing axes on the left count as 1.
-# 2. Two lengths fit if they are equal or one of them is 1. An axis of length 1 is repeated.
+# 2. Two lengths fit if they are equal or one of them is 1. An axis of length 1 is repeated. Otherwise torch raises an error.
 #
 # `unsqueeze(dim)` inserts an axis of length 1; `unsqueeze(-1)` turns a tensor (2,) into a column (2, 1). The column plus a
 # row (3,) is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
@@ -143,9 +143,10 @@ print("with keepdim: shape", tuple(x.mean(dim=-1, keepdim=True).shape))
 print(x - x.mean(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **matrix product** `@` acts on the last two axes, once per batch element. Below, $b = 2$ sequences have $m = 3$
-# **queries** and $n = 4$ **keys** each, all of them vectors of length 5. (Lesson 01 explains queries and keys.) One product
-# gives the score of every query with every key.
+# The **matrix product** `@` acts on the last two axes, once per element of a **batch**. Below, the batch holds $b = 2$
+# sequences with $m = 3$ **queries** and $n = 4$ **keys** each, all of them vectors of length 5. (Lesson 01 explains queries
+# and keys.) `transpose(-2, -1)` makes the keys (2, 5, 4), so one product, (3, 5) times (5, 4), gives the **score** of every
+# query with every key: their dot product.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
@@ -157,7 +158,7 @@ print("scores:", tuple(scores.shape))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A **Boolean mask** marks the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
-# A key with score minus infinity loses against every key with a finite score.
+# With score minus infinity a key is never the best one.
 #
 # Sequence 0 should keep keys 0 and 1, and sequence 1 only key 0. Guess first: is the result right?
 
@@ -167,8 +168,8 @@ attention_mask = torch.tensor([[True, True, False], [True, False, False]])  # (b
 print(scores.masked_fill(~attention_mask, float("-inf")))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# There is no error, but the result is wrong. Aligned at the right, (2, 3) became (1, 2, 3), so row $i$ of the mask was
-# applied to *query* $i$. It belongs to *sequence* $i$. Write `mask_keys`, which gets this right:
+# The result is wrong. Aligned at the right, (2, 3) became (1, 2, 3), so row $i$ of the mask was applied to *query* $i$ of
+# both sequences. It belongs to *sequence* $i$. There was no error only because $b = m$. Write `mask_keys`, which gets this right:
 #
 # - `scores` is (b, m, n), `attention_mask` is (b, n), True = keep; the result is (b, m, n).
 # - A masked key gets minus infinity for every query of its sequence. All other scores stay.

@@ -29,8 +29,8 @@
 # - write `attend` and `attention` for batches, with a mask of the right shape;
 # - train an attention model, and explain why it must not see its own target.
 #
-# **You need** Python, matrix products, the idea of a gradient, and lesson 00 (exercises, broadcasting). Symbols and terms:
-# [notation](../docs/notation.md). When the text asks a question, guess before you run the next cell.
+# **You need** matrix products, the idea of a gradient, and lesson 00. Symbols and terms: [notation](../docs/notation.md).
+# When the text asks a question, guess before you run the next cell.
 
 # %% tags=["nbval-check-output"]
 import difflib
@@ -54,8 +54,7 @@ lesson("01")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · From a `dict` to query, key and value
 #
-# A lookup has three parts. The **query** is what you look for. The **keys** are what the query is compared with. The
-# **values** are what is returned. In a `dict` the query must equal a key exactly.
+# A lookup compares a **query** with **keys** and returns **values**. In a `dict` the query must equal a key exactly.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 price = {"apple": 3.0, "pear": 4.0, "plum": 6.0}
@@ -260,9 +259,6 @@ explore(
     z3=(-3.0, 3.0, 0.25, 0.0),
 )
 
-# %% [markdown]
-# Set all logits equal and move the temperature. Then set $T = 0.1$ and move `z1` past `z2`: how abrupt is the switch?
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Live: with equal logits the temperature changes nothing. At T = 0.1 the switch happens within a few multiples of T.
 
@@ -388,8 +384,8 @@ guess_weights(labels, weights, question="The query is (2, 0). What are the atten
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Drag the query
 #
-# Each key is also its own value, so the output lies in the same plane. Drag the query, or use the arrow keys. Can you
-# bring the output onto A? Outside the polygon of the keys? Can E get the largest weight?
+# Each key is also its own value. Drag the query, or use the arrow keys. Can you bring the output onto A? Outside the polygon
+# of the keys? Can E get the largest weight?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 named_keys = {
@@ -463,7 +459,7 @@ print("equal to torch:", same)
 
 # %% [markdown]
 # The long key wins the dot product. Attention uses it anyway: all scores are one matrix product, and a network can learn
-# to use the norm of a key. In many dimensions, however, dot products have a problem.
+# the norm of a key.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("1.b")
@@ -629,8 +625,8 @@ for scale in torch.tensor([1.0, 2.0, 5.0, 20.0]):
     print(f"norm of the gradient {gradient.norm():.3f}   equal to autograd: {same}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A saturated softmax puts almost all probability on one key. Such a distribution has almost no variance, so the covariance
-# vanishes, and with it the gradient. This is why scores must not be too large.
+# A saturated softmax puts almost all probability on one key. The covariance vanishes, and with it the gradient. This is why
+# scores must not be too large.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Derive the covariance on the board; it takes two lines. Ask when the gradient is exactly zero: all keys equal, or all
@@ -650,7 +646,7 @@ assert torch.allclose(jacobian.sum(1), torch.zeros(3), atol=1e-6)
 #
 # A boolean **mask** restricts which keys a query may attend to: `True` means "may attend". Where it is `False`, the score
 # becomes minus infinity *before* the softmax. Since $\exp(-\infty) = 0$, masked keys get weight 0 and the other weights
-# still sum to 1. If all keys of a query are masked, its weights and output are zero by definition, never NaN.
+# still sum to 1. If all keys of a query are masked, its weights and output are zero, never NaN.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The axis of the mask
@@ -720,7 +716,7 @@ for mask in (attention_mask, attention_mask.unsqueeze(-2)):
     print(f"mask {str(tuple(mask.shape)):10s} sequence 1, query 0: {digits(weights[1, 0])}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without `unsqueeze(-2)`, query 0 of sequence 1 gets the mask of sequence 0 and attends to padding.
+# Without `unsqueeze(-2)`, query 0 of sequence 1 attends to padding.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Exercise 1.5 needs the most time. Whoever fills masked scores with minus infinity everywhere meets 0/0 in the fully
@@ -783,8 +779,8 @@ print("equal to one soft_lookup per query:", torch.allclose(output[0], row_by_ro
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A summary of fixed size, from a set of any size
 #
-# The output has the width of one value, however many keys there are. A linear layer needs a fixed number of inputs.
-# Attention takes any number, and its cost grows with it. Keys and values form a **set**: their order does not matter.
+# The output has the width of one value, however many keys there are. Keys and values form a **set**: their order does not
+# matter.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 dim = 8
@@ -873,7 +869,7 @@ print(f"nearest point: {y[(x - 4).abs().argmin()]:.2f}   mean of all points: {y.
 # $$-\frac{(x - x_i)^2}{2h^2} = \frac{x\,x_i}{h^2} - \frac{x_i^2}{2h^2} - \frac{x^2}{2h^2}$$
 #
 # The last term is the same for all keys, so shift invariance removes it. If all keys have the same norm, the same holds for
-# the middle term. What remains is dot-product attention with `scale` $1/h^2$. The cell checks this in three dimensions.
+# the middle term. What remains is dot-product attention with `scale` $1/h^2$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 bandwidth = 0.5
@@ -964,9 +960,8 @@ for name, result in (("without the mask", leaky), ("leave-one-out", left_out)):
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without the mask each point attends to itself at distance 0, and a smaller bandwidth gives it more weight. So $h$
-# shrinks, and the training error falls far below the noise. This is **data leakage**. The causal mask of lesson 04
-# prevents it in language models: a model must not attend to what it predicts.
+# Without the mask each point attends to itself at distance 0, so $h$ shrinks and the training error falls far below the
+# noise. This is **data leakage**. The causal mask of lesson 04 prevents it in language models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Stop here. The diagonal mask of this section and the causal mask of lesson 04 solve the same problem. Ask for other
@@ -1045,8 +1040,8 @@ print("mean of 10,000 samples within 0.03 of the soft output:", close)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The **score-function estimator** (**REINFORCE**, [Williams, 1992](../docs/references.md#williams1992)) estimates the
-# gradient of the expected reward from samples $i \sim p$ and their rewards $r_i$. (Statistics calls $\nabla_z \log p_i$ the
-# score of a sample; it is a vector with one entry per logit.)
+# gradient of the expected reward from samples $i \sim p$ and their rewards $r_i$. (Its *score* is the vector
+# $\nabla_z \log p_i$.)
 #
 # $$\nabla_z\, \mathbb{E}[r] = \mathbb{E}_{i \sim p}\big[(r_i - b)\, \nabla_z \log p_i\big], \qquad
 # \frac{\partial \log p_i}{\partial z_j} = \delta_{ij} - p_j$$
