@@ -175,7 +175,7 @@ class KeyValues(NamedTuple):
     """Keys and values (b, num_heads, n, d) of an encoder's output, projected once for all decoding steps.
 
     bias (b * num_heads, 1, n): added to the scores, minus infinity at padding; None without padding.
-    fully_masked (b, 1, 1, 1): True where a source is nothing but padding; None where no source is.
+    fully_masked (b, 1, 1): True where a source is nothing but padding; None where no source is.
     """
 
     key: Tensor
@@ -236,7 +236,8 @@ class MultiHeadAttention(nn.Module):
             key, value = cache.append(key, value)
             m, n = query.size(-2), key.size(-2)
             if m == 1 and head_mask is None and self.num_heads == self.num_kv_heads:
-                return self._attend_single(query, KeyValues(key, value))
+                context, weights = self._attend_single(query.squeeze(2), KeyValues(key, value))
+                return context.unsqueeze(1), weights.unsqueeze(2)
             mask = causal_mask(n)[n - m :].to(x.device) if m > 1 else None
         return self._attend(query, key, value, mask, need_weights, head_mask)
 
@@ -297,27 +298,33 @@ class MultiHeadAttention(nn.Module):
         if mask is not None:
             empty = ~mask.any(-1, keepdim=True)  # (b, 1, 1)
             if empty.any():
-                fully_masked = empty.unsqueeze(1)
-                value = value.masked_fill(fully_masked, 0.0)
+                fully_masked = empty
+                value = value.masked_fill(empty.unsqueeze(1), 0.0)
             bias = key.new_zeros(mask.shape).masked_fill(~(mask | empty), float("-inf"))
             bias = bias.repeat_interleave(self.num_heads, 0)
         return KeyValues(key.contiguous(), value.contiguous(), bias, fully_masked)
 
+    def step(self, x: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
+        """Self-attention of the newest token x (b, dim): output (b, dim) and weights (b, num_heads, n). Not grouped-query."""
+        query, key, value = self.in_proj(x).view(len(x), 3, self.num_heads, self.head_dim).unbind(1)
+        return self._attend_single(query, KeyValues(*cache.append(key.unsqueeze(2), value.unsqueeze(2))))
+
     def attend_cached(self, x: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:
-        """Cross-attention of the newest token x (b, 1, dim): output (b, 1, dim) and weights (b, num_heads, 1, n)."""
-        return self._attend_single(self.project_query(x), memory)
+        """Cross-attention of the newest token x (b, dim): output (b, dim) and weights (b, num_heads, n)."""
+        query = self._project_rows(x, slice(0, self.dim)).view(len(x), self.num_heads, self.head_dim)
+        return self._attend_single(query, memory)
 
     def _attend_single(self, query: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:
-        """`_attend` for one query per head, (b, num_heads, 1, d): two matrix products, faster than the fused kernel here."""
-        b, num_heads, _, d = query.shape
+        """`_attend` for one query per head, (b, num_heads, d): two matrix products, faster than the fused kernel here."""
+        b, num_heads, d = query.shape
         query, key, value = query.reshape(-1, 1, d), memory.key.flatten(0, 1), memory.value.flatten(0, 1)
         if memory.bias is None:
             scores = torch.bmm(query, key.mT) * d**-0.5
         else:
             scores = torch.baddbmm(memory.bias, query, key.mT, alpha=d**-0.5)
         weights = scores.softmax(-1)
-        output = self.out_proj(torch.bmm(weights, value).view(b, 1, num_heads * d))
-        weights = weights.view(b, num_heads, 1, -1)
+        output = self.out_proj(torch.bmm(weights, value).view(b, num_heads * d))
+        weights = weights.view(b, num_heads, -1)
         if memory.fully_masked is not None:
             weights = weights.masked_fill(memory.fully_masked, 0.0)
         return output, weights

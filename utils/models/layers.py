@@ -157,8 +157,8 @@ class DecoderLayer(TransformerLayer):
         return x, self_weights, cross_weights
 
     def step(self, x: Tensor, cache: KVCache, memory: KeyValues) -> tuple[Tensor, Tensor]:
-        """The newest token x (b, 1, dim) to x and cross-attention weights (b, num_heads, 1, n): `forward` with both caches."""
-        context, _ = self.self_attn(self.before(self.norm1, x), cache=cache)
+        """The newest token x (b, dim) to x and cross-attention weights (b, num_heads, n): `forward` with both caches."""
+        context, _ = self.self_attn.step(self.before(self.norm1, x), cache)
         x = self.after(self.norm1, x, context)
         context, cross_weights = self.cross_attn.attend_cached(self.before(self.norm2, x), memory)
         x = self.after(self.norm2, x, context)

@@ -123,8 +123,8 @@ class Transformer(nn.Module):
 
         The tokens before it are in the cache, and so is this one afterwards.
         """
-        x, cross_weights = self.target_embedding(token_ids.unsqueeze(1), start=cache.length), []
+        x, cross_weights = self.target_embedding(token_ids.unsqueeze(1), start=cache.length).squeeze(1), []
         for layer, self_attn, memory in zip(self.decoder.layers, *cache, strict=True):
             x, weights = layer.step(x, self_attn, memory)
-            cross_weights.append(weights.squeeze(2))
-        return self.lm_head(self.decoder.norm(x).squeeze(1)), cross_weights
+            cross_weights.append(weights)
+        return self.lm_head(self.decoder.norm(x)), cross_weights
