@@ -31,7 +31,7 @@
 # - measure whether heads differ, and what each is worth;
 # - compare an encoder with the memory network on equal terms.
 #
-# **You need** lessons 02 and 04. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 02 and 04. [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -164,8 +164,6 @@ assert len(sizes) == 1
 # 1. **Head 1.** Query $1$, keys $2,0$, values $1,3$. Scores $2,0$; weights $0.881,0.119$; output $0.881\cdot1+0.119\cdot3=1.238$.
 # 2. **Head 2.** Query $2$, keys $1,3$, values $2,0$. Scores $2,6$; weights $0.018,0.982$; output $0.018\cdot2=0.036$.
 # 3. **Output projection.** $(1.238,0.036)\,W_O=(1.238,\;1.238+2\cdot0.036)=(1.238,1.310)$.
-#
-# Head 1 attends mostly to the token itself, head 2 to the other one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Compute the second token with the room. Here the square root of d_k is 1, so nothing is divided.
@@ -185,7 +183,8 @@ assert len(sizes) == 1
 def list_of_heads(x, projections, W_O, mask=None):
     """x (b, n, d); projections (heads, 3, d, d_k): a W_Q, W_K, W_V per head; W_O (heads * d_k, d).
 
-    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may attend.
+    Returns output (b, n, d) and weights (b, heads, n, n).
+    mask bool, True = may attend: (n, n), (b, 1, n) or (b, n, n).
     """
     ### BEGIN SOLUTION
     outputs, weights = [], []
@@ -315,7 +314,7 @@ MultiHeadAttention = exercise("5.4").use(MultiHeadAttention)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal to PyTorch
 #
-# Recall the table of lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
+# Recall from lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
 
 # %% slideshow={"slide_type": "-"}
 torch_layer = nn.MultiheadAttention(20, 4, batch_first=True)
@@ -345,7 +344,7 @@ print("cross-attention weights:", tuple(weights.shape), "(b, heads, m, n)")
 quiz("5.d")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-costs = experiments.head_costs()
+costs = experiments.head_costs(repeats=5)
 operations = ("projections", "products", "softmax", "fused")
 times = {name: [1000 * row[f"{name}_seconds"] for row in costs] for name in operations}
 memory_of_weights = [row["score_bytes"] / 2**20 for row in costs]
@@ -553,7 +552,7 @@ class EncoderLayer(nn.Module):
         self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to x (b, n, dim) and weights (b, num_heads, n, n)."""
+        """x (b, n, dim), mask as in 5.4, to x (b, n, dim) and weights (b, num_heads, n, n)."""
         ### BEGIN SOLUTION
         all_weights = []
 
@@ -655,29 +654,29 @@ for num_layers, result in by_layers.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the norm is for
 #
-# The same task, six layers: without layer norm, with post-norm and with pre-norm.
+# The same task, five layers: without layer norm, with post-norm and with pre-norm.
 
 # %% slideshow={"slide_type": "-"}
 norms = {
-    "no norm": chains.train_chains(6, norm="none", steps=240),
-    "post-norm": chains.train_chains(6, norm_first=False, steps=240),
-    "pre-norm": chains.train_chains(6, steps=240),
+    "no norm": chains.train_chains(5, norm="none", steps=200),
+    "post-norm": chains.train_chains(5, norm_first=False, steps=200),
+    "pre-norm": chains.train_chains(5, steps=200),
 }
 for name, result in norms.items():
     accuracies = ", ".join(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"])
     print(f"{name:9s} accuracy, three seeds: {accuracies}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-steps = list(range(20, 241, 20))
-curves = {name: result["loss"].unflatten(0, (12, 20)).mean(1) for name, result in norms.items()}
+steps = list(range(20, 201, 20))
+curves = {name: result["loss"].unflatten(0, (10, 20)).mean(1) for name, result in norms.items()}
 show(
     pictures.training_curves(
         steps,
         curves,
-        "With six layers only pre-norm learns the task here",
+        "With five layers only pre-norm solves the task here",
         ylabel="training loss in nats",
     ),
-    alt="Training loss of three encoders with six layers: without norm it starts high and stays near chance, post-norm stays at chance, pre-norm falls.",
+    alt="Training loss of three encoders with five layers: without norm it starts high, and without norm or with post-norm it stays above 1 nat; with pre-norm it falls to 0.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -694,19 +693,16 @@ show(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without a norm the outputs are so large that the loss starts far above chance ($\log7\approx1.9$). In a deep post-norm stack the gradients
 # near the output are large at initialization ([Xiong et al., 2020](../docs/references.md#xiong2020)), so the learning rate has to rise slowly:
-# **warm-up**, lesson 06. Section 8 varies the learning rate.
+# **warm-up**, lesson 06.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One learning rate for all three, so this is no verdict against post-norm: the original Transformer was post-norm and trained well, with warm-up.
 
 # %% tags=["checks"]
 assert by_layers[1]["accuracy"].max() < 0.6 and by_layers[2]["accuracy"].min() > 0.99
-assert (
-    norms["pre-norm"]["accuracy"].median() > 0.95
-    and norms["pre-norm"]["accuracy"].min() > 0.6
-    and norms["no norm"]["loss"][0].min() > 4
-)
-assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.4
+assert norms["pre-norm"]["accuracy"].min() > 0.9 and norms["no norm"]["loss"][0].min() > 4
+assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.6
+assert min(norms[name]["loss"][-20:].mean(0).min() for name in ("no norm", "post-norm")) > 1
 assert all(
     0.1 < norm < 100
     for stack in ("residual, post-norm", "residual, pre-norm")
@@ -996,11 +992,10 @@ stories.table(
 # **What data buys.** On task 2 the encoder gains with every story. With 10,000 questions it is level with the memory network. It never wins clearly.
 #
 # **What neither buys.** On task 16 the encoder does not find the rule in these steps. With 10,000 questions it no longer memorizes, and the training
-# error is high as well. There the memory network fails in some seeds too, probably because it sees
-# each question less often.
+# error is high as well. There the memory network fails in some seeds too, probably because it sees each question less often.
 #
-# Shared layers change little here. Dehghani et al. found clear gains on bAbI, in another setting. (The encoders solve task 1 with 1,000 questions;
-# larger sets were not run.)
+# Shared layers change little here. Dehghani et al. (table 1) found clear gains on bAbI, in another setting; their standard Transformer always
+# overfitted, too. (The encoders solve task 1 with 1,000 questions; larger sets were not run.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution. Lesson 06 and later lessons are
@@ -1080,7 +1075,10 @@ show(
 # [Li et al., 2018](../docs/references.md#li2018)):
 
 # %% slideshow={"slide_type": "-"}
-surfaces = {"plain": depth.loss_surface(False), "residual": depth.loss_surface(True)}
+surfaces = {
+    "plain": depth.loss_surface(False, points=25),
+    "residual": depth.loss_surface(True, points=25),
+}
 for name, result in surfaces.items():
     print(f"{name:9s} local minima, three seeds:", *result["local_minima"], end="   ")
     print("test accuracy:", *(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"]))
