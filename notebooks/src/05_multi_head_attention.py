@@ -129,7 +129,7 @@ print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All models have the same number of parameters. If the keys also see the letters, as in any Transformer, one head can learn the task: it can
-# encode a letter in the size of its weights (after 300 steps; the others had 150). So several heads are not necessary here. They offer a simpler solution: one marker per head.
+# encode a letter in the size of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The last row is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.
