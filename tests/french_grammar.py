@@ -57,7 +57,7 @@ f company companies entreprise entreprises
 f economy economies économie économies
 f crisis crises crise crises
 """
-# place, English, French: masculine singular and plural, feminine singular and plural
+# position, English, French: masculine singular and plural, feminine singular and plural
 ADJECTIVES = """
 before beautiful beau/bel beaux belle belles
 before new nouveau/nouvel nouveaux nouvelle nouvelles
@@ -163,8 +163,8 @@ SHORT, LONG = set(), set()  # bel, nouvel, vieil; beau, nouveau, vieux
 for where, _, *forms in _rows(ADJECTIVES):
     for form, features in zip(forms, (("m", SINGULAR), ("m", PLURAL), ("f", SINGULAR), ("f", PLURAL)), strict=True):
         long, _, short = form.partition("/")
-        for one in filter(None, (long, short)):
-            (BEFORE if where == "before" else AFTER).setdefault(one, set()).add(features)
+        for variant in filter(None, (long, short)):
+            (BEFORE if where == "before" else AFTER).setdefault(variant, set()).add(features)
         if short:
             SHORT.add(short)
             LONG.add(long)
@@ -192,25 +192,25 @@ class Reading:
 
     def core(self, start: int, genders: str, number: str) -> Iterator:
         """Adjectives, noun, adjectives, after an article that allows these genders and this number."""
-        place = start
-        while self.tokens[place] in BEFORE:
-            place += 1
-        for gender, found in NOUN.get(self.tokens[place], ()):
-            if gender not in genders or found != number:
+        position = start
+        while self.tokens[position] in BEFORE:
+            position += 1
+        for gender, noun_number in NOUN.get(self.tokens[position], ()):
+            if gender not in genders or noun_number != number:
                 continue
-            if any((gender, number) not in BEFORE[one] for one in self.tokens[start:place]):
+            if any((gender, number) not in BEFORE[adjective] for adjective in self.tokens[start:position]):
                 continue
-            if any(self.misplaced(one, number, gender) for one in range(start, place)):
+            if any(self.misplaced(index, number, gender) for index in range(start, position)):
                 continue
-            yield place + 1, gender, number
-            end = place + 1
+            yield position + 1, gender, number
+            end = position + 1
             while (gender, number) in AFTER.get(self.tokens[end], ()):
                 end += 1
                 yield end, gender, number
 
-    def misplaced(self, place: int, number: str, gender: str) -> bool:
+    def misplaced(self, position: int, number: str, gender: str) -> bool:
         """ "beau arbre" or "bel chien"."""
-        word, following = self.tokens[place], vowel(self.tokens[place + 1])
+        word, following = self.tokens[position], vowel(self.tokens[position + 1])
         alone = (gender, number) == ("m", SINGULAR)
         return (word in SHORT and not following) or (word in LONG and alone and following)
 
@@ -281,8 +281,8 @@ class Reading:
     def verb(self, start: int, number: str) -> Iterator:
         """The verb with its negation or adverb: where it ends, and what must follow."""
         denied = self.tokens[start] in ("ne", "n'")
-        what, found = VERB.get(self.tokens[start + denied], (None, None))
-        if found != number:
+        what, verb_number = VERB.get(self.tokens[start + denied], (None, None))
+        if verb_number != number:
             return
         end = start + denied + 1
         if denied and self.tokens[end] in ("pas", "jamais"):
@@ -309,8 +309,8 @@ class Reading:
                 yield from self.qualities(end, (gender, number))
 
     def qualities(self, start: int, features: tuple[str, str]) -> Iterator:
-        def fits(place: int) -> bool:
-            word = self.tokens[place]
+        def fits(position: int) -> bool:
+            word = self.tokens[position]
             return word not in SHORT and features in (BEFORE.get(word) or AFTER.get(word) or ())
 
         if fits(start):

@@ -1,4 +1,4 @@
-"""Facts about the phrase corpus. The French is judged by `french_grammar.py`, which shares nothing with the generator."""
+"""Facts about the phrase corpus. The French is judged by `french_grammar.py`, which has no code in common with the generator."""
 
 import os
 import re
@@ -29,16 +29,16 @@ def whole() -> Corpus:
 def everything() -> tuple[Pair, ...]:
     """Two more seeds beside the one that the lessons use."""
     others = [corpus(train=4000, longer=1500, seed=seed) for seed in (1, 2)]
-    return tuple(pair for one in (whole(), *others) for part in PARTS for pair in getattr(one, part))
+    return tuple(pair for data in (whole(), *others) for part in PARTS for pair in getattr(data, part))
 
 
 def rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.strip().splitlines()]
 
 
-def linked(pair: Pair, place: int) -> list[str]:
-    """The French words behind an English place."""
-    return [pair.french[french] for english, french in pair.links if english == place]
+def linked(pair: Pair, position: int) -> list[str]:
+    """The French words behind an English position."""
+    return [pair.french[french] for english, french in pair.links if english == position]
 
 
 # Correct French
@@ -49,7 +49,7 @@ def test_every_french_sentence_agrees_throughout():
     assert not wrong, wrong[:5]
 
 
-def test_the_checker_shares_no_code_with_the_generator():
+def test_the_checker_has_no_code_in_common_with_the_generator():
     source = Path(french_grammar.__file__).read_text(encoding="utf-8")
     assert re.findall(r"^\s*(?:from|import) (\S+)", source, re.MULTILINE) == ["collections.abc"]
 
@@ -84,13 +84,13 @@ def test_the_checker_notices_a_wrong_form_wherever_it_is_put():
     families = [("le", "la", "les"), ("un", "une"), ("est", "sont"), ("du", "des"), ("au", "aux")]
     families += [tuple(row[3:5]) for row in rows(VERBS)]
     families += [tuple(dict.fromkeys(form.partition("/")[0] for form in row[2:])) for row in rows(ADJECTIVES)]
-    others = {form: [one for one in family if one != form] for family in families for form in family}
+    others = {form: [variant for variant in family if variant != form] for family in families for form in family}
     noticed = tried = 0
     for pair in whole().test:
-        for place, word in enumerate(pair.french):
+        for position, word in enumerate(pair.french):
             for other in others.get(word, ()):
                 tried += 1
-                noticed += not parses((*pair.french[:place], other, *pair.french[place + 1 :]))
+                noticed += not parses((*pair.french[:position], other, *pair.french[position + 1 :]))
     assert tried > 5000
     assert noticed / tried > 0.99  # the rest agree with another noun: "des reines qui ..." can describe either
 
@@ -110,29 +110,29 @@ def test_words_run_together_always_and_only_before_a_vowel():
 
 def test_nothing_negated_has_an_indefinite_object():
     """It would be "pas de" instead of "un" and "des"."""
-    found = 0
+    checked = 0
     for pair in everything():
         for word, following in pairwise(pair.french):
             if word in ("pas", "jamais"):
-                found += 1
+                checked += 1
                 assert following not in ("un", "une", "des", "de", "d'"), pair
-    assert found > 3000
+    assert checked > 3000
 
 
-def candidates(words: tuple[str, ...], place: int) -> list[str]:
-    """The nouns of the noun phrase that ends before `place`: "the mother of the king near the door" has three."""
+def candidates(words: tuple[str, ...], position: int) -> list[str]:
+    """The nouns of the noun phrase that ends before `position`: "the mother of the king near the door" has three."""
     nouns = {form for row in rows(NOUNS) for form in row[1:3]}
     modifiers = {"the", "a", "an", "some"} | {row[1] for row in rows(ADJECTIVES)}
-    found, back = [], place - 1
+    heads, back = [], position - 1
     while back >= 0 and words[back] in nouns:
-        found.append(words[back])
+        heads.append(words[back])
         back -= 1
         while words[back] in modifiers and back >= 0:
             back -= 1
         if words[back] not in ("of", "near", "in", "on", "under", "behind", "with"):
             break
         back -= 1
-    return found
+    return heads
 
 
 def test_a_relative_clause_with_an_adjective_has_one_possible_noun():
@@ -147,10 +147,12 @@ def test_a_relative_clause_with_an_adjective_has_one_possible_noun():
         for match in clause.finditer(text):
             nouns = candidates(pair.english, text[: match.start()].count(" "))
             meant = [
-                one for one in nouns if ((one in persons), (one in plurals)) == (match[1] == "who", match[2] == "are")
+                noun
+                for noun in nouns
+                if ((noun in persons), (noun in plurals)) == (match[1] == "who", match[2] == "are")
             ]
             if nouns:  # none after "says", where "that" begins a clause, never with "is"
-                assert len({gender[one] for one in meant}) == 1, text
+                assert len({gender[noun] for noun in meant}) == 1, text
                 chains += len(nouns) > 1
     assert chains > 200
 
@@ -162,8 +164,8 @@ def test_a_relative_clause_behind_two_joined_nouns_has_the_gender_of_both():
         rf"^\w+ (?:\w+ )??({names}) and \w+ (?:\w+ )??({names}) (?:who|that) are (?!in|on|near|behind|under|with)"
     )
     gender = {form: row[0] for row in rows(NOUNS) for form in row[1:3]}
-    found = [match.groups() for pair in everything() if (match := subject.search(" ".join(pair.english)))]
-    genders = Counter((gender[one], gender[other]) for one, other in found)
+    joined = [match.groups() for pair in everything() if (match := subject.search(" ".join(pair.english)))]
+    genders = Counter((gender[first], gender[second]) for first, second in joined)
     assert genders.total() >= 10 and genders["m", "f"] == 0
 
 
@@ -184,20 +186,20 @@ def test_adjectives_come_in_mirrored_order_and_up_to_four_at_once():
     for pair in everything():
         french_of = dict(pair.links)
         chain = []
-        for place, word in enumerate(pair.english):
+        for position, word in enumerate(pair.english):
             if word in before | after and not (chain and word in before and pair.english[chain[-1]] in after):
-                chain.append(place)
+                chain.append(position)
                 continue
             if (
                 chain
                 and word not in ("and", "but", "when", "because", "is", "are")
                 and pair.english[chain[0] - 1] in ("the", "a", "an", "some")
             ):
-                noun = french_of[place]
-                first = [french_of[one] for one in chain if pair.english[one] in before]
-                last = [french_of[one] for one in chain if pair.english[one] in after]
-                assert first == sorted(first) and all(one < noun for one in first), pair
-                assert last == sorted(last, reverse=True) and all(one > noun for one in last), pair
+                noun = french_of[position]
+                first = [french_of[index] for index in chain if pair.english[index] in before]
+                last = [french_of[index] for index in chain if pair.english[index] in after]
+                assert first == sorted(first) and all(index < noun for index in first), pair
+                assert last == sorted(last, reverse=True) and all(index > noun for index in last), pair
                 counts[len(first), len(last)] += 1
             chain = []
     for kind in ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 1)):
@@ -218,9 +220,9 @@ def test_links_are_in_range_sorted_and_cover_every_word_of_both_sides():
 def dictionary() -> dict[str, set[str]]:
     """English word to the French words that it may be linked to."""
     meaning = defaultdict(set)
-    for _, one, many, eins, viele in rows(NOUNS):
-        meaning[one].add(eins)
-        meaning[many].add(viele)
+    for _, singular, plural, french_singular, french_plural in rows(NOUNS):
+        meaning[singular].add(french_singular)
+        meaning[plural].add(french_plural)
     for _, english, *forms in rows(ADJECTIVES):
         meaning[english] |= {part for form in forms for part in form.split("/")}
     for what, bare, singular, one, many in rows(VERBS):
@@ -247,14 +249,14 @@ def test_english_verbs_agree_as_the_french_ones_do():
     bare = {row[1] for row in rows(VERBS)} - {"are"}
     for pair in everything():
         words = pair.english
-        for place, word in enumerate(words):
+        for position, word in enumerate(words):
             if word in english_number:
-                assert {number[french] for french in linked(pair, place)} == {english_number[word]}, pair
-            if word in bare and words[place - 1] != "not":
-                assert {number[french] for french in linked(pair, place)} == {1}, pair
+                assert {number[french] for french in linked(pair, position)} == {english_number[word]}, pair
+            if word in bare and words[position - 1] != "not":
+                assert {number[french] for french in linked(pair, position)} == {1}, pair
             if word == "not":
-                assert words[place - 1] in ("does", "do", "is", "are") and (
-                    words[place - 1] in ("is", "are") or words[place + 1] in bare
+                assert words[position - 1] in ("does", "do", "is", "are") and (
+                    words[position - 1] in ("is", "are") or words[position + 1] in bare
                 )
 
 
@@ -276,8 +278,8 @@ def test_one_link_per_french_word_nearly_reaches_the_gold_alignment():
 
 
 def test_no_english_sentence_occurs_twice():
-    found = [pair.english for part in PARTS for pair in getattr(whole(), part)]
-    assert len(set(found)) == len(found)
+    sentences = [pair.english for part in PARTS for pair in getattr(whole(), part)]
+    assert len(set(sentences)) == len(sentences)
 
 
 def test_longer_is_longer_than_anything_in_training():

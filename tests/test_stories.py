@@ -1,4 +1,4 @@
-"""Facts about the generated stories: every answer confirmed by a solver that shares nothing with the generator."""
+"""Facts about the generated stories: every answer confirmed by a solver that has no code in common with the generator."""
 
 import os
 import re
@@ -22,7 +22,7 @@ SEEDS = (0, 1, 2)
 MOVE = re.compile(r"(\w+) (went to|went back to|journeyed to|travelled to|moved to) the (\w+)\.")
 TAKE = re.compile(r"(\w+) (got|grabbed|took|picked up) the (\w+)( there)?\.")
 LEAVE = re.compile(r"(\w+) (dropped|left|discarded|put down) the (\w+)( there)?\.")
-KIND, COLOUR = re.compile(r"(\w+) is a (\w+)\."), re.compile(r"(\w+) is (\w+)\.")
+KIND, COLOR = re.compile(r"(\w+) is a (\w+)\."), re.compile(r"(\w+) is (\w+)\.")
 FEAR = re.compile(r"(\w+) are afraid of (\w+)\.")
 
 each_task = pytest.mark.parametrize("task", TASKS)
@@ -35,21 +35,21 @@ def questions(task: int, seed: int) -> list[Question]:
 
 
 @cache
-def told(task: int) -> list[list[str]]:
+def statements(task: int) -> list[list[str]]:
     """The statements of many stories of one task, more where stories are short."""
     count = 2000 if task == 16 else 400
     drafts = [draft for seed in SEEDS for draft in islice(stories(task, seed), count)]
     return [[line.partition(" ")[2] for line in draft.lines if "\t" not in line] for draft in drafts]
 
 
-def shares(found) -> dict:
-    """In percent."""
-    counts = Counter(found)
+def percentages(values) -> dict:
+    """How often each value occurs, in percent."""
+    counts = Counter(values)
     return {key: 100 * count / counts.total() for key, count in counts.items()}
 
 
 def matches(task: int, pattern: re.Pattern) -> list[re.Match]:
-    return [match for story in told(task) for sentence in story if (match := pattern.fullmatch(sentence))]
+    return [match for story in statements(task) for sentence in story if (match := pattern.fullmatch(sentence))]
 
 
 # Right answers
@@ -60,12 +60,12 @@ def matches(task: int, pattern: re.Pattern) -> list[re.Match]:
 def test_the_solver_confirms_every_answer_and_every_supporting_fact_in_order(task, seed):
     asked = questions(task, seed)
     assert len(asked) >= 2000
-    for one in asked:
-        solution = solve(one.story, one.question)
-        assert (solution.answer, solution.facts, solution.why) == (one.answer, one.facts, ""), one
+    for item in asked:
+        solution = solve(item.story, item.question)
+        assert (solution.answer, solution.facts, solution.why) == (item.answer, item.facts, ""), item
 
 
-def test_the_solver_shares_no_code_with_the_generator():
+def test_the_solver_has_no_code_in_common_with_the_generator():
     source = Path(story_solver.__file__).read_text(encoding="utf-8")
     imported = re.findall(r"^\s*(?:from|import) (\S+)", source, re.MULTILINE)
     assert sorted(imported) == ["collections.abc", "dataclasses", "re"]
@@ -73,9 +73,9 @@ def test_the_solver_shares_no_code_with_the_generator():
 
 @each_task
 def test_all_answers_occur_about_equally_often(task):
-    found = shares(one.answer for seed in SEEDS for one in questions(task, seed))
-    assert len(found) == (6 if task <= 3 else 4)
-    assert max(found.values()) < 1.35 * min(found.values())
+    frequencies = percentages(item.answer for seed in SEEDS for item in questions(task, seed))
+    assert len(frequencies) == (6 if task <= 3 else 4)
+    assert max(frequencies.values()) < 1.35 * min(frequencies.values())
 
 
 # The format
@@ -113,29 +113,29 @@ def test_a_new_process_with_other_hashes_writes_the_same_text():
 @pytest.mark.parametrize("task, count", [(1, 19), (2, 33), (3, 34), (15, 17), (16, 17)])
 def test_each_task_uses_its_number_of_words(task, count):
     asked = questions(task, 0)
-    found = {word for one in asked for sentence in (*one.story, one.question) for word in words(sentence)}
-    assert len(found | {one.answer for one in asked}) == count
+    used = {word for item in asked for sentence in (*item.story, item.question) for word in words(sentence)}
+    assert len(used | {item.answer for item in asked}) == count
 
 
 def test_supporting_facts_of_task_1_lie_as_far_back_as_measured():
-    found = shares(len(one.story) - 1 - one.facts[0] for seed in SEEDS for one in questions(1, seed))
-    assert sorted(found) == [0, 1, 2, 3, 4]
-    assert [found[age] for age in range(5)] == pytest.approx([45, 29, 13, 9, 4], abs=2.5)
+    by_age = percentages(len(item.story) - 1 - item.facts[0] for seed in SEEDS for item in questions(1, seed))
+    assert sorted(by_age) == [0, 1, 2, 3, 4]
+    assert [by_age[age] for age in range(5)] == pytest.approx([45, 29, 13, 9, 4], abs=2.5)
 
 
 @with_things
-def test_moves_takings_and_leavings_have_the_measured_shares(task):
-    found = [len(matches(task, pattern)) for pattern in (MOVE, TAKE, LEAVE)]
-    assert sum(found) == sum(map(len, told(task)))
+def test_moves_takings_and_leavings_have_the_measured_proportions(task):
+    counts = [len(matches(task, pattern)) for pattern in (MOVE, TAKE, LEAVE)]
+    assert sum(counts) == sum(map(len, statements(task)))
     # Task 3 was not measured; its stories are longer, so more things are being carried and can be left.
     expected = {2: [65, 20, 15], 3: [62, 20, 18]}[task]
-    assert [100 * count / sum(found) for count in found] == pytest.approx(expected, abs=2)
+    assert [100 * count / sum(counts) for count in counts] == pytest.approx(expected, abs=2)
 
 
 @pytest.mark.parametrize("task, average, shortest, longest", [(1, 10, 10, 10), (2, 22, 10, 68), (3, 74, 20, 224)])
 def test_stories_are_as_long_as_measured(task, average, shortest, longest):
     """Of 1,200 stories one in a hundred may lie beyond the shortest and the longest of the few hundred that were measured."""
-    lengths = [len(story) for story in told(task)]
+    lengths = [len(story) for story in statements(task)]
     assert mean(lengths) == pytest.approx(average, rel=0.05)
     assert mean(not shortest <= length <= longest for length in lengths) <= 0.015
     assert min(lengths) <= 1.5 * shortest and longest / 1.5 <= max(lengths)
@@ -149,12 +149,12 @@ def test_takings_of_task_2_all_say_there_and_one_in_five_of_the_other_sentences(
 @with_things
 def test_questions_follow_two_statements_at_the_earliest_and_their_first_fact_by_at_most_four(task):
     for seed in SEEDS:
-        ages = {len(one.story) - 1 - one.facts[0] for one in questions(task, seed)}
+        ages = {len(item.story) - 1 - item.facts[0] for item in questions(task, seed)}
         assert ages == {0, 1, 2, 3, 4}
     for draft in islice(stories(task, 3), 300):
         marks = ["\t" in line for line in draft.lines]
-        gaps = [len(run) for run in "".join("?" if mark else "." for mark in marks).split("?")]
-        assert all(gap % 2 == 0 and gap >= 2 for gap in gaps[:-1]), draft.lines
+        runs = [len(run) for run in "".join("?" if mark else "." for mark in marks).split("?")]
+        assert all(length % 2 == 0 and length >= 2 for length in runs[:-1]), draft.lines
 
 
 @pytest.mark.parametrize(
@@ -162,21 +162,21 @@ def test_questions_follow_two_statements_at_the_earliest_and_their_first_fact_by
     [(1, MOVE, 5), (2, MOVE, 5), (3, MOVE, 5)] + [(task, pattern, 4) for task in (2, 3) for pattern in (TAKE, LEAVE)],
 )
 def test_verbs_are_used_evenly(task, pattern, verbs):
-    found = shares(match[2] for match in matches(task, pattern))
-    assert len(found) == verbs
-    assert list(found.values()) == pytest.approx([100 / verbs] * verbs, abs=2.5)
+    frequencies = percentages(match[2] for match in matches(task, pattern))
+    assert len(frequencies) == verbs
+    assert list(frequencies.values()) == pytest.approx([100 / verbs] * verbs, abs=2.5)
 
 
 @pytest.mark.parametrize("task", [1, 2, 3])
 def test_people_and_rooms_are_used_evenly(task):
     for group, count in ((1, 4), (3, 6)):
-        found = shares(match[group] for match in matches(task, MOVE))
-        assert list(found.values()) == pytest.approx([100 / count] * count, abs=2)
+        frequencies = percentages(match[group] for match in matches(task, MOVE))
+        assert list(frequencies.values()) == pytest.approx([100 / count] * count, abs=2)
 
 
 def test_task_15_has_four_animals_and_four_fears_in_any_order():
     orders = set()
-    for story in told(15):
+    for story in statements(15):
         animals, fears = ([m for m in map(pattern.fullmatch, story) if m] for pattern in (KIND, FEAR))
         assert sorted(match[1] for match in animals) == ["Emily", "Gertrude", "Jessica", "Winona"]
         assert sorted(match[1] for match in fears) == ["Cats", "Mice", "Sheep", "Wolves"]
@@ -185,24 +185,24 @@ def test_task_15_has_four_animals_and_four_fears_in_any_order():
     assert len(orders) == 70  # every way to mix four of one with four of the other
 
 
-def test_task_16_has_five_kinds_and_four_colours_told_and_asks_about_the_fifth():
-    for one in questions(16, 0):
-        kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, one.story))}
-        colours = {match[1]: match[2] for match in filter(None, map(COLOUR.fullmatch, one.story))}
-        assert len(one.story) == 9 and len(kinds) == 5 and len(colours) == 4
-        assert set(kinds) - set(colours) == {one.question.split()[-1].strip("?")}
+def test_task_16_has_five_kinds_and_four_colors_given_and_asks_about_the_fifth():
+    for item in questions(16, 0):
+        kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, item.story))}
+        colors = {match[1]: match[2] for match in filter(None, map(COLOR.fullmatch, item.story))}
+        assert len(item.story) == 9 and len(kinds) == 5 and len(colors) == 4
+        assert set(kinds) - set(colors) == {item.question.split()[-1].strip("?")}
 
 
-def test_a_third_of_task_16_gives_one_species_two_colours():
-    assert 100 * mean(map(two_colours, told(16))) == pytest.approx(34, abs=3)
+def test_a_third_of_task_16_gives_one_species_two_colors():
+    assert 100 * mean(map(two_colors, statements(16))) == pytest.approx(34, abs=3)
 
 
-def two_colours(story: list[str]) -> bool:
+def two_colors(story: list[str]) -> bool:
     kinds = {match[1]: match[2] for match in filter(None, map(KIND.fullmatch, story))}
     seen: dict[str, set] = {}
-    for match in filter(None, map(COLOUR.fullmatch, story)):
+    for match in filter(None, map(COLOR.fullmatch, story)):
         seen.setdefault(kinds[match[1]], set()).add(match[2])
-    return any(len(colours) > 1 for colours in seen.values())
+    return any(len(colors) > 1 for colors in seen.values())
 
 
 # The samples
@@ -243,7 +243,7 @@ def test_the_solver_reads_capitals_spaces_and_missing_marks_as_people_write_them
     assert answer("What colour is Lily?", "Lily is an owl", "Greg is an owl", "Greg is gray") == ("gray", 0, 1, 2)
 
 
-def test_the_last_of_the_kind_with_a_known_colour_decides_and_a_told_colour_first_of_all():
+def test_the_last_of_the_kind_with_a_known_color_decides_and_a_given_color_first_of_all():
     story = ["Greg is a frog.", "Lily is a frog.", "Brian is a frog.", "Brian is gray.", "Greg is green."]
     assert answer("What color is Lily?", *story) == ("gray", 1, 2, 3)
     assert answer("What color is Lily?", *story, "Julius is a frog.") == ("gray", 1, 2, 3)

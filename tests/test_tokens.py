@@ -94,7 +94,7 @@ def test_a_batch_holds_the_pairs_with_start_end_and_masks():
 def test_every_pair_is_in_one_batch_and_target_out_is_target_in_one_step_on():
     english, french = vocabularies()
     pairs = small().train[:1001]
-    made = batches(pairs, english, french, 64, torch.Generator().manual_seed(1))
+    made = list(batches(pairs, english, french, 64, torch.Generator().manual_seed(1)))
     decoded = []
     for batch in made:
         assert torch.equal(batch.source_mask, batch.source != PAD_ID)

@@ -9,12 +9,12 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 00 · Start here
 #
-# **Press Shift+Enter to run a cell.** Run the cells in order, from top to bottom.
+# **Press Shift+Enter to run a cell.** Run all cells in order.
 #
 # **How does this course work?** In nine lessons you build a Transformer, starting from a softmax. Everything runs on a
 # CPU, and every claim is measured or cited. You need Python, a little PyTorch and the matrix product.
 #
-# After these 20 minutes you can solve an exercise, predict the shape of a broadcast result, and mask a batch of scores.
+# After these 20 minutes you can solve an exercise, predict a broadcast shape, and mask a batch of scores.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let everybody run this notebook while people arrive. Students who read "This machine is ready." are
@@ -48,19 +48,14 @@ show(
 # Return to this figure at the start of every lesson and point at the parts of the day.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# | lesson | question |
-# |---|---|
-# | [01 Softmax attention](01_softmax_attention.ipynb) | How can a network look something up and still be trained? |
-# | [02 Memory network](02_memory_network.ipynb) | What if one attention step is not enough? |
-# | [03 Sequence to sequence](03_sequence_to_sequence.ipynb) | What if the answer is a whole sentence? |
-# | [04 Self-attention](04_self_attention.ipynb) | Can attention work without a recurrent network? |
-# | [05 Multi-head attention](05_multi_head_attention.ipynb) | Why is one attention head per layer not enough? |
-# | [06 The Transformer](06_transformer.ipynb) | How do these blocks become a model that translates? |
-# | [07 Tokenize and pretrain](07_tokenize_and_pretrain.ipynb) | What can a model learn before it has seen the task? |
-# | [08 Fine-tune and transfer](08_fine_tune_and_transfer.ipynb) | How few labels does a pretrained model need? |
-# | [09 Cost and scale](09_cost_and_scale.ipynb) | What does attention cost, and do larger models stay better? |
+# - **Attention:** [01 Softmax attention](01_softmax_attention.ipynb), [02 Memory network](02_memory_network.ipynb),
+#   [03 Sequence to sequence](03_sequence_to_sequence.ipynb)
+# - **The Transformer:** [04 Self-attention](04_self_attention.ipynb), [05 Multi-head attention](05_multi_head_attention.ipynb),
+#   [06 The Transformer](06_transformer.ipynb)
+# - **In use:** [07 Tokenize and pretrain](07_tokenize_and_pretrain.ipynb), [08 Fine-tune and transfer](08_fine_tune_and_transfer.ipynb),
+#   [09 Cost and scale](09_cost_and_scale.ipynb)
 #
-# Lesson 08 also loads published weights into the encoder. The short path skips 03 and 09.
+# The short path skips 03 and 09.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask who has used attention before, and who has trained a network. Both groups need the tensor warm-up below.
@@ -79,13 +74,13 @@ print(report.verdict)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How exercises work
 #
-# Replace `raise NotImplementedError()` with your code and run the cell. The check in its last line, `.use(...)`, reports
+# Replace `raise NotImplementedError()` with your code and run the cell. Its last line, `.use(...)`, checks the answer and reports
 # **not attempted yet**, **failed** with the reason, or **passed**.
 #
-# - A wrong answer never stops the notebook. Later cells use your function once it passes, and the course's until then.
-# - A button below the message shows the next hint or the solution; so do `exercise("0.1").hint()` and `.solution()` in any cell.
-# - The check stops an endless loop after 8 seconds.
-# - Your progress is stored on this machine only, in `work/progress.jsonl`.
+# - A wrong answer never stops the notebook: until yours passes, later cells use the course's function.
+# - The buttons below the message show hints and the solution; so do `exercise("0.1").hint()` and `.solution()`.
+# - An endless loop is stopped after 8 seconds.
+# - Your progress stays on this machine, in `work/progress.jsonl`.
 #
 # To **normalize** positive numbers, divide them by their sum: 2, 3, 5 become 0.2, 0.3, 0.5. First make a mistake on
 # purpose: return `numbers / len(numbers)` and read the message. Then correct it.
@@ -114,12 +109,12 @@ print(normalize(torch.tensor([2.0, 3.0, 5.0])))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensors: a warm-up
 #
-# The **shape** of a tensor lists the lengths of its axes (`dim` in PyTorch); axis -1 is the last. **Broadcasting** combines two shapes:
+# The **shape** of a tensor lists the lengths of its axes (`dim` in PyTorch; -1 is the last). **Broadcasting** combines two shapes:
 #
 # 1. Align them at the right. Missing axes on the left count as 1.
-# 2. Two lengths fit if they are equal or one of them is 1. An axis of length 1 is repeated. Otherwise torch raises an error.
+# 2. Two lengths fit if they are equal or one of them is 1; that axis is repeated. Otherwise torch raises an error.
 #
-# `unsqueeze(dim)` inserts an axis of length 1; `unsqueeze(-1)` turns a tensor (2,) into a column (2, 1). The column plus a
+# `unsqueeze(dim)` inserts an axis of length 1: `unsqueeze(-1)` turns (2,) into a column (2, 1). The column plus a
 # row (3,) is (2, 3) and contains every sum: 10 + 1, 10 + 2, ..., 20 + 3.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -133,8 +128,8 @@ print(column + ones)
 # 2 and 3 do not fit, and torch raises an error.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A **reduction** such as `sum` or `mean` removes the axis `dim`. With `keepdim=True` the axis stays, with length 1, and
-# the result broadcasts against the input. The rows below have means 2 and 6; subtracting them leaves -1, 0, 1 and -2, -1, 3.
+# A **reduction** such as `mean` removes the axis `dim`. With `keepdim=True` it stays, with length 1, and the result
+# broadcasts against the input. The rows below have means 2 and 6; subtracting them leaves -1, 0, 1 and -2, -1, 3.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 9.0]])
@@ -143,10 +138,9 @@ print("with keepdim: shape", tuple(x.mean(dim=-1, keepdim=True).shape))
 print(x - x.mean(dim=-1, keepdim=True))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **matrix product** `@` acts on the last two axes, once per element of a **batch**. Below, the batch holds $b = 2$
-# sequences with $m = 3$ **queries** and $n = 4$ **keys** each, all of them vectors of length 5. (Lesson 01 explains queries
-# and keys.) `transpose(-2, -1)` makes the keys (2, 5, 4), so one product, (3, 5) times (5, 4), gives the **score** of every
-# query with every key: their dot product.
+# The **matrix product** `@` acts on the last two axes, once per element of a **batch**. Below, $b = 2$ sequences have $m = 3$
+# **queries** and $n = 4$ **keys** each, vectors of length 5 (explained in lesson 01). `transpose(-2, -1)` makes the keys
+# (2, 5, 4), so (3, 5) times (5, 4) gives the **score** of every query with every key: their dot product.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 query, key = torch.randn(2, 3, 5), torch.randn(2, 4, 5)
@@ -157,8 +151,7 @@ print("scores:", tuple(scores.shape))
 # `transpose(-2, -1)` swaps the last two axes, (2, 4, 5) to (2, 5, 4). The inner lengths, 5 and 5, must be equal.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A **Boolean mask** marks the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
-# With score minus infinity a key is never the best one.
+# A **Boolean mask** is True at the entries to keep. `~mask` inverts it, and `masked_fill` overwrites where its argument is True.
 #
 # Sequence 0 should keep keys 0 and 1, and sequence 1 only key 0. Guess first: is the result right?
 
@@ -168,8 +161,8 @@ attention_mask = torch.tensor([[True, True, False], [True, False, False]])  # (b
 print(scores.masked_fill(~attention_mask, float("-inf")))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The result is wrong. Aligned at the right, (2, 3) became (1, 2, 3), so row $i$ of the mask was applied to *query* $i$ of
-# both sequences. It belongs to *sequence* $i$. There was no error only because $b = m$. Write `mask_keys`, which gets this right:
+# It is wrong. Aligned at the right, (2, 3) became (1, 2, 3): row $i$ of the mask was applied to *query* $i$ of both
+# sequences instead of *sequence* $i$. There was no error only because $b = m$. Write `mask_keys`, which gets this right:
 #
 # - `scores` is (b, m, n), `attention_mask` is (b, n), True = keep; the result is (b, m, n).
 # - A masked key gets minus infinity for every query of its sequence. All other scores stay.
@@ -210,7 +203,7 @@ board()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Summary
 #
-# - Shapes align at the right; `unsqueeze` and `keepdim=True` put an axis of length 1 where it is needed.
+# - Shapes align at the right; `unsqueeze` and `keepdim=True` add an axis of length 1.
 # - A mask of keys (b, n) meets scores (b, m, n) as (b, 1, n).
 # - The course has a [glossary](../docs/notation.md) and [references](../docs/references.md).
 #

@@ -500,7 +500,7 @@ for d in (2, 8, 64, 512):
 # At $d = 512$ the plain dot product puts almost all weight on one arbitrary key. The softmax is **saturated**, and section 5
 # shows that it then passes on almost no gradient. The cosine has the opposite problem: its weights approach the uniform $1/16$. Dot
 # products divided by $\sqrt d$ have standard deviation 1 in every dimension. Lesson 04 returns to this factor. Lessons 02
-# and 03 follow papers that do not scale, and pass `scale=1`.
+# and 03 pass `scale=1`, as their papers do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Quiz 1.b first, then the histogram, then ask for the standard deviation of the dot product itself: the norms are about
@@ -589,9 +589,8 @@ print("sum of each column:", digits(jacobian.sum(0)))
 # = \text{scale} \cdot \Big( \sum_i p_i\, v_i\, k_i^\top - o\, \bar k^\top \Big)
 # = \text{scale} \cdot \operatorname{Cov}_p(v, k)$$
 #
-# The gradient is the **covariance** of values and keys, with the attention weights as probabilities: a matrix with one entry
-# for each pair of a value component and a key component. When $q$ moves, keys
-# that lie farther than average in that direction gain weight, and the output moves toward their values.
+# The gradient, an (e, d) matrix, is the **covariance** of values and keys, with the attention weights as probabilities. When
+# $q$ moves, keys that lie farther than average in that direction gain weight, and the output moves toward their values.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # By hand, for the first component of value and key in the worked example (scale 1): the averages are $o_1 = 7.55$ and
@@ -884,7 +883,7 @@ print("kernel regression equals attention:", torch.allclose(by_distance, by_dot,
 # ### Choose the bandwidth by hand
 #
 # A large bandwidth averages all points and loses the curve. A small one copies the nearest point and its noise. Other
-# kernels work as well, since `attend` takes any scores. (Where the window of the uniform kernel is empty, all weights are equal.)
+# kernels work as well, since `attend` takes any scores.
 
 # %%
 grid = torch.linspace(LEFT, RIGHT, 200)

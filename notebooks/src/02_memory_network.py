@@ -175,7 +175,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Dots mark the **supporting facts**: the sentences that a person needs for the answer.
+# Dots mark the **supporting facts**, the sentences needed for the answer.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Or change the query
@@ -662,7 +662,7 @@ for name, error in errors.items():
     print(f"{name:10s} test error {100 * error:.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One seed is no verdict; section 8 compares them fairly.
+# One seed is no verdict: section 8 compares fairly.
 
 # %% tags=["checks"]
 assert errors["SGD, sum"] < 0.02 and errors["Adam, mean"] < 0.02 and errors["SGD, mean"] > 0.2
@@ -715,7 +715,7 @@ assert abs(without_time["error"].median() - (1 - mean(most_frequent))) < 0.05
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Linear start and random noise
 #
-# The paper adds two tricks:
+# Two more tricks:
 #
 # - **random noise** (RN): empty memories, up to a tenth of the story's length, inserted at random, so that exact ages cannot be memorized.
 # - **linear start** (LS): during the first epochs, here 20 at half the learning rate, the hops have no softmax.
@@ -771,7 +771,7 @@ for name, hop in (("softmax", memory_hop), ("linear", linear_hop)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Can training find the three hops?
 #
-# Task 16, three hops: three seeds with a linear start, three without.
+# Task 16, three seeds with a linear start, three without:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 linear = train_task(16, seeds=3, linear_start=True)
@@ -830,7 +830,7 @@ ablation.table(*plots.hops_table(ablation.result))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Tasks 2 and 15 have two supporting facts and need two hops; task 16 has three and needs three. On tasks 2 and 15 a third
-# hop solves a few more seeds, which may be chance. On task 16, two hops err more than one.
+# hop solves one or two more seeds, perhaps by chance. On task 16, two hops err more than one.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
 ablation.table(*plots.parts_table(ablation.result))
@@ -878,7 +878,7 @@ for row in ablation.result:
         fails = row["row"] in ("1 hop", "2 hops", "no linear start", "layer-wise tying")
         assert row["solved"] == (0 if fails else 10), row["row"]
     if row["task"] == 2:
-        fails = row["row"] in ("no linear start", "no blank memories", "layer-wise tying")
+        fails = row["row"] in ("no linear start", "no random noise", "layer-wise tying")
         assert row["solved"] == 0 or not fails, row["row"]
 solved = {
     tuple(row[key] for key in ("task", "linear_start", "optimizer", "learning_rate")): row["solved"]
@@ -925,7 +925,7 @@ def facts_found(weights, fact):
 facts_found = exercise("2.7").use(facts_found)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Train one seed for tasks 2 and 15. Seeds differ: a table of ten follows.
+# Train one seed for tasks 2 and 15; a table of ten follows.
 
 # %% slideshow={"slide_type": "-"}
 trained = {1: with_time, 2: train_task(2, seeds=[3]), 15: train_task(15, seeds=[0]), 16: linear}
@@ -1101,7 +1101,7 @@ print("equal to torch:", torch.allclose(parameter, torch_parameter.detach(), ato
 # ## 12 · All twenty tasks on the published files (optional)
 #
 # With the published files in `data/babi/en`, `make babi` prints such a table, with ten seeds for every task.
-# *Code run again* is the authors' code (PE, LS, RN), run by the author of vinhkhuc/MemN2N-babi-python.
+# *Code run again*: the authors' code (PE, LS, RN), run by the author of vinhkhuc/MemN2N-babi-python.
 
 # %% tags=["hide-input", "nbval-check-output"]
 real = stored("babi_real")

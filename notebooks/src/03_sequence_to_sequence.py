@@ -739,7 +739,7 @@ up_to_six = [pair for pair in data.train if len(pair.english) <= 6]
 batches = training.endless_batches(up_to_six, english, french, 64, seed=0)
 parameters = [*encoder.parameters(), *decoder.parameters()]
 optimizer = torch.optim.Adam(parameters, lr=1e-2)
-for step_number in range(1, 401):
+for step_number in range(1, 301):
     loss = teacher_forced_loss(next(batches))
     optimizer.zero_grad()
     loss.backward()
@@ -900,7 +900,7 @@ choices.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Our own runs are within two points of these medians. With attention, each LSTM beats each GRU; without, the ranges overlap. Skip-gram embeddings do **not** help. With 20,000 pairs each run is
+# With attention, each LSTM beats each GRU; without, the ranges overlap. Skip-gram embeddings do **not** help. With 20,000 pairs each run is
 # worse than each random one; with 1,000 the ranges overlap. One guess at the reason, not tested here: skip-gram makes *king* and *queen*
 # nearly equal, and a translator must tell them apart. Pretraining whole models pays off (lessons 07 and 08).
 

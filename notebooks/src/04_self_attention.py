@@ -11,9 +11,9 @@
 #
 # **Can attention work without a recurrent network?**
 #
-# In lesson 03 attention connected a recurrent encoder to a recurrent decoder. The memory network of lesson 02 had no recurrence, but a
-# single query. **Self-attention** gives every token its own query. Three things then break: the layer ignores word order, its
-# outputs are only weighted averages, and every token sees the future. This lesson fixes all three and ends with a small language model.
+# The memory network of lesson 02 had no recurrence, but only one query. **Self-attention** gives every token its own query. Three things then break:
+# the layer ignores word order, its outputs are only weighted averages, and every token sees the future. This lesson fixes all three and ends with a
+# small language model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 30 minutes for the layer and its scaling, 35 for positions (exercises 4.4 and 4.5 are optional), 10 for the feed-forward network,
@@ -25,15 +25,15 @@
 # %% [markdown]
 # **After this lesson you can**
 #
-# - write self-attention with loops, with matrices and as a layer, and explain the factor $1/\sqrt{d_k}$;
+# - write self-attention with loops, with matrices and as a layer, and explain $1/\sqrt{d_k}$;
 # - add word order with sinusoidal, learned or rotary positions;
 # - write causal and padding masks, and prove that nothing leaks from the future;
-# - compute the loss of a causal language model at all positions at once;
-# - compare self-attention with recurrence, convolution and a dense layer.
+# - train a causal language model at all positions at once;
+# - compare self-attention with recurrence and convolution.
 #
-# **You need** lessons 01 and 02. From lesson 03 you need two facts. A **recurrent network** (RNN) computes each hidden state from the one before:
-# its steps cannot run in parallel, and distant tokens are many steps apart. A **convolution** computes each output from a window of neighbors:
-# its outputs can be computed in parallel, but distant tokens meet only after several layers. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 01 and 02, and two facts from lesson 03. A **recurrent network** (RNN) computes each hidden state from the one before, so its
+# steps cannot run in parallel. A **convolution** computes each output from a window of neighbors, so distant tokens meet only after several layers.
+# [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import textwrap
@@ -62,8 +62,7 @@ lesson("04")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · One query per token
 #
-# In lesson 02 a single query attended to the sentences of a story. In self-attention every token has a query and attends to every token, itself
-# included: $n$ tokens give $n^2$ scores.
+# In lesson 02 one query attended to the sentences of a story. In self-attention every token attends to every token, itself included: $n^2$ scores.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 show(
@@ -74,13 +73,13 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Queries, keys and values are projections
 #
-# A token plays three roles: it attends (query), it is attended to (key), and it supplies content (value). Each role has its own
-# **projection matrix**. With the tokens as the rows of $X$, $(n, d)$,
+# A token attends (query), is attended to (key), and supplies content (value). Each role has its own **projection matrix**. With the tokens as the
+# rows of $X$, $(n, d)$,
 #
 # $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V, \qquad \text{output} = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# $W_Q$ and $W_K$ are $(d, d_k)$, $W_V$ is $(d, e)$. The output has one row per token, $(n, e)$. The last formula is equation 1 of
-# [Vaswani et al. (2017)](../docs/references.md#vaswani2017), who write $d_v$ for $e$. The softmax normalizes each row of scores.
+# $W_Q$ and $W_K$ are $(d, d_k)$, $W_V$ is $(d, e)$, the output is $(n, e)$. The softmax normalizes each row. This is equation 1
+# of [Vaswani et al. (2017)](../docs/references.md#vaswani2017), who write $d_v$ for $e$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Worked example: three tokens, two dimensions
@@ -92,14 +91,12 @@ show(
 #
 # Follow the first token, $x_1 = (1, 0)$.
 #
-# 1. **Projections.** Its query is $x_1 W_Q = (2, 0)$. The three keys $X W_K$ are $(1, 1)$, $(0, 1)$, $(1, 2)$; the values $X W_V$ are $(1, 2)$,
+# 1. **Projections.** The query is $x_1 W_Q = (2, 0)$. The keys $X W_K$ are $(1, 1)$, $(0, 1)$, $(1, 2)$, the values $X W_V$ are $(1, 2)$,
 #    $(3, 0)$, $(4, 2)$.
-# 2. **Scores.** The dot products of $(2, 0)$ with the keys are $2, 0, 2$.
-# 3. **Scaling.** Here $d_k = 2$. Divided by $\sqrt 2 \approx 1.414$, the scores are $1.414, 0, 1.414$.
-# 4. **Softmax.** The exponentials are $4.11, 1, 4.11$ with sum $9.23$. The attention weights are $0.446, 0.108, 0.446$.
+# 2. **Scores.** The dot products of query and keys are $2, 0, 2$.
+# 3. **Scaling.** Divided by $\sqrt{d_k} = \sqrt 2$, they are $1.414, 0, 1.414$.
+# 4. **Softmax.** The exponentials are $4.113, 1, 4.113$. Divided by their sum, they give the attention weights $0.446, 0.108, 0.446$.
 # 5. **Weighted sum.** $0.446\,(1, 2) + 0.108\,(3, 0) + 0.446\,(4, 2) = (2.55, 1.78)$.
-#
-# The code does this for all three tokens. Check the first rows.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 X = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -126,8 +123,8 @@ for name, matrix in {
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Exercise 4.1: self-attention with loops
 #
-# Implement the five steps with a loop over queries and one over keys. All sizes may differ; `n` may be 1. `torch.softmax` does not overflow.
-# Row $i$ of the weights belongs to query $i$.
+# Implement the five steps with a loop over queries and one over keys. All sizes may differ; `n` may be 1. Row $i$ of the weights belongs to query
+# $i$. `torch.softmax` does not overflow.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -150,7 +147,7 @@ self_attention_loop = exercise("4.1").use(self_attention_loop)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Exercise 4.2: self-attention with matrices
 #
-# The same without loops, with `attention(query, key, value, mask)` from lesson 01. It divides by $\sqrt{d_k}$, applies the mask (pass it on) and
+# The same without loops, with `attention(query, key, value, mask)` from lesson 01, which divides by $\sqrt{d_k}$, applies the mask and
 # returns output and weights. $X$ may have a batch axis; the mask broadcasts to (..., n, n).
 
 
@@ -185,11 +182,10 @@ print("shapes:", *(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.i
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two remarks on the projections
 #
-# **Rows or columns?** Here tokens are rows, $x W$. Texts with tokens as columns write $W x$: the same numbers, transposed. `nn.Linear` stores
-# $(\text{out}, \text{in})$ and computes $x W^\top$.
+# **Rows or columns?** Texts with tokens as columns write $W x$. `nn.Linear` computes $x W^\top$.
 #
-# **The multiplicative score of lesson 03** is $q W k^\top$ with a learned matrix $W$. Here $q_i \cdot k_j = x_i\, W_Q W_K^\top x_j^\top$, so
-# $W = W_Q W_K^\top$, in two factors. Its rank is at most $d_k$.
+# **The multiplicative score of lesson 03** is $q W k^\top$ with a learned $W$. Here $q_i \cdot k_j = x_i\, W_Q W_K^\top x_j^\top$, so
+# $W = W_Q W_K^\top$, of rank at most $d_k$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 linear = nn.Linear(d, d_k, bias=False)
@@ -202,8 +198,8 @@ print(f"W is {tuple(W.shape)} with rank {torch.linalg.matrix_rank(W)}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Context changes a representation
 #
-# The same word in two sentences enters as one vector and leaves as two. Here the embeddings are set by hand (components: water, money, neither)
-# and the projections are the identity.
+# The same word in two sentences enters as one vector and leaves as two. Here embeddings are set by hand (components: water, money, neither), and
+# projections are the identity.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 embeddings = {"river": [3.0, 0, 0], "rob": [0, 3.0, 0], "bank": [1.0, 1, 0]}
@@ -230,7 +226,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *bank* attends most to *river* in one sentence and to *rob* in the other. Lesson 08 measures this in a published model.
+# *bank* attends most to *river* or to *rob*. Lesson 08 measures this in a published model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask what the third component does: words that have nothing to do with water or money still get some weight, because softmax never gives zero.
@@ -238,8 +234,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Why are the scores scaled?
 #
-# A score is a sum of $d_k$ products. If the components of queries and keys are independent with mean 0 and variance 1, each product also has
-# mean 0 and variance 1. Variances of independent terms add up: a score has variance $d_k$. Lesson 01 showed what large scores do: the softmax saturates and its Jacobian vanishes.
+# A score is a sum of $d_k$ products. If the components of queries and keys are independent with mean 0 and variance 1, so are the products.
+# Variances add up: a score has variance $d_k$. Large scores saturate the softmax, and its Jacobian vanishes (lesson 01).
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("4.a")
@@ -261,9 +257,9 @@ print(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without scaling, the weights concentrate on one key as $d_k$ grows. Every gradient for $W_Q$ and $W_K$ passes through the Jacobian of the
-# softmax, which first grows a little (a choice between two keys is steep) and then vanishes. With scaling almost nothing depends on $d_k$. Note that
-# $d_k$ is the dimension of *queries and keys*; it is often confused with the dimension of the embeddings.
+# Without scaling, the weights concentrate on one key as $d_k$ grows. Every gradient of $W_Q$ and $W_K$ passes through the Jacobian of the
+# softmax, which first grows (a choice between two keys is steep) and then vanishes. Here $d_k$ is the dimension of *queries and keys*, not of
+# embeddings.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room predict the shape of each panel before you show it. The bump in the right panel surprises most people.
@@ -299,12 +295,11 @@ quiz("4.b")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Self-attention is permutation equivariant
 #
-# Write a permutation of the rows as a matrix $\Pi$. The scores $S = Q K^\top / \sqrt{d_k}$ become $\Pi S \Pi^\top$, and
+# Let the matrix $\Pi$ permute the rows. The scores $S = Q K^\top / \sqrt{d_k}$ become $\Pi S \Pi^\top$, and
 #
 # $$\operatorname{softmax}(\Pi S \Pi^\top)\; \Pi V = \Pi\, \operatorname{softmax}(S)\, V$$
 #
-# because the softmax of a row is permutation equivariant (lesson 01), rows are independent of each other, and $\Pi^\top \Pi = I$. The layer treats
-# its input as a set.
+# because the softmax of each row is permutation equivariant (lesson 01) and $\Pi^\top \Pi = I$. The layer treats its input as a set.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 order = torch.randperm(n)
@@ -314,8 +309,8 @@ print("outputs are permuted alike:", torch.allclose(permuted, by_matrices[order]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that needs order
 #
-# Sequences of 16 letters contain one A and one B. **Does A come first?** The classifier: embeddings plus the output of your self-attention, the mean
-# over all tokens, a linear layer. `positions` (16, dim) are added to the embeddings; zeros mean none.
+# Sequences of 16 letters contain one A and one B. **Does A come first?** The classifier averages embeddings and self-attention outputs over all
+# tokens. `positions` (16, dim) are added to the embeddings; zeros mean none.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -337,8 +332,8 @@ class OrderClassifier(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The training loop is that of lesson 02, with Adam and new sequences at every step. The test set has each sequence twice, once with A and B
-# swapped (**minimal pairs**): a model that ignores order scores exactly 50 %.
+# The training loop is that of lesson 02, with new sequences at every step. The test set holds **minimal pairs**, each sequence also with A and B
+# swapped: a model that ignores order scores exactly 50 %.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -371,7 +366,7 @@ print(f"no positions: accuracy {order_accuracy(no_positions):.1%}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Sinusoidal positions
 #
-# **Positional encoding** adds to each token embedding a vector that depends on the position $p$. Vaswani et al. (section 3.5) use sines and
+# **Positional encoding** adds to each embedding a vector that depends on the position $p$. Vaswani et al. (section 3.5) use sines and
 # cosines, a pair of components per frequency $\omega_i$:
 #
 # $$P_{p, 2i} = \sin(p\, \omega_i), \qquad P_{p, 2i+1} = \cos(p\, \omega_i), \qquad \omega_i = 10000^{-2i/d}$$
@@ -430,11 +425,11 @@ print(f"limit for large dim, 2 pi times 10,000: {2 * torch.pi * 10_000:,.0f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A shift is a rotation (optional)
 #
-# Why sinusoids? The addition formulas are
+# Why sinusoids? The addition formulas
 #
 # $$\sin(a + b) = \sin a \cos b + \cos a \sin b, \qquad \cos(a + b) = \cos a \cos b - \sin a \sin b$$
 #
-# Both are linear in the pair $(\sin a, \cos a)$. So one matrix $R$ moves every position by $k$: $P_{p+k} = P_p R$, whatever $p$ is.
+# are linear in the pair $(\sin a, \cos a)$. So one matrix $R$ moves every position by $k$: $P_{p+k} = P_p R$.
 #
 # **Exercise 4.4.** Return $R$, (dim, dim): 2 x 2 blocks on the diagonal, one per frequency, with $b = k\, \omega_i$. `k` may be negative.
 
@@ -473,7 +468,7 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The curve is even: by itself it does not distinguish left from right. A trained layer can, since $W_Q$ and $W_K$ transform the positions first.
+# The curve is even: it does not distinguish left from right. A trained layer can, since $W_Q$ and $W_K$ transform the positions first.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Learned positions
@@ -491,18 +486,18 @@ except ValueError as error:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Rotary position embedding
 #
-# The third way puts the offset into the scores, an idea of [Shaw et al. (2018)](../docs/references.md#shaw2018). **Rotary position embedding**
-# (RoPE, [Su et al., 2021](../docs/references.md#su2021)) rotates each pair of components of the query at position $i$ and of the key at position
-# $j$, by an angle proportional to the position. In the dot product only the difference of the angles remains:
+# **Rotary position embedding** (RoPE, [Su et al., 2021](../docs/references.md#su2021)) puts the offset into the scores, as
+# [Shaw et al. (2018)](../docs/references.md#shaw2018) did. It rotates each pair of components of queries and keys by an angle proportional
+# to the position. In the dot product only the difference of the angles remains:
 #
 # $$\operatorname{rotate}(q, i) \cdot \operatorname{rotate}(k, j) = \operatorname{rotate}(q, i - j) \cdot k$$
 #
-# Values are not rotated. (Many libraries pair component $i$ with $i + d/2$ instead of neighbors: the same up to the order of the components.) Lesson 09 meets RoPE in SmolLM2.
+# Values are not rotated. (Many libraries pair component $i$ with $i + d/2$.) SmolLM2 uses RoPE (lesson 09).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 4.5** (optional). Rotate $x$ (..., n, d), $d$ even, for `positions` (n,).
 #
-# - Components $2i$ and $2i + 1$ form a pair $(a, b)$, which becomes $(a \cos\theta - b \sin\theta,\; a \sin\theta + b \cos\theta)$, at the same two components.
+# - Components $2i$ and $2i + 1$ form a pair $(a, b)$, which becomes $(a \cos\theta - b \sin\theta,\; a \sin\theta + b \cos\theta)$.
 # - $\theta$ is the token's position times $10000^{-2i/d}$. Positions need not be consecutive.
 
 
@@ -535,8 +530,8 @@ for i, j in ((3, 5), (103, 105), (5, 3)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The three kinds compared
 #
-# The same classifier with the feed-forward network of section 4, on sequences of 8 to 16 letters, three seeds each. One model has no positions
-# but a **causal mask** (section 5): each token attends to itself and earlier tokens only. Guess its accuracy.
+# The same classifier with the feed-forward network of section 4, on 8 to 16 letters, three seeds. One model has no positions but a
+# **causal mask** (section 5): each token attends only to itself and earlier tokens. Guess its accuracy.
 
 # %% slideshow={"slide_type": "-"}
 names = {
@@ -557,13 +552,13 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found the same in language
-# models trained without positions.
+# The causal mask alone reveals the order: B can attend to A only if A comes first. [Haviv et al. (2022)](../docs/references.md#haviv2022) found the
+# same in language models.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Beyond the training length
 #
-# All models were trained on at most 16 tokens. Which of them **extrapolate** to longer sequences?
+# Training used at most 16 tokens. Which models **extrapolate** to longer sequences?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 lengths = by_kind["rotary"]["lengths"]
@@ -596,8 +591,8 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Sinusoids exist for every position, but the model saw only the first 16. Elsewhere its answers are unreliable; 0 % means that every answer is
-# reversed. Rotary scores do not change under a shift, yet they lose accuracy with more tokens than in training. Here the causal mask extrapolates best, but this is one task and a short training run.
+# Sinusoids exist for every position, but the model saw only 16. (0 %: every answer is reversed.) Rotary scores do not change under
+# a shift, but accuracy falls with more tokens. Here the causal mask extrapolates best, but this is one task and a short training run.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two different tests: more tokens (the figure) and the same number of tokens at other positions (the table). Rotary passes the second exactly.
@@ -623,8 +618,7 @@ assert max(at_96, key=at_96.get) == "causal"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · Fix 2: a non-linearity
 #
-# For fixed weights, attention is linear in the values: a weighted average. The weights depend on the input through a softmax, so self-attention as
-# a whole is not linear.
+# For fixed weights, attention is linear in the values. But the weights depend on the input, so self-attention as a whole is not linear.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 errors = experiments.linearity_errors()
@@ -639,13 +633,13 @@ for name, description in descriptions.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The position-wise feed-forward network
 #
-# After attention, the Transformer applies the same small network to every token separately (equation 2 of Vaswani et al.):
+# Attention moves information between tokens. Then the same **feed-forward network** processes each token separately
+# (equation 2 of Vaswani et al.):
 #
 # $$\operatorname{FFN}(x) = \max(0,\, x W_1 + b_1)\, W_2 + b_2$$
 #
-# Attention moves information between tokens; the **feed-forward network** processes each token on its own.
-#
-# **Exercise 4.6.** Write `forward`. The maximum with 0 is a **ReLU**, `torch.relu`. Call the layers: `linear1` holds $W_1, b_1$, `linear2` holds $W_2, b_2$.
+# **Exercise 4.6.** Write `forward`. The maximum with 0 is a **ReLU**, `torch.relu`. Call the layers: `linear1` holds $W_1, b_1$, `linear2` holds
+# $W_2, b_2$.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -668,9 +662,9 @@ FeedForward = exercise("4.6").use(FeedForward)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that averaging cannot solve
 #
-# Two bits of a sequence are marked. **Do they differ?** One extra token, `[CLS]`, attends to the two marked bits only, and its output is classified. With equal weights it gets $v_0$ for two zeros, $v_1$ for two ones and
-# $\tfrac12 (v_0 + v_1)$ otherwise: three points on a line. A linear classifier cuts the line once and cannot separate the middle from both ends. At
-# most three of the four bit pairs are correct, 75 %.
+# Two bits of a sequence are marked. **Do they differ?** An extra token, `[CLS]`, attends to these two bits only, and its output is classified. With
+# equal weights, it gets $v_0$ for two zeros, $v_1$ for two ones, else $\tfrac12 (v_0 + v_1)$: three points on a line. A linear classifier
+# cannot separate the middle from both ends. At most three of the four bit pairs are correct, 75 %.
 
 # %% slideshow={"slide_type": "-"}
 for feed_forward in (False, True):
@@ -712,7 +706,7 @@ def causal_mask(length):
 causal_mask = exercise("4.7").use(causal_mask)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Sequences in a batch are padded to one length, and no token may attend to **padding**.
+# No token may attend to the **padding** of a batch.
 #
 # **Exercise 4.8.** From `lengths` (b,), return the padding mask (b, 1, max_len), True at tokens. Tokens come first; a length may be 0. The middle
 # axis broadcasts over the queries.
@@ -739,10 +733,8 @@ print(both[0].int().numpy())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The layer
 #
-# In a network the projection matrices are parameters.
-#
-# **Exercise 4.9.** Write both methods: three linear layers without bias, named `query`, `key`, `value`, from `dim` to `head_dim` ($d_k$, and here
-# also $e$); then attention. The mask broadcasts to (b, n, n), or is None.
+# **Exercise 4.9.** Now the projection matrices are parameters. Write both methods: three linear layers without bias, `query`, `key`, `value`, from
+# `dim` to `head_dim` ($d_k$, and here also $e$); then attention. The mask broadcasts to (b, n, n), or is None.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -769,9 +761,8 @@ SelfAttention = exercise("4.9").use(SelfAttention)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No leak from the future
 #
-# **Proof.** Output $i$ is $\sum_j w_{ij} v_j$. Under a causal mask $w_{ij}$ is exactly 0 for $j > i$, and the other weights depend on query $i$ and
-# keys $j \le i$ only. So output $i$ is a function of tokens $0, \dots, i$. **Check.** Its gradient with respect to later tokens must be zero. (A zero
-# gradient alone is only evidence: it could vanish by chance.)
+# **Proof.** Output $i$ is $\sum_j w_{ij} v_j$. Under a causal mask $w_{ij}$ is exactly 0 for $j > i$, and the other weights depend only on query $i$ and
+# keys $j \le i$. **Check.** The gradient at later tokens is zero. (Alone, this is only evidence: a gradient can vanish by chance.)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 layer = SelfAttention(6, 4)
@@ -807,7 +798,7 @@ print("a fully masked query gives zeros:", bool((output[0] == 0).all()))
 # | `F.scaled_dot_product_attention` | `attn_mask` | (..., m, n) | may attend |
 # | `nn.MultiheadAttention` | `attn_mask` | (m, n) or (b · heads, m, n) | may **not** attend |
 # | `nn.MultiheadAttention` | `key_padding_mask` | (b, n) | **ignore** this key |
-# | models of Hugging Face | `attention_mask` | (b, n) | (1) a token, not padding |
+# | Hugging Face models | `attention_mask` | (b, n) | (1) a token, not padding |
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x = torch.randn(1, 5, 4)
@@ -823,9 +814,8 @@ print("MultiheadAttention with `~mask`, zero after i: ", bool((by_module[0][~mas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Paint a mask
 #
-# A mask is a directed graph. Click cells, paint, or choose a preset. The right side shows, for two stacked layers, whose output changes when *cat* is
-# replaced by another word: only tokens that *cat* can reach, directly or through another token. The numbers are attention weights of the second
-# layer.
+# A mask is a directed graph. Click cells, paint, or choose a preset. The right side shows, for two layers, which outputs change when *cat* is
+# replaced, and the attention weights of the second layer.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 tokens = ["the", "cat", "sees", "the", "bird", "fly"]
@@ -857,12 +847,12 @@ mask_board(tokens, respond, start="causal", title=title, compared=compared)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 6 · A causal language model
 #
-# With a causal mask, position $t$ sees tokens $0, \dots, t$ and predicts token $t + 1$. One pass makes $n - 1$ predictions and trains on all of them.
+# With a causal mask, position $t$ sees tokens $0, \dots, t$ and predicts token $t + 1$. One pass trains all $n - 1$ predictions.
 #
 # **Exercise 4.10.** Return the mean cross-entropy of the next token, a scalar.
 #
 # - The logits at position $t$ score token $t + 1$. The last logits have no target; nothing predicts token 0.
-# - Average over all targets of the batch that are tokens; padding is no target.
+# - Average over all targets of the batch that are tokens, not padding.
 # - `F.cross_entropy` expects the class axis second: (b, vocab, n - 1) against (b, n - 1).
 
 
@@ -885,7 +875,7 @@ next_token_loss = exercise("4.10").use(next_token_loss)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All positions at once
 #
-# For 64 predictions, compare one pass over 64 tokens with 64 passes over prefixes of 1 to 64 tokens. By the number of tokens, the second is 32.5 times the work. Measured:
+# One pass over 64 tokens replaces 64 passes over prefixes of 1 to 64 tokens, which process 32.5 times as many. Measured:
 
 # %% slideshow={"slide_type": "-"}
 speedups = language_model.parallel_training_speedup()
@@ -895,8 +885,7 @@ print(f"all positions at once, measured speedup: {median(speedups):.0f}x")
 # ### The model
 #
 # A layer is self-attention, then the feed-forward network, each with a **residual connection**: its output is added to its input, as $u + o$ in
-# lesson 02. Positions come before the first layer, a linear layer (`lm_head`) after
-# the last. Lesson 05 adds heads, layer norm and dropout to this layer.
+# lesson 02. Lesson 05 adds heads, layer norm and dropout.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -935,8 +924,8 @@ class CausalLM(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Trained on Python's manual
 #
-# The manual that comes with Python, character by character: 64 characters of context, whole pages held out, one seed. The loss is in **nats** (natural
-# logarithm). The **perplexity**, $e$ to the power of the loss, is the number of equally likely characters that would give the same loss.
+# Trained character by character, with 64 characters of context, whole pages held out, one seed. The loss is in **nats** (natural
+# logarithm). Its exponential, the **perplexity**, is the number of equally likely characters that would give the same loss.
 
 # %% slideshow={"slide_type": "-"}
 result = language_model.train_language_model()
@@ -946,7 +935,7 @@ sample = language_model.sample_text(result, "The for statement", 240, temperatur
 print(textwrap.fill(sample, 90))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The trained parameters fit the model above, built from your layers. With your loss it must give the same held-out loss.
+# The trained parameters fit the model above, built from your layers. Your `next_token_loss` must give the same loss.
 
 # %% slideshow={"slide_type": "-"}
 corpus = language_model.load_corpus()
@@ -961,7 +950,7 @@ print(f"held-out loss of your model: {loss:.3f} nats")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it attend to?
 #
-# The attention map of the first layer on held-out text. Row $i$ holds the weights of query $i$; above the diagonal they are zero.
+# The attention map of the first layer on held-out text:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 window, positions = corpus.held_out[:1, :24], torch.arange(24)
@@ -1018,7 +1007,7 @@ benchmark.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A model that predicts *masked* tokens (lesson 07) uses no causal mask: its targets are hidden in the input instead.
+# A model that predicts *masked* tokens (lesson 07) needs no causal mask: its targets are hidden in the input.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask which part of the sample is grammar and which is spelling. The model was trained on fewer than 300,000 characters.
@@ -1034,8 +1023,8 @@ assert result["held_out"] < result["ngrams"][3] and result["by_position"][8] < r
 quiz("4.e")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Three quantities describe a layer over $n$ tokens of width $d$, as in table 1 of Vaswani et al. (which has no dense layer, and a shorter path for dilated convolutions): **multiplications**; **sequential operations**, which must
-# wait for each other; and **maximum path length**, the layers or steps between two tokens.
+# Three quantities describe a layer over $n$ tokens of width $d$ (table 1 of Vaswani et al., where convolutions are dilated): **multiplications**;
+# **sequential operations**, which must wait for each other; and **maximum path length**, the steps between two tokens.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 costs = layer_costs.layer_costs()
@@ -1055,15 +1044,15 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Self-attention connects any two tokens in one step and computes all positions in parallel, at a cost quadratic in $n$. For sequences
-# shorter than the width, $n < d$, the projections dominate, and the cost is of the order of a recurrent layer's, $n d^2$.
+# Self-attention connects any two tokens in one step and computes all positions in parallel, at a cost quadratic in $n$. For
+# $n < d$ the projections dominate: $n d^2$, as in a recurrent layer.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fast and slow weights
 #
-# A convolution or dense layer combines tokens with weights that are fixed after training (**slow weights**). Attention computes its weights from the data
-# in every pass. The idea is related to **fast weights** ([Hinton and Plaut, 1987](../docs/references.md#hinton1987);
-# [Schmidhuber, 1992](../docs/references.md#schmidhuber1992)). Self-attention itself is older than the Transformer:
+# A convolution combines tokens with weights that are fixed after training (**slow weights**). Attention computes its weights from the
+# data, an idea related to **fast weights** ([Hinton and Plaut, 1987](../docs/references.md#hinton1987);
+# [Schmidhuber, 1992](../docs/references.md#schmidhuber1992)). Self-attention is older than the Transformer:
 # [Cheng et al. (2016)](../docs/references.md#cheng2016) used it inside a recurrent network.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -1084,15 +1073,15 @@ for sequence in ("first", "second"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Self-attention: $Q = X W_Q$, $K = X W_K$, $V = X W_V$, and every token attends to every token.
-# - Scores are divided by $\sqrt{d_k}$, the dimension of queries and keys; otherwise the softmax saturates as $d_k$ grows.
+# - Self-attention: every token attends to every token, with queries, keys and values that are projections of the tokens.
+# - Scores are divided by $\sqrt{d_k}$; otherwise the softmax saturates as $d_k$ grows.
 # - Self-attention is permutation equivariant. Positions are added to the embeddings (sinusoidal, learned) or rotate queries and keys (RoPE).
-# - For fixed weights it is linear in the values. The position-wise feed-forward network adds a non-linear step for each token.
-# - A mask sets scores to $-\infty$. Under a causal mask no information flows from later tokens, and one pass trains all positions.
+# - The feed-forward network adds a non-linear step for each token.
+# - Under a causal mask nothing leaks from later tokens, and one pass trains all positions.
 # - Any two tokens are one step apart, at a cost quadratic in the length.
 #
-# **Open questions.** One softmax gives one weighted average. What if a token needs information from two positions, kept apart? And why do deep stacks of such layers train at
-# all? [Lesson 05](05_multi_head_attention.ipynb) answers both.
+# **Open questions.** What if a token needs information from two positions, kept apart? And why do deep stacks of such
+# layers train at all? [Lesson 05](05_multi_head_attention.ipynb) answers both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask who would stack twelve of these layers as they are. Lesson 05 shows what happens.
@@ -1103,11 +1092,8 @@ board()
 # %% [markdown]
 # ### References
 #
-# - J. Cheng, L. Dong, M. Lapata, [*Long short-term memory-networks for machine reading*](../docs/references.md#cheng2016), 2016.
-# - A. Haviv et al.,
-#   [*Transformer language models without positional encodings still learn positional information*](../docs/references.md#haviv2022), 2022.
-# - G. Hinton, D. Plaut, [*Using fast weights to deblur old memories*](../docs/references.md#hinton1987), 1987.
-# - J. Schmidhuber, [*Learning to control fast-weight memories*](../docs/references.md#schmidhuber1992), 1992.
-# - P. Shaw, J. Uszkoreit, A. Vaswani, [*Self-attention with relative position representations*](../docs/references.md#shaw2018), 2018.
-# - J. Su et al., [*RoFormer: enhanced Transformer with rotary position embedding*](../docs/references.md#su2021), 2021.
-# - A. Vaswani et al., [*Attention is all you need*](../docs/references.md#vaswani2017), 2017: equations 1 and 2, section 3.5, table 1.
+# - [Cheng et al. (2016)](../docs/references.md#cheng2016): self-attention in a recurrent network.
+# - [Haviv et al. (2022)](../docs/references.md#haviv2022): no positional encoding.
+# - [Hinton and Plaut (1987)](../docs/references.md#hinton1987), [Schmidhuber (1992)](../docs/references.md#schmidhuber1992): fast weights.
+# - [Shaw et al. (2018)](../docs/references.md#shaw2018): relative positions. [Su et al. (2021)](../docs/references.md#su2021): RoPE.
+# - [Vaswani et al. (2017)](../docs/references.md#vaswani2017): equations 1 and 2, section 3.5, table 1.

@@ -12,7 +12,7 @@
 # **Why is one attention head per layer not enough?**
 #
 # One softmax gives one weighted average. **Multi-head attention** gives several. **Residual connections** and **layer normalization** make deep
-# stacks trainable. Together they form the encoder block of the Transformer, which then meets the stories of lesson 02.
+# stacks trainable. With a feed-forward network they form the encoder block of the Transformer. At the end we train it on the stories of lesson 02.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 15 minutes for the two marked positions, 40 for multi-head attention, 15 for residual connections and layer norm, 20 for the block, 20 for
@@ -29,9 +29,9 @@
 # - explain residual connections, layer normalization and dropout by measurements;
 # - build the encoder block, pre-norm and post-norm;
 # - measure whether heads differ, and what each is worth;
-# - compare an encoder with the memory network on equal terms.
+# - compare an encoder with the memory network on the same data, with the same number of steps.
 #
-# **You need** lessons 02 and 04. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 02 and 04. [Notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import torch
@@ -98,45 +98,49 @@ for first, second in ("aa", "bb", "ab", "ba"):
 # - The first letter requires a larger output for *ab* than for *ba*: $p_1>p_2$.
 # - The second letter requires the opposite: $p_2>p_1$.
 #
-# No weights satisfy both, with values of any dimension: the readout sees only their projection on $w$. The argument needs letters that may
-# repeat and a linear readout. Two heads attend to one marker each.
+# No $p_1,p_2$ satisfy both. Value vectors do not help: each readout sees only $w\cdot v$, one number per letter. The argument needs letters
+# that may repeat and a linear readout. Two heads attend to one marker each.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody try other weights at the board, (1, 0) for example: then the second letter never reaches the output.
 
 # %% slideshow={"slide_type": "subslide"}
-results = {num_heads: experiments.train_two_positions(num_heads) for num_heads in (1, 2, 4, 8)}
-both = experiments.train_two_positions(1, keys="both", steps=300)  # keys see letter and marker
-for num_heads in (1, 2):
-    first, second = (100 * results[num_heads]["letter_accuracy"]).mean(0)
-    print(f"{num_heads} head(s): first letter {first:.0f} %, second letter {second:.0f} %")
-    for head in results[num_heads]["mark_weights"][0]:  # of the first seed
-        print("   weights on marker 1 and marker 2:", digits(head, 2))
+results = {num_heads: experiments.train_two_positions(num_heads) for num_heads in (1, 2)}
+for num_heads, result in results.items():
+    first, second = (100 * result["letter_accuracy"]).mean(0)
+    print(f"{num_heads} head(s), mean of five seeds: first letter {first:.0f} %, second {second:.0f} %")
+    for head in result["mark_weights"][0]:
+        print("   first seed, weights on marker 1 and marker 2:", digits(head, 2))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-chance = round(100 * both["chance"], 1)
-rows = [
-    (f"{num_heads} head{'s' * (num_heads > 1)}", 100 * result["accuracy"])
-    for num_heads, result in results.items()
-]
-rows.append(("1 head, keys see letters", 100 * both["accuracy"]))
+two_positions = stored("two_places")
+pairs_correct = {row["row"]: row["pairs"] for row in two_positions.result[:6]}
+pairs_correct["1 head, keys see letters"] = pairs_correct.pop("1 head, keys and values of both")
 show(
-    order_bars(rows, chance, "One head fails if its weights cannot depend on the letters"),
-    alt="Accuracy of five seeds on the ordered pair: low with one head, near 100 % with two, four and eight heads, and with one head whose keys see the letters.",
+    order_bars(
+        pairs_correct.items(),
+        two_positions.result[0]["chance"],
+        "One head fails if its weights cannot depend on the letters",
+    ),
+    alt="Accuracy of ten seeds on the ordered pair: low with one head, even if trained ten times as long, and 100 % with two, four and eight heads, "
+    "and with one head whose keys see the letters.",
 )
+print(two_positions.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All models have the same number of parameters. If the keys also see the letters, as in any Transformer, one head can learn the task: it can
-# encode a letter in the size of its weights. So several heads do not make the task possible. They make it easy.
+# encode a letter in the size of its weights. So several heads are not necessary here. They offer a simpler solution: one marker per head.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The last row is the honest footnote to every "one head cannot". Ask which assumption of the argument it breaks: the weights now depend on the letters.
 
 # %% tags=["checks"]
 assert results[1]["accuracy"].max() < 0.5 and results[2]["accuracy"].min() >= 0.99
-assert both["accuracy"].median() > 0.9
+for name, values in pairs_correct.items():
+    assert max(values) < 50 if name in ("1 head", "1 head, ten times as long") else min(values) > 99
 sizes = {
-    parameter_count(experiments.TwoPositions(num_heads, "marks", "zeros")) for num_heads in results
+    parameter_count(experiments.TwoPositions(num_heads, "marks", "zeros"))
+    for num_heads in (1, 2, 4, 8)
 }
 assert len(sizes) == 1
 
@@ -164,8 +168,6 @@ assert len(sizes) == 1
 # 1. **Head 1.** Query $1$, keys $2,0$, values $1,3$. Scores $2,0$; weights $0.881,0.119$; output $0.881\cdot1+0.119\cdot3=1.238$.
 # 2. **Head 2.** Query $2$, keys $1,3$, values $2,0$. Scores $2,6$; weights $0.018,0.982$; output $0.018\cdot2=0.036$.
 # 3. **Output projection.** $(1.238,0.036)\,W_O=(1.238,\;1.238+2\cdot0.036)=(1.238,1.310)$.
-#
-# Head 1 attends mostly to the token itself, head 2 to the other one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Compute the second token with the room. Here the square root of d_k is 1, so nothing is divided.
@@ -185,7 +187,8 @@ assert len(sizes) == 1
 def list_of_heads(x, projections, W_O, mask=None):
     """x (b, n, d); projections (heads, 3, d, d_k): a W_Q, W_K, W_V per head; W_O (heads * d_k, d).
 
-    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may attend.
+    Returns output (b, n, d) and weights (b, heads, n, n).
+    mask bool, True = may attend: (n, n), (b, 1, n) or (b, n, n).
     """
     ### BEGIN SOLUTION
     outputs, weights = [], []
@@ -272,8 +275,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Self-attention and cross-attention
 #
-# In **cross-attention** the queries come from $x$, keys and values from another sequence, `memory`: $m$ queries attend to $n$ tokens. In lesson
-# 06 a decoder attends to an encoder this way.
+# In **cross-attention** the queries come from $x$, keys and values from another sequence: $m$ queries attend to $n$ tokens. PyTorch calls that
+# sequence `memory`; in lesson 06 it is the output of an encoder.
 #
 # **Exercise 5.4.** Write `forward` for self- and cross-attention.
 #
@@ -315,7 +318,7 @@ MultiHeadAttention = exercise("5.4").use(MultiHeadAttention)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Equal to PyTorch
 #
-# Recall the table of lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
+# Recall from lesson 04: in the mask of `nn.MultiheadAttention` True means *may not attend*.
 
 # %% slideshow={"slide_type": "-"}
 torch_layer = nn.MultiheadAttention(20, 4, batch_first=True)
@@ -345,14 +348,14 @@ print("cross-attention weights:", tuple(weights.shape), "(b, heads, m, n)")
 quiz("5.d")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-costs = experiments.head_costs()
+costs = experiments.head_costs(repeats=5)
 operations = ("projections", "products", "softmax", "fused")
 times = {name: [1000 * row[f"{name}_seconds"] for row in costs] for name in operations}
 memory_of_weights = [row["score_bytes"] / 2**20 for row in costs]
 show(
     pictures.head_costs(
         [row["heads"] for row in costs],
-        {"time in ms": times, "memory of the weights in MiB": {"weights": memory_of_weights}},
+        {"time in ms": times, "attention weights in MiB": {"weights": memory_of_weights}},
         "Softmax time and memory grow with the number of heads",
     ),
     alt="The time of the softmax and the memory of the weights grow with the number of heads; the time of the projections stays.",
@@ -360,8 +363,8 @@ show(
 print(f"parameters with 1, 2, 4, 8 or 16 heads: {costs[0]['parameters']:,}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For every $h$ the layer has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications. But it stores $h\,n^2$ attention weights, unless the
-# kernel is fused.
+# For every $h$ the layer has $4d(d+1)$ parameters and needs $4nd^2+2n^2d$ multiplications (each projection computed once). But it stores
+# $h\,n^2$ attention weights. A **fused** kernel (`scaled_dot_product_attention`) works block by block and never stores them all.
 
 # %% tags=["checks"]
 assert {row["parameters"] for row in costs} == {4 * 256 * 257}
@@ -370,8 +373,8 @@ assert costs[-1]["softmax_seconds"] > costs[0]["softmax_seconds"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Residual connections
 #
-# In lesson 04 every layer *added* its output to its input: $x+f(x)$. What does this **residual connection** (skip connection,
-# [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
+# In lesson 04 every layer *added* its output to its input: $x+f(x)$, so a token keeps its own content. What else does this **residual
+# connection** (skip connection, [He et al., 2016](../docs/references.md#he2016)) buy? Remove it and see.
 
 # %% slideshow={"slide_type": "-"}
 quiz("5.e")
@@ -390,7 +393,7 @@ show(
     pictures.spread(
         plain["depths"],
         {"plain": plain["error"], "residual": with_residual["error"]},
-        "A deep plain stack does not even learn the identity",
+        "In 100 steps a deep plain stack does not learn the identity",
         "layers",
         "error (1 = predicts zeros)",
         log_x=True,
@@ -405,8 +408,8 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The gradient at the first layer
 #
-# The Jacobian of a residual layer is $I+J_f$ instead of $J_f$: the product over all layers contains the identity. Untrained encoders, gradient
-# norm at the input relative to the output:
+# The Jacobian of a residual layer is $I+J_f$ instead of $J_f$. Multiplied out, the product over all layers contains the term $I$: a path on
+# which the gradient passes unchanged. We measure the gradient norm at the input of untrained encoders, relative to the output.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 by_depth = depth.gradient_by_depth()
@@ -553,7 +556,7 @@ class EncoderLayer(nn.Module):
         self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to x (b, n, dim) and weights (b, num_heads, n, n)."""
+        """x (b, n, dim), mask as in 5.4, to x (b, n, dim) and weights (b, num_heads, n, n)."""
         ### BEGIN SOLUTION
         all_weights = []
 
@@ -588,8 +591,8 @@ for norm_first in (True, False):
 # ### Dropout
 #
 # **Dropout** ([Srivastava et al., 2014](../docs/references.md#srivastava2014)) sets each entry to zero with probability $p$ in training and
-# divides the others by $1-p$. The Transformer applies it to the output of each sublayer, before the addition. In evaluation mode it does
-# nothing.
+# divides the others by $1-p$. The Transformer applies it to the embeddings and to the output of each sublayer, before the addition; PyTorch's
+# layer also drops attention weights and hidden units. In evaluation mode it does nothing.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 dropout = nn.Dropout(0.25)
@@ -627,57 +630,58 @@ for name, module in (("attention", base.self_attn), ("feed-forward", base.feed_f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task that needs two layers
 #
-# Each of seven tokens holds one link of a chain: a letter and the next letter, such as $a\to c$. The target is the letter *three* steps from
-# $a$. The token holds the first step. One attention layer can retrieve the second, from the token that starts at $c$. Where the third
-# step is depends on that result.
+# Each of seven tokens holds one link of a chain: a letter and the next letter. The target is the letter *three* steps away. The token holds the
+# first step. One attention layer can retrieve the second, from the token that starts where this one ends. Where the third step is depends on
+# that result.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 example = [tensor[0].tolist() for tensor in chains.chains(1, torch.Generator().manual_seed(2))]
-for letter, next_letter, target in list(zip(*example, strict=True))[:4]:
+for letter, next_letter, target in zip(*example, strict=True):
     print(f"{'abcdefg'[letter]} → {'abcdefg'[next_letter]}   target: {'abcdefg'[target]}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Guess the accuracy of one layer. Chance is 14 %.
 
 # %% slideshow={"slide_type": "-"}
-by_layers = {num_layers: chains.train_chains(num_layers) for num_layers in (1, 2)}
+by_layers = {num_layers: chains.train_chains(num_layers, steps=240) for num_layers in (1, 2)}
 for num_layers, result in by_layers.items():
     accuracies = ", ".join(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"])
     print(f"{num_layers} layer(s), three seeds: {accuracies}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Two layers solve the task, one does not. (It is above chance because two known links narrow the choice.)
+# Two layers solve the task, one does not. (Two known links rule out three of seven letters, which alone would give 25 %. How the layer reaches
+# about 50 % is a question for you.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is the two-hop problem of lesson 02 in its purest form. Ask how many layers four steps need. (Two: after layer 1 every token holds two
 # steps, so layer 2 can jump by two.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the norm is for
+# ### Where the norm belongs
 #
-# The same task, six layers: without layer norm, with post-norm and with pre-norm.
+# The same task with five layers and one learning rate: without layer norm, with post-norm and with pre-norm, 200 steps.
 
 # %% slideshow={"slide_type": "-"}
 norms = {
-    "no norm": chains.train_chains(6, norm="none", steps=240),
-    "post-norm": chains.train_chains(6, norm_first=False, steps=240),
-    "pre-norm": chains.train_chains(6, steps=240),
+    "no norm": chains.train_chains(5, norm="none", steps=200),
+    "post-norm": chains.train_chains(5, norm_first=False, steps=200),
+    "pre-norm": chains.train_chains(5, steps=200),
 }
 for name, result in norms.items():
     accuracies = ", ".join(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"])
     print(f"{name:9s} accuracy, three seeds: {accuracies}")
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-steps = list(range(20, 241, 20))
-curves = {name: result["loss"].unflatten(0, (12, 20)).mean(1) for name, result in norms.items()}
+steps = list(range(20, 201, 20))
+curves = {name: result["loss"].unflatten(0, (10, 20)).mean(1) for name, result in norms.items()}
 show(
     pictures.training_curves(
         steps,
         curves,
-        "With six layers only pre-norm learns the task here",
+        "With five layers only pre-norm solves the task here",
         ylabel="training loss in nats",
     ),
-    alt="Training loss of three encoders with six layers: without norm it starts high and stays near chance, post-norm stays at chance, pre-norm falls.",
+    alt="Training loss of three encoders with five layers: without norm it starts high, and without norm or with post-norm it stays above 1 nat; with pre-norm it falls to 0.",
 )
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
@@ -688,25 +692,22 @@ show(
         "Residual connections and norms together keep the gradient",
         ylabel="gradient norm (output = 1)",
     ),
-    alt="Gradient norm against depth for five kinds of untrained stack: only those with residual connections and norms stay within a few orders of magnitude.",
+    alt="Gradient norm against depth for five kinds of untrained stack: plain stacks vanish, residual ones explode, norms alone fall slowly; with both the norm stays between 0.1 and 100.",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without a norm the outputs are so large that the loss starts far above chance ($\log7\approx1.9$). In a deep post-norm stack the gradients
-# near the output are large at initialization ([Xiong et al., 2020](../docs/references.md#xiong2020)), so the learning rate has to rise slowly:
-# **warm-up**, lesson 06. Section 8 varies the learning rate.
+# Without a norm the outputs are so large that the loss starts far above chance ($\log7\approx1.9$). But a norm alone does not help: post-norm
+# fails too, although its gradient at the *input* looks fine. [Xiong et al. (2020)](../docs/references.md#xiong2020) found the cause in the
+# gradients of the *parameters* near the output, which are large at initialization. Hence **warm-up**, lesson 06.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One learning rate for all three, so this is no verdict against post-norm: the original Transformer was post-norm and trained well, with warm-up.
 
 # %% tags=["checks"]
 assert by_layers[1]["accuracy"].max() < 0.6 and by_layers[2]["accuracy"].min() > 0.99
-assert (
-    norms["pre-norm"]["accuracy"].median() > 0.95
-    and norms["pre-norm"]["accuracy"].min() > 0.6
-    and norms["no norm"]["loss"][0].min() > 4
-)
-assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.4
+assert norms["pre-norm"]["accuracy"].min() > 0.9 and norms["no norm"]["loss"][0].min() > 4
+assert max(norms[name]["accuracy"].max() for name in ("no norm", "post-norm")) < 0.6
+assert min(norms[name]["loss"][-20:].mean(0).min() for name in ("no norm", "post-norm")) > 1
 assert all(
     0.1 < norm < 100
     for stack in ("residual, post-norm", "residual, pre-norm")
@@ -740,7 +741,11 @@ for _ in range(50):
     loss.backward()
     optimizer.step()
 _, weights = twins(torch.randn(1, 5, 8), need_weights=True)
-print(f"largest difference of weights: {(weights[0, 0] - weights[0, 1]).abs().max().item():.1f}")
+same = torch.allclose(weights[0, 0], weights[0, 1], atol=1e-5)
+print("the attention weights of both heads are equal within 1e-5:", same)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Equal heads get equal gradients and stay equal: this layer has one head, computed twice.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A task with context
@@ -804,7 +809,7 @@ show(
     pictures.divergence(
         trained["eval_steps"],
         by_layer("divergence"),
-        "Heads differ at initialization; training drives layer 1 further apart",
+        "Heads differ at initialization, and more after training",
         ylabel="divergence in nats (at most 0.69)",
     ),
     alt="Mean divergence between the heads of a layer through training, three seeds: both layers start above 0, layer 1 rises.",
@@ -864,7 +869,7 @@ print("without any head               ", percent(ablation["without_heads"]))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How many heads?
 #
-# At the same number of parameters, trained longer, five seeds:
+# Stored results: equal numbers of parameters, more steps than above; median of five seeds (minimum to maximum).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 one_layer, two_layers = stored("heads_one_layer"), stored("heads")
@@ -878,8 +883,8 @@ two_layers.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Do heads differ?** Here, yes, and training drives those of layer 1 further apart. In one layer more heads help a little; in two their number
-# hardly matters. The more heads, the less a single one matters. In published models, [Voita et al. (2019)](../docs/references.md#voita2019)
+# **Do heads differ?** Here, yes, and more after training. In one layer more heads help a little; in two their number hardly matters. From one
+# to four heads, each single head matters less. In published models, [Voita et al. (2019)](../docs/references.md#voita2019)
 # pruned 38 of 48 encoder heads at a cost of 0.15 BLEU, *during* further training. [Michel et al. (2019)](../docs/references.md#michel2019) removed
 # 20 % (translation) to 40 % (BERT) of the heads *after* training without a noticeable loss.
 
@@ -923,7 +928,7 @@ removal_board(
 # %% tags=["checks"]
 assert trained["accuracy"].min() > trained["baseline"] + 0.2
 first, last = (trained["divergence"][index].mean(-1) for index in (0, -1))  # (seeds, layers)
-assert (first > 0.01).all() and (last[:, 0] > first[:, 0]).all()
+assert (first > 0.01).all() and (last > first).all()
 assert effects[:, 0].max() < -0.01 and effects[:, 1].min() > -0.01
 assert (ablation["without_heads"] - trained["baseline"]).abs().max() < 0.1
 spread_1, spread_2 = (
@@ -953,7 +958,7 @@ print(
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Equal budgets
+# ### Equal steps
 #
 # Now in full, also on task 2 (two supporting facts) and task 16 (induction). A **step** is one update from a batch of 32 questions. Both models
 # take 3,720 steps, the budget of lesson 02, with the same batches: the memory network with the recipe of lesson 02, the encoder with Adam. With
@@ -985,22 +990,21 @@ stories.table(
             " ".join(f"{error:.1f}" for error in row["errors"]),
         )
         for row in sorted(stories.result, key=lambda row: (row["task"], row["model"]))
-        if row["questions"] != 3000
     ],
 )
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **What structure buys.** With 1,000 questions the encoder memorizes tasks 2 and 16: no error in training, more than half of the new questions
-# wrong. The memory network generalizes, with less than a tenth of the parameters: only the question attends, and its embeddings are tied.
+# wrong. The memory network generalizes, with less than a tenth of the parameters of the encoder with separate layers. A likely reason, not
+# tested here: only the question attends, and its embeddings are tied.
 #
-# **What data buys.** On task 2 the encoder gains with every story. With 10,000 questions it is level with the memory network. It never wins clearly.
+# **What data buys.** On task 2 the encoder improves with 3,000 questions and is level with the memory network at 10,000. It never wins clearly.
 #
 # **What neither buys.** On task 16 the encoder does not find the rule in these steps. With 10,000 questions it no longer memorizes, and the training
-# error is high as well. There the memory network fails in some seeds too, probably because it sees
-# each question less often.
+# error is high as well. There the memory network fails in some seeds too, probably because it sees each question less often.
 #
-# Shared layers change little here. Dehghani et al. found clear gains on bAbI, in another setting. (The encoders solve task 1 with 1,000 questions;
-# larger sets were not run.)
+# Shared layers change little here. Dehghani et al. (table 1) found clear gains on bAbI, in another setting; their standard Transformer always
+# overfitted, too. (The encoders solve task 1 with 1,000 questions; larger sets were not run.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # This is inductive bias in one figure. The encoder can represent more, so it needs more data to find the same solution. Lesson 06 and later lessons are
@@ -1080,7 +1084,10 @@ show(
 # [Li et al., 2018](../docs/references.md#li2018)):
 
 # %% slideshow={"slide_type": "-"}
-surfaces = {"plain": depth.loss_surface(False), "residual": depth.loss_surface(True)}
+surfaces = {
+    "plain": depth.loss_surface(False, points=25),
+    "residual": depth.loss_surface(True, points=25),
+}
 for name, result in surfaces.items():
     print(f"{name:9s} local minima, three seeds:", *result["local_minima"], end="   ")
     print("test accuracy:", *(f"{100 * accuracy:.0f} %" for accuracy in result["accuracy"]))
@@ -1090,7 +1097,7 @@ show(
     pictures.loss_surfaces(
         {name: result["grid"][0] for name, result in surfaces.items()},
         1.0,
-        "Without residual connections, more local minima around the solution",
+        "Without residual connections, more local minima in this slice",
     ),
     alt="Loss along two random directions around the trained network, seen from above, without and with residual connections.",
 )
@@ -1118,9 +1125,11 @@ assert sum(surfaces["plain"]["local_minima"]) > sum(surfaces["residual"]["local_
 # - Multi-head attention: input projection, split into heads, attention per head, concatenation, output projection. In cross-attention keys and
 #   values come from another sequence.
 # - More heads change neither parameters nor multiplications, but need more memory for the weights.
-# - Residual connections give the gradient an identity path; layer normalization fixes the magnitude of each token.
+# - Residual connections give the gradient an identity path; layer normalization gives the input (pre-norm) or output (post-norm) of each
+#   sublayer a fixed scale, up to the learned $\gamma$ and $\beta$.
 # - The encoder block: self-attention and a feed-forward network, each with a residual connection and a norm (pre-norm or post-norm).
-# - Only initialization and task make heads differ.
+# - Is one head not enough? It can be: with letters in its keys, one head solves our task. Several heads let each attend for one purpose. Nothing
+#   in the loss asks them to differ; different initializations let them.
 # - On stories the memory network generalizes from little data. The encoder needs several times as much on task 2, and fails on task 16 in equal steps.
 #
 # **Open question.** How does a second stack generate a translation of the encoded sentence? [Lesson 06](06_transformer.ipynb).

@@ -39,7 +39,7 @@ ROWS: tuple[tuple[str, int, dict], ...] = (
     ("no linear start", 16, {"linear_start": False}),
     ("no linear start", 2, {"linear_start": False}),
     ("linear start", 15, {"linear_start": True}),
-    ("no blank memories", 2, {"noise": False}),
+    ("no random noise", 2, {"noise": False}),
     ("layer-wise tying", 2, {"tying": "layer-wise"}),
     ("layer-wise tying", 15, {"tying": "layer-wise"}),
     ("layer-wise tying", 16, {"tying": "layer-wise"}),
@@ -217,7 +217,6 @@ def seed_runs(seeds: Sequence[int], task: int = 16) -> dict[int, Callable[[], ob
 
 # What is shown
 
-NAMES = {"no blank memories": "no random noise memories"}
 SOURCES = {
     "Sukhbaatar et al. 2015, bag of words, 3 hops": PUBLISHED["bag of words"],
     "Sukhbaatar et al. 2015, position encoding, 3 hops": PUBLISHED["position encoding"],
@@ -228,7 +227,7 @@ SOURCES = {
 
 def show_table(rows: list[dict]) -> Shown:
     tasks = sorted({row["task"] for row in rows})
-    row_of = {(NAMES.get(row["row"], row["row"]), row["task"]): row for row in rows}
+    row_of = {(row["row"], row["task"]): row for row in rows}
     full = [row_of["3 hops", task] for task in tasks]
 
     def cell(row: dict | None) -> str:

@@ -7,7 +7,7 @@ punctuation are lost.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -116,7 +116,7 @@ def collate(pairs: Sequence, source_vocabulary: Vocabulary, target_vocabulary: V
 
 def batches(
     pairs: Sequence, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary, batch_size: int, generator=None
-) -> list[Batch]:
+) -> Iterator[Batch]:
     """Batches bucketed by length, so that little is padding; every pair is in exactly one batch.
 
     With a torch.Generator, batches come in random order and pairs of equal length are shuffled at each call.
@@ -126,4 +126,4 @@ def batches(
     buckets = [by_length[start : start + batch_size] for start in range(0, len(pairs), batch_size)]
     if generator is not None:
         buckets = [buckets[index] for index in torch.randperm(len(buckets), generator=generator).tolist()]
-    return [collate([pairs[index] for index in bucket], source_vocabulary, target_vocabulary) for bucket in buckets]
+    return (collate([pairs[index] for index in bucket], source_vocabulary, target_vocabulary) for bucket in buckets)

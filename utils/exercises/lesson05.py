@@ -130,6 +130,7 @@ register(
                     "torch.stack(weights)": "The weights have shape (heads, b, n, n). Stack them on axis 1: `torch.stack(weights, 1)`.",
                     "torch.stack(weights, -1)": "The weights have shape (b, n, n, heads). Stack them on axis 1: `torch.stack(weights, 1)`.",
                     "torch.stack(weights, 1).mean(1)": "The weights were averaged over the heads. Return those of every head: `torch.stack(weights, 1)`.",
+                    "torch.cat(weights, 1)": "The weights of all heads were concatenated along the queries. Stack them on a new axis: `torch.stack(weights, 1)`.",
                     "torch.cat(weights, -1)": "The weights of all heads were concatenated into one row. Stack them on axis 1: `torch.stack(weights, 1)`.",
                     "weights[-1]": "Only the weights of the last head were returned. Stack those of all heads: `torch.stack(weights, 1)`.",
                     "weights": "The weights are a list of tensors. Stack them on axis 1: `torch.stack(weights, 1)`.",
@@ -139,6 +140,21 @@ register(
                 f"{OUTPUT}, torch.stack(weights, 1)",
                 f"torch.stack(weights, 1), {OUTPUT}",
                 "The two results are swapped. Return the output first, then the weights.",
+            ),
+            mistake(
+                "for W_Q, W_K, W_V in projections:",
+                "all_Q, all_K, all_V = projections\nfor W_Q, W_K, W_V in zip(all_Q, all_K, all_V):",
+                "The first axis of `projections` was unpacked as W_Q, W_K, W_V, but it is the head. Loop over it: `for W_Q, W_K, W_V in projections`.",
+            ),
+            mistake(
+                ", mask)",
+                ", None if mask is None else mask.unsqueeze(1))",
+                "The mask got an axis for the heads, but the loop calls `attention` for one head at a time. Pass the mask as it is.",
+            ),
+            mistake(
+                "append(context)",
+                "append((context, head_weights))",
+                "`attention` returns two tensors, output and weights. Unpack them: `context, weights = attention(...)`.",
             ),
             mistake(
                 [("context, head_weights", "x, head_weights"), ("append(context)", "append(x)")],
@@ -190,6 +206,7 @@ register(
                 "view(b, n, num_heads, d // num_heads).transpose(1, 2).flip(1)": "The heads are in reverse order. Head 0 gets the first d_k features.",
                 "chunk(num_heads, -1)": "The heads are separate tensors. Stack them: `torch.stack(chunks, 1)` gives (b, heads, n, d_k).",
                 "view(b, n, num_heads, d // num_heads).transpose(2, 3)": "The heads are the last axis: (b, n, d_k, heads). Make them axis 1: (b, heads, n, d_k).",
+                "view(b, n, num_heads, d / num_heads).transpose(1, 2)": "`d / num_heads` is a float, and a size must be an integer. Use `d // num_heads`.",
                 "unsqueeze(1).repeat(1, num_heads, 1, 1)": "Every head got all d features. Split them: each head gets `d // num_heads`.",
             },
         ),
@@ -231,6 +248,8 @@ register(
             {
                 "x.reshape(len(x), x.size(2), -1)": "Without `transpose(1, 2)` first, a row holds several tokens of one head. Transpose, then `flatten(2)`.",
                 "x.flatten(1, 2)": "The heads were concatenated along the tokens: (b, heads * n, d_k). Concatenate their features: (b, n, heads * d_k).",
+                "x.flatten(2)": "Tokens and features were merged: (b, heads, n * d_k). Move the heads next to the features first: `transpose(1, 2)`, then `flatten(2)`.",
+                "x.transpose(2, 3).flatten(2)": "The wrong axes were swapped, so tokens and features were merged. Swap heads and tokens: `transpose(1, 2)`, then `flatten(2)`.",
                 "x.transpose(1, 2)": "The result is still (b, n, heads, d_k). Merge the last two axes with `flatten(2)`.",
                 "x.transpose(1, 2).view(len(x), x.size(2), -1)": "`view` fails because a transposed tensor is not contiguous in memory. Use `flatten(2)` or `reshape`, which copy if they must.",
                 "x.permute(0, 2, 3, 1).flatten(2)": "The features of the heads are interleaved. Concatenate whole heads: `transpose(1, 2)`, then `flatten(2)`.",
@@ -367,6 +386,9 @@ register(
                     "query, key, value = self.in_proj(x).chunk(3, -1)": "`memory` has no effect. Keys and values are projections of `memory`, queries of `x`.",
                     "query, key, value = self.in_proj(memory).chunk(3, -1)": "The queries are projections of `memory`. Project them from `x`: one output per row of `x`.",
                     "query, _, _ = self.in_proj(memory).chunk(3, -1)\n_, key, value = self.in_proj(x).chunk(3, -1)": "x and memory are swapped. Queries are projections of `x`, keys and values of `memory`.",
+                    "query, _, _ = self.in_proj(x).chunk(3, -1)\nkey, value, _ = self.in_proj(memory).chunk(3, -1)": "Keys and values are the first two blocks of `self.in_proj(memory)`. They are the last two: the blocks are queries, keys, values.",
+                    "query, _, _ = self.in_proj(x).chunk(3, -1)\nkey = value = memory": "Keys and values were not projected. Take them from `self.in_proj(memory)`.",
+                    "query, key, value = self.in_proj(x).chunk(3, -1)\nif memory is not x:\n    key = value = memory": "In cross-attention keys and values were not projected. Take them from `self.in_proj(memory)`.",
                     "query, _, value = self.in_proj(x).chunk(3, -1)\n_, key, _ = self.in_proj(memory).chunk(3, -1)": "The values are projections of `x`. Project both keys and values from `memory`.",
                     "query, key, _ = self.in_proj(x).chunk(3, -1)\n_, _, value = self.in_proj(memory).chunk(3, -1)": "The keys are projections of `x`. Project both keys and values from `memory`.",
                 },
@@ -381,6 +403,16 @@ register(
                 "memory = x if memory is None else memory\n",
                 "",
                 "`memory` is None in self-attention. Use `x` in its place then.",
+            ),
+            mistake(
+                "memory is None",
+                "not memory",
+                "A tensor has no truth value. Test for the missing memory with `memory is None`.",
+            ),
+            mistake(
+                "mask.unsqueeze(1)",
+                "mask.unsqueeze(-2)",
+                "`mask.unsqueeze(-2)` made (b, m, n) into (b, m, 1, n), which aligns the queries with the heads. The head axis is axis 1: `mask.unsqueeze(1)`.",
             ),
             mistake(
                 "memory = x if memory is None else memory",
@@ -513,6 +545,14 @@ register(
                     ("centered.square().mean(-1, keepdim=True)", "x.var(-1, correction=0)"),
                 ],
                 "The mean lost its last axis and broadcasts along the wrong one. Use `keepdim=True` for mean and variance.",
+            ),
+            mistake(
+                [("x.mean(-1, keepdim=True)", "x.mean(-1)"), ("square().mean(-1, keepdim=True)", "square().mean(-1)")],
+                "Mean and variance lost their last axis and broadcast along the wrong one. Use `keepdim=True` for both.",
+            ),
+            mistake(
+                [("self.eps = eps\n", ""), ("variance + self.eps", "variance + eps")],
+                "`forward` does not know the argument `eps` of `__init__`. Store it there, `self.eps = eps`, and use `self.eps`.",
             ),
             mistake(
                 "x - x.mean(-1, keepdim=True)",
@@ -795,6 +835,8 @@ register(
                 layer_with(message, post=post)
                 for post, message in {
                     "x = x + norm1(attend(x)); x = x + norm2(ff(x))": "Post-norm normalized the output of each sublayer before the addition. Normalize the sum.",
+                    "x = norm1(x + attend(x)); x = norm2(x + ff(norm2(x)))": "Post-norm: the input of the feed-forward network was normalized again. Apply `self.norm2` only after the addition.",
+                    "x = norm1(x + attend(norm1(x))); x = norm2(x + ff(norm2(x)))": "Post-norm also normalized the inputs of the sublayers. Normalize only after each addition.",
                     "x = x + attend(x); x = norm2(x + ff(x))": "Post-norm: the first norm is missing. Normalize after each of the two additions.",
                     "x = norm1(x + attend(x)); x = x + ff(x)": "Post-norm: the second norm is missing. Normalize after each of the two additions.",
                     PRE_NORM: "The layer is always pre-norm. Without `self.norm_first` normalize after each addition.",
@@ -821,6 +863,19 @@ register(
                     "x, all_weights[0].mean(1)": "The weights were averaged over the heads. Return (b, heads, n, n).",
                     "x, self.self_attn(x, mask=mask)[1]": OTHER_INPUT,
                 },
+            ),
+            mistake(
+                "return context\n",
+                "return context, weights\n",
+                "`self.self_attn` returns two tensors, and `residual` can only add one. Pass it an inner function that stores the weights and returns the output.",
+            ),
+            mistake(
+                [("all_weights.append(weights)", "pass"), ("x, all_weights[0]", "x, None")],
+                "The weights never left the inner function: an assignment in it creates a local variable. Append them to a list defined outside, or use `nonlocal`.",
+            ),
+            mistake(
+                [("all_weights = []", "raw, all_weights = x, []"), ("(x, mask=mask)", "(x, raw, mask=mask)")],
+                "With pre-norm only the queries were normalized: keys and values come from x itself. Call `self.self_attn(self.norm1(x), mask=mask)` without `memory`.",
             ),
             mistake(
                 "append(weights)",
@@ -1022,6 +1077,8 @@ register(
                     "(context * head_mask.view(-1, 1, 1)).reshape(len(context), context.size(2), -1) @ W_O": "A reshape without `transpose(1, 2)` mixes tokens and heads. Use `merge_heads`.",
                     "(context * head_mask.view(-1, 1, 1)).sum(1) @ W_O": "The heads were added before the output projection. Concatenate them with `merge_heads`.",
                     "merge_heads(context) @ W_O * head_mask": "`head_mask` came after the output projection, where features no longer belong to one head. Multiply before `merge_heads`.",
+                    "merge_heads(context) * head_mask @ W_O": "After `merge_heads` the last axis has heads * d_k entries, not one per head. Multiply before `merge_heads`, with `head_mask.view(-1, 1, 1)`.",
+                    "(context * head_mask.view(-1, 1, 1)) @ W_O": "The heads were not merged: each has d_k features, but `W_O` has heads * d_k rows. Apply `merge_heads` first.",
                     "merge_heads(context) * head_mask.repeat(context.size(-1)) @ W_O": "`repeat` gives m0 m1 m2 m0 m1 m2, but merged heads need m0 m0 m1 m1 m2 m2. Use `repeat_interleave`.",
                     "merge_heads(context * head_mask.view(-1, 1, 1))": "The output projection is missing. Multiply the merged heads by `W_O`.",
                 },

@@ -166,7 +166,7 @@ def parts_table(rows):
         ("no temporal encoding", "no temporal encoding", (1, 2, 3, 15, 16)),
         ("no linear start", "no linear start", (16, 2)),
         ("linear start where the recipe has none", "linear start", (15,)),
-        ("no random noise", "no blank memories", (2,)),
+        ("no random noise", "no random noise", (2,)),
         ("layer-wise instead of adjacent tying", "layer-wise tying", (2, 15, 16)),
     )
     changed = [(name, task, cell["3 hops", task], cell[row, task]) for name, row, tasks in parts for task in tasks]

@@ -255,14 +255,16 @@ class FormTagger(nn.Module):
         x = self.token_embedding(token_ids)
         return x + sinusoidal_positions(token_ids.size(-1), self.dim).to(x.dtype)
 
-    def forward(self, token_ids: Tensor, head_mask: Tensor | list | None = None) -> tuple[Tensor, list[Tensor]]:
-        """token_ids (b, n) to logits (b, n, forms) and each layer's attention weights (b, num_heads, n, n).
+    def forward(
+        self, token_ids: Tensor, head_mask: Tensor | list | None = None, need_weights: bool = True
+    ) -> tuple[Tensor, list[Tensor]]:
+        """token_ids (b, n) to logits (b, n, forms) and each layer's attention weights (b, num_heads, n, n), if needed.
 
         head_mask (num_layers, num_heads): 0 ablates a head.
         """
         x = self.embed(token_ids)
         head_mask = None if head_mask is None else torch.as_tensor(head_mask, dtype=x.dtype)
-        x, weights = self.encoder(x, need_weights=True, head_mask=head_mask)
+        x, weights = self.encoder(x, need_weights=need_weights, head_mask=head_mask)
         return self.classifier(x), weights
 
 
@@ -296,7 +298,7 @@ def baseline_accuracy(data: FormData) -> float:
 @torch.no_grad()
 def form_accuracy(model: FormTagger, data: FormData, head_mask: Tensor | list | None = None) -> float:
     """`ambiguous_accuracy` of a tagger, some heads ablated by head_mask (num_layers, num_heads)."""
-    return ambiguous_accuracy(data, lambda token_ids: model(token_ids, head_mask)[0].argmax(-1))
+    return ambiguous_accuracy(data, lambda token_ids: model(token_ids, head_mask, need_weights=False)[0].argmax(-1))
 
 
 @torch.no_grad()

@@ -10,7 +10,8 @@ import torch
 def list_of_heads(x, projections, W_O, mask=None):
     """x (b, n, d); projections (heads, 3, d, d_k): a W_Q, W_K, W_V per head; W_O (heads * d_k, d).
 
-    Returns output (b, n, d) and weights (b, heads, n, n). mask (..., n, n) bool, True = may attend.
+    Returns output (b, n, d) and weights (b, heads, n, n).
+    mask bool, True = may attend: (n, n), (b, 1, n) or (b, n, n).
     """
     ### BEGIN SOLUTION
     outputs, weights = [], []
@@ -107,7 +108,7 @@ class EncoderLayer(nn.Module):
         self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
 
     def forward(self, x, mask=None):
-        """x (b, n, dim) to x (b, n, dim) and weights (b, num_heads, n, n)."""
+        """x (b, n, dim), mask as in 5.4, to x (b, n, dim) and weights (b, num_heads, n, n)."""
         ### BEGIN SOLUTION
         all_weights = []
 
