@@ -1060,19 +1060,17 @@ comparison.table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without attention, almost nothing longer than
-# the training sentences is translated correctly; with attention, 40 to 60 % are. Additive attention leads by less than half a point on
-# the test set, and is the worst of the three in alignment error and on longer sentences.
+# Without attention, almost nothing longer than the training sentences is translated correctly; with attention, 42 to 66 % are. Additive attention
+# leads by less than half a point on the test set. On longer sentences dot attention is best with every seed.
 
 # %% tags=["checks"]
-assert {row["steps"] for row in comparison.result} == {1800}
-assert {row["seeds"] for row in comparison.result} == {3}
-dot, additive = comparison.result[2], comparison.result[4]
-multiplicative = comparison.result[3]
+assert comparison.result["epochs"] == 8 and {row["seeds"] for row in recurrent} == {3}
+without, dot, multiplicative, additive = recurrent
 assert 0 < additive["exact"]["median"] - dot["exact"]["median"] < 0.5
-for row in (dot, multiplicative):
-    assert additive["alignment_error"]["least"] > row["alignment_error"]["most"]
-    assert additive["longer"]["exact"]["most"] < row["longer"]["exact"]["least"]
+assert without["longer"]["exact"]["most"] < 1
+for row in (multiplicative, additive):
+    assert row["longer"]["exact"]["most"] < dot["longer"]["exact"]["least"]
+    assert row["longer"]["exact"]["least"] >= 42 and dot["longer"]["exact"]["most"] <= 66
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Real sentence pairs

@@ -19,7 +19,7 @@
 # learned, 10 for the comparison.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Draw the two stacks on the board with nothing but arrows. Let the room name what flows along each, with its shape.
+# Draw the two stacks with arrows only. The room names what flows along each.
 
 # %% [markdown]
 # **After this lesson you can**
@@ -95,7 +95,8 @@ print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])),
 #
 # $$\text{AER}=1-\frac{2\,|A\cap S|}{|A|+|S|}$$
 #
-# Five links, four of them among six gold links: $1-2\cdot4/(5+6)=0.27$.
+# Five links, four of them among six gold links: $1-2\cdot4/(5+6)=0.27$. In the cell below, the last sentence has perfect precision and a brevity
+# penalty of $e^{1-6/5}=0.82$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 reference_words = ["le", "vieux", "roi", "ne", "dort", "pas"]
@@ -124,8 +125,8 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The encoder's output vectors, one per source token, are called the **memory**. The decoder takes the tokens generated so far as input and predicts
-# the next token at every position.
+# The encoder's output vectors, one per source token, are the **memory**. The decoder takes the tokens so far as input and predicts the next token at
+# every position.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Point at the only red arrow: it is all that the decoder knows of the source.
@@ -166,7 +167,7 @@ for name, value in zip(names, values, strict=True):
 print(f"loss: {F.cross_entropy(logits, torch.tensor([0, 1])):.3f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Compute position 1 with the room: its self-attention weight is 1, its cross-attention weights are 0.932, 0.055, 0.013.
+# Compute position 1 with the room: cross-attention weights 0.932, 0.055, 0.013.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask what changes without the causal mask: position 1 would attend to "le", its own target.
@@ -180,7 +181,7 @@ print(f"loss: {F.cross_entropy(logits, torch.tensor([0, 1])):.3f}")
 # ### Embeddings
 #
 # Token embeddings are initialized with standard deviation $1/\sqrt d$, because the same matrix may serve as the output layer. Multiplied by $\sqrt d$,
-# they have about the magnitude of the sinusoids of lesson 04 that are added.
+# they match the magnitude of the sinusoids of lesson 04.
 #
 # **Exercise 6.1** (optional). Add scaled embeddings and positions: $\sqrt d\;E[\text{token}]+P[\text{position}]$.
 #
@@ -406,7 +407,7 @@ for norm_first in (False, True):
     print(f"equal to nn.Transformer, {'pre' if norm_first else 'post'}-norm:", same)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three attentions, two kinds of mask: let the room fill in which mask has which shape before exercise 6.4.
+# Three attentions, two kinds of mask: the room fills in the shapes before exercise 6.4.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two mask conventions meet in the parity cells: the usual trap in porting code.
@@ -468,8 +469,8 @@ print("target:", target_out.tolist())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No leak from the future
 #
-# The proof: in every layer all self-attention weights on later positions are exactly zero, and no other part mixes positions. The gradient of one output
-# with respect to later inputs is a check. Source padding must not change a logit either.
+# The proof: in every layer all self-attention weights on later positions are exactly zero, and nothing else mixes positions. The gradient is a check.
+# Source padding must not change a logit either.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 x, y = torch.randn(1, 6, 12, requires_grad=True), torch.randn(1, 5, 12)
@@ -523,8 +524,7 @@ same = torch.allclose(smoothed_loss(logits, targets, 0.1), expected)
 print("equal to F.cross_entropy:", same)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Let the correct token have probability $p$ and all others equal parts of the rest. Without smoothing the loss falls until $p=1$. With smoothing
-# there is a best $p$, and more confidence costs:
+# Let the correct token have probability $p$, the others equal parts of the rest. With smoothing there is a best $p$ below 1:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 s, V = 0.1, len(french)
@@ -590,7 +590,8 @@ show(
 print(warmup.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# @@WARMUP@@
+# Pre-norm trains at every depth; warm-up helps. Post-norm without warm-up fails from four layers on; with six, at this learning rate, 100 warm-up steps
+# are not enough either. With two layers, as in this lesson, almost nothing of this shows. [Xiong et al. (2020)](../docs/references.md#xiong2020) explain why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # These are short runs: a longer one may recover.
@@ -602,7 +603,7 @@ print(warmup.label)
 #   decoding: `model.eval()`.
 # - **Gradient clipping** ([Pascanu et al., 2013](../docs/references.md#pascanu2013)): a gradient with norm above 1 is scaled down to norm 1.
 # - **Weight decay** ([Loshchilov and Hutter, 2019](../docs/references.md#loshchilov2019)): every step shrinks all parameters slightly.
-# - **Batches by tokens**: many short sentences or few long ones, so that every step costs about the same.
+# - **Batches by tokens**: many short sentences or few long ones.
 #
 # Which of them pays? Guess before you read the table.
 
@@ -623,8 +624,8 @@ recipes.table(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Confidence**: mean probability of the predicted token under teacher forcing; **accuracy**: how often it is correct. In a **calibrated** model
-# the two agree. The ranges of exact match overlap: no single part decides it here. With label smoothing the model is as confident as its
-# smoothed targets, less than it is accurate, and its cross-attention is better aligned.
+# the two agree. The ranges of exact match overlap: no single part decides it. With label smoothing the model is as confident as its smoothed targets,
+# less than it is accurate, and better aligned.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The training loop
@@ -666,7 +667,7 @@ print(f"{num_steps:,} steps of {training.BATCH_TOKENS} target tokens")
 print(f"held-out sentences: exact match {100 * result['exact']:.1f} %, BLEU {result['bleu']:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# This takes about half a minute: start it, then discuss the recipe table.
+# Half a minute: discuss the recipe table meanwhile.
 
 # %% tags=["checks"]
 by_setting = {
@@ -703,7 +704,7 @@ quiz("6.e")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Greedy decoding
 #
-# **Greedy decoding** takes the most probable token at each step. Its own output is its next input: here exposure bias shows.
+# **Greedy decoding** takes the most probable token at each step; it is the next input.
 #
 # **Exercise 6.8.** Decode a batch.
 #
@@ -819,9 +820,8 @@ quiz("6.g")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Beam search: one step
 #
-# Greedy decoding cannot take back a token. **Beam search** keeps the `num_beams` best **hypotheses** instead. A step continues each of $k$ hypotheses
-# with every token, adds the log-probabilities, and keeps the best of *all* $k\cdot V$ continuations. Several may have the same parent, and a
-# parent may have none.
+# Greedy decoding cannot take back a token. **Beam search** keeps the `num_beams` best **hypotheses**. A step continues each of $k$ hypotheses with every
+# token, adds the log-probabilities, and keeps the best of *all* $k\cdot V$ continuations. Several may have the same parent.
 #
 # Two hypotheses with probabilities $0.6$ and $0.4$, three tokens:
 #
@@ -927,8 +927,7 @@ print(torch.allclose(log_probs, expected.log_probs[0], atol=1e-4))
 #
 # $$\text{score}=\frac{\log p(y)}{|y|^{\alpha}}$$
 #
-# with $\alpha=0$ for plain sums and $\alpha=1$ for the mean per token. Two tokens with $\log p=-1.2$ against three with $-1.5$: $-1.2>-1.5$, but with
-# $\alpha=1$, $-0.6<-0.5$: the longer one wins.
+# Two tokens with $\log p=-1.2$ against three with $-1.5$: by sums ($\alpha=0$) the shorter wins, by means ($\alpha=1$), $-0.6<-0.5$, the longer one.
 
 # %% slideshow={"slide_type": "subslide"}
 print("beam of 4, correct sentences, and mean length (the reference in the last column)")
@@ -945,13 +944,13 @@ for name, subset in subsets.items():
         print(f", {mean:.2f} tokens ({target_mean:.2f})")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# @@LENGTHS@@
+# Here it changes little: on longer sentences the translations come closer to the length of the references, but not more of them are correct.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does a beam help?
 #
-# Where beam search ($\alpha=0$) is wrong: would the reference have been more probable? If not, it is a **model error**; no search would have found
-# the reference. Otherwise it is a **search error**.
+# Where beam search ($\alpha=0$) is wrong: is the reference more probable than its output? Then it is a **search error**, otherwise a **model error**: no
+# search would have found the reference.
 
 # %% slideshow={"slide_type": "-"}
 for name in subsets:
@@ -965,14 +964,13 @@ for name in subsets:
     print(f"    {len(wrong)} wrong: {missed} search errors, {len(wrong) - missed} model errors")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At trained lengths the model is confident, and the beam changes next to nothing. On longer sentences it finds more probable ones, hardly any of
-# them correct: the model fails there, not the search. With larger models, too, wider beams are not always better
-# ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
+# At trained lengths the beam changes next to nothing. On longer sentences it finds more probable ones, hardly any of them correct: the model fails, not the
+# search. Wider beams are not always better ([Koehn and Knowles, 2017](../docs/references.md#koehn2017)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The tree of a beam
 #
-# Which hypotheses were kept, and when did the best one take the lead? On the first sentence greedy decoding and beam search differ.
+# Which hypotheses were kept, and when did the best one take the lead?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 example = min(different, key=lambda row: (len(row.greedy) + len(row.beam), row.pair.english))
@@ -991,10 +989,10 @@ tree = beam_tree(
 tree
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room choose a sentence and a beam width, and predict whether the result changes.
+# The room chooses sentence and beam width, and predicts the result.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Exercise 6.10 is the one that needs time. The table with 0.6 and 0.4 on the board first.
+# The table with 0.6 and 0.4 goes on the board before exercise 6.10.
 
 # %% tags=["checks"]
 assert same_tokens
@@ -1109,8 +1107,7 @@ print(f"  uniform attention:               {100 * on_not['uniform']:5.1f} %")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Agreement at a distance
 #
-# A French adjective agrees with its noun, even with other nouns, **attractors**, in between. Which attention retrieves the noun: the encoder's, the
-# decoder's self-attention, or cross-attention? Guess first.
+# A French adjective agrees with its noun, even with other nouns (**attractors**) in between. Which of the three attentions retrieves the noun? Guess first.
 
 # %% slideshow={"slide_type": "subslide"}
 roles = attention_roles.agreement_heads(library_translator, translation.TRAINING_PAIRS, count=150)
@@ -1173,13 +1170,13 @@ for index, name in enumerate(attention_roles.ATTENTIONS):
 comparison.table(("weight in %", *(f"seed {seed}" for seed in range(len(seeds))), "uniform"), rows)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# @@SEEDS@@
+# In every seed *ne* and *pas* attend to the negation far more than other tokens do, and only the decoder's self-attention retrieves the noun. How strongly,
+# and which head, differs.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does it need this attention?
 #
-# An attention weight shows where a head attends, not what it uses. So intervene: mask one key for one query, change nothing else, and measure
-# again.
+# A weight shows where a head attends, not what the model needs. So mask one key for one query, change nothing else, and measure again.
 #
 # **Exercise 6.12.** Make the mask of this **ablation**.
 #
@@ -1201,8 +1198,8 @@ def ablation_mask(mask, queries, keys):
 ablation_mask = exercise("6.12").use(ablation_mask)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Your mask in your decoder, on 300 new sentences with a distant adjective. Masked for the adjective's position: the position that predicted its
-# noun, or the next one, which has the noun as input.
+# Your mask in your decoder, on 300 new sentences. The position that predicts the adjective may not attend to the one that predicted its noun, or to the
+# next one, which has the noun as input:
 
 # %% slideshow={"slide_type": "-"}
 batch = collate([case.pair for case in cases], english, french)
@@ -1242,13 +1239,13 @@ print(f"baseline, majority gender, number from the verb: {100 * baseline:.1f} %"
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the position that *predicted* the noun, the model is near the baseline that guesses the gender; the other ablations cost almost nothing. That
-# position carries the noun's gender, because cross-attention had already retrieved the noun there. In the encoder no head stands out.
+# position carries the gender, because cross-attention had already retrieved the noun there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Weights suggested the answer, the ablation tested it. The two can disagree: [Jain and Wallace (2019)](../docs/references.md#jain2019).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room propose another ablation before you show the table, and write it with exercise 6.12.
+# Let the room propose another ablation, and write it with exercise 6.12.
 
 # %% tags=["checks"]
 encoder, decoder, cross = negation_maps
@@ -1273,8 +1270,8 @@ for mask, name in zip(masks.values(), ("none", "noun_output", "noun_input"), str
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 7 · Recurrence or attention?
 #
-# One budget for every model of lessons 03 and 06: the same 20,000 pairs, eight epochs, three seeds, the same test sentences. Only batch size and learning
-# rate are each model's own. In the last row rotary positions (lesson 04) replace the sinusoids, in self-attention only.
+# One budget for every model of lessons 03 and 06: the same 20,000 pairs, eight epochs, three seeds. Batch size and optimizer settings are those of each
+# recipe. In the last row rotary positions (lesson 04) replace the sinusoids, in self-attention.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 timed = stored("translation_speed")
@@ -1285,7 +1282,8 @@ comparison.table(
         "exact match, %",
         "BLEU",
         f"AER, % (at least {models['Transformer']['alignment_floor']})",
-        "exact, longer than training, %",
+        "longer: exact, %",
+        "longer: BLEU",
         "parameters",
         "training, s",
         "tokens/s",
@@ -1294,7 +1292,7 @@ comparison.table(
         (
             name,
             *(ranged(row[measure]) for measure in ("exact", "bleu", "alignment_error")),
-            ranged(row["longer"]["exact"]),
+            *(ranged(row["longer"][measure]) for measure in ("exact", "bleu")),
             ranged(row["parameters"], 0),
             f"{times[name]['seconds']:.0f}",
             f"{times[name]['tokens_per_second']:,}",
@@ -1325,12 +1323,14 @@ show(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# @@COMPARISON@@
+# Every model with attention translates at least 98 % of the test sentences exactly (medians): on this corpus the Transformer is hardly better than an RNN with
+# attention. *Longer*: sentences longer than any in training. There dot attention is best, and sinusoids have the fewest exact matches. Rotary positions
+# double them, but have the lowest BLEU: when they fail, they fail badly.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why do sinusoids fail there?
 #
-# Let short sentences, which the model translates almost without error, begin at a later position. Only the added sinusoids change.
+# Let short sentences begin at a later position. Only the added sinusoids change.
 
 # %% slideshow={"slide_type": "-"}
 short = [pair for pair in pairs.test if len(pair.english) <= 9][:200]
@@ -1348,53 +1348,91 @@ print("first position:     ", *(f"{start:5d}" for start in moved))
 print("token accuracy, %:  ", *(f"{100 * accuracy:5.1f}" for accuracy in moved.values()))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# These positions are known from training, but no training sentence *began* at one. The model has tied tokens to absolute positions. Rotary positions
-# encode distances only, so this shift would not change their output. That is one reason for the gap on longer sentences; this does not show
-# that it is the only one.
+# These positions occur in training, but no training sentence *began* at one: the model has tied tokens to absolute positions. Rotary positions encode
+# distances only, so such a shift changes nothing. This is one reason for the failure on longer sentences, not necessarily the only one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why the field switched
 #
-# Tokens per second on this machine, one thread. A training step has 2,048 target tokens at every length: many short sentences or few long ones.
-# Decoding generates 16 sentences at once.
+# Tokens per second, one CPU thread. A training step has 2,048 target tokens at every length; decoding generates 16 sentences at once.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 show(
     pictures.speed_by_length(
         timed.result["lengths"],
         {"recurrent": "RNN, dot attention", "Transformer": "Transformer"},
-        "Training: recurrence slows down with length. Decoding: it stays cheaper",
+        "On one core the recurrent model is faster, in training and in decoding",
     ),
     alt="Tokens per second against length, training on the left, greedy decoding on the right, for the recurrent model and the Transformer.",
 )
 print(timed.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# @@SPEED@@
+# On one core the total work counts, and the RNN does less of it. On a GPU thousands of operations run at once, and the longest chain of *dependent* steps
+# counts: $2n$ recurrent steps, but a fixed number of sublayers ([Vaswani et al., 2017](../docs/references.md#vaswani2017), table 1).
+
+# %% slideshow={"slide_type": "subslide"}
+slowest = timed.result["lengths"][-1]
+n, tokens = slowest["length"], 2048
+chains = {"recurrent": 2 * n, "Transformer": sizes["num_layers"] * (2 + 3)}
+rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
+print(f"one forward and backward pass, {tokens // n} sentences of {n} tokens")
+for name, chain in chains.items():
+    seconds = tokens / slowest["training"][name]
+    print(f"{name:12s} {seconds:.2f} s = {chain:4d} dependent steps", end=" ")
+    print(f"of {1000 * seconds / chain:5.2f} ms, each on {rows_per_step[name]} tokens at once")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Parallel hardware shortens a few large steps, not a thousand small ones in a row. So the Transformer surpassed the best recurrent systems at a fraction of their
+# training cost (table 2 there). Larger models and corpora became affordable, and Transformers gain from both where LSTMs level off
+# ([Kaplan et al., 2020](../docs/references.md#kaplan2020); lesson 09). **Recurrence was better** in work per token, in decoding, and on longer sentences.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# At this size, on this corpus, an RNN with attention is a reasonable choice. Say so.
+# At this size an RNN with attention is a reasonable choice. Say so.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Equal examples is one notion of a fair budget. Ask for others: equal seconds, equal parameters, each with its best recipe.
+# Equal examples is one notion of a fair budget. Ask for others.
 
 # %% tags=["checks"]
-assert True
+attending = {name: row for name, row in models.items() if row["alignment_error"]}
+sinusoidal, rotary = models["Transformer"], models["Transformer, rotary positions"]
+assert comparison.result["epochs"] == 8 and {row["seeds"] for row in models.values()} == {3}
+assert min(row["exact"]["median"] for row in attending.values()) >= 98
+assert sinusoidal["exact"]["median"] < max(row["exact"]["most"] for row in attending.values())
+others = [row["longer"]["exact"]["least"] for row in attending.values() if row is not sinusoidal]
+assert 1.5 * sinusoidal["longer"]["exact"]["most"] < min(others)
+dot = models["dot attention"]["longer"]["exact"]
+bleus = {name: row["longer"]["bleu"] for name, row in attending.items()}
+lowest = bleus.pop("Transformer, rotary positions")
+assert lowest["most"] < min(bleu["least"] for bleu in bleus.values())
+assert rotary["longer"]["exact"]["median"] > 2 * sinusoidal["longer"]["exact"]["median"]
+assert dot["least"] > max(
+    row["longer"]["exact"]["most"] for name, row in attending.items() if name != "dot attention"
+)
+assert moved[0] > 0.99 and farthest >= 9 and moved[9] < moved[0] - 0.03
+lengths = [
+    sum(len(row.beam) for row in decoded["longer", alpha]) / len(decoded["longer", alpha])
+    for alpha in (0.0, 1.0)
+]
+assert lengths[0] < lengths[1] < 22.2
+for row in timed.result["lengths"]:
+    assert all(
+        row[what]["recurrent"] > row[what]["Transformer"] for what in ("training", "decoding")
+    )
+assert chains["recurrent"] > 1000
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The encoder passes its output vectors, the memory, to every decoder layer. Queries come from the decoder, keys and values from the memory.
-# - A decoder layer: causal self-attention, cross-attention, feed-forward network, each with a residual connection and a norm.
-# - Targets are shifted by one, `<bos>` first. All positions train at once, and nothing leaks from the future.
+# - A decoder layer: causal self-attention, cross-attention to the memory, feed-forward network, each with a residual connection and a norm.
+# - Targets are shifted by one. All positions train at once, and nothing leaks from the future.
 # - Decoding is sequential; the key-value cache avoids repeated work. Beam search finds more probable sentences, not always better ones.
 # - Post-norm needs warm-up as depth grows; pre-norm is robust.
 # - Attention weights suggest what a model uses; ablation tests it.
-# - With an equal budget RNNs with attention and Transformers translate this corpus equally well. Transformers train in parallel over positions; RNNs decode at a
-#   cost per token that does not grow, and extrapolate better than sinusoids.
+# - With equal budgets, RNNs with attention and Transformers translate this corpus equally well. RNNs do less work per token and extrapolate better;
+#   Transformers have no long chain of dependent steps, so they train faster on parallel hardware.
 #
-# **Open question.** This model needs pairs with a reference translation. Most text has no labels: what can a model learn from it?
-# [Lesson 07](07_tokenize_and_pretrain.ipynb).
+# **Open question.** Translation needs labeled pairs. What can a model learn from text without labels? [Lesson 07](07_tokenize_and_pretrain.ipynb).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Which parts does an encoder-only model need, which a decoder-only one?

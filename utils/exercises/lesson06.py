@@ -1229,8 +1229,8 @@ def greedy_cases(generator):
         return Case((model, source, mask, bos_id, eos_id, max_len), note=note)
 
     return [
-        case((3, 5), 8, 4, note="two sequences eos_id before `max_len`"),
-        case((2, 9, 4), 6, 5, note="one sequence does not eos_id"),
+        case((3, 5), 8, 4, note="two sequences end before `max_len`"),
+        case((2, 9, 4), 6, 5, note="one sequence does not end"),
         case((5, 2, 3), 9, 4, vocab_size=8, bos_id=6, eos_id=4, note="other ids of BOS and EOS"),
         case((9, 8, 7), 1, 2, note="one token is allowed"),
         case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, bos_id=2, eos_id=1, note="the longest just fits"),
@@ -2002,18 +2002,21 @@ register_quiz(
         question="Shorter sources and targets in a batch are padded at the end, and the loss ignores padding. Which masks does the model need?",
         options=[
             (
-                "The causal mask in all three attentions.",
-                "The whole source is known: no token needs to be masked from earlier ones.",
+                "The causal mask in both self-attentions; the source padding mask in cross-attention.",
+                "The whole source is known: its tokens may attend to later ones. And padding must be masked in the encoder too.",
             ),
             (
                 "The causal mask in decoder self-attention; the source padding mask in the encoder and in cross-attention.",
                 "Padding at the end of the target is in the future of every real token.",
             ),
             (
-                "The source padding mask everywhere.",
-                "In decoder self-attention it would reveal the tokens to be predicted.",
+                "The source padding mask in all three attentions; no causal mask, since the loss is known.",
+                "In decoder self-attention every position would see the token it has to predict.",
             ),
-            ("None: training teaches the model what to ignore.", "A model that sees the answer learns to copy it."),
+            (
+                "No mask in training, where all tokens are known; a causal mask only in decoding.",
+                "A model that sees the answer in training learns to copy it, and fails when there is none to copy.",
+            ),
         ],
         right=1,
         explanation="Three attentions, two kinds of mask. What the padding positions compute is never used.",
@@ -2068,13 +2071,16 @@ register_quiz(
                 "Queries, keys and values of all tokens: the new token changes them.",
                 "The causal mask hides it from all earlier positions: their vectors stay the same, in every layer.",
             ),
-            ("Only the query of the new token.", "Its key and value too: later tokens will attend to it."),
+            (
+                "Only the query of the newest token: all the keys and values are cached.",
+                "Its own key and value are not: later tokens will attend to it.",
+            ),
             (
                 "Query, key and value of the newest token, which then attends to all cached keys.",
                 "One row of scores instead of 20.",
             ),
             (
-                "Nothing: the output of step 19 is cached.",
+                "Nothing new: the output of step 19 is in the cache and serves again.",
                 "That output belongs to the query of token 18; now token 19 has a query of its own.",
             ),
         ],

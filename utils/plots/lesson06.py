@@ -352,9 +352,9 @@ def warmup_by_depth(rows, title):
             name = f"{steps} warmup steps" if steps else "no warmup"
             axes.plot(depths, np.median(losses, 1), color=shade, marker=marker, linestyle=line, label=name, zorder=3)
             axes.fill_between(depths, losses.min(1), losses.max(1), color=shade, alpha=0.2, linewidth=0)
-        axes.set(xlabel="layers in each stack", xticks=depths, ylim=(0, None))
+        axes.set(xlabel="layers in each stack", xticks=depths)
         axes.set_title(f"{norm}-norm", fontsize=FONT)
-    panels[0].set_ylabel("loss in nats")
+    panels[0].set(ylabel="loss in nats", ylim=(0, 1.05 * max(max(row["losses"]) for row in rows)))
     panels[0].legend(loc="upper left")
     return figure
 

@@ -285,13 +285,15 @@ class GreedyAndBeam(NamedTuple):
     reference_log_prob: float
 
 
-def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4) -> list[GreedyAndBeam]:
+def greedy_and_beam(
+    trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4, length_penalty: float = 0.0
+) -> list[GreedyAndBeam]:
     results: dict[int, GreedyAndBeam] = {}
     for indices, batch in trained.length_batches(pairs):
         inputs = trained.model, batch.source, batch.source_mask
         options = {"max_len": limit_for(len(pairs[indices[-1]].english)), **SPECIAL_IDS}
         greedy = greedy_decode(*inputs, **options)
-        beam = beam_search(*inputs, num_beams=num_beams, **options)
+        beam = beam_search(*inputs, num_beams=num_beams, length_penalty=length_penalty, **options)
         reference = _reference_log_probs(trained.model, batch)
         for row, index in enumerate(indices):
             results[index] = GreedyAndBeam(
