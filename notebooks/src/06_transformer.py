@@ -31,7 +31,7 @@
 # - test by ablation which attention a translation needs;
 # - say with figures why the field switched from recurrence to attention.
 #
-# **You need** lesson 05. What this lesson uses from lesson 03 is in the recap. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lesson 05. What it uses from lesson 03 is in the recap. Symbols and terms: [notation](../docs/notation.md).
 
 # %% tags=["nbval-check-output"]
 import warnings
@@ -95,7 +95,7 @@ print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])),
 #
 # $$\text{AER}=1-\frac{2\,|A\cap S|}{|A|+|S|}$$
 #
-# Five links, four of them among six gold links: $1-2\cdot4/(5+6)=0.27$. In the cell below, the last sentence has perfect precision and a brevity
+# Five links, four of them among six gold links: $1-2\cdot4/(5+6)=0.27$. The last sentence below has perfect precision, but a brevity
 # penalty of $e^{1-6/5}=0.82$.
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -1144,7 +1144,7 @@ show(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Other seeds
 #
-# One model proves little. Weights in % of three more, trained longer:
+# Three more models, trained longer:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 comparison = stored("translation")
@@ -1228,7 +1228,7 @@ for name, mask in masks.items():
     print(f"{name:34s} accuracy on the adjective {100 * adjective_accuracy(mask):5.1f} %")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The same in the encoder and in cross-attention:
+# In the encoder and in cross-attention:
 
 # %% slideshow={"slide_type": "-"}
 accuracy = attention_roles.ablated_accuracy(library_translator, cases)

@@ -36,7 +36,7 @@ def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
     ### END SOLUTION
 
 
-# Exercise 6.3 · the decoder layer · hard · 18 min
+# Exercise 6.3 · the decoder layer · hard · 15 min
 class DecoderLayer(nn.Module):
     def __init__(self, dim, num_heads, hidden_dim):
         super().__init__()
@@ -75,7 +75,7 @@ class TransformerDecoder(nn.Module):
         return self.norm(x)
 
 
-# Exercise 6.4 · encode and decode · medium · 15 min
+# Exercise 6.4 · encode and decode · medium · 12 min
 class Transformer(nn.Module):
     def __init__(
         self, source_vocab_size, target_vocab_size, dim, num_heads, hidden_dim, num_layers
@@ -102,7 +102,7 @@ class Transformer(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 6.5 · shifted targets · easy · 8 min
+# Exercise 6.5 · shifted targets · easy · 6 min
 def shifted_targets(sequences, bos_id, eos_id, pad_id=0):
     """Lists of token ids to target_in and target_out, both (b, m): input and target of the decoder.
 
@@ -116,7 +116,7 @@ def shifted_targets(sequences, bos_id, eos_id, pad_id=0):
     ### END SOLUTION
 
 
-# Exercise 6.6 · the loss with label smoothing · medium · 15 min
+# Exercise 6.6 · the loss with label smoothing · medium · 12 min
 def smoothed_loss(logits, targets, smoothing, pad_id=0):
     """logits (b, m, V), targets (b, m) to a scalar: the mean over all targets but padding."""
     ### BEGIN SOLUTION
@@ -135,7 +135,7 @@ def noam_rate(step, dim, warmup_steps):
     ### END SOLUTION
 
 
-# Exercise 6.8 · greedy decoding · medium · 18 min
+# Exercise 6.8 · greedy decoding · medium · 15 min
 def greedy_decode(model, source, source_mask, bos_id, eos_id, max_len):
     """The most probable token ids (b, m): EOS is part of them, 0 behind it, no BOS.
 
@@ -169,7 +169,7 @@ def cached_step(x, keys, values, W_Q, W_K, W_V):
     ### END SOLUTION
 
 
-# Exercise 6.10 · a step of beam search · hard · 18 min
+# Exercise 6.10 · a step of beam search · hard · 15 min
 def beam_step(log_probs, next_log_probs, ended, num_beams):
     """log_probs (k,) of k hypotheses, next_log_probs (k, V) of the next token, ended (k,) bool.
 
