@@ -78,8 +78,8 @@ print(f"vocabulary: {len(english)} English and {len(french)} French tokens; spec
 print(*(f"{token_id} {word}" for token_id, word in enumerate(french.words[:4])), sep=", ")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Recurrent models.** An LSTM encodes the source, another generates the target token by token. With attention, each decoder state is a query over the
-# encoder states (dot, multiplicative or additive score). Without, the decoder gets one vector, however long the sentence.
+# **Recurrent models** (RNNs, here LSTMs) update a hidden state token by token. One encodes the source, another generates the target. With attention, each
+# decoder state is a query over the encoder states (dot, multiplicative or additive score). Without, the decoder gets one vector for the whole sentence.
 #
 # **Teacher forcing** ([Williams and Zipser, 1989](../docs/references.md#williams1989)). In training the decoder's input is the reference, not its
 # own output. So it never sees its own mistakes: **exposure bias**.
@@ -549,6 +549,8 @@ show(
 # [Vaswani et al. (2017)](../docs/references.md#vaswani2017), with steps counted from 1:
 #
 # $$\text{learning rate}=d^{-0.5}\cdot\min(\text{step}^{-0.5},\;\text{step}\cdot\text{warmup\_steps}^{-1.5})$$
+#
+# **Exercise 6.7** (optional). Implement it.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
@@ -827,8 +829,8 @@ quiz("6.g")
 #
 # | | token 0 | token 1 | token 2 |
 # |---|---|---|---|
-# | hypothesis 0, $0.6\;\times$ | $0.1=0.06$ | $0.6=\mathbf{0.36}$ | $0.3=0.18$ |
-# | hypothesis 1, $0.4\;\times$ | $0.1=0.04$ | $0.8=\mathbf{0.32}$ | $0.1=0.04$ |
+# | hypothesis 0 | $0.6\cdot0.1=0.06$ | $0.6\cdot0.6=0.36$ | $0.6\cdot0.3=0.18$ |
+# | hypothesis 1 | $0.4\cdot0.1=0.04$ | $0.4\cdot0.8=0.32$ | $0.4\cdot0.1=0.04$ |
 #
 # A beam of 2 keeps $0.36$ (parent 0, token 1) and $0.32$ (parent 1, token 1).
 
@@ -1373,7 +1375,7 @@ print(timed.label)
 
 # %% slideshow={"slide_type": "subslide"}
 slowest = timed.result["lengths"][-1]
-n, tokens = slowest["length"], 2048
+n, tokens = slowest["length"], timed.result["step_tokens"]
 chains = {"recurrent": 2 * n, "Transformer": sizes["num_layers"] * (2 + 3)}
 rows_per_step = {"recurrent": tokens // n, "Transformer": tokens}
 print(f"one forward and backward pass, {tokens // n} sentences of {n} tokens")

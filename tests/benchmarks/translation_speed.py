@@ -129,7 +129,8 @@ def random_batch(batch: int, length: int) -> Batch:
 
 def translation_speed(training: dict | None = None, lengths: dict | None = None) -> dict:
     """Both, each with the options that are given."""
-    return {"training": training_speed(**training or {}), "lengths": length_speed(**lengths or {})}
+    speeds = {"training": training_speed(**training or {}), "lengths": length_speed(**lengths or {})}
+    return {"step_tokens": (lengths or {}).get("step_tokens", STEP_TOKENS), **speeds}
 
 
 def show(result: dict) -> Shown:
