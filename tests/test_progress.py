@@ -166,7 +166,7 @@ def test_a_long_journal_is_compacted_and_damaged_lines_are_kept_beside_it(file):
 NEW_IDS = {
     "1.2": "1.4",
     "1.4": "1.2",
-    "6.10": "6.10",
+    "6.10": "6.11",
     "7.7": "7.7",
     "7.8": "8.1",
     "7.9": "8.2",

@@ -24,7 +24,6 @@ FIGURES = {
     "encoder_speed": (3, "speed"),
     "few_labels": ("rows", 1, "seeds", 0, 2),
     "head_costs": (2, "softmax_ms"),
-    "ladder": (0, "quarters", 1, "exact_of_seeds", 2),
     "length_costs": ("rows", 4, "mb", 3),
     "long_range": (3, "accuracies", 1),
     "memory_seeds_at_once": ("ratio",),
@@ -37,9 +36,11 @@ FIGURES = {
     "scaling": ("parameters", "loss", 2, 1),
     "several_tasks": ("rows", 6, "seeds", "from scratch", 1),
     "smollm2_speed": ("loop",),
-    "transformer_ladder": (0, "longer", "exact", "least"),
     "transformer_speed": ("cache", 1, "speed"),
+    "translation": ("rows", 0, "quarters", 1, "exact_of_seeds", 2),
+    "translation_speed": ("lengths", 2, "decoding", "Transformer"),
     "two_places": (6, "pairs", 3),
+    "warmup": (4, "losses", 1),
 }
 
 

@@ -300,6 +300,32 @@ def test_steps_with_the_cache_equal_one_pass_over_all_tokens(size, norm_first, m
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_steps_with_rotary_positions_equal_one_pass_over_all_tokens(norm_first):
+    model = make_model(norm_first=norm_first, positions="rotary")
+    source, source_mask, target = draw_tokens(3, 6, 5)
+    logits, _ = model(source, source_mask, target)
+    cache = model.new_cache(source, source_mask, max_len=5)
+    steps = [model.step(token_ids, cache)[0] for token_ids in target.unbind(1)]
+    assert_close(torch.stack(steps, 1), logits)
+
+
+@torch.no_grad()
+def test_rotary_positions_change_the_logits_and_add_no_parameters():
+    source, source_mask, target = draw_tokens(3, 6, 5)
+    models = [make_model(positions=positions) for positions in ("rotary", "sinusoidal")]
+    rotary, sinusoidal = (model(source, source_mask, target)[0] for model in models)
+    assert not torch.allclose(rotary, sinusoidal)
+    assert models[0].state_dict().keys() == models[1].state_dict().keys()
+    unordered = make_model(positions="rotary")
+    unordered.encoder.rope_base = unordered.decoder.rope_base = None  # then the order of the source cannot matter
+    order, nothing = torch.tensor([3, 1, 0, 5, 4, 2]), torch.ones_like(source_mask)
+    for model, same in ((unordered, True), (models[0], False)):
+        outputs = [model(tokens, nothing, target)[0] for tokens in (source, source[:, order])]
+        assert torch.allclose(*outputs) == same
+
+
+@torch.no_grad()
 def test_after_reordering_the_cache_each_row_continues_the_hypothesis_it_took_over():
     model, (source, source_mask, _) = make_model(), draw_tokens(2, 5, 4)
     target = torch.randint(1, 13, (6, 5), generator=torch.Generator().manual_seed(0))

@@ -1022,16 +1022,19 @@ show(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 9 · The comparison
 #
-# A larger run, stored: hidden size 128, 1,800 steps of 64 pairs, three seeds, the same for every model. The first encoder runs forward only.
+# A larger run, stored: hidden size 128, eight epochs over the 20,000 pairs in batches of 64, three seeds, the same for every model. Lesson 06 adds
+# Transformers to this table.
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "-"}
-comparison = stored("ladder")
+comparison, timed = stored("translation"), stored("translation_speed")
+recurrent = [row for row in comparison.result["rows"] if "Transformer" not in row["name"]]
+seconds = {row["name"]: row["seconds"] for row in timed.result["training"]}
 comparison.table(
     (
         "model",
         "exact match, %",
         "BLEU",
-        f"AER, % (at least {comparison.result[0]['alignment_floor']})",
+        f"AER, % (at least {recurrent[0]['alignment_floor']})",
         "parameters",
         "seconds",
     ),
@@ -1039,36 +1042,35 @@ comparison.table(
         (
             row["name"],
             *(ranged(row[column]) for column in ("exact", "bleu", "alignment_error")),
-            *(ranged(row[column], 0) for column in ("parameters", "seconds")),
+            ranged(row["parameters"], 0),
+            f"{seconds[row['name']]:.0f}",
         )
-        for row in comparison.result
+        for row in recurrent
     ],
 )
 
 # %% tags=["hide-input", "nbval-check-output"] slideshow={"slide_type": "subslide"}
-quarters = [part["words"] for part in comparison.result[0]["quarters"]]
+quarters = [part["words"] for part in recurrent[0]["quarters"]]
 comparison.table(
     ("exact match, %, by English words", *quarters, "19 to 26, longer than in training"),
     [
         (row["name"], *(part["exact"] for part in row["quarters"]), ranged(row["longer"]["exact"]))
-        for row in comparison.result
+        for row in recurrent
     ],
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Without attention, almost nothing longer than
-# the training sentences is translated correctly; with attention, 40 to 60 % are. Additive attention leads by less than half a point on
-# the test set, and is the worst of the three in alignment error and on longer sentences.
+# Without attention, almost nothing longer than the training sentences is translated correctly; with attention, 42 to 66 % are. Additive attention
+# leads by less than half a point on the test set. On longer sentences dot attention is best with every seed.
 
 # %% tags=["checks"]
-assert {row["steps"] for row in comparison.result} == {1800}
-assert {row["seeds"] for row in comparison.result} == {3}
-dot, additive = comparison.result[2], comparison.result[4]
-multiplicative = comparison.result[3]
+assert comparison.result["epochs"] == 8 and {row["seeds"] for row in recurrent} == {3}
+without, dot, multiplicative, additive = recurrent
 assert 0 < additive["exact"]["median"] - dot["exact"]["median"] < 0.5
-for row in (dot, multiplicative):
-    assert additive["alignment_error"]["least"] > row["alignment_error"]["most"]
-    assert additive["longer"]["exact"]["most"] < row["longer"]["exact"]["least"]
+assert without["longer"]["exact"]["most"] < 1
+for row in (multiplicative, additive):
+    assert row["longer"]["exact"]["most"] < dot["longer"]["exact"]["least"]
+    assert row["longer"]["exact"]["least"] >= 42 and dot["longer"]["exact"]["most"] <= 66
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Real sentence pairs

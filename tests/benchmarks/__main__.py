@@ -36,13 +36,24 @@ from tests.benchmarks import (
     story_encoder,
     transformer_speed,
     translation,
+    translation_speed,
 )
 from tests.benchmarks.benchmark import Benchmark
 from utils.build.results import RESULTS, Table, read_entry, store, write_entry
 from utils.paths import ROOT
 
 MODULES = (
-    *(attention, regression, memory, translation, self_attention, heads, story_encoder, encoder_speed),
+    *(
+        attention,
+        regression,
+        memory,
+        translation,
+        translation_speed,
+        self_attention,
+        heads,
+        story_encoder,
+        encoder_speed,
+    ),
     *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}

@@ -82,7 +82,7 @@ def _training_step(model: nn.Module, loss: Callable[[], Tensor], largest: float)
 
 
 def transformer_step(batch: int = 64, length: int = 16) -> Callable[[], None]:
-    """Lesson 06: the Transformer of the ladder, with the words of its corpus, on sentences without padding."""
+    """Lesson 06: the Transformer of the comparison, with the vocabularies of its corpus, on sentences without padding."""
     _, english, french = pairs_and_words()
     model = Transformer(len(english), len(french), **transformer.SIZES, norm_first=True, tied="none")
     source = torch.randint(3, len(english), (batch, length))

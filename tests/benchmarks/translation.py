@@ -1,4 +1,8 @@
-"""Translation models of lessons 03 and 06 at full budget, on the same pairs, with several seeds; the recurrent ones with equal steps."""
+"""Translation models of lessons 03 and 06 on the same pairs, with several seeds and one budget; the Transformer's recipe.
+
+The trainings of `translation` and `warmup` are cached, so that an interrupted run continues. Their table has no times:
+`translation_speed` measures these, in minutes, on a quiet machine.
+"""
 
 import statistics
 from collections.abc import Sequence
@@ -8,21 +12,31 @@ from utils.build.results import ranged
 from utils.training.attention_roles import agreement_heads, negation_weights
 from utils.training.metrics import over_seeds
 from utils.training.skipgram import train_skipgram
-from utils.training.transformer import LESSON, confidence, restore_transformer, train_transformer
+from utils.training.transformer import (
+    BATCH_TOKENS,
+    LEARNING_RATE,
+    LESSON,
+    confidence,
+    restore_transformer,
+    steps_per_epoch,
+    train_transformer,
+    warmup_losses,
+)
+from utils.training.translation import BATCH_SIZE, EPOCHS, TRAINING_PAIRS, pairs_and_words, train_translation
 from utils.training.translation import LESSON as RECURRENT_LESSON
-from utils.training.translation import pairs_and_words, train_translation
 
 SEEDS = 3
-MEASURES = ("exact", "bleu", "alignment_error", "parameters", "seconds")
+MEASURES = ("exact", "bleu", "alignment_error", "parameters")
 
-# name of the row, attention score, what differs from the recipe
-ROWS: tuple[tuple[str, str | None, dict], ...] = (
-    ("no attention, encoder in one direction", None, {"bidirectional": False}),
-    ("no attention", None, {}),
-    ("dot attention", "dot", {}),
-    ("multiplicative attention", "multiplicative", {}),
-    ("additive attention", "additive", {}),
-)
+# name of the row: arguments of `train_translation`, or of `train_transformer` if they have positions
+MODELS: dict[str, dict] = {
+    "no attention": {"score": None},
+    "dot attention": {"score": "dot"},
+    "multiplicative attention": {"score": "multiplicative"},
+    "additive attention": {"score": "additive"},
+    "Transformer": {"positions": "sinusoidal"},
+    "Transformer, rotary positions": {"positions": "rotary"},
+}
 
 # attention score, cell, number of training pairs, whether the source embeddings start from skip-gram ones
 CHOICES: tuple[tuple[str | None, str, int, bool], ...] = (
@@ -38,14 +52,65 @@ CHOICES: tuple[tuple[str | None, str, int, bool], ...] = (
 # name of the row, what differs from the Transformer of the lesson
 RECIPES: tuple[tuple[str, dict], ...] = (
     ("as in the lesson", {}),
-    ("output layer tied to the table of target words", {"tied": "output"}),
+    ("weight tying: target embeddings as output layer", {"tied": "output"}),
     ("dropout 0.1", {"dropout": 0.1}),
     ("label smoothing 0.1", {"label_smoothing": 0.1}),
     ("no weight decay", {"weight_decay": 0.0}),
-    ("no warm-up", {"warmup_ratio": 0.0}),
-    ("post-norm", {"norm_first": False}),
-    ("post-norm, no warm-up", {"norm_first": False, "warmup_ratio": 0.0}),
 )
+
+DEPTHS, WARMUP, LAST_STEPS = (2, 4, 6), 0.25, 50
+
+
+# One budget for all models
+
+
+def translation_table(
+    seeds: int = SEEDS,
+    names: Sequence[str] = tuple(MODELS),
+    epochs: int = EPOCHS,
+    num_pairs: int = TRAINING_PAIRS,
+    num_test: int | None = None,
+    count: int = 300,
+    recurrent: dict | None = None,
+    transformer: dict | None = None,
+) -> dict:
+    """One row per model: its scores on held-out pairs after `epochs` passes over the same training pairs.
+
+    Rows of Transformers further have alignment_heads, the layer and head (None for the mean of the layer) that the
+    validation pairs of each seed selected, and roles, the result of `attention_uses` with `count` sentences for each seed.
+    recurrent, transformer: changes of their settings, for a smaller run.
+    """
+    pairs = pairs_and_words(num_pairs)[0].train
+    rows = []
+    for name in names:
+        results = [
+            trained(
+                name, seed, epochs, num_pairs=num_pairs, num_test=num_test, recurrent=recurrent, transformer=transformer
+            )
+            for seed in range(seeds)
+        ]
+        row = entry(name, results)
+        if "positions" in MODELS[name]:
+            row["alignment_heads"] = [
+                {key: result["alignment_head"][key] for key in ("layer", "head")} for result in results
+            ]
+            row["roles"] = [attention_uses(result, count) for result in results]
+        rows.append(row)
+    target_tokens = sum(len(pair.french) + 1 for pair in pairs)
+    return {"epochs": epochs, "pairs": epochs * len(pairs), "target_tokens": epochs * target_tokens, "rows": rows}
+
+
+def trained(name: str, seed: int, epochs: int, *, num_pairs: int, num_test: int | None, recurrent, transformer) -> dict:
+    """The cached training of one model."""
+    settings = {**MODELS[name], "num_pairs": num_pairs, "num_test": num_test}
+    if "positions" not in settings:
+        settings |= recurrent or {}
+        per_epoch = -(-num_pairs // settings.get("batch_size", BATCH_SIZE))
+        return train_translation(seed=seed, num_steps=epochs * per_epoch, **settings)
+    settings |= transformer or {}
+    pairs = pairs_and_words(num_pairs)[0].train
+    per_epoch = steps_per_epoch(pairs, settings.get("batch_tokens", BATCH_TOKENS))
+    return train_transformer(seed=seed, num_steps=epochs * per_epoch, **settings)
 
 
 def entry(name: str, results: Sequence[dict]) -> dict:
@@ -82,12 +147,23 @@ def _summary(results: Sequence[dict], measure: str) -> dict | None:
     return over_seeds([factor * result[measure] for result in results], 1)
 
 
-def recurrent_table(seeds: int = SEEDS, rows=ROWS, **settings) -> list[dict]:
-    """Scores of every model on held-out pairs; `settings` as in `train_translation`, for a smaller run."""
-    return [
-        entry(name, [train_translation.__wrapped__(score, seed, **settings | changes) for seed in range(seeds)])
-        for name, score, changes in rows
-    ]
+def attention_uses(result: dict, count: int) -> dict:
+    """What the heads of a trained model attend to on held-out sentences, in per cent."""
+    trained = restore_transformer(result)
+    num_pairs = result["num_pairs"]
+    negation = negation_weights(trained, pairs_and_words(num_pairs)[0].test)
+    weights = ("noun", "attractors", "uniform")
+    return {
+        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "uniform")),
+        "agreement": [_in_per_cent(row, weights) for row in agreement_heads(trained, num_pairs, count)],
+    }
+
+
+def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
+    return row | {name: round(100 * row[name], 1) for name in names}
+
+
+# Choices of lesson 03
 
 
 def choices_table(seeds: int = SEEDS, rows=CHOICES, **settings) -> list[dict]:
@@ -106,16 +182,7 @@ def choices_table(seeds: int = SEEDS, rows=CHOICES, **settings) -> list[dict]:
     return table
 
 
-def transformer_rows(seeds: int = SEEDS, count: int = 300, **settings) -> list[dict]:
-    """The Transformer's row, in the same form; `settings` as in `train_transformer`, for a smaller run.
-
-    Further: alignment_heads, the layer and head (None for the mean of the layer) that the validation pairs of each seed
-    selected; roles, the result of `attention_uses` with `count` sentences, for each seed.
-    """
-    results = [train_transformer.__wrapped__(seed, **settings) for seed in range(seeds)]
-    heads = [{name: result["alignment_head"][name] for name in ("layer", "head")} for result in results]
-    roles = [attention_uses(result, count) for result in results]
-    return [entry("Transformer", results) | {"alignment_heads": heads, "roles": roles}]
+# The Transformer's recipe
 
 
 def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
@@ -130,6 +197,7 @@ def recipe_table(seeds: int = SEEDS, rows=RECIPES, **settings) -> list[dict]:
         words = [_words(result) for result in results]
         table.append(
             {measure: scores[measure] for measure in ("name", "seeds", "steps", *MEASURES)}
+            | {"seconds": _summary(results, "seconds")}
             | {"words": {column: statistics.median(row[column] for row in words) for column in words[0]}}
         )
     return table
@@ -140,28 +208,33 @@ def _words(result: dict) -> dict:
     return _in_per_cent(calibration, tuple(calibration))
 
 
-def attention_uses(result: dict, count: int) -> dict:
-    """What the heads of a trained model attend to on held-out sentences, in per cent."""
-    trained = restore_transformer(result)
-    num_pairs = result["num_pairs"]
-    negation = negation_weights(trained, pairs_and_words(num_pairs)[0].test)
-    weights = ("noun", "attractors", "uniform")
-    return {
-        "negation": _in_per_cent(negation, ("first", "second", "elsewhere", "uniform")),
-        "agreement": [_in_per_cent(row, weights) for row in agreement_heads(trained, num_pairs, count)],
-    }
-
-
-def _in_per_cent(row: dict, names: Sequence[str]) -> dict:
-    return row | {name: round(100 * row[name], 1) for name in names}
+def warmup_table(seeds: int = SEEDS, depths: Sequence[int] = DEPTHS, last: int = LAST_STEPS, **settings) -> list[dict]:
+    """One row per norm order, warmup and depth: the mean loss of the last steps for each seed; `settings` for a smaller run."""
+    rows = []
+    for norm_first in (True, False):
+        for warmup_ratio in (WARMUP, 0.0):
+            for num_layers in depths:
+                losses = [
+                    warmup_losses(seed, num_layers, norm_first, warmup_ratio, **settings) for seed in range(seeds)
+                ]
+                rows.append(
+                    {
+                        "norm": "pre" if norm_first else "post",
+                        "warmup": round(warmup_ratio * len(losses[0])),
+                        "layers": num_layers,
+                        "steps": len(losses[0]),
+                        "losses": [round(loss[-last:].mean().item(), 3) for loss in losses],
+                    }
+                )
+    return rows
 
 
 # What is shown
 
 
-def _scores(rows: Sequence[dict]) -> tuple[tuple[str, ...], list[tuple]]:
+def show_translation(result: dict) -> Shown:
+    rows, named = result["rows"], by(result["rows"], "name")
     quarters = rows[0]["quarters"]
-    columns = ("model", "exact match, %", *(f"{part['words']} words" for part in quarters), "19 to 26 words")
     cells = [
         (
             row["name"],
@@ -171,40 +244,46 @@ def _scores(rows: Sequence[dict]) -> tuple[tuple[str, ...], list[tuple]]:
             ranged(row["bleu"]),
             ranged(row["alignment_error"]),
             ranged(row["parameters"], 0),
-            ranged(row["seconds"], 0),
+            f"{row['steps']:,}",
         )
         for row in rows
     ]
-    return (*columns, "BLEU", "alignment error, %", "parameters", "training, s"), cells
-
-
-def show_recurrent(rows: list[dict]) -> Shown:
-    first = rows[0]
-    attending = [row for row in rows if "no attention" not in row["name"]]
-    best = max(attending, key=lambda row: row["exact"]["median"])
-    targets = [
-        at_least("exact match with attention, median", best["exact"]["median"], 98, "%"),
-        at_most(
-            "alignment error of the best score function",
-            min(row["alignment_error"]["median"] for row in attending),
-            10,
-            "%",
-        ),
-        at_most("training, slowest model", max(row["seconds"]["median"] for row in rows), 60, "s"),
-    ]
-    if without := by(rows, "name").get("no attention"):
-        gain = best["quarters"][-1]["exact"] - without["quarters"][-1]["exact"]
+    targets = []
+    if transformer := named.get("Transformer"):
         targets += [
-            at_least("exact match without attention, shortest quarter", without["quarters"][0]["exact"], 90, "%"),
-            at_least("gain of attention on the longest quarter", gain, 25, "points"),
+            at_least("Transformer, exact match, median", transformer["exact"]["median"], 99, "%"),
+            at_least("Transformer, BLEU, median", transformer["bleu"]["median"], 99),
+            at_most("Transformer, alignment error, median", transformer["alignment_error"]["median"], 10, "%"),
         ]
-    columns, cells = _scores(rows)
+    attending = [row for row in rows if row["name"].endswith(" attention") and row["alignment_error"]]
+    if attending:
+        best = max(attending, key=lambda row: row["exact"]["median"])
+        aligned = min(row["alignment_error"]["median"] for row in attending)
+        targets += [
+            at_least("recurrent with attention, exact match, median", best["exact"]["median"], 98, "%"),
+            at_most("recurrent with attention, alignment error of the best score", aligned, 10, "%"),
+        ]
+        if without := named.get("no attention"):
+            gain = best["quarters"][-1]["exact"] - without["quarters"][-1]["exact"]
+            targets += [
+                at_least("no attention, exact match, shortest quarter", without["quarters"][0]["exact"], 90, "%"),
+                at_least("gain of attention on the longest quarter", gain, 25, "points"),
+            ]
     return Shown(
-        "Recurrent encoder-decoders, with and without attention",
-        f"English to French, 20,000 training pairs, {first['steps']:,} steps, 1,000 test sentences, {first['seeds']} seeds. Exact match also by the length of the "
-        "English sentence; sentences of 19 to 26 words are longer than any in training. An alignment with one link per word has an error of at least "
-        f"{first['alignment_floor']} %.",
-        columns,
+        "Recurrent models and Transformers, one budget",
+        f"English to French. Every model sees the same {result['pairs'] // result['epochs']:,} training pairs {result['epochs']} times, {result['target_tokens']:,} target tokens in all; "
+        f"1,000 test sentences, {rows[0]['seeds']} seeds. Exact match also by the length of the English sentence; sentences of 19 to 26 words are longer than any in training. "
+        f"An alignment with one link per word has an error of at least {rows[0]['alignment_floor']} %.",
+        (
+            "model",
+            "exact match, %",
+            *(f"{part['words']} words" for part in quarters),
+            "19 to 26 words",
+            "BLEU",
+            "alignment error, %",
+            "parameters",
+            "steps",
+        ),
         cells,
         targets,
     )
@@ -230,23 +309,6 @@ def show_choices(rows: list[dict]) -> Shown:
     )
 
 
-def show_transformer(rows: list[dict]) -> Shown:
-    (model,) = rows
-    columns, cells = _scores(rows)
-    return Shown(
-        "The Transformer on the same sentences",
-        f"The test sentences of lesson 03's comparison, {model['seeds']} seeds, but {model['steps']:,} steps: more than the recurrent models had.",
-        columns,
-        cells,
-        [
-            at_least("exact match, median", model["exact"]["median"], 99, "%"),
-            at_least("BLEU, median", model["bleu"]["median"], 99),
-            at_most("alignment error, worst seed", model["alignment_error"]["most"], 15, "%"),
-            at_most("training, slowest seed", model["seconds"]["most"], 120, "s"),
-        ],
-    )
-
-
 def show_recipe(rows: list[dict]) -> Shown:
     first = by(rows, "name")["as in the lesson"]
     return Shown(
@@ -256,7 +318,7 @@ def show_recipe(rows: list[dict]) -> Shown:
         ("recipe", "exact match, %", "BLEU", "alignment error, %", "word accuracy", "confidence", "training, s"),
         [
             (
-                row["name"].replace("table of target words", "target embeddings"),
+                row["name"],
                 *(ranged(row[name]) for name in ("exact", "bleu", "alignment_error")),
                 *(f"{row['words'][name]:.1f}" for name in ("accuracy", "confidence")),
                 ranged(row["seconds"], 0),
@@ -270,16 +332,36 @@ def show_recipe(rows: list[dict]) -> Shown:
     )
 
 
+def show_warmup(rows: list[dict]) -> Shown:
+    depths = list(dict.fromkeys(row["layers"] for row in rows))
+    kinds = dict.fromkeys((row["norm"], row["warmup"]) for row in rows)
+    cells = {(row["norm"], row["warmup"], row["layers"]): row["losses"] for row in rows}
+    return Shown(
+        "Warm-up, norm order and depth",
+        f"The lesson's Transformer with more layers in each stack: mean training loss of the last {LAST_STEPS} of {rows[0]['steps']} steps, one figure per seed. Peak learning rate "
+        f"{LEARNING_RATE} for all, then half a cosine; every batch is new, since the first epoch does not end.",
+        ("norm order", "warm-up steps", *(f"{layers} layers" for layers in depths)),
+        [
+            (
+                f"{norm}-norm",
+                warmup,
+                *(", ".join(f"{loss:.2f}" for loss in cells[norm, warmup, layers]) for layers in depths),
+            )
+            for norm, warmup in kinds
+        ],
+    )
+
+
 SMALL = {"seeds": 1, "num_steps": 200, "num_test": 200}
 BENCHMARKS = (
-    Benchmark(
-        "ladder",
-        "03",
-        recurrent_table,
-        show_recurrent,
-        {"seeds": 1, "rows": ROWS[2:3], "num_steps": 300, "num_test": 200},
-    ),
     Benchmark("translation_choices", "03", choices_table, show_choices, {"rows": CHOICES[-1:], **SMALL}),
-    Benchmark("transformer_ladder", "06", transformer_rows, show_transformer, {"count": 60, **SMALL}, threads=2),
+    Benchmark(
+        "translation",
+        "06",
+        translation_table,
+        show_translation,
+        {"seeds": 1, "names": ("dot attention", "Transformer"), "epochs": 1, "num_test": 200, "count": 60},
+    ),
     Benchmark("transformer_recipe", "06", recipe_table, show_recipe, {"rows": RECIPES[:1], **SMALL}),
+    Benchmark("warmup", "06", warmup_table, show_warmup, {"seeds": 1, "depths": (2,), "num_steps": 60, "last": 10}),
 )

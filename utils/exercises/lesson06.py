@@ -1229,8 +1229,8 @@ def greedy_cases(generator):
         return Case((model, source, mask, bos_id, eos_id, max_len), note=note)
 
     return [
-        case((3, 5), 8, 4, note="two sequences eos_id before `max_len`"),
-        case((2, 9, 4), 6, 5, note="one sequence does not eos_id"),
+        case((3, 5), 8, 4, note="two sequences end before `max_len`"),
+        case((2, 9, 4), 6, 5, note="one sequence does not end"),
         case((5, 2, 3), 9, 4, vocab_size=8, bos_id=6, eos_id=4, note="other ids of BOS and EOS"),
         case((9, 8, 7), 1, 2, note="one token is allowed"),
         case((1, 3, 2, 4, 2), 4, 5, vocab_size=6, bos_id=2, eos_id=1, note="the longest just fits"),
@@ -1457,7 +1457,126 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 6.10 beam search
+# ---------------------------------------------------------------------------------------------- 6.10 a step of beam search
+def step_cases(generator):
+    def case(k, vocab_size, num_beams, ended=(), zero=False, note=""):
+        logits = 2 * normal(generator, k, vocab_size)
+        logits[:, 0] = logits[:, 0].abs() + 2.0 if zero else -30.0  # elsewhere 0 hardly occurs before EOS
+        log_probs = -(0.2 + normal(generator, k).abs()).cumsum(0) if k > 1 else torch.zeros(1)
+        flags = torch.zeros(k, dtype=torch.bool)
+        flags[list(ended)] = True
+        return Case((log_probs, logits.log_softmax(-1), flags, num_beams), note=note)
+
+    return [
+        case(3, 6, 3, note="three hypotheses, none has ended"),
+        case(1, 7, 4, note="the first step: one hypothesis"),
+        case(3, 5, 3, ended=(1,), note="the second hypothesis has ended"),
+        case(2, 6, 2, ended=(0,), note="the best hypothesis has ended"),
+        case(4, 4, 4, ended=(0, 2), note="as many hypotheses as tokens"),
+        case(3, 8, 3, zero=True, ended=(0,), note="0 is likely before EOS"),
+        case(2, 9, 1, note="a beam of 1"),
+        case(5, 7, 5, note="five hypotheses"),
+    ]
+
+
+STEP_SUM, STEP_PARTS = "(log_probs.unsqueeze(1) + step)", "index // step.size(1), index % step.size(1)"
+STEP_PAD = "step[:, 0] = step[:, 0].masked_fill(ended, 0.0)\n"
+STEP_BEST = "step.masked_fill(step < step.amax(1, keepdim=True), float('-inf'))"
+ONE_CHILD = (
+    "Each hypothesis kept only its best token. Keep the best `num_beams` of all continuations: `flatten`, then `topk`."
+)
+STEP_GREW = "Hypotheses that have ended were continued with any token. Set their log-probabilities to -inf and that of token 0 to 0."
+
+register(
+    Exercise(
+        id="6.10",
+        cases=step_cases,
+        output_names=("log_probs", "parent", "token"),
+        tolerance=1e-3,
+        properties=[ids_are_long(step_cases)],
+        mistakes=[
+            # Choosing the best
+            *replacing(
+                STEP_SUM,
+                {
+                    "step": "Only the newest token counts. Add the log-probability of the hypothesis: `log_probs.unsqueeze(1) + next_log_probs`.",
+                    "(log_probs.unsqueeze(1) * step)": "The log-probabilities were multiplied. Add them: probabilities multiply, their logarithms add.",
+                    "(log_probs + step)": "The log-probabilities of the hypotheses were added along the vocabulary. They belong to the rows: `log_probs.unsqueeze(1)`, (k, 1).",
+                    f"(log_probs.unsqueeze(1) + {STEP_BEST})": ONE_CHILD,
+                },
+            ),
+            mistake(
+                BODY,
+                "best, token = next_log_probs.max(-1)\nlog_probs, parent = (log_probs + best).topk(min(num_beams, len(best)))\n"
+                "return log_probs, parent, token[parent]",
+                ONE_CHILD,
+            ),
+            mistake(
+                f"log_probs, index = {STEP_SUM}.flatten().topk(num_beams)",
+                f"_, index = step.flatten().topk(num_beams)\nlog_probs = {STEP_SUM}.flatten()[index]",
+                "The beam was chosen by the newest token alone. Take `topk` of the sums.",
+            ),
+            *replacing(
+                ".flatten().topk(num_beams)",
+                {
+                    ".topk(num_beams)": "`topk` ran over each hypothesis alone, which gives (k, num_beams). Take the best of all continuations: `flatten()` first.",
+                    ".flatten().topk(1)": "`num_beams` has no effect. Use `topk(num_beams)`.",
+                    ".flatten().topk(num_beams, largest=False)": "The least probable continuations were kept. Keep those with the largest log-probability.",
+                },
+            ),
+            *replacing(
+                STEP_PARTS,
+                {
+                    "index // num_beams, index % num_beams": "The flattened index was divided by `num_beams`. A row has V entries: divide by V.",
+                    "index // step.size(0), index % step.size(0)": "The flattened index was divided by k, the number of hypotheses. A row has V entries: divide by V.",
+                    "index % step.size(1), index // step.size(1)": "Parent and token are swapped. In the flattened sums `index // V` is the row, `index % V` the token.",
+                    "index": "Parent and token came back as one flattened index. Split it: `index // V` is the parent, `index % V` the token.",
+                    "index / step.size(1), index % step.size(1)": "The parent is not an integer. Use integer division, `index // V`.",
+                },
+            ),
+            # Hypotheses that have ended
+            mistake([('.masked_fill(ended.unsqueeze(1), float("-inf"))', ".clone()"), (STEP_PAD, "")], STEP_GREW),
+            *replacing(
+                STEP_PAD,
+                {
+                    "": "Hypotheses that have ended drop out of the beam. Let token 0 follow at no cost: set `step[:, 0]` to 0 where `ended`.",
+                    "step[:, 0] = 0.0\n": "Token 0 costs nothing for unfinished hypotheses either. Set it to 0.0 only where `ended`.",
+                    "step[:, 0] = torch.where(ended, 0.0, float('-inf'))\n": "Token 0 was excluded before EOS, where it is an ordinary token. Change it only where `ended`.",
+                    "step[:, 0] = torch.where(ended, next_log_probs[:, 0], step[:, 0])\n": "Padding costs an ended hypothesis the model's log-probability. Token 0 must cost it nothing: 0.0 where `ended`.",
+                },
+            ),
+            mistake(
+                'float("-inf")',
+                "0.0",
+                "Any token may follow EOS at no cost. Allow token 0 only: set all others to -inf.",
+            ),
+            mistake(
+                "ended.unsqueeze(1)",
+                "~ended.unsqueeze(1)",
+                "The flags are inverted: hypotheses that have not ended were stopped. True means ended.",
+            ),
+            # Results
+            *replacing(
+                f"return log_probs, {STEP_PARTS}",
+                {
+                    f"return log_probs.exp(), {STEP_PARTS}": "Probabilities came back. Return log-probabilities.",
+                    f"return {STEP_PARTS}, log_probs": "The results are in another order. Return log_probs, parent, token.",
+                    f"return log_probs / 2, {STEP_PARTS}": "The log-probabilities were averaged. Add them up: length normalization comes later.",
+                    "return log_probs, index % step.size(1)": "The parents are missing. Return log_probs, parent, token.",
+                },
+            ),
+        ],
+        hints=[
+            "`log_probs.unsqueeze(1) + next_log_probs`, (k, V), holds the log-probabilities of all continuations.",
+            "`.flatten().topk(num_beams)` gives log-probabilities and flat indices: `index // V` is the parent, `index % V` the token.",
+            "Before that, in rows that have ended: `step = next_log_probs.masked_fill(ended.unsqueeze(1), float('-inf'))`, then set `step[:, 0]` "
+            "to 0 where `ended`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.11 the loop of beam search
 class PlannedLogProbs:
     """Log-probabilities (k, V) of the token after each of k hypotheses (k, m); it tells who calls it in a wrong way.
 
@@ -1615,27 +1734,52 @@ COPIES = [
     ("torch.full((1, 1), bos_id), torch.zeros(1)", "torch.full((num_beams, 1), bos_id), torch.zeros(num_beams)"),
     ("torch.zeros(1, dtype", "torch.zeros(num_beams, dtype"),
 ]
-ONE_CHILD = (
-    "Each hypothesis kept only its best token. Keep the best `num_beams` of all continuations: `flatten`, then `topk`."
-)
 NOT_REORDERED = "The tokens were not reordered. Append each new token to its parent: `token_ids[parent]`."
 GREW_ON = "Finished hypotheses kept growing. Set their log-probabilities to -inf and that of token 0 to 0."
 SET_ASIDE = "Finished hypotheses left the beam, as in many libraries. Here they stay and compete: token 0 follows at log-probability 0."
 
+# Most answers do not call `beam_step`, so the mistakes are edits of the whole search in one function.
+SEARCH = """\
+token_ids, log_probs = torch.full((1, 1), bos_id), torch.zeros(1)
+ended = torch.zeros(1, dtype=torch.bool)
+while not ended.all() and token_ids.size(1) <= max_len:
+    step = next_log_probs(token_ids).masked_fill(ended.unsqueeze(1), float("-inf"))
+    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
+    log_probs, index = (log_probs.unsqueeze(1) + step).flatten().topk(num_beams)
+    parent, token = index // step.size(1), index % step.size(1)
+    token_ids = torch.cat([token_ids[parent], token.unsqueeze(1)], 1)
+    ended = ended[parent] | (token == eos_id)
+return token_ids[:, 1:], log_probs"""
+
+
+def in_search(edits, message):
+    """A mistake of the whole search: edits (old, new), each of a text that occurs once in it."""
+    code = SEARCH
+    for old, new in edits:
+        if code.count(old) != 1:
+            raise ValueError(f"expected {old!r} once, got {code.count(old)}")
+        code = code.replace(old, new)
+    return mistake(BODY, code, message)
+
+
+def each_in_search(old, messages):
+    return [in_search([(old, new)], message) for new, message in messages.items()]
+
+
 register(
     Exercise(
-        id="6.10",
+        id="6.11",
         cases=beam_cases,
         output_names=("token_ids", "log_probs"),
         tolerance=1e-3,
         properties=[hypotheses_differ, scores_are_log_probabilities, ids_are_long(beam_cases)],
         mistakes=[
             # Choosing the best
-            mistake(
+            in_search(
                 COPIES,
                 "The beam started with `num_beams` copies of one hypothesis, so it holds duplicates. Start with one row.",
             ),
-            *replacing(
+            *each_in_search(
                 "(log_probs.unsqueeze(1) + step)",
                 {
                     "step": "Only the newest token counts. Add the log-probability of the hypothesis: `log_probs.unsqueeze(1) + step`.",
@@ -1643,15 +1787,15 @@ register(
                     f"(log_probs.unsqueeze(1) + (step if token_ids.size(1) == 1 else {BEST_CHILD}))": ONE_CHILD,
                 },
             ),
-            mistake("    token_ids = ", f"{IN_PLACE}    token_ids = ", ONE_CHILD),
-            mistake(
+            in_search([("    token_ids = ", f"{IN_PLACE}    token_ids = ")], ONE_CHILD),
+            in_search(
                 [
                     ("log_probs, index = (log_probs.unsqueeze(1) + step)", "_, index = step"),
                     ("    token_ids = ", "    log_probs = log_probs[parent] + step[parent, token]\n    token_ids = "),
                 ],
                 "The beam was chosen by the newest token alone. Take `topk` of the sums, `log_probs.unsqueeze(1) + step`.",
             ),
-            mistake(
+            in_search(
                 [
                     ("log_probs, index", "best, candidates = step.topk(num_beams)\n    log_probs, index"),
                     ("+ step).flatten().topk(num_beams)", "+ best).flatten().sort(descending=True)"),
@@ -1659,26 +1803,25 @@ register(
                 ],
                 "The beam grows: the best tokens of every hypothesis were kept. Take `topk(num_beams)` over all continuations together.",
             ),
-            *replacing(
+            *each_in_search(
                 BOTH,
                 {
                     "index // num_beams, index % num_beams": "The flattened index was divided by `num_beams`. A row has V entries: divide by `step.size(1)`.",
                     "index % step.size(1), index // step.size(1)": "Parent and token are swapped. In the flattened sums `index // V` is the row, `index % V` the token.",
                 },
             ),
-            *replacing(
+            *each_in_search(
                 "token_ids[parent]", {"token_ids": NOT_REORDERED, "token_ids.expand(num_beams, -1)": NOT_REORDERED}
             ),
-            mistake(
-                "topk(num_beams)",
-                "topk(1)",
+            in_search(
+                [("topk(num_beams)", "topk(1)")],
                 "`num_beams` has no effect: this is greedy decoding. Use `topk(num_beams)`.",
             ),
             # Finished hypotheses
-            mistake(UNMASKED, GREW_ON),
-            mistake([*UNMASKED, ("ended[parent] | (token == eos_id)", "token == eos_id")], GREW_ON),
-            mistake([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
-            *replacing(
+            in_search(UNMASKED, GREW_ON),
+            in_search([*UNMASKED, ("ended[parent] | (token == eos_id)", "token == eos_id")], GREW_ON),
+            in_search([*UNMASKED, ("not ended.all() and ", "")], GREW_ON),
+            *each_in_search(
                 PAD_FREE,
                 {
                     "": "Finished hypotheses drop out of the beam. Keep them with their log-probability: set `step[:, 0]` to 0 where `ended`.",
@@ -1687,13 +1830,12 @@ register(
                     "    step[:, eos_id] = step[:, eos_id].masked_fill(ended, 0.0)\n": END_REPEATED,
                 },
             ),
-            mistake(
+            in_search(
                 [(ENDED_ROWS, ""), (PAD_FREE, "    step[ended, 1:] = float('-inf')\n")],
                 "Padding costs a finished hypothesis the model's log-probability. Set `step[:, 0]` to 0.0 where `ended`.",
             ),
-            mistake(
-                'float("-inf")',
-                "0.0",
+            in_search(
+                [('float("-inf")', "0.0")],
                 "Any token may follow EOS at no cost. Allow token 0 only: set all others to -inf.",
             ),
             *[
@@ -1701,7 +1843,7 @@ register(
                 for widened, enough in (("", True), ("", False), ("more", True), ("more", False), ("less", True))
                 for rest in (True, False)
             ],
-            *replacing(
+            *each_in_search(
                 "ended[parent] | (token == eos_id)",
                 {
                     "ended | (token == eos_id)": "The finished flags were not reordered. Take them from the parent: `ended[parent] | (token == eos_id)`.",
@@ -1711,7 +1853,7 @@ register(
                 },
             ),
             # When to stop, and what to return
-            *replacing(
+            *each_in_search(
                 "not ended.all() and token_ids.size(1) <= max_len",
                 {
                     "not ended.any() and token_ids.size(1) <= max_len": "It stopped when one hypothesis ended. Go on until all in the beam have ended.",
@@ -1722,10 +1864,10 @@ register(
                     "not ended.all()": NEVER_STOPS,
                 },
             ),
-            mistake(
+            in_search(
                 [*COPIES, ("while", "log_probs[1:] = -float('inf')\nwhile"), ("<= max_len", "< max_len")], TOO_SHORT
             ),
-            *replacing(
+            *each_in_search(
                 "return token_ids[:, 1:], log_probs",
                 {
                     "return token_ids, log_probs": START_RETURNED,
@@ -1740,12 +1882,63 @@ register(
             ),
         ],
         hints=[
-            "Start with one row: `token_ids = torch.full((1, 1), bos_id)`, `log_probs = torch.zeros(1)`, nothing `ended`. In the loop `step = "
-            "next_log_probs(token_ids)` is (k, V), and `log_probs.unsqueeze(1) + step` are the log-probabilities of all continuations.",
-            "`.flatten().topk(num_beams)` gives log-probabilities and flat indices: `index // V` is the parent, `index % V` the token. Take tokens and "
-            "flags from the parent: `token_ids[parent]`, `ended[parent]`.",
-            "Before that, in rows that have ended: `step = step.masked_fill(ended.unsqueeze(1), float('-inf'))`, then set `step[:, 0]` "
-            "to 0 where `ended`. Stop when all have ended, or at `max_len` tokens.",
+            "Start with one row: `token_ids = torch.full((1, 1), bos_id)`, `log_probs = torch.zeros(1)`, nothing `ended`.",
+            "In the loop `beam_step(log_probs, next_log_probs(token_ids), ended, num_beams)` gives log_probs, parent and token. Take tokens and flags "
+            "from the parent: `token_ids[parent]`, `ended[parent]`.",
+            "Append the tokens with `torch.cat`, then `ended = ended[parent] | (token == eos_id)`. Stop when all have ended, or at `max_len` tokens; "
+            "return `token_ids[:, 1:]`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 6.12 ablation
+def ablation_cases(generator):
+    def case(b, m, n, mask=None, note=""):
+        mask = normal(generator, b, m, n) > -0.5 if mask is None else mask
+        return Case((mask, integers(generator, m, b), integers(generator, n, b)), note=note)
+
+    return [
+        case(3, 4, 5, note="three sequences"),
+        case(2, 5, 3, note="more queries than keys"),
+        case(2, 4, 4, causal_mask(4).expand(2, 4, 4), note="one causal mask, expanded over the batch"),
+        case(3, 3, 3, torch.ones(3, 3, 3, dtype=torch.bool), note="all sizes equal, nothing masked"),
+        case(1, 2, 4, note="one sequence"),
+    ]
+
+
+ABLATED = "mask[torch.arange(len(mask)), queries, keys] = False"
+
+register(
+    Exercise(
+        id="6.12",
+        cases=ablation_cases,
+        mistakes=[
+            *replacing(
+                ABLATED,
+                {
+                    "mask[:, queries, keys] = False": "Every sequence lost the keys of all sequences. Index the batch as well: `torch.arange(len(mask))`.",
+                    "mask[torch.arange(len(mask)), keys, queries] = False": "Queries and keys are swapped. Axis 1 holds the queries, axis 2 the keys.",
+                    "mask[torch.arange(len(mask)), :, keys] = False": "The key is masked for every query. Mask it for query `queries[i]` only.",
+                    "mask[torch.arange(len(mask)), queries] = False": "The query lost all its keys. Mask key `keys[i]` only.",
+                    "mask[torch.arange(len(mask)), queries, keys] = True": "The mask allows the key instead of forbidding it. False means may not attend.",
+                    "mask[torch.arange(len(mask)), queries, keys] = ~mask[torch.arange(len(mask)), queries, keys]": "A key that was masked already became visible. Set the entry to False, do not invert it.",
+                    "mask = torch.ones_like(mask)\nmask[torch.arange(len(mask)), queries, keys] = False": "The given mask was replaced. Start from a copy of it: everything it forbids stays forbidden.",
+                    "mask[:, queries[0], keys[0]] = False": "Every sequence was masked at the first sequence's pair. Use `queries[i]` and `keys[i]` in sequence i.",
+                    "mask[0, queries[0], keys[0]] = False": "Only the first sequence changed. Do it for every sequence of the batch.",
+                },
+            ),
+            mistake(
+                BODY,
+                "forbidden = torch.zeros_like(mask)\nforbidden[torch.arange(len(mask)), queries, keys] = True\nreturn forbidden",
+                "True stands where the query may not attend. Here True means may attend.",
+            ),
+            mistake("return mask", "return mask.float()", "The mask has a floating-point dtype. Return a bool mask."),
+        ],
+        hints=[
+            "`mask.clone()` is a copy that may be changed; an expanded mask cannot be changed in place.",
+            "Three index tensors of shape (b,) select one entry per sequence: `mask[rows, queries, keys]`.",
+            "`rows = torch.arange(len(mask))`. Set these entries to False and return the copy.",
         ],
     )
 )
@@ -1809,18 +2002,21 @@ register_quiz(
         question="Shorter sources and targets in a batch are padded at the end, and the loss ignores padding. Which masks does the model need?",
         options=[
             (
-                "The causal mask in all three attentions.",
-                "The whole source is known: no token needs to be masked from earlier ones.",
+                "The causal mask in both self-attentions; the source padding mask in cross-attention.",
+                "The whole source is known: its tokens may attend to later ones. And padding must be masked in the encoder too.",
             ),
             (
                 "The causal mask in decoder self-attention; the source padding mask in the encoder and in cross-attention.",
                 "Padding at the end of the target is in the future of every real token.",
             ),
             (
-                "The source padding mask everywhere.",
-                "In decoder self-attention it would reveal the tokens to be predicted.",
+                "The source padding mask in all three attentions; no causal mask, since the loss is known.",
+                "In decoder self-attention every position would see the token it has to predict.",
             ),
-            ("None: training teaches the model what to ignore.", "A model that sees the answer learns to copy it."),
+            (
+                "No mask in training, where all tokens are known; a causal mask only in decoding.",
+                "A model that sees the answer in training learns to copy it, and fails when there is none to copy.",
+            ),
         ],
         right=1,
         explanation="Three attentions, two kinds of mask. What the padding positions compute is never used.",
@@ -1875,13 +2071,16 @@ register_quiz(
                 "Queries, keys and values of all tokens: the new token changes them.",
                 "The causal mask hides it from all earlier positions: their vectors stay the same, in every layer.",
             ),
-            ("Only the query of the new token.", "Its key and value too: later tokens will attend to it."),
+            (
+                "Only the query of the newest token: all the keys and values are cached.",
+                "Its own key and value are not: later tokens will attend to it.",
+            ),
             (
                 "Query, key and value of the newest token, which then attends to all cached keys.",
                 "One row of scores instead of 20.",
             ),
             (
-                "Nothing: the output of step 19 is cached.",
+                "Nothing new: the output of step 19 is in the cache and serves again.",
                 "That output belongs to the query of token 18; now token 19 has a query of its own.",
             ),
         ],

@@ -71,7 +71,7 @@ LESSONS = (
         "06_transformer",
         "The encoder-decoder Transformer",
         "How do these blocks become a model that translates?",
-        "DecoderLayer, Transformer, greedy_decode, beam_search, the schedule",
+        "DecoderLayer, Transformer, shifted targets, greedy_decode, beam search, ablation masks",
         120,
     ),
     Lesson(

@@ -304,9 +304,12 @@ class MultiHeadAttention(nn.Module):
             bias = bias.repeat_interleave(self.num_heads, 0)
         return KeyValues(key.contiguous(), value.contiguous(), bias, fully_masked)
 
-    def step(self, x: Tensor, cache: KVCache) -> tuple[Tensor, Tensor]:
+    def step(self, x: Tensor, cache: KVCache, rotation: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Self-attention of the newest token x (b, dim): output (b, dim) and weights (b, num_heads, n). Not grouped-query."""
-        query, key, value = self.in_proj(x).view(len(x), 3, self.num_heads, self.head_dim).unbind(1)
+        heads = self.in_proj(x).view(len(x), 3, self.num_heads, self.head_dim)
+        if rotation is not None:  # (1, d / 2)
+            heads = torch.cat([apply_rotary(heads[:, :2], rotation), heads[:, 2:]], 1)
+        query, key, value = heads.unbind(1)
         return self._attend_single(query, KeyValues(*cache.append(key.unsqueeze(2), value.unsqueeze(2))))
 
     def attend_cached(self, x: Tensor, memory: KeyValues) -> tuple[Tensor, Tensor]:

@@ -145,20 +145,25 @@ class DecoderLayer(TransformerLayer):
         mask: Tensor | None = None,
         memory_mask: Tensor | None = None,
         need_weights: bool = False,
+        rotation: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """x (b, m, dim) and memory (b, n, dim) to x, self-attention weights (b, num_heads, m, m) and cross-attention weights
         (b, num_heads, m, n); None for both weights if they are not needed. mask (m, m) or (b, m, m), memory_mask (b, 1, n)
-        or (b, m, n)."""
-        context, self_weights = self.self_attn(self.before(self.norm1, x), mask=mask, need_weights=need_weights)
+        or (b, m, n); rotation (m, d / 2): rotary position embedding of self-attention."""
+        context, self_weights = self.self_attn(
+            self.before(self.norm1, x), mask=mask, need_weights=need_weights, rotation=rotation
+        )
         x = self.after(self.norm1, x, context)
         context, cross_weights = self.cross_attn(self.before(self.norm2, x), memory, memory_mask, need_weights)
         x = self.after(self.norm2, x, context)
         x = self.after(self.norm3, x, self.feed_forward(self.before(self.norm3, x)))
         return x, self_weights, cross_weights
 
-    def step(self, x: Tensor, cache: KVCache, memory: KeyValues) -> tuple[Tensor, Tensor]:
+    def step(
+        self, x: Tensor, cache: KVCache, memory: KeyValues, rotation: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The newest token x (b, dim) to x and cross-attention weights (b, num_heads, n): `forward` with both caches."""
-        context, _ = self.self_attn.step(self.before(self.norm1, x), cache)
+        context, _ = self.self_attn.step(self.before(self.norm1, x), cache, rotation)
         x = self.after(self.norm1, x, context)
         context, cross_weights = self.cross_attn.attend_cached(self.before(self.norm2, x), memory)
         x = self.after(self.norm2, x, context)
@@ -167,13 +172,26 @@ class DecoderLayer(TransformerLayer):
 
 
 class _Stack(nn.Module):
-    """A stack of layers, and a final norm of their kind."""
+    """A stack of layers, and a final norm of their kind.
 
-    def __init__(self, layers: Iterable[TransformerLayer], final_norm: bool | None):
+    rope_base: base of the rotary position embedding in self-attention, None for none.
+    """
+
+    def __init__(
+        self, layers: Iterable[TransformerLayer], final_norm: bool | None, rope_base: float | None, head_dim: int
+    ):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         final_norm = self.layers[0].norm_first if final_norm is None else final_norm
         self.norm = copy.deepcopy(self.layers[0].norm1) if final_norm else nn.Identity()
+        self.rope_base, self.head_dim = rope_base, head_dim
+
+    def rotation(self, x: Tensor, start: int = 0) -> Tensor | None:
+        """Rotary position embedding (n, head_dim / 2) of x (b, n, dim), whose first token is at position `start`."""
+        if self.rope_base is None:
+            return None
+        positions = torch.arange(start, start + x.size(-2), device=x.device)
+        return rotary_embedding(positions, self.head_dim, self.rope_base, x.dtype)
 
 
 class TransformerEncoder(_Stack):
@@ -198,8 +216,7 @@ class TransformerEncoder(_Stack):
     ):
         sizes = (dim, num_heads, hidden_dim)
         layers = (EncoderLayer(*sizes, self_attn=self_attn and self_attn(), **options) for _ in range(num_layers))
-        super().__init__(layers, final_norm)
-        self.rope_base, self.head_dim = rope_base, dim // num_heads
+        super().__init__(layers, final_norm, rope_base, dim // num_heads)
 
     def forward(
         self,
@@ -226,9 +243,7 @@ class TransformerEncoder(_Stack):
         """x (b, n, dim) and attention weights after each layer; arguments as in `forward`."""
         options = {}
         if self.rope_base is not None:
-            start = cache[0].length if cache else 0
-            positions = torch.arange(start, start + x.size(-2), device=x.device)
-            options["rotation"] = rotary_embedding(positions, self.head_dim, self.rope_base, x.dtype)
+            options["rotation"] = self.rotation(x, cache[0].length if cache else 0)
         for number, layer in enumerate(self.layers):
             if head_mask is not None:
                 options["head_mask"] = head_mask[number]
@@ -241,7 +256,8 @@ class TransformerEncoder(_Stack):
 class TransformerDecoder(_Stack):
     """Transformer decoder: a stack of decoder layers.
 
-    final_norm as in `TransformerEncoder`; further options go to each `DecoderLayer`.
+    final_norm and rope_base as in `TransformerEncoder`; further options go to each `DecoderLayer`. Rotary positions act in
+    self-attention only: source and target have no distance.
     """
 
     def __init__(
@@ -252,9 +268,11 @@ class TransformerDecoder(_Stack):
         hidden_dim: int | None = None,
         *,
         final_norm: bool | None = None,
+        rope_base: float | None = None,
         **options,
     ):
-        super().__init__((DecoderLayer(dim, num_heads, hidden_dim, **options) for _ in range(num_layers)), final_norm)
+        layers = (DecoderLayer(dim, num_heads, hidden_dim, **options) for _ in range(num_layers))
+        super().__init__(layers, final_norm, rope_base, dim // num_heads)
 
     def forward(
         self,
@@ -266,9 +284,9 @@ class TransformerDecoder(_Stack):
     ) -> tuple[Tensor, list[Tensor] | None, list[Tensor] | None]:
         """x (b, m, dim) and memory (b, n, dim) to x (b, m, dim) and each layer's two kinds of attention weights, None if not
         needed. Arguments as in `DecoderLayer`."""
-        self_weights, cross_weights = [], []
+        self_weights, cross_weights, rotation = [], [], self.rotation(x)
         for layer in self.layers:
-            x, own, cross = layer(x, memory, mask, memory_mask, need_weights)
+            x, own, cross = layer(x, memory, mask, memory_mask, need_weights, rotation)
             self_weights.append(own)
             cross_weights.append(cross)
         return (self.norm(x), self_weights, cross_weights) if need_weights else (self.norm(x), None, None)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from utils.models.attention import KeyValues, KVCache, causal_mask, padding_mask
 from utils.models.layers import Embedding, TransformerDecoder, TransformerEncoder, one_of
+from utils.models.positions import BASE
 
 
 class AttentionWeights(NamedTuple):
@@ -41,6 +42,7 @@ class Transformer(nn.Module):
     final_norm: norms behind both stacks, by default with pre-norm only (nn.Transformer always has them).
     tied: "output" uses the target embedding as the output layer too, "all" one matrix for source, target and output, which
     needs one vocabulary; "none" ties nothing. num_layers: of the encoder, and of the decoder.
+    positions: "sinusoidal", added to the embeddings, or "rotary", in the self-attention of both stacks.
     """
 
     def __init__(
@@ -57,17 +59,20 @@ class Transformer(nn.Module):
         final_norm: bool | None = None,
         tied: str = "output",
         activation: str = "relu",
+        positions: str = "sinusoidal",
     ):
         super().__init__()
         one_of("tied", tied, ("none", "output", "all"))
+        one_of("positions", positions, ("sinusoidal", "rotary"))
         if tied == "all" and source_vocab_size != target_vocab_size:
             raise ValueError(
                 f"expected one vocabulary for tied='all', got {source_vocab_size} and {target_vocab_size} tokens"
             )
         sizes = (num_layers, dim, num_heads, hidden_dim)
         options = {"norm_first": norm_first, "final_norm": final_norm, "dropout": dropout, "activation": activation}
-        self.source_embedding = Embedding(source_vocab_size, dim, dropout=dropout)
-        self.target_embedding = Embedding(target_vocab_size, dim, dropout=dropout)
+        options["rope_base"] = BASE if positions == "rotary" else None
+        self.source_embedding = Embedding(source_vocab_size, dim, dropout=dropout, positions=positions)
+        self.target_embedding = Embedding(target_vocab_size, dim, dropout=dropout, positions=positions)
         self.encoder = TransformerEncoder(*sizes, **options)
         self.decoder = TransformerDecoder(*sizes, **options)
         self.lm_head = nn.Linear(dim, target_vocab_size, bias=False)
@@ -123,8 +128,9 @@ class Transformer(nn.Module):
 
         The tokens before it are in the cache, and so is this one afterwards.
         """
-        x, cross_weights = self.target_embedding(token_ids.unsqueeze(1), start=cache.length).squeeze(1), []
+        x, cross_weights = self.target_embedding(token_ids.unsqueeze(1), start=cache.length), []
+        rotation, x = self.decoder.rotation(x, start=cache.length), x.squeeze(1)
         for layer, self_attn, memory in zip(self.decoder.layers, *cache, strict=True):
-            x, weights = layer.step(x, self_attn, memory)
+            x, weights = layer.step(x, self_attn, memory, rotation)
             cross_weights.append(weights)
         return self.lm_head(self.decoder.norm(x)), cross_weights

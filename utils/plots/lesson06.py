@@ -18,6 +18,7 @@ from utils.plots.parts import (
     draw_strong_arrow,
     only_rows,
     percent,
+    plain_ticks,
     sheet,
     top_of,
     write,
@@ -337,13 +338,24 @@ def loss_and_confidence(p, losses, title):
     return figure
 
 
-def training_panels(x, panels, title):
-    """Panels over the training step: {panel: {name: values (points,)}}. A name has the same look in every panel."""
-    figure, axes = chart(title, 12.0, 5.0, columns=len(panels), squeeze=False)
-    for cell, (panel, curves) in zip(axes[0], panels.items(), strict=True):
-        draw_lines(cell, x, curves, markevery=max(1, len(x) // 10))
-        cell.set(xlabel="training step", ylabel=panel, ylim=(0, None))
-    axes[0, 0].legend(loc="upper right")
+def warmup_by_depth(rows, title):
+    """Loss after a short training against depth, a panel for each norm order, a line with warmup and one without.
+
+    rows: with norm, warmup (steps), layers, and losses, one for each seed. Median, in a band from the lowest seed to the highest.
+    """
+    figure, panels = chart(title, 12.0, 5.2, columns=2, sharey=True)
+    depths = sorted({row["layers"] for row in rows})
+    for axes, norm in zip(panels, ("pre", "post"), strict=True):
+        for steps, (shade, marker, line) in zip(sorted({row["warmup"] for row in rows}), LOOKS[1::-1], strict=True):
+            own = {row["layers"]: row["losses"] for row in rows if (row["norm"], row["warmup"]) == (norm, steps)}
+            losses = np.array([own[depth] for depth in depths])
+            name = f"{steps} warmup steps" if steps else "no warmup"
+            axes.plot(depths, np.median(losses, 1), color=shade, marker=marker, linestyle=line, label=name, zorder=3)
+            axes.fill_between(depths, losses.min(1), losses.max(1), color=shade, alpha=0.2, linewidth=0)
+        axes.set(xlabel="layers in each stack", xticks=depths)
+        axes.set_title(f"{norm}-norm", fontsize=FONT)
+    panels[0].set(ylabel="loss in nats", ylim=(0, 1.05 * max(max(row["losses"]) for row in rows)))
+    panels[0].legend(loc="upper left")
     return figure
 
 
@@ -372,6 +384,31 @@ def exact_match_splits(rows, splits, title):
         panel.grid(True, axis="x")
     only_rows(axes[0], [name for name, _ in rows])
     return figure
+
+
+def speed_by_length(rows, names, title):
+    """Tokens per second against length, both on logarithmic axes: training on the left, decoding on the right.
+
+    rows: with length, training and decoding, each {kind: tokens per second}. names: {kind: words}.
+    """
+    figure, panels = chart(title, 12.0, 5.4, columns=2)
+    lengths = [row["length"] for row in rows]
+    for axes, what in zip(panels, ("training", "decoding"), strict=True):
+        draw_lines(axes, lengths, {name: [row[what][kind] for row in rows] for kind, name in names.items()})
+        axes.set(xscale="log", yscale="log", xlabel="length of source and target, tokens")
+        plain_ticks(axes.xaxis, lengths)
+        speeds = [speed for row in rows for speed in row[what].values()]
+        ticks = [tick for tick in TICKS if 0.7 * min(speeds) <= tick <= 1.4 * max(speeds)]
+        axes.set_ylim(0.7 * min(speeds), 1.4 * max(speeds))
+        plain_ticks(axes.yaxis, ticks)
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+        axes.set_title(what, fontsize=FONT)
+    panels[0].set_ylabel("target tokens per second")
+    panels[0].legend(loc="lower left")
+    return figure
+
+
+TICKS = [digit * 10**power for power in range(2, 7) for digit in (1, 2, 5)]
 
 
 # The three kinds of attention

@@ -29,9 +29,9 @@ from utils.training.translation import (
     train,
 )
 
-NUM_STEPS, BATCH_TOKENS = 5600, 384  # target tokens in a batch, padding included
+BATCH_TOKENS = 384  # target tokens in a batch, padding included
 SIZES = {"dim": 96, "num_heads": 4, "hidden_dim": 256, "num_layers": 2}
-SETTINGS = {**SIZES, "norm_first": True, "dropout": 0.0, "tied": "none"}  # of `Transformer`
+SETTINGS = {**SIZES, "norm_first": True, "dropout": 0.0, "tied": "none", "positions": "sinusoidal"}  # of `Transformer`
 LEARNING_RATE, WARMUP_RATIO, WEIGHT_DECAY = 2.5e-3, 0.05, 0.1
 BETAS = (0.9, 0.98)  # of Vaswani et al. (2017)
 LESSON = {"num_steps": 1600, "num_test": 500}  # the budget of a lesson, as arguments of `train_transformer`
@@ -55,6 +55,10 @@ def token_buckets(pairs: Sequence[Pair], batch_tokens: int, generator: torch.Gen
             buckets.append([])
         buckets[-1].append(index)
     return [buckets[index] for index in torch.randperm(len(buckets), generator=generator).tolist()]
+
+
+def steps_per_epoch(pairs: Sequence[Pair], batch_tokens: int = BATCH_TOKENS) -> int:
+    return len(token_buckets(pairs, batch_tokens, torch.Generator()))
 
 
 def token_batches(
@@ -83,7 +87,7 @@ def _fit(
 def train_transformer(
     seed: int = 0,
     *,
-    num_steps: int = NUM_STEPS,
+    num_steps: int,
     batch_tokens: int = BATCH_TOKENS,
     warmup_ratio: float = WARMUP_RATIO,
     label_smoothing: float = 0.0,
@@ -118,10 +122,19 @@ def train_transformer(
 
 
 @cached
-def first_losses(warmup_ratio: float, *, num_steps: int = 250, learning_rate: float = 3e-3) -> Tensor:
-    """The losses (num_steps,) of a short run with post-norm, to compare warmup with none at the same seed."""
-    settings = SETTINGS | {"norm_first": False}
-    return _fit(0, TRAINING_PAIRS, num_steps, warmup_ratio, settings, BATCH_TOKENS, learning_rate=learning_rate)[1]
+def warmup_losses(
+    seed: int,
+    num_layers: int,
+    norm_first: bool,
+    warmup_ratio: float,
+    *,
+    num_steps: int = 400,
+    num_pairs: int = TRAINING_PAIRS,
+) -> Tensor:
+    """The losses (num_steps,) of a short run at the learning rate of the lesson, within the first epoch: every batch is new."""
+    settings = SETTINGS | {"num_layers": num_layers, "norm_first": norm_first}
+    options = {"learning_rate": LEARNING_RATE, "weight_decay": WEIGHT_DECAY}
+    return _fit(seed, num_pairs, num_steps, warmup_ratio, settings, BATCH_TOKENS, **options)[1]
 
 
 def restore_transformer(result: dict) -> "TrainedTransformer":
@@ -272,13 +285,15 @@ class GreedyAndBeam(NamedTuple):
     reference_log_prob: float
 
 
-def greedy_and_beam(trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4) -> list[GreedyAndBeam]:
+def greedy_and_beam(
+    trained: TrainedTransformer, pairs: Sequence[Pair], num_beams: int = 4, length_penalty: float = 0.0
+) -> list[GreedyAndBeam]:
     results: dict[int, GreedyAndBeam] = {}
     for indices, batch in trained.length_batches(pairs):
         inputs = trained.model, batch.source, batch.source_mask
         options = {"max_len": limit_for(len(pairs[indices[-1]].english)), **SPECIAL_IDS}
         greedy = greedy_decode(*inputs, **options)
-        beam = beam_search(*inputs, num_beams=num_beams, **options)
+        beam = beam_search(*inputs, num_beams=num_beams, length_penalty=length_penalty, **options)
         reference = _reference_log_probs(trained.model, batch)
         for row, index in enumerate(indices):
             results[index] = GreedyAndBeam(

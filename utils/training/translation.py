@@ -1,6 +1,7 @@
 """Training and evaluation of translation models: recurrent encoder-decoders here, the Transformer in
 `utils.training.transformer`. All are evaluated on the same held-out pairs, by the same functions."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from utils.models.recurrent import AttentionDecoder, Seq2Seq
 from utils.training import metrics, trainer
 from utils.training.cache import cached
 
-TRAINING_PAIRS, NUM_STEPS, BATCH_SIZE, HIDDEN_SIZE = 20_000, 1800, 64, 128
+TRAINING_PAIRS, BATCH_SIZE, HIDDEN_SIZE = 20_000, 64, 128
+EPOCHS = 8  # the budget of the comparison: every model sees each training pair this often
+NUM_STEPS = EPOCHS * math.ceil(TRAINING_PAIRS / BATCH_SIZE)
 LEARNING_RATE, MAX_NORM = 6e-3, 1.0
 # The budget of lesson 03, as arguments of `train_translation`: a smaller model, and fewer and cheaper steps.
 LESSON = {"num_steps": 1400, "hidden_size": 96, "batch_size": 32, "longer": False}

@@ -62,8 +62,10 @@ def by_sentence_length(entry):
             yield Point(band, row[0], exact)
 
 
-def one_model(entry):
-    return [Point("", point.panel, point.values) for point in by_sentence_length(entry)]
+def warmup(entry):
+    for raw in entry["result"]:
+        setting = f"{raw['norm']}-norm, {raw['warmup'] or 'no'} warm-up steps"
+        yield Point(f"{raw['layers']} layers", setting, raw["losses"])
 
 
 def regression(entry):
@@ -153,6 +155,14 @@ def length_costs(entry):
             yield Curve(f"{y_label.split(',')[0]}, {row[1]}", row[0], "length, tokens", y_label, raw[x], raw[y])
 
 
+def translation_speed(entry):
+    lengths, place = entry["result"]["lengths"], ("length, tokens", "target tokens per second")
+    x = [row["length"] for row in lengths]
+    for what in ("training", "decoding"):
+        for kind in lengths[0][what]:
+            yield Curve(what, f"{kind} model", *place, x, [row[what][kind] for row in lengths])
+
+
 def head_costs(entry):
     heads = [row[0] for row in entry["rows"]]
     times = {column: [raw[column.replace(", ", "_")] for raw in entry["result"]] for column in entry["columns"][4:]}
@@ -199,7 +209,6 @@ PLOTS: dict[str, tuple[Callable, Callable[[dict], Iterable], dict]] = {
     "encoder_speed": (dots, encoder_speed, SPEEDUP),
     "few_labels": (curves, over_labels(1, "seeds"), {}),
     "head_costs": (curves, head_costs, {}),
-    "ladder": (dots, by_sentence_length, {"label": "exact match, %", "columns": 5}),
     "length_costs": (curves, length_costs, {"columns": 2, "log_y": True, "base": 4}),
     "long_range": (dots, long_range, {"label": "accuracy, %", "columns": 5, "target": "chance"}),
     "memory_seeds_at_once": (dots, memory_seeds_at_once, {"label": "time, log scale (1 = one seed)", "bars": True}),
@@ -212,11 +221,13 @@ PLOTS: dict[str, tuple[Callable, Callable[[dict], Iterable], dict]] = {
     "scaling": (curves, scaling, {"columns": 3, "log_y": True}),
     "several_tasks": (dots, several_tasks, {"label": "test accuracy, %", "columns": 2, "target": "majority class"}),
     "smollm2_speed": (dots, smollm2_speed, SPEEDUP | {"wrap": 35}),
-    "transformer_ladder": (dots, one_model, {"label": "exact match, %"}),
     "transformer_speed": (dots, transformer_speed, SPEEDUP),
+    "translation": (dots, by_sentence_length, {"label": "exact match, %", "columns": 5}),
+    "translation_speed": (curves, translation_speed, {"columns": 2, "log_y": True, "base": 4}),
     "two_places": (
         dots,
         rows_of("pairs", "chance"),
         {"label": "pairs predicted correctly, %", "sort": -1, "target": "chance", "wrap": 32},
     ),
+    "warmup": (dots, warmup, {"label": "loss, nats", "columns": 3}),
 }

@@ -11,7 +11,7 @@ from utils.models.layers import TransformerEncoder
 import torch
 
 
-# Exercise 6.1 · embeddings with positions · easy · 6 min
+# Exercise 6.1 · embeddings with positions · easy · 6 min · optional
 def embed(token_ids, embedding, positions, start=0):
     """token_ids (b, n), embedding (V, d), positions (max_len, d) to (b, n, d).
 
@@ -23,7 +23,7 @@ def embed(token_ids, embedding, positions, start=0):
     ### END SOLUTION
 
 
-# Exercise 6.2 · cross-attention · easy · 6 min
+# Exercise 6.2 · cross-attention · easy · 6 min · optional
 def cross_attention(x, memory, W_Q, W_K, W_V, mask=None):
     """Target x (b, m, d) attends to memory (b, n, d); W (d, d_k); mask (b, n), True at tokens.
 
@@ -127,7 +127,7 @@ def smoothed_loss(logits, targets, smoothing, pad_id=0):
     ### END SOLUTION
 
 
-# Exercise 6.7 · the warmup schedule · easy · 5 min
+# Exercise 6.7 · the warmup schedule · easy · 5 min · optional
 def noam_rate(step, dim, warmup_steps):
     """The learning rate at `step`, counted from 1."""
     ### BEGIN SOLUTION
@@ -135,7 +135,7 @@ def noam_rate(step, dim, warmup_steps):
     ### END SOLUTION
 
 
-# Exercise 6.8 · greedy decoding · medium · 10 min
+# Exercise 6.8 · greedy decoding · medium · 15 min
 def greedy_decode(model, source, source_mask, bos_id, eos_id, max_len):
     """The most probable token ids (b, m): EOS is part of them, 0 behind it, no BOS.
 
@@ -154,7 +154,7 @@ def greedy_decode(model, source, source_mask, bos_id, eos_id, max_len):
     ### END SOLUTION
 
 
-# Exercise 6.9 · a step with the key-value cache · medium · 8 min
+# Exercise 6.9 · a step with the key-value cache · medium · 10 min · optional
 def cached_step(x, keys, values, W_Q, W_K, W_V):
     """The newest token x (b, 1, d) attends to itself and to all tokens before it.
 
@@ -169,7 +169,21 @@ def cached_step(x, keys, values, W_Q, W_K, W_V):
     ### END SOLUTION
 
 
-# Exercise 6.10 · beam search · hard · 20 min
+# Exercise 6.10 · a step of beam search · hard · 15 min
+def beam_step(log_probs, next_log_probs, ended, num_beams):
+    """log_probs (k,) of k hypotheses, next_log_probs (k, V) of the next token, ended (k,) bool.
+
+    Returns log_probs, parent and token, each (num_beams,): the best continuations, best first.
+    """
+    ### BEGIN SOLUTION
+    step = next_log_probs.masked_fill(ended.unsqueeze(1), float("-inf"))
+    step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
+    log_probs, index = (log_probs.unsqueeze(1) + step).flatten().topk(num_beams)
+    return log_probs, index // step.size(1), index % step.size(1)
+    ### END SOLUTION
+
+
+# Exercise 6.11 · beam search · medium · 15 min · optional
 def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
     """next_log_probs(token_ids (k, m)) -> log-probabilities (k, V) of the next token; BOS first.
 
@@ -181,10 +195,8 @@ def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
     token_ids, log_probs = torch.full((1, 1), bos_id), torch.zeros(1)
     ended = torch.zeros(1, dtype=torch.bool)
     while not ended.all() and token_ids.size(1) <= max_len:
-        step = next_log_probs(token_ids).masked_fill(ended.unsqueeze(1), float("-inf"))
-        step[:, 0] = step[:, 0].masked_fill(ended, 0.0)
-        log_probs, index = (log_probs.unsqueeze(1) + step).flatten().topk(num_beams)
-        parent, token = index // step.size(1), index % step.size(1)
+        step = next_log_probs(token_ids)
+        log_probs, parent, token = beam_step(log_probs, step, ended, num_beams)
         token_ids = torch.cat([token_ids[parent], token.unsqueeze(1)], 1)
         ended = ended[parent] | (token == eos_id)
     return token_ids[:, 1:], log_probs
@@ -195,5 +207,15 @@ def beam_search(next_log_probs, bos_id, eos_id, max_len, num_beams):
 def next_log_probs(token_ids):
     """The hypotheses of one sentence are a batch, with the same memory for all."""
     k = len(token_ids)
-    logits = model.decode(token_ids, memory.expand(k, -1, -1), first_mask.expand(k, -1))
+    logits = untrained.decode(token_ids, memory.expand(k, -1, -1), first_mask.expand(k, -1))
     return logits[:, -1].log_softmax(-1)
+
+
+# Exercise 6.12 · mask one key for one query · easy · 8 min
+def ablation_mask(mask, queries, keys):
+    """mask (b, m, n) bool, True = may attend; queries (b,), keys (b,) to a new mask (b, m, n)."""
+    ### BEGIN SOLUTION
+    mask = mask.clone()
+    mask[torch.arange(len(mask)), queries, keys] = False
+    return mask
+    ### END SOLUTION
