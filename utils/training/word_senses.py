@@ -1,7 +1,7 @@
-"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, antecedents of pronouns, paraphrases.
+"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, the attention sink, antecedents of pronouns, paraphrases.
 
-All sentences are the course's own, and nothing is trained. The senses of a word separate layer by layer. Some heads find the
-antecedent by the gender of the pronoun; none solves Winograd schemas.
+All sentences are the course's own, and nothing is trained. The senses of a word separate layer by layer. [CLS] receives most
+attention and passes on little. Some heads find the antecedent by the gender of the pronoun; none solves Winograd schemas.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.models.pretrained import PretrainedEncoder
+from utils.models.pretrained import HiddenStates, PretrainedEncoder
 
 # --- word senses ---------------------------------------------------------------------------------------
 
@@ -87,11 +87,15 @@ def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) 
 
     {"first", "second", "across"}: mean, min and max over pairs of sentences after each layer, (num_layers + 1, 3).
     """
-    n, hidden = len(first.sentences), encoder.hidden_states(first.sentences + second.sentences)
+    hidden = encoder.hidden_states(first.sentences + second.sentences)
     positions = [tokens.index(first.word) for tokens in hidden.tokens]
     # (num_layers + 1, sentences, dim)
     embeddings = F.normalize(torch.stack(hidden.states)[:, range(len(positions)), positions], dim=-1)
-    cosines = embeddings @ embeddings.transpose(-2, -1)
+    return by_sense(embeddings @ embeddings.transpose(-2, -1), len(first.sentences))
+
+
+def by_sense(cosines: Tensor, n: int) -> dict[str, Tensor]:
+    """Cosines (layers, b, b) of which the first n texts have the first sense, to the summary of `sense_similarities`."""
     pairs = torch.ones_like(cosines[0], dtype=torch.bool).triu(1)  # no sentence with itself
     parts = {
         "first": cosines[:, :n, :n][:, pairs[:n, :n]],
@@ -99,6 +103,22 @@ def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) 
         "across": cosines[:, :n, n:].flatten(1),
     }
     return {name: torch.stack([part.mean(1), part.amin(1), part.amax(1)], 1) for name, part in parts.items()}
+
+
+# --- attention sink ----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def value_norms(encoder: PretrainedEncoder, hidden: HiddenStates) -> Tensor:
+    """Norm of each token's value vectors, mean over the heads: (num_layers, b, n).
+
+    In a post-norm encoder a layer projects the hidden states below it as they are.
+    """
+    norms = []
+    for layer, states in zip(encoder.model.encoder.layers, hidden.states, strict=False):
+        value = layer.self_attn.in_proj(states).chunk(3, -1)[2]
+        norms.append(value.unflatten(-1, (encoder.model.config.num_heads, -1)).norm(dim=-1).mean(-1))
+    return torch.stack(norms)
 
 
 # --- pronouns and their antecedents -----------------------------------------------------------------------------
