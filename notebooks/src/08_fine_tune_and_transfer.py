@@ -75,7 +75,7 @@ show(
     pictures.accuracy_against_labels(
         label_axis,
         accuracy_of,
-        "With few labels, pretraining is worth four times as many",
+        "With few labels, pretraining is worth more than four times as many",
         marks={"majority class": few.result["majority"]},
         only=("from scratch", "full fine-tuning"),
     ),
@@ -326,7 +326,7 @@ print(f"{trainable:,} parameters trained, {frozen:,} frozen")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Six methods
 #
-# One draw of labels says little, so here are five. Two baselines use no Transformer: a **bag of words**, and **word vectors + GRU**, the standard before 2018.
+# One draw of labels says little, so here are five. Two baselines use no Transformer: a **bag of words**, and **word vectors + GRU**, the older recipe.
 # The word vectors come from co-occurrence counts in the same unlabeled text ([Levy and Goldberg, 2014](../docs/references.md#levy2014)); a recurrent network
 # with gates ([Cho et al., 2014](../docs/references.md#cho2014)) is trained on the labels.
 
@@ -362,8 +362,7 @@ Table(
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **One label:** the three pretrained methods cannot be distinguished; the draw of labels matters more.
 # - **Four and sixteen:** all three are ahead of training from scratch, and full fine-tuning of both baselines.
-# - **All labels:** pretraining is still worth 8 points, but nothing beats the bag of words, and the linear probe is last: 14 families do not
-#   follow linearly from frozen features.
+# - **All labels:** pretraining is still worth 8 points, but nothing beats the bag of words, and the linear probe is last.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Compare with the numbers the room wrote down. The bag of words is the honest rival: topic is mostly a matter of words.
@@ -394,33 +393,33 @@ assert min(every, key=every.get) == "linear probe" and max(every, key=every.get)
 # A fair guess: pretrained parameters are nearly right, so they move less. The distance is the Euclidean norm of the change. First, one step of Adam:
 
 # %% slideshow={"slide_type": "-"}
-batch = train.select(torch.arange(16))
 one_step = {}
 for method, start in starts.items():
     classifier.load_state_dict(start)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=0.001)
     optimizer.zero_grad()
-    logits = classifier(batch.token_ids, batch.attention_mask)
-    F.cross_entropy(logits, batch.labels).backward()
-    gradient = torch.cat([p.grad.flatten() for p in classifier.body.encoder.layers.parameters()])
+    F.cross_entropy(classifier(train.token_ids, train.attention_mask), train.labels).backward()
     optimizer.step()
     moved = fine_tuning.distances(start, fine_tuning.snapshot(classifier))
-    one_step[method] = gradient.norm().item(), moved["layer 1"][0], moved["layer 2"][0]
-    print(f"{method:16s} gradient norm {gradient.norm():.2f}, ", end="")
-    print(f"Adam moves layer 1 by {moved['layer 1'][0]:.3f}, layer 2 by {moved['layer 2'][0]:.3f}")
+    for number, layer in enumerate(classifier.body.encoder.layers, start=1):
+        gradient = torch.cat([p.grad.flatten() for p in layer.parameters()]).norm().item()
+        one_step[method, number] = gradient, moved[f"layer {number}"][0]
+        print(f"{method:16s} layer {number}: gradient norm {gradient:.3f}", end=", ")
+        print(f"moved by {moved[f'layer {number}'][0]:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradients differ, the steps do not: Adam divides every gradient by its own magnitude (lesson 02), so in its first step each parameter moves by about the
-# learning rate. With Adam the distance says little about how much there was to learn. A step of SGD is as long as its gradient.
+# The gradients differ by up to a factor of three, the steps do not. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
+# nearly every parameter by the learning rate. With Adam the distance says little about how much there was to learn. A step of SGD is as long as its gradient.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 moves = stored("distances")
 parts = [part for part in moves.result["rows"][0]["distance"] if part != "final norm"]
-panels = {"Adam": {}, "SGD, no momentum": {}}
+panels = {}
 for row in moves.result["rows"]:
-    panel = panels["Adam" if row["optimizer"] == "Adam" else "SGD, no momentum"]
-    start = "random" if row["method"] == "from scratch" else "pretrained"
-    name = f"{start}, learning rate {row['learning_rate']:g}"
+    first = next(each for each in moves.result["rows"] if each["optimizer"] == row["optimizer"])
+    panel = panels.setdefault(f"{row['optimizer']}, learning rate {first['learning_rate']:g}", {})
+    name = "random" if row["method"] == "from scratch" else "pretrained"
+    name += f", learning rate {row['learning_rate']:g}" if name in panel else ""
     panel[name] = [row["distance"][part] for part in parts]
 show(
     pictures.distance_by_layer(
@@ -451,7 +450,7 @@ moves.table(
 # random ones move farther without fitting; with a larger one they fit, and move farther still. **The distance that Adam reports is largely the optimizer's.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The first edition of this lesson had Adam only, and concluded that the guess was wrong. Ask what other conclusions rest on one optimizer.
+# With Adam alone one would conclude that the guess was wrong. Ask what other conclusions in the literature rest on one optimizer.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Linear interpolation
@@ -592,12 +591,12 @@ merge_lora = exercise("8.4").use(merge_lora)
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
 with torch.no_grad():
-    before = adapted(batch.token_ids, batch.attention_mask)
+    before = adapted(train.token_ids, train.attention_mask)
     for layer in adapted.body.encoder.layers:  # the classifier with LoRA of section 2
         attention = layer.self_attn
         attention.in_proj = merge_lora(attention.in_proj)
         attention.out_proj = merge_lora(attention.out_proj)
-    merged = adapted(batch.token_ids, batch.attention_mask)
+    merged = adapted(train.token_ids, train.attention_mask)
 print("merged, the logits are the same:", torch.allclose(merged, before, atol=1e-4))
 print("LoRA layers left:", sum(isinstance(module, LoRALinear) for module in adapted.modules()))
 
@@ -692,10 +691,11 @@ for name in ("kinds", "families"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · A published encoder
 #
-# all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384 with twelve heads and GELU. It was
-# **distilled** from a larger BERT, trained to imitate it ([Wang et al., 2020b](../docs/references.md#wang2020b)), and then trained **contrastively** on more than a billion pairs: sentences that belong
-# together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05, so its weights fit into our `EncoderModel`. The
-# rest is a WordPiece tokenizer, which puts [CLS] in front and [SEP] at the end, and a mapping of names:
+# all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384 with twelve heads and GELU
+# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). It was **distilled**, trained to imitate a larger model ([Wang et al., 2020b](../docs/references.md#wang2020b)), then
+# trained **contrastively** on more than a billion pairs: texts that belong together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are
+# those of lesson 05, so its weights fit into our `EncoderModel`. The rest is a WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), which puts [CLS] in front and [SEP]
+# at the end, and a mapping of names:
 
 # %% slideshow={"slide_type": "subslide"}
 minilm = None
@@ -835,32 +835,36 @@ sentences = [example.sentence for twins in pairs_of.values() for pair in twins f
 if minilm:
     hidden = minilm.hidden_states(sentences, need_weights=True)
     is_cls = hidden.token_ids == hidden.token_ids[0, 0]
-    is_sep = hidden.token_ids == minilm.tokenizer.tokenizer.token_to_id("[SEP]")
+    is_sep = hidden.token_ids == hidden.token_ids[0, len(hidden.tokens[0]) - 1]
     ordinary = hidden.attention_mask & ~is_cls & ~is_sep
-    sink = torch.stack([attention_to(w, ordinary, is_cls) for w in hidden.weights])  # (6, 12)
-    to_sep = torch.stack([attention_to(w, ordinary, is_sep) for w in hidden.weights])
+    to_cls, to_sep = (
+        torch.stack([attention_to(w, ordinary, keys) for w in hidden.weights])  # (6, 12)
+        for keys in (is_cls, is_sep)
+    )
+    print(f"mean weight on [CLS] {to_cls.mean():.0%}, on [SEP] {to_sep.mean():.0%}", end="; ")
+    print(f"each would get {(1 / hidden.attention_mask.sum(1)).mean():.0%} of even weights")
     norms = word_senses.value_norms(minilm, hidden)  # (6, b, n)
-    print(f"of 48 sentences, mean weight on [CLS] {sink.mean():.0%}, on [SEP] {to_sep.mean():.0%}")
-    print("norm of the value of [CLS], layers 1 to 6:  ", digits(norms[:, is_cls].mean(1), 1))
-    print("norm of the values of ordinary tokens:      ", digits(norms[:, ordinary].mean(1), 1))
+    print("norm of the value of [CLS], layers 1 to 6:", digits(norms[:, is_cls].mean(1), 1))
+    print("norm of the values of ordinary tokens:    ", digits(norms[:, ordinary].mean(1), 1))
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 if minilm:
+    sink = to_cls + to_sep
     half = int((sink > 0.5).sum())
     show(
         pictures.by_head(
             {"all-MiniLM-L6-v2, 48 sentences": sink},
-            f"[CLS] receives more than half of the attention in {half} of 72 heads",
-            "attention weight of ordinary tokens on [CLS]",
+            f"[CLS] and [SEP] receive more than half of the attention in {half} of 72 heads",
+            "attention weight of ordinary tokens on [CLS] and [SEP]",
             WEIGHTS_MAP,
             outline=False,
         ),
-        alt="Heat map of 6 layers by 12 heads: the attention on [CLS] is around a fifth in layer 1, and about a half or more in most heads of the other layers.",
+        alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, and a half or more in most heads of the other layers.",
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Softmax weights must sum to one, so a head that has nothing to add still has to attend somewhere. It learns a token that every text has and gives it a
-# value near zero: the output is then nearly zero, a **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is a tenth of the others or less.
+# value near zero: the output is then nearly zero, a **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
 # [Clark et al. (2019)](../docs/references.md#clark2019) found this for [SEP] in BERT, and [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
 # the small values; [Xiao et al. (2024)](../docs/references.md#xiao2024) named such tokens **attention sinks** and found them in decoders, at the first token. So a large
 # attention weight is not a large effect.
@@ -909,23 +913,21 @@ if minilm:
 
 # %% slideshow={"slide_type": "subslide"}
 if minilm:
-    print("best head on half of the pairs, tested on the other half")
     correct_of_12 = {}
+    print("best head on half of the pairs, on the other half; mean attention of the pronoun")
     for name, twins in pairs_of.items():
         for fold in word_senses.select_heads(minilm, twins):
             layer, head = fold.head
             correct_of_12.setdefault(name, []).append(round(12 * fold.held_out_accuracy))
             print(
-                f"{name:15s} layer {layer}, head {head}: {correct_of_12[name][-1]} of 12", end="; "
+                f"{name:14s} layer {layer}, head {head}: {correct_of_12[name][-1]} of 12", end="; "
             )
-            weight = attention_of[name][:, layer - 1, head - 1].mean(0)
-            print(
-                f"weight on the antecedent {weight[0]:.2f}, on the other noun {weight[1]:.2f}",
-                end=", ",
-            )
-            print(f"on [CLS] {sink[layer - 1, head - 1]:.2f}")
+            noun_weight, other_weight, cls_weight = fold.attention
+            print(f"antecedent {noun_weight:.2f}, other noun {other_weight:.2f}", end=", ")
+            print(f"[CLS] {cls_weight:.2f}")
     both = attention_of["he or she"].mean((0, 1, 2))
-    print(f"he or she, all heads: {both[0]:.3f} on the antecedent, {both[1]:.3f} on the other noun")
+    print(f"he or she, all heads: antecedent {both[0]:.3f}, other noun {both[1]:.3f}", end=", ")
+    print(f"[CLS] {both[2]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # *He or she*: the selected heads are correct in 11 of 12 held-out sentences, but spend at most a tenth of their weight on the antecedent. Averaged over all heads there
@@ -954,7 +956,8 @@ if minilm:
 # run: 600 training sentences.
 
 # %% slideshow={"slide_type": "-"}
-if minilm and (reviews_folder := fetch_or_say(REVIEWS)):
+reviews_folder = fetch_or_say(REVIEWS)
+if minilm and reviews_folder:
     quick = real_tasks.review_sentiment(**real_tasks.QUICK, minilm=folder, reviews=reviews_folder)
     print(f"{quick['sizes'][0]} training and {quick['sizes'][1]} test sentences; test accuracy")
     print(f"  majority class: {quick['majority']:.1%}")

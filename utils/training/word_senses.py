@@ -181,14 +181,14 @@ WINOGRAD = (
 
 
 def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> Tensor:
-    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads, 2)."""
+    """Attention weights of the pronoun on its antecedent, on the distractor and on [CLS]: (examples, num_layers, num_heads, 3)."""
     hidden = encoder.hidden_states([example.sentence for example in examples], need_weights=True)
     weights = torch.stack(hidden.weights, 1)
     rows = []
     for tokens, example, own in zip(hidden.tokens, examples, weights, strict=True):
         words = (example.pronoun, example.antecedent, example.distractor)
         query, *keys = map(tokens.index, words)
-        rows.append(own[:, :, query, keys])
+        rows.append(own[:, :, query, [*keys, 0]])
     return torch.stack(rows)
 
 
@@ -201,13 +201,14 @@ class HeadSelection(NamedTuple):
     """The best head on one half of the twins, tested on the other half.
 
     A head that always prefers the first noun, or the nearer one, scores exactly 50 %. head: (layer, head), from 1.
-    mean_accuracy: of all heads, held out.
+    mean_accuracy: of all heads, held out. attention: of this head, held out, on antecedent, distractor and [CLS].
     """
 
     head: tuple[int, int]
     selection_accuracy: float
     held_out_accuracy: float
     mean_accuracy: float
+    attention: list[float]
 
 
 def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[HeadSelection]:
@@ -219,8 +220,9 @@ def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[Hea
     for selection, held_out in ((even, odd), (odd, even)):
         scores, tested = head_accuracy(selection), head_accuracy(held_out)
         layer, head = divmod(int(scores.argmax()), scores.size(1))
-        measured = (scores[layer, head], tested[layer, head], tested.mean())
-        results.append(HeadSelection((layer + 1, head + 1), *(value.item() for value in measured)))
+        measured = (scores[layer, head].item(), tested[layer, head].item(), tested.mean().item())
+        attention = held_out[:, layer, head].mean(0).tolist()
+        results.append(HeadSelection((layer + 1, head + 1), *measured, attention))
     return results
 
 
