@@ -23,12 +23,12 @@
 # %% [markdown]
 # **After this lesson you can**
 #
-# - fine-tune a pretrained encoder by linear probe, LoRA and full fine-tuning, and compare it with honest baselines;
-# - measure how far parameters move, whether a loss barrier lies between start and end, and what was forgotten;
+# - fine-tune a pretrained encoder by linear probe, LoRA and full fine-tuning, next to honest baselines;
+# - measure how far parameters move, loss barriers and catastrophic forgetting;
 # - choose a split that tests what will be new in use;
-# - load published weights into your encoder, and probe its contextual embeddings and attention heads.
+# - load published weights into your encoder, and probe its embeddings and heads.
 #
-# **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`. Without
+# **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`; without
 # them the lesson still runs to its end. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
@@ -62,9 +62,8 @@ lesson("08")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 1 · The promise
 #
-# A docstring comes from one of 14 families of Python modules, such as files, web or numbers. Which one? Two copies of the same encoder learn this task.
-# One starts from random parameters (*from scratch*). The other was **pretrained** on unlabeled docstrings, and all its parameters are trained further
-# (*full fine-tuning*).
+# A docstring comes from one of 14 families of Python modules, such as files, web or numbers. Which one? Two copies of one encoder learn this task: one from
+# random parameters (*from scratch*), the other **pretrained** on unlabeled docstrings, with all parameters trained further (*full fine-tuning*).
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 few = stored("few_labels")
@@ -89,8 +88,8 @@ print(few.label)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### An honest split
 #
-# The figure shows accuracy on *new modules*: all docstrings of a module are on one side of the split, and the test modules are not in the pretraining text
-# either. What would a random split of the docstrings report?
+# The figure is about *new modules*: all docstrings of a module are on one side of the split, and test modules are not in the pretraining text either. What would
+# a random split report?
 
 # %% slideshow={"slide_type": "-"}
 setting = fine_tuning.load_setting("families")
@@ -385,7 +384,7 @@ assert min(every, key=every.get) == "linear probe" and max(every, key=every.get)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 3 · Why does it work?
 #
-# Training from scratch and full fine-tuning had the same labels, the same steps and the same architecture. Three measurements compare them.
+# Training from scratch and full fine-tuning had the same labels, steps and architecture. Three measurements compare them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far do the parameters move?
@@ -607,18 +606,17 @@ assert why.result["seeds"] == moves.result["seeds"] == forgetting.result["seeds"
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 4 · One encoder, several tasks
 #
-# One pretrained encoder serves many tasks: for each, a copy is fine-tuned under a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019))
-# compares encoders in this way on nine tasks:
+# For each task a copy of the encoder is fine-tuned under a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders on nine tasks:
 #
-# | GLUE | question | in this lesson |
+# | GLUE | question | here |
 # |---|---|---|
-# | CoLA | is the sentence acceptable English? | *word order*: were two adjacent words swapped? |
+# | CoLA | is the sentence acceptable? | *word order*: were two words swapped? |
 # | SST-2 | is the review positive? | reviews, section 5 |
 # | MRPC, QQP, STS-B | do two sentences mean the same? | paraphrases, section 5 |
-# | MNLI, RTE, QNLI | does one sentence entail, or answer, the other? | *continuation*: does it follow the other in a docstring? |
+# | MNLI, RTE, QNLI | does one sentence entail, or answer, the other? | *continuation*: does it follow the other? |
 # | WNLI | what does the pronoun refer to? | Winograd schemas, section 5 |
 #
-# *Families* and *kinds* (does a docstring describe a module, a class or a function?) are text classification without a counterpart in GLUE.
+# *Families* and *kinds* (module, class or function?) have no counterpart in GLUE.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 tasks = stored("several_tasks")
@@ -664,9 +662,8 @@ task_bars(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With 32 labels per class no method learns *continuation* or *word order*. With all labels, full fine-tuning reaches 72 % on *word order*; from scratch, and with a bag of
-# words, it stays at chance. On *continuation* it reaches 62 %, and a bag of words 61 %. On *kinds* and *families* nothing beats the bag of words.
-# Pretraining helps most where the task needs what pretraining had to learn: here, which word follows which.
+# With 32 labels per class no method learns *continuation* or *word order*. With all labels, full fine-tuning reaches 72 % on *word order*; training from scratch and the bag
+# of words stay at chance. On *continuation* it reaches 62 %, the bag of words 61 %. On *kinds* and *families* nothing beats the bag of words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # GLUE has a leaderboard and a single average. Ask what an average over these four tasks would hide.
@@ -691,11 +688,11 @@ for name in ("kinds", "families"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 5 · A published encoder
 #
-# all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384 with twelve heads and GELU
+# all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384, twelve heads, GELU
 # ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). It was **distilled**, trained to imitate a larger model ([Wang et al., 2020b](../docs/references.md#wang2020b)), then
-# trained **contrastively** on more than a billion pairs: texts that belong together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are
-# those of lesson 05, so its weights fit into our `EncoderModel`. The rest is a WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), which puts [CLS] in front and [SEP]
-# at the end, and a mapping of names:
+# trained **contrastively**: texts that belong together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05,
+# so its weights fit into our `EncoderModel`. New are its WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), which adds [CLS] in front and [SEP] at the end, and
+# a mapping of names:
 
 # %% slideshow={"slide_type": "subslide"}
 minilm = None
@@ -729,10 +726,10 @@ print(parity.label)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One word, two senses
 #
-# The embedding matrix has one row for *watch*, noun and verb. After the first layer, the word has a different hidden state in each sentence, a **contextual
-# embedding**. Eight sentences use the noun, eight the verb: are two nouns more similar than a noun and a verb?
+# The embedding matrix has one row for *watch*, noun and verb. In a sentence the word has its own hidden state, a **contextual embedding**. Eight sentences use the noun,
+# eight the verb: are two nouns more similar than a noun and a verb?
 #
-# **Exercise 8.5.** Compare one token of each text with one token of every other text.
+# **Exercise 8.5.** Compare one token of each text with one of every other text.
 #
 # - Select the hidden state at `positions[i]` of text $i$, in every layer.
 # - Return the cosine similarity of each pair, $\cos(u,v)=u\cdot v\,/\,(\|u\|\,\|v\|)$.
@@ -790,8 +787,8 @@ if minilm:
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In the embeddings only the position differs. Layer 1 mixes in the neighbors that decide the sense: *gold* for the noun, *they* and *television* for the verb.
-# Every layer widens the margin. After the last one, every two nouns are more similar than any noun and verb.
+# In the embeddings only the position differs. Layer 1 mixes in the words that decide the sense: *gold* for the noun, *they* and *television* for the verb.
+# Every layer widens the margin, until every two nouns are more similar than any noun and verb.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for other words with two senses and try them: replace the sentences, keep the word a single token.
@@ -863,11 +860,11 @@ if minilm:
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Softmax weights must sum to one, so a head that has nothing to add still has to attend somewhere. It learns a token that every text has and gives it a
-# value near zero: the output is then nearly zero, a **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
-# [Clark et al. (2019)](../docs/references.md#clark2019) found this for [SEP] in BERT, and [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
-# the small values; [Xiao et al. (2024)](../docs/references.md#xiao2024) named such tokens **attention sinks** and found them in decoders, at the first token. So a large
-# attention weight is not a large effect.
+# Softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token that every text has, with a value near zero: a
+# **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
+# [Clark et al. (2019)](../docs/references.md#clark2019) explain the attention on [SEP] in BERT in this way; [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020)
+# measured the small values; [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders. A large attention weight
+# need not be a large effect.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
@@ -881,10 +878,10 @@ if minilm:
     own = minilm.hidden_states([sentence], need_weights=True)
     tokens, weights = own.tokens[0], torch.stack(own.weights)[:, 0]  # weights (6, 12, n, n)
     query = tokens.index(pronoun)
-    largest = Counter(tokens[key] for key in weights[:, :, query].argmax(-1).flatten())
+    favorites = Counter(tokens[key] for key in weights[:, :, query].argmax(-1).flatten())
     print(
         f"{pronoun!r} attends most to:",
-        *(f"{token} in {n}," for token, n in largest.most_common()),
+        *(f"{token} in {n}," for token, n in favorites.most_common()),
         "of 72 heads",
     )
     view = heads_view(weights, tokens, title="MiniLM, six layers of twelve heads", focus=query)
@@ -930,9 +927,8 @@ if minilm:
     print(f"[CLS] {both[2]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# *He or she*: the selected heads are correct in 11 of 12 held-out sentences, but spend at most a tenth of their weight on the antecedent. Averaged over all heads there
-# is no preference: other heads attend to the *other* noun. They match gender, they do not resolve pronouns. *It*: 8 of 12. A head that always prefers one noun gets 6; so few
-# sentences do not tell 8 from chance.
+# *He or she*: the selected heads are correct in 11 of 12 held-out sentences, with at most a tenth of their weight on the antecedent. Averaged over all heads there is no preference: some
+# attend to the *other* noun. They match gender; nothing here resolves pronouns. *It*: 8 of 12, where a head that always prefers one noun gets 6. So few sentences do not tell 8 from chance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which sentences mean the same?
@@ -952,8 +948,7 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*. No film is on both sides of the split. First a quick
-# run: 600 training sentences.
+# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*, split by film. First a quick run:
 
 # %% slideshow={"slide_type": "-"}
 reviews_folder = fetch_or_say(REVIEWS)
@@ -1000,9 +995,8 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On *families* MiniLM's linear probe is ahead of our encoder with every number of labels, and with all of them it is the first to pass the bag of words: that is what
-# more text and more parameters buy. It was trained on which sentences belong together, and gets 83 % on *continuation*. *Word order*, which that training never needed: 56 %, below our
-# own encoder after fine-tuning.
+# On *families* MiniLM is ahead with every number of labels, and with all of them the first to pass the bag of words: that is what more text and more parameters buy. It was trained on which
+# texts belong together: 83 % on *continuation*. *Word order*, which that training never needed: 56 %, below our fine-tuned encoder.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let somebody type a sentence with two nouns and a pronoun, and vote on the antecedent before the cell runs.
@@ -1038,14 +1032,14 @@ assert [round(probe_of[name]["mean"][3]) for name in ("continuation", "word orde
 assert probe_of["word order"]["mean"][3] < means["word order"][full]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## What to remember
+# ## Summary
 #
-# - Few labels: a pretrained encoder needs a fraction of them. All labels: try a bag of words first.
+# - With few labels, pretrain; with many, try a bag of words first. Split by what will be new in use.
 # - Linear probe, LoRA, full fine-tuning: choose between cost, accuracy and catastrophic forgetting.
-# - Split by what will be new in use, and check a claim with a second optimizer, more seeds and both axes.
+# - Check a claim with a second optimizer, several seeds, and one axis at a time.
 # - Contextual embeddings separate the senses of a word. A large attention weight can be a sink.
 #
-# **Next:** every model here is small and every text short. [Lesson 09](09_cost_and_scale.ipynb) asks what attention costs as they grow, and what is gained.
+# **Open question.** Every model here is small and every text short. What does attention cost as they grow, and what is gained? [Lesson 09](09_cost_and_scale.ipynb).
 
 # %% tags=["student-only"]
 board()
@@ -1053,11 +1047,10 @@ board()
 # %% [markdown]
 # ### References
 #
-# - J. Devlin et al., [*BERT*](../docs/references.md#devlin2019), 2019: one pretrained encoder, many tasks.
-# - E. Hu et al., [*LoRA*](../docs/references.md#hu2022), 2022.
-# - O. Levy, Y. Goldberg, [*Neural word embedding as implicit matrix factorization*](../docs/references.md#levy2014), 2014.
-# - Y. Hao et al., [*Visualizing and understanding the effectiveness of BERT*](../docs/references.md#hao2019), 2019: linear interpolation.
-# - A. Wang et al., [*GLUE*](../docs/references.md#wang2019), 2019.
-# - W. Wang et al., [*MiniLM*](../docs/references.md#wang2020b), 2020; N. Reimers, I. Gurevych, [*Sentence-BERT*](../docs/references.md#reimers2019), 2019: the published model.
-# - K. Clark et al., [*What does BERT look at?*](../docs/references.md#clark2019), 2019; G. Kobayashi et al., [*Attention is not only a weight*](../docs/references.md#kobayashi2020), 2020;
-#   G. Xiao et al., [*Efficient streaming language models with attention sinks*](../docs/references.md#xiao2024), 2024.
+# - [Cho et al. (2014)](../docs/references.md#cho2014), [Levy and Goldberg (2014)](../docs/references.md#levy2014): GRU, word vectors from counts.
+# - [Clark et al. (2019)](../docs/references.md#clark2019), [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020), [Xiao et al. (2024)](../docs/references.md#xiao2024): attention sinks.
+# - [Devlin et al. (2019)](../docs/references.md#devlin2019): BERT.
+# - [Hao et al. (2019)](../docs/references.md#hao2019): linear interpolation.
+# - [Hu et al. (2022)](../docs/references.md#hu2022): LoRA.
+# - [Reimers and Gurevych (2019)](../docs/references.md#reimers2019), [Wang et al. (2020b)](../docs/references.md#wang2020b): the published model.
+# - [Wang et al. (2019)](../docs/references.md#wang2019): GLUE.
