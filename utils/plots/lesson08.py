@@ -163,7 +163,7 @@ def word_in_context(curves, maps, title):
         for (layer, token), weight in np.ndenumerate(weights):
             dark = is_dark(image.cmap(image.norm(weight)))
             write(axes, token, layer, f"{weight:.2f}"[1:], SMALL, color="white" if dark else "black")
-        axes.set_xticks(range(len(tokens)), tokens, rotation=25)
+        axes.set_xticks(range(len(tokens)), tokens, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_yticks(range(len(weights)), range(1, len(weights) + 1))
         axes.set_ylabel("layer")
         axes.tick_params(length=0)
