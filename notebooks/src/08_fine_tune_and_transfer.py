@@ -11,8 +11,8 @@
 #
 # **How few labels does a pretrained model need?**
 #
-# Lesson 07 pretrained an encoder on unlabeled text. **Transfer learning** reuses it where labels are few: train a linear layer on top of it, a small
-# update of its matrices, or all of it. Then published weights go into the encoder that you built.
+# Lesson 07 pretrained an encoder on unlabeled text. **Transfer learning** reuses it where labels are few. Then published weights go into the encoder that you
+# built.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Plan: 10 minutes for the promise, 40 for the ways to fine-tune, 25 for why it works, 10 for several tasks, 35 for the published model.
@@ -145,12 +145,12 @@ assert split_accuracy["at random"] > split_accuracy["by module"] + 0.1
 #
 # ### A classification head
 #
-# A text has many hidden states and one label. **Mean pooling** averages the hidden states of the real tokens, without padding. A linear layer, the
-# **head**, turns the mean into logits. (BERT pools differently: it takes the hidden state of [CLS].)
+# A text has many hidden states and one label. **Mean pooling** averages the hidden states of the real tokens. A linear layer, the **head**, turns the mean
+# into logits. (BERT takes the hidden state of [CLS] instead of a mean.)
 #
-# **Worked example.** Two tokens and one padding position, with hidden states $(1,2)$, $(3,0)$ and $(9,9)$; three classes.
+# **Worked example.** Hidden states $(1,2)$ and $(3,0)$, then padding with $(9,9)$; three classes.
 #
-# 1. The mean of the real tokens is $(2,1)$. (With padding it would be $(4.33,3.67)$.)
+# 1. Mean of the real tokens: $(2,1)$.
 # 2. With $W=\begin{pmatrix}1&0\\0&1\\1&-1\end{pmatrix}$ and no bias the logits are $(2,1,1)$.
 # 3. Softmax: $e^2=7.389$ and $e=2.718$, so the first probability is $7.389/12.825=0.576$.
 # 4. If class 1 is correct, the cross-entropy is $-\ln0.576=0.551$.
@@ -198,13 +198,12 @@ print("logits:", digits(logits[0], 2), " probabilities:", digits(logits.softmax(
 print(f"cross-entropy, class 1 correct: {F.cross_entropy(logits, torch.tensor([0])):.3f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room compute the mean with the padding included: that is the most common bug in hand-written pooling.
+# Let the room compute the mean with the padding included, (4.33, 3.67): the most common bug in hand-written pooling.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Full fine-tuning
 #
-# All parameters are trained, the head and the encoder. Four labels for each of 14 families are 56 texts. From scratch and pretrained: same
-# texts, steps and learning rate.
+# Train head and encoder on four labels for each of 14 families, 56 texts. From scratch and pretrained: same texts, steps and learning rate.
 
 # %% slideshow={"slide_type": "-"}
 train, test = setting.encode(docstrings.few(task, 4, seed=0)), setting.encode(task.test)
@@ -229,8 +228,7 @@ for method in ("from scratch", "full fine-tuning"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Linear probe
 #
-# A **linear probe** trains only the head; the encoder is **frozen**. So each text is encoded once, and a logistic regression on the pooled vectors
-# remains.
+# A **linear probe** trains only the head; the encoder is **frozen**. Each text is encoded once; what remains is a logistic regression.
 
 # %% slideshow={"slide_type": "-"}
 body = setting.pretrained_body()
@@ -265,7 +263,8 @@ quiz("8.b")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Exercise 8.2.** Wrap a given linear layer.
 #
-# - Freeze `linear`. `self.lora_A` and `self.lora_B` are `nn.Parameter`s: $A$ random with mean 0 and standard deviation $1/\sqrt{d_{\text{in}}}$, $B$ zero.
+# - Freeze `linear` and store it as `self.linear`, the scale as `self.scale`.
+# - `self.lora_A` and `self.lora_B` are `nn.Parameter`s: $A$ random with mean 0 and standard deviation $1/\sqrt{d_{\text{in}}}$, $B$ zero.
 # - `forward` calls the frozen layer, bias included, and adds $s\,BAx$.
 
 
@@ -273,9 +272,9 @@ quiz("8.b")
 # Exercise 8.2 · low-rank adaptation · medium · 15 min
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, scale=1.0):
-        """Freeze `linear`. New: `self.lora_A` (rank, in_features), `self.lora_B` (out_features, rank).
+        """Store `self.linear`, frozen, and `self.scale`.
 
-        Initialize B to 0 and A with standard deviation 1 / sqrt(in_features).
+        New: `self.lora_A` (rank, in_features), random; `self.lora_B` (out_features, rank), zeros.
         """
         ### BEGIN SOLUTION
         super().__init__()
@@ -461,7 +460,7 @@ moves.table(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Linear interpolation
 #
-# Is there a **loss barrier** between the pretrained and the fine-tuned parameters, a point with a higher loss than both ends? Walk along the straight line
+# Is there a **loss barrier** between start and end, a point with a higher loss than both? Walk along the straight line
 # ([Hao et al., 2019](../docs/references.md#hao2019)):
 #
 # $$\theta(\alpha)=\theta_{\text{start}}+\alpha\,(\theta_{\text{end}}-\theta_{\text{start}})$$
@@ -519,8 +518,8 @@ quiz("8.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Catastrophic forgetting
 #
-# Put the old output layer back and let the fine-tuned encoder predict masked tokens again. **Catastrophic forgetting** is the rise of this loss. First the model
-# above, trained for 90 steps on four labels per class:
+# Put the old output layer back and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is the rise of this loss. The model above, after 90 steps on
+# four labels per class:
 
 # %% slideshow={"slide_type": "-"}
 classifier.load_state_dict(ends["full fine-tuning"])
@@ -533,7 +532,7 @@ for name, loss in masked_loss.items():
 print(f"unigram model: {encoder['unigram']:.2f} nats")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# What drives it, the number of labels or the number of steps? The recipe takes more steps when there are more labels. So vary one and fix the other. Guess first.
+# What drives it, labels or steps? The recipe takes more steps when there are more labels. So vary one and fix the other. Guess first.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 forgetting = stored("forgetting")
@@ -574,8 +573,8 @@ print("Line: mean of three seeds, band: all three.", forgetting.label)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### LoRA can be removed, or merged
 #
-# LoRA leaves $W$ untouched: switched off, the pretrained model is back exactly. To deploy the tuned model instead, merge the update into the weight, since
-# $Wx+s\,BAx=(W+s\,BA)\,x$. Then it costs nothing at inference. In the example by hand:
+# Switch LoRA off, and the pretrained model is back exactly. Or merge the update into the weight, since $Wx+s\,BAx=(W+s\,BA)\,x$: then it costs nothing at
+# inference. In the example by hand:
 #
 # $$W+0.5\,BA=\begin{pmatrix}1&2\\0&1\end{pmatrix}+0.5\begin{pmatrix}2&-2\\1&-1\end{pmatrix}=\begin{pmatrix}2&1\\0.5&0.5\end{pmatrix},\qquad(W+0.5\,BA)\,x=(7,2)$$
 #
@@ -868,7 +867,7 @@ quiz("8.d")
 # **Exercise 8.6.** How much weight do some queries give to some keys?
 #
 # - For each head: the total weight on the chosen keys, averaged over the chosen queries of all texts.
-# - `queries` and `keys` are masks (b, n), True where chosen; they need the axes of heads, and of keys or queries.
+# - `queries` and `keys` are masks (b, n), True where chosen: insert the missing axes.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
@@ -926,9 +925,9 @@ if minilm:
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token that every text has, with a value near zero: a
 # **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
-# [Clark et al. (2019)](../docs/references.md#clark2019) explain the attention on [SEP] in BERT in this way; [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020)
-# measured the small values; [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders. A large attention weight
-# need not be a large effect.
+# [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
+# the small values, and [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders. A large weight need not be a
+# large effect.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
@@ -952,8 +951,8 @@ if minilm:
 view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# One sentence proves nothing. Twelve pairs differ only in *he* or *she*, so the antecedent changes. Twelve pairs are **Winograd schemas**: *it* stays, and the meaning
-# decides: *The dog left the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
+# One sentence proves nothing. Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
+# the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 if minilm:

@@ -280,6 +280,16 @@ def only_lora_learns(answer, generator):
             raise Wrong(f"No gradient reaches `self.{name}`: {CUT}. Use the parameter itself.")
 
 
+def keeps_layer_and_scale(answer, generator):
+    """Exercise 8.4 uses them."""
+    linear = nn.Linear(5, 4)
+    layer = answer.answer(linear, 2, 0.5)
+    if getattr(layer, "linear", None) is not linear:
+        raise Wrong("`self.linear` is not the given layer. Store it under this name: exercise 8.4 uses it.")
+    if getattr(layer, "scale", None) != 0.5:
+        raise Wrong("`self.scale` is not the given scale. Store it under this name: exercise 8.4 uses it.")
+
+
 UPDATE = "self.scale * (x @ self.lora_A.T @ self.lora_B.T)"
 
 register(
@@ -290,7 +300,7 @@ register(
         gradient=True,
         output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[init_of_lora_A, only_lora_learns],
+        properties=[init_of_lora_A, only_lora_learns, keeps_layer_and_scale],
         mistakes=[
             mistake("self.scale * (", "(", "`scale` has no effect. Multiply the low-rank update by it."),
             mistake(

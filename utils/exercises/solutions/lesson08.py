@@ -26,9 +26,9 @@ class SequenceClassifier(nn.Module):
 # Exercise 8.2 · low-rank adaptation · medium · 15 min
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, scale=1.0):
-        """Freeze `linear`. New: `self.lora_A` (rank, in_features), `self.lora_B` (out_features, rank).
+        """Store `self.linear`, frozen, and `self.scale`.
 
-        Initialize B to 0 and A with standard deviation 1 / sqrt(in_features).
+        New: `self.lora_A` (rank, in_features), random; `self.lora_B` (out_features, rank), zeros.
         """
         ### BEGIN SOLUTION
         super().__init__()
