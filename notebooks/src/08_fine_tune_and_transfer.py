@@ -564,7 +564,7 @@ print("Line: mean of three seeds, band: all three.", forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **Steps:** along every line, more steps mean more forgetting. The accuracy gains little or nothing after the first 90 or 180.
-# - **Labels:** with few steps, more labels mean *less* forgetting; with many, more. The steps matter more.
+# - **Labels:** with few steps, more labels mean *less* forgetting; with many steps, four labels per class mean the least. The steps matter more.
 # - **LoRA** forgets less at every length, and SGD (last table) less than Adam at equal steps and accuracy: small changes keep more.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -648,7 +648,7 @@ for method, per_class in ((full, 4), (full, 16), (full, None), ("LoRA", 16)):
 few_steps, many_steps = (
     [cells[full, number, count] for number in (4, 16, None)] for count in (steps[0], steps[-1])
 )
-assert few_steps == sorted(few_steps, reverse=True) and many_steps == sorted(many_steps)
+assert few_steps == sorted(few_steps, reverse=True) and many_steps[0] == min(many_steps)
 assert max(few_steps) < min(many_steps)
 assert all(cells["LoRA", 16, number] < cells[full, 16, number] for number in steps)
 task_accuracy = {
