@@ -832,7 +832,7 @@ if minilm:
             "Layer by layer the two senses of watch separate",
         ),
         alt="Left: the cosine of two nouns stays high through six layers, that of a noun and a verb falls. Right: in layer 1 the noun attends to gold, the verb to "
-        "they and television; from layer 2 on, most weight is on [CLS].",
+        "they and television; in layers 2 to 5 most weight is on [CLS].",
     )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -848,7 +848,7 @@ quiz("8.d")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The attention sink
 #
-# From layer 2 on, *watch* gives most of its attention to [CLS]. Is that typical?
+# In layers 2 to 5 *watch* gives most of its attention to [CLS]. Is that typical?
 #
 # **Exercise 8.6.** How much weight do some queries give to some keys?
 #

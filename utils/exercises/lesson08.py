@@ -752,7 +752,7 @@ register_quiz(
 register_quiz(
     Quiz(
         id="8.d",
-        question="From layer 2 on, most of the weight of *watch* is on [CLS], which carries no word. Why might a head learn this?",
+        question="In layers 2 to 5, most of the weight of *watch* is on [CLS], which carries no word. Why might a head learn this?",
         options=[
             (
                 "[CLS] summarizes the sentence, and the word needs this summary.",
