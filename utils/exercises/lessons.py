@@ -87,8 +87,8 @@ LESSONS = (
         "08_fine_tune_and_transfer",
         "Fine-tune and transfer",
         "How few labels does a pretrained model need?",
-        "SequenceClassifier, LoRALinear, interpolate",
-        90,
+        "SequenceClassifier, LoRALinear, interpolate, merge_lora, token_similarity, attention_to",
+        110,
     ),
     Lesson(
         "09",

@@ -12,23 +12,26 @@ from utils.plots.parts import (
     name_lines,
     only_rows,
     percent,
+    plain_ticks,
     write,
 )
-from utils.plots.style import BLUE, DASHES, FONT, GREY, ORANGE, SMALL, WEIGHTS_MAP, WIDEST, as_array, is_dark
+from utils.plots.style import DASHES, FONT, GREY, SMALL, WEIGHTS_MAP, WIDEST, as_array, is_dark
 
 # Accuracy against the number of labels
 
 
-def accuracy_against_labels(labels, curves, title, marks):
+def accuracy_against_labels(labels, curves, title, marks, only=None):
     """Accuracy by number of labels: a line through the means of each method, and bars from the lowest to the highest seed.
 
     labels: increasing; the last is "all". curves: {method: for each of the labels, the accuracies of all seeds in %}.
-    marks: {name: accuracy} for dashed lines.
+    marks: {name: accuracy} for dashed lines. only: the methods to draw, in the colors that they have among all.
     """
     positions = np.log(labels[:-1])
     positions = np.append(positions, positions[-1] + np.diff(positions).mean())  # "all": one mean step to the right
     figure, axes = chart(title, 10.5, 5.6)
     for index, ((name, points), (shade, marker, line)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
+        if only and name not in only:
+            continue
         points = [as_array(seeds) for seeds in points]
         x = positions + 0.04 * (index - (len(curves) - 1) / 2)  # bars do not overlap
         axes.plot(
@@ -77,23 +80,27 @@ def tasks_bars(rows, title, methods):
 # What fine-tuning does to the parameters
 
 
-def distance_by_layer(names, curves, title, ylabel):
-    """Distance that fine-tuning moved each part of the model, one bar per method; error bars span all seeds.
+def distance_by_layer(names, panels, title):
+    """Distance that training moved each part of the model: a panel per optimizer, a bar per initialization.
 
-    names: the parts from the input to the output. curves: {method: (parts, seeds)}.
+    names: the parts from the input to the output. panels: {optimizer: {initialization: (parts, seeds)}}; the error bars
+    span all seeds.
     """
-    figure, axes = chart(title, 11.0, 4.9)
-    wide = 0.8 / len(curves)
-    for index, ((method, values), (shade, _, _)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
-        values = as_array(values)
-        means = values.mean(1)
-        ends = np.stack([means - values.min(1), values.max(1) - means]).clip(0)
-        x = np.arange(len(names)) + wide * (index - (len(curves) - 1) / 2)
-        axes.bar(x, means, wide * 0.9, yerr=ends, color=shade, alpha=0.85, label=method)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_ylabel(ylabel)
-    axes.tick_params(axis="x", length=0)
-    axes.legend(loc="upper right")
+    figure, all_axes = chart(title, 11.5, 4.9, columns=len(panels), sharey=True)
+    for axes, (optimizer, curves) in zip(all_axes, panels.items(), strict=True):
+        wide = 0.8 / len(curves)
+        for index, ((name, values), (shade, _, _)) in enumerate(zip(curves.items(), LOOKS, strict=False)):
+            values = as_array(values)
+            means = values.mean(1)
+            ends = np.stack([means - values.min(1), values.max(1) - means]).clip(0)
+            x = np.arange(len(names)) + wide * (index - (len(curves) - 1) / 2)
+            bars = axes.bar(x, means, wide * 0.9, yerr=ends, color=shade, alpha=0.85, label=name)
+            axes.bar_label(bars, [f"{mean:.1f}" for mean in means], padding=3, fontsize=LABEL)
+        axes.set_xticks(range(len(names)), names)
+        axes.tick_params(axis="x", length=0)
+        axes.set_title(optimizer, fontsize=FONT)
+    all_axes[0].set_ylabel("distance from the initialization")
+    all_axes[-1].legend(loc="upper right")
     return figure
 
 
@@ -108,42 +115,60 @@ def interpolation_curves(fractions, curves, title, ylabel):
     return figure
 
 
-def forgetting_bars(rows, title, xlabel, mark):
-    """Catastrophic forgetting: the pretraining loss before and after fine-tuning, and under each name the increase.
+def forgetting_by_steps(steps, losses, accuracies, title, marks):
+    """Catastrophic forgetting: the pretraining loss, and the accuracy on the task, against the training steps.
 
-    rows: (method, losses before, losses after). mark: (loss, name) of a dashed line, such as that of the unigram model.
+    losses, accuracies: {name: (steps, seeds)}; a line through the means in a band over all seeds. marks: {name: loss}
+    for dashed lines in the first panel.
     """
-    figure, axes = chart(title, 11.5, 1.9 + 0.9 * len(rows))
-    positions, thick = np.arange(len(rows)), 0.34
-    before, after = (as_array([np.mean(row[side]) for row in rows]) for side in (1, 2))
-    for side, (name, losses, shade) in enumerate((("before", before, BLUE), ("after", after, ORANGE))):
-        bars = axes.barh(positions + thick * (side - 0.5), losses, 0.88 * thick, color=shade, alpha=0.85, label=name)
-        axes.bar_label(bars, fmt="{:.2f}", padding=5, fontsize=LABEL)
-    axes.axvline(mark[0], color="black", linewidth=1.8, linestyle=DASHES, label=mark[1])
-    increases = [f"{'+' if value > 0.005 else ''}{signed(value)}" for value in after - before]
-    only_rows(axes, [f"{name}\n{increase}" for (name, *_), increase in zip(rows, increases, strict=True)])
-    axes.set(xlim=(0, 1.1 * max(after.max(), mark[0])), xlabel=xlabel)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure, all_axes = chart(title, 12.0, 5.2, columns=2)
+    labels = ("loss at masked tokens in nats", "test accuracy on the task in %")
+    for axes, curves, ylabel in zip(all_axes, (losses, accuracies), labels, strict=True):
+        curves = {name: as_array(values) for name, values in curves.items()}
+        bands = {name: (values.min(1), values.max(1)) for name, values in curves.items()}
+        draw_lines(axes, steps, {name: values.mean(1) for name, values in curves.items()}, bands)
+        axes.set_xscale("log", base=2)
+        plain_ticks(axes.xaxis, steps)
+        axes.set(xlabel="training steps", ylabel=ylabel)
+    for name, loss in marks.items():
+        all_axes[0].axhline(loss, color="black", linewidth=1.8, linestyle=DASHES)
+        write(all_axes[0], steps[-1], loss, name, LABEL, ha="right", va="bottom")
+    all_axes[1].set_ylim(0, None)
+    name_lines(all_axes[1])
     return figure
 
 
 # The published model
 
 
-def senses_by_layer(curves, title):
-    """Cosine similarity by layer: {pairs: (layers, 3) mean, min and max}, a line in a band from min to max."""
+def word_in_context(curves, maps, title):
+    """One word in two senses: the cosines of its uses by layer, and what it attends to in one sentence of each sense.
+
+    curves: {pairs: (layers + 1, 3) mean, min and max}. maps: {name: (tokens, weights (layers, tokens))}.
+    """
     curves = {name: as_array(values) for name, values in curves.items()}
-    count = len(next(iter(curves.values())))
-    figure, axes = chart(title, 10.5, 5.6)
+    figure, grid = chart(title, WIDEST, 6.6, rows=2, columns=2, width_ratios=(1, 1.35))
+    for axes in grid[:, 0]:
+        axes.remove()
+    axes = figure.add_subplot(grid[0, 0].get_gridspec()[:, 0])
     bands = {name: values[:, 1:].T for name, values in curves.items()}
+    count = len(next(iter(curves.values())))
     draw_lines(axes, range(count), {name: values[:, 0] for name, values in curves.items()}, bands)
-    axes.set_xticks(range(count), ["embeddings", *map(str, range(1, count))])
-    axes.set(
-        xlabel="layer (line: mean of all pairs, band: min to max)",
-        ylabel="cosine similarity of two uses",
-        ylim=(None, 1),
-    )
-    name_lines(axes)
+    axes.set_xticks(range(count))
+    axes.set(xlabel="layer, 0: embeddings", ylabel="cosine similarity of two uses", ylim=(None, 1))
+    axes.legend(loc="lower left")
+    for axes, (name, (tokens, weights)) in zip(grid[:, 1], maps.items(), strict=True):
+        weights = as_array(weights)
+        image = axes.imshow(weights, cmap=WEIGHTS_MAP, vmin=0, vmax=0.5, aspect="auto")
+        for (layer, token), weight in np.ndenumerate(weights):
+            dark = is_dark(image.cmap(image.norm(weight)))
+            write(axes, token, layer, f"{weight:.2f}"[1:], SMALL, color="white" if dark else "black")
+        axes.set_xticks(range(len(tokens)), tokens, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_yticks(range(len(weights)), range(1, len(weights) + 1))
+        axes.set_ylabel("layer")
+        axes.tick_params(length=0)
+        axes.grid(False)
+        axes.set_title(name, fontsize=FONT)
     return figure
 
 
@@ -170,20 +195,21 @@ def similarity_matrix(sentences, cosines, title):
 CHANCE = LinearSegmentedColormap.from_list("chance", ["#A84A00", "#E98A4E", "#FFFFFF", "#7FB8DC", "#0072B2"], N=257)
 
 
-def pronoun_attention(accuracies, title):
-    """Heat maps by layer and head: how often a head attends more to the antecedent. The best heads are outlined.
+def by_head(panels, title, label, cmap=CHANCE, outline=True):
+    """Heat maps by layer and head of numbers from 0 to 1, such as an accuracy; the largest are outlined.
 
-    accuracies: {name: (num_layers, num_heads) from 0 to 1}. White is chance.
+    panels: {name: (num_layers, num_heads)}. With CHANCE, white is one half.
     """
-    accuracies = {name: as_array(values) for name, values in accuracies.items()}
-    rows = [len(values) for values in accuracies.values()]
-    figure, panels = chart(title, WIDEST, 1.6 + 0.36 * sum(rows) + 0.7 * len(rows), rows=len(rows), height_ratios=rows)
-    for axes, (name, values) in zip(panels, accuracies.items(), strict=True):
-        image = axes.imshow(values, cmap=CHANCE, vmin=0, vmax=1, aspect="auto")
-        for (layer, head), accuracy in np.ndenumerate(values):
-            dark = is_dark(image.cmap(image.norm(accuracy)))
-            write(axes, head, layer, percent(accuracy), SMALL, color="white" if dark else "black")
-            if accuracy == values.max():
+    panels = {name: as_array(values) for name, values in panels.items()}
+    rows = [len(values) for values in panels.values()]
+    height = 1.6 + 0.36 * sum(rows) + 0.7 * len(rows)
+    figure, grid = chart(title, WIDEST, height, rows=len(rows), height_ratios=rows, squeeze=False)
+    for axes, (name, values) in zip(grid[:, 0], panels.items(), strict=True):
+        image = axes.imshow(values, cmap=cmap, vmin=0, vmax=1, aspect="auto")
+        for (layer, head), value in np.ndenumerate(values):
+            dark = is_dark(image.cmap(image.norm(value)))
+            write(axes, head, layer, percent(value), SMALL, color="white" if dark else "black")
+            if outline and value == values.max():
                 frame = {"fill": False, "edgecolor": "black", "linewidth": 2.6, "zorder": 3}
                 axes.add_patch(Rectangle((head - 0.47, layer - 0.45), 0.94, 0.9, **frame))
         axes.set_xticks(range(values.shape[1]), [f"head {head + 1}" for head in range(values.shape[1])])
@@ -191,5 +217,5 @@ def pronoun_attention(accuracies, title):
         axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
         axes.grid(False)
         axes.set_title(name, fontsize=FONT)
-    figure.supxlabel("accuracy: how often the head attends more to the antecedent", fontsize=LABEL, color=GREY)
+    figure.supxlabel(label, fontsize=LABEL, color=GREY)
     return figure

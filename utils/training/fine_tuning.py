@@ -2,8 +2,8 @@
 
 Six methods, from a bag of words to full fine-tuning, with the same draws of labels and the same test modules; then distance,
 linear interpolation (Hao et al., 2019, arXiv:1908.05620) and catastrophic forgetting. Hyperparameters are fixed and were chosen on
-the validation modules: with four labels per class nothing is left for early stopping. Fine-tuning moves pretrained layers
-farther than training from scratch moves random ones.
+the validation modules: with four labels per class nothing is left for early stopping. With Adam, fine-tuning moves
+pretrained layers farther than training from scratch moves random ones.
 """
 
 import copy
@@ -35,7 +35,7 @@ from utils.training.baselines import bag_of_words, linear_probe
 from utils.training.cache import cached
 from utils.training.pretraining import Corpus, Objective, held_out_losses, restore_pretrained, tokenized_corpus
 from utils.training.stored_encoder import encoder_files, stored_encoder
-from utils.training.trainer import linear_warmup_cosine, train
+from utils.training.trainer import Schedule, linear_warmup_cosine, train
 
 METHODS = ("bag of words", "word vectors + GRU", "from scratch", "linear probe", "LoRA", "full fine-tuning")
 DETERMINISTIC = ("bag of words", "linear probe")  # the same labels give the same predictions
@@ -48,11 +48,13 @@ class Recipe(NamedTuple):
     """Hyperparameters. num_steps: times the square root of the number of examples.
 
     group_by_length: batches of texts of similar length, which saves a large model most of the padding.
+    sgd: plain stochastic gradient descent in place of AdamW.
     """
 
     learning_rate: float
     num_steps: float = 12.0
     group_by_length: bool = False
+    sgd: bool = False
 
 
 RECIPES = {
@@ -61,6 +63,7 @@ RECIPES = {
     "LoRA": Recipe(3e-3),
     "full fine-tuning": Recipe(1e-3),
 }
+SGD_RATES = {"full fine-tuning": 0.1, "from scratch": 0.3}  # learning rates; the next larger ones diverge
 RANK, PENALTY = 8, 0.1
 
 
@@ -114,16 +117,38 @@ def fine_tune(model: nn.Module, texts: EncodedTexts, recipe: Recipe, seed: int) 
         batch = texts.select(batches.pop())
         return F.cross_entropy(model(batch.token_ids, batch.attention_mask), batch.labels)
 
+    schedule = linear_warmup_cosine(steps, 0.1)
+    if recipe.sgd:
+        return train_sgd(model, loss_of_step, steps, recipe.learning_rate, schedule)
     return train(
         model,
         loss_of_step,
         steps,
         learning_rate=recipe.learning_rate,
-        schedule=linear_warmup_cosine(steps, 0.1),
+        schedule=schedule,
         betas=(0.9, 0.98),
         weight_decay=0.01,
         max_norm=1.0,
     )
+
+
+def train_sgd(
+    model: nn.Module, loss_of_step: Callable[[int], Tensor], num_steps: int, learning_rate: float, schedule: Schedule
+) -> Tensor:
+    """Plain SGD, in place; returns the losses (steps,). No momentum, no clipping: a step is as long as its gradient."""
+    model.train()
+    losses = torch.zeros(num_steps)
+    for step in range(num_steps):
+        loss = loss_of_step(step)
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter -= learning_rate * schedule(step) * parameter.grad
+        losses[step] = loss.detach()
+    model.eval()
+    return losses
 
 
 @torch.no_grad()
@@ -432,3 +457,35 @@ def interpolation_and_forgetting(
     disable_lora(model)
     losses["LoRA disabled"] = masked_loss(model.body, setting.corpus, num_windows)
     return {**result, "masked_loss": losses}
+
+
+@cached(data_files=data_files)
+def fine_tuning_run(
+    method: str,
+    per_class: int | None = 16,
+    num_steps: int = 180,
+    seed: int = 0,
+    *,
+    sgd_rate: float | None = None,
+    num_test: int | None = None,
+    num_windows: int | None = None,
+) -> dict:
+    """One classifier on the families task: what training length, number of labels and optimizer do, one at a time.
+
+    sgd_rate: the learning rate of plain SGD; None: AdamW with the recipe of the method.
+    distance: by parameter group. training_loss: after training, on the labeled texts. accuracy: on the test modules.
+    masked_loss: of the body after training (catastrophic forgetting).
+    """
+    setting = load_setting("families")
+    train = setting.encode(few(setting.task, per_class, seed))
+    test = setting.encode(setting.task.test[:num_test])
+    model = build_classifier(method, setting, seed)
+    start = snapshot(model)
+    recipe = Recipe(sgd_rate, sgd=True) if sgd_rate else RECIPES[method]
+    fine_tune(model, train, recipe._replace(num_steps=num_steps / math.sqrt(len(train))), seed)
+    return {
+        "distance": distances(start, snapshot(model)),
+        "training_loss": F.cross_entropy(predict_logits(model, train), train.labels).item(),
+        "accuracy": (predict_logits(model, test).argmax(-1) == test.labels).float().mean().item(),
+        "masked_loss": masked_loss(model.body, setting.corpus, num_windows),
+    }

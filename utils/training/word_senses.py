@@ -1,7 +1,7 @@
-"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, antecedents of pronouns, paraphrases.
+"""Probing MiniLM (Wang et al., 2020b, arXiv:2002.10957): word senses, the attention sink, antecedents of pronouns, paraphrases.
 
-All sentences are the course's own, and nothing is trained. The senses of a word separate layer by layer. Some heads find the
-antecedent by the gender of the pronoun; none solves Winograd schemas.
+All sentences are the course's own, and nothing is trained. The senses of a word separate layer by layer. [CLS] receives most
+attention and passes on little. Some heads find the antecedent by the gender of the pronoun; none solves Winograd schemas.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from utils.models.pretrained import PretrainedEncoder
+from utils.models.pretrained import HiddenStates, PretrainedEncoder
 
 # --- word senses ---------------------------------------------------------------------------------------
 
@@ -87,11 +87,15 @@ def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) 
 
     {"first", "second", "across"}: mean, min and max over pairs of sentences after each layer, (num_layers + 1, 3).
     """
-    n, hidden = len(first.sentences), encoder.hidden_states(first.sentences + second.sentences)
+    hidden = encoder.hidden_states(first.sentences + second.sentences)
     positions = [tokens.index(first.word) for tokens in hidden.tokens]
     # (num_layers + 1, sentences, dim)
     embeddings = F.normalize(torch.stack(hidden.states)[:, range(len(positions)), positions], dim=-1)
-    cosines = embeddings @ embeddings.transpose(-2, -1)
+    return by_sense(embeddings @ embeddings.transpose(-2, -1), len(first.sentences))
+
+
+def by_sense(cosines: Tensor, n: int) -> dict[str, Tensor]:
+    """Cosines (layers, b, b) of which the first n texts have the first sense, to the summary of `sense_similarities`."""
     pairs = torch.ones_like(cosines[0], dtype=torch.bool).triu(1)  # no sentence with itself
     parts = {
         "first": cosines[:, :n, :n][:, pairs[:n, :n]],
@@ -99,6 +103,22 @@ def sense_similarities(encoder: PretrainedEncoder, first: Sense, second: Sense) 
         "across": cosines[:, :n, n:].flatten(1),
     }
     return {name: torch.stack([part.mean(1), part.amin(1), part.amax(1)], 1) for name, part in parts.items()}
+
+
+# --- attention sink ----------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def value_norms(encoder: PretrainedEncoder, hidden: HiddenStates) -> Tensor:
+    """Norm of each token's value vectors, mean over the heads: (num_layers, b, n).
+
+    In a post-norm encoder a layer projects the hidden states below it as they are.
+    """
+    norms = []
+    for layer, states in zip(encoder.model.encoder.layers, hidden.states, strict=False):
+        value = layer.self_attn.in_proj(states).chunk(3, -1)[2]
+        norms.append(value.unflatten(-1, (encoder.model.config.num_heads, -1)).norm(dim=-1).mean(-1))
+    return torch.stack(norms)
 
 
 # --- pronouns and their antecedents -----------------------------------------------------------------------------
@@ -161,14 +181,14 @@ WINOGRAD = (
 
 
 def pronoun_attention(encoder: PretrainedEncoder, examples: Sequence[PronounExample]) -> Tensor:
-    """Attention weights from the pronoun to its antecedent and to the distractor: (examples, num_layers, num_heads, 2)."""
+    """Attention weights of the pronoun on its antecedent, on the distractor and on [CLS]: (examples, num_layers, num_heads, 3)."""
     hidden = encoder.hidden_states([example.sentence for example in examples], need_weights=True)
     weights = torch.stack(hidden.weights, 1)
     rows = []
     for tokens, example, own in zip(hidden.tokens, examples, weights, strict=True):
         words = (example.pronoun, example.antecedent, example.distractor)
         query, *keys = map(tokens.index, words)
-        rows.append(own[:, :, query, keys])
+        rows.append(own[:, :, query, [*keys, 0]])
     return torch.stack(rows)
 
 
@@ -181,13 +201,14 @@ class HeadSelection(NamedTuple):
     """The best head on one half of the twins, tested on the other half.
 
     A head that always prefers the first noun, or the nearer one, scores exactly 50 %. head: (layer, head), from 1.
-    mean_accuracy: of all heads, held out.
+    mean_accuracy: of all heads, held out. attention: of this head, held out, on antecedent, distractor and [CLS].
     """
 
     head: tuple[int, int]
     selection_accuracy: float
     held_out_accuracy: float
     mean_accuracy: float
+    attention: list[float]
 
 
 def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[HeadSelection]:
@@ -199,8 +220,9 @@ def select_heads(encoder: PretrainedEncoder, twins: Sequence[Twins]) -> list[Hea
     for selection, held_out in ((even, odd), (odd, even)):
         scores, tested = head_accuracy(selection), head_accuracy(held_out)
         layer, head = divmod(int(scores.argmax()), scores.size(1))
-        measured = (scores[layer, head], tested[layer, head], tested.mean())
-        results.append(HeadSelection((layer + 1, head + 1), *(value.item() for value in measured)))
+        measured = (scores[layer, head].item(), tested[layer, head].item(), tested.mean().item())
+        attention = held_out[:, layer, head].mean(0).tolist()
+        results.append(HeadSelection((layer + 1, head + 1), *measured, attention))
     return results
 
 

@@ -2,9 +2,10 @@
 
 from torch import nn
 import torch
+import torch.nn.functional as F
 
 
-# Exercise 8.1 · a classifier on top · easy · 8 min
+# Exercise 8.1 · a classifier on top · easy · 10 min
 class SequenceClassifier(nn.Module):
     def __init__(self, body, dim, num_classes):
         super().__init__()
@@ -22,12 +23,12 @@ class SequenceClassifier(nn.Module):
         ### END SOLUTION
 
 
-# Exercise 8.2 · low-rank adaptation · medium · 12 min
+# Exercise 8.2 · low-rank adaptation · medium · 15 min
 class LoRALinear(nn.Module):
     def __init__(self, linear, rank, scale=1.0):
-        """Freeze `linear`. New: `self.lora_A` (rank, in_features), `self.lora_B` (out_features, rank).
+        """Store `self.linear`, frozen, and `self.scale`.
 
-        Initialize B to 0 and A with standard deviation 1 / sqrt(in_features).
+        New: `self.lora_A` (rank, in_features), random; `self.lora_B` (out_features, rank), zeros.
         """
         ### BEGIN SOLUTION
         super().__init__()
@@ -49,4 +50,36 @@ def interpolate(start, end, fraction):
     """start and end {name: tensor} to new parameters: `start` at fraction 0, `end` at fraction 1."""
     ### BEGIN SOLUTION
     return {name: start[name] + fraction * (end[name] - start[name]) for name in start}
+    ### END SOLUTION
+
+
+# Exercise 8.4 · merge LoRA into the weight · easy · 8 min
+def merge_lora(layer):
+    """layer: a LoRALinear with `linear`, `lora_A`, `lora_B`, `scale`; to a new nn.Linear."""
+    ### BEGIN SOLUTION
+    out_features, in_features = layer.linear.weight.shape
+    merged = nn.Linear(in_features, out_features)
+    with torch.no_grad():
+        merged.weight.copy_(layer.linear.weight + layer.scale * layer.lora_B @ layer.lora_A)
+        merged.bias.copy_(layer.linear.bias)
+    return merged
+    ### END SOLUTION
+
+
+# Exercise 8.5 · a token in several contexts · medium · 12 min
+def token_similarity(hidden_states, positions):
+    """hidden_states (num_layers, b, n, dim), positions (b,) to cosines (num_layers, b, b)."""
+    ### BEGIN SOLUTION
+    texts = torch.arange(len(positions))
+    states = F.normalize(hidden_states[:, texts, positions], dim=-1)  # (num_layers, b, dim)
+    return states @ states.transpose(-2, -1)
+    ### END SOLUTION
+
+
+# Exercise 8.6 · where the attention goes · medium · 12 min
+def attention_to(attention_weights, queries, keys):
+    """attention_weights (b, num_heads, n, n), queries and keys (b, n) bool, to (num_heads,)."""
+    ### BEGIN SOLUTION
+    to_keys = (attention_weights * keys[:, None, None, :]).sum(-1)  # (b, num_heads, n)
+    return (to_keys * queries[:, None, :]).sum((0, 2)) / queries.sum()
     ### END SOLUTION
