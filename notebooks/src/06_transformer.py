@@ -129,7 +129,7 @@ show(
 # every position.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Point at the only red arrow: it is all that the decoder knows of the source.
+# Point at the orange arrow: it is all that the decoder knows of the source.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## 2 · Worked example: a decoder by hand
@@ -932,7 +932,7 @@ print(torch.allclose(log_probs, expected.log_probs[0], atol=1e-4))
 # Two tokens with $\log p=-1.2$ against three with $-1.5$: by sums ($\alpha=0$) the shorter wins, by means ($\alpha=1$), $-0.6<-0.5$, the longer one.
 
 # %% slideshow={"slide_type": "subslide"}
-print("beam of 4, correct sentences, and mean length (the reference in the last column)")
+print("beam of 4, correct sentences, and mean length (in parentheses that of the references)")
 subsets = {"trained lengths": pairs.test[:200], "longer": pairs.longer[:100]}
 decoded = {}
 for name, subset in subsets.items():
