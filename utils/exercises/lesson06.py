@@ -465,6 +465,11 @@ register(
             ),
             mistake(
                 BODY,
+                normed("n1(x)", "x + context", "x", "n2(x + context)", "x + ff(n3(x))"),
+                "Cross-attention is post-norm, the other two sublayers are pre-norm. Make all three pre-norm: `x + sublayer(norm(x))`.",
+            ),
+            mistake(
+                BODY,
                 normed("x", "x + n1(context)", "x", "x + n2(context)", "x + n3(ff(x))"),
                 "The output of each sublayer was normalized. Normalize its input: `x + sublayer(norm(x))`.",
             ),
@@ -1536,6 +1541,21 @@ register(
             ),
             # Hypotheses that have ended
             mistake([('.masked_fill(ended.unsqueeze(1), float("-inf"))', ".clone()"), (STEP_PAD, "")], STEP_GREW),
+            mistake(
+                '.masked_fill(ended.unsqueeze(1), float("-inf"))',
+                ".clone()",
+                "A hypothesis that has ended may still be continued with any token. Allow token 0 only: set all others to -inf.",
+            ),
+            mistake(
+                [
+                    (STEP_PAD, ""),
+                    (
+                        f"log_probs, index = {STEP_SUM}",
+                        f"step = {STEP_SUM}\nstep[ended, 0] = 0.0\nlog_probs, index = step",
+                    ),
+                ],
+                "A hypothesis that has ended lost its own log-probability. Token 0 adds 0 to it: set `step[:, 0]` to 0 before the sum.",
+            ),
             *replacing(
                 STEP_PAD,
                 {

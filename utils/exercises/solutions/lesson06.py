@@ -48,7 +48,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x, memory, mask=None, memory_mask=None):
         """x (b, m, dim), memory (b, n, dim) to x, weights (b, num_heads, m, m), (b, num_heads, m, n).
 
-        mask (m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
+        mask (m, m) or (b, m, m), memory_mask (b, 1, n): bool, True = may attend; None masks nothing.
         """
         ### BEGIN SOLUTION
         context, self_weights = self.self_attn(self.norm1(x), mask=mask, need_weights=True)
@@ -127,7 +127,7 @@ def smoothed_loss(logits, targets, smoothing, pad_id=0):
     ### END SOLUTION
 
 
-# Exercise 6.7 · the warmup schedule · easy · 5 min · optional
+# Exercise 6.7 · the warm-up schedule · easy · 5 min · optional
 def noam_rate(step, dim, warmup_steps):
     """The learning rate at `step`, counted from 1."""
     ### BEGIN SOLUTION
