@@ -82,7 +82,7 @@ def cells_about_the_model():
     start, end = (
         next(index for index, cell in enumerate(cells) if cell.source.startswith(f"## {number} ·")) for number in (5, 7)
     )
-    imports = next(cell for cell in cells if cell.source.startswith("import"))
+    imports = next(cell for cell in cells if "\nimport torch\n" in cell.source)
     code = [cell for cell in cells[start:end] if cell.cell_type == "code"]
     return [imports, *(cell for cell in code if "exercise(" not in cell.source and "quiz(" not in cell.source)]
 
