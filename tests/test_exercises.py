@@ -339,7 +339,7 @@ def test_importing_the_package_needs_no_torch():
     assert run.stdout == "False True\n", run.stderr
 
 
-@pytest.mark.parametrize("number", ["00", "01", "02", "03", "04", "05"])
+@pytest.mark.parametrize("number", ["00", "01", "02", "03", "04", "05", "09"])
 def test_the_core_path_of_a_lesson_fits_into_two_hours(number):
     core = [item for item in exercises_of(number) if not item.optional]
     assert len(core) <= 8

@@ -35,3 +35,11 @@ def test_each_change_gets_its_best_learning_rate_and_is_compared_seed_by_seed(mo
 def test_a_run_lowers_the_loss():
     untrained, run = (modification_run(CHANGES["SwiGLU"], 1, num_tokens=count) for count in (1, 16_000))
     assert run["test"] < untrained["test"] - 0.1
+
+
+def test_a_change_exceeds_seed_noise_if_its_mean_exceeds_the_range_of_the_bases_seeds():
+    improvements = {BASE: 0.0, "better": 0.05, "noise": 0.029, "worse": -0.2}
+    rows = [{"change": name, "improvement": value, "seeds": [4.0, 4.03, 4.01]} for name, value in improvements.items()]
+    result = {"base": BASE, "rows": rows}
+    assert modifications.seed_range(result) == pytest.approx(0.03)
+    assert modifications.beyond_seed_noise(result) == ["worse", "better"]

@@ -24,6 +24,7 @@ FIGURES = {
     "encoder_speed": (3, "speed"),
     "few_labels": ("rows", 1, "seeds", 0, 2),
     "head_costs": (2, "softmax_ms"),
+    "in_context": ("rows", 0, "accuracies", 1, 4, 2),
     "length_costs": ("rows", 4, "mb", 3),
     "long_range": (3, "accuracies", 1),
     "memory_seeds_at_once": ("ratio",),

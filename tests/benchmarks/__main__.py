@@ -25,6 +25,7 @@ from tests.benchmarks import (
     encoder_speed,
     fine_tuning,
     heads,
+    in_context,
     memory,
     peak,
     pretraining,
@@ -54,7 +55,8 @@ MODULES = (
         story_encoder,
         encoder_speed,
     ),
-    *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling, smollm2_speed),
+    *(transformer_speed, peak, pretraining, fine_tuning, real_tasks, bert_speed, costs, scaling),
+    *(smollm2_speed, in_context),
 )
 BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for module in MODULES for benchmark in module.BENCHMARKS}
 

@@ -28,7 +28,7 @@ MEASURED = {
     "06_transformer": "parity with `nn.Transformer`; exact match, BLEU, alignment; speedup of the KV cache",
     "07_tokenize_and_pretrain": "perplexity of masked, causal and span-corruption models against n-gram models",
     "08_fine_tune_and_transfer": "accuracy by number of labels: from scratch, linear probe, LoRA, full fine-tuning; MiniLM",
-    "09_cost_and_scale": "time and memory against length, scaling laws with a held-out prediction, speed of SmolLM2",
+    "09_cost_and_scale": "time and memory against length, scaling laws with a held-out prediction, speed and in-context learning of SmolLM2",
 }
 
 

@@ -5,7 +5,7 @@ from torch.overrides import TorchFunctionMode
 
 from utils.checks.compare import Case, Wrong, difference
 from utils.exercises.common import mask_with_empty_row, normal, random_mask
-from utils.exercises.edits import BODY, mistake
+from utils.exercises.edits import BODY, mistake, replacing
 from utils.exercises.quiz import Quiz, register_quiz
 from utils.exercises.registry import Exercise, register
 from utils.exercises.solutions import lesson09 as solved
@@ -205,10 +205,10 @@ def the_cost_is_linear(answer, generator):
 
 
 IN_WINDOW = "(offset.abs() <= w) & inside[:, None]"
-PAD = "torch.nn.functional.pad(x, (0, 0, w, w + padding))"
-QUERY_BLOCKS = "torch.nn.functional.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))"
+PAD = "F.pad(x, (0, 0, w, w + padding))"
+QUERY_BLOCKS = "F.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))"
 WRAPPED = [
-    (PAD, "torch.nn.functional.pad(x, (0, 0, 0, padding))[:, :, torch.arange(-w, blocks * w + w) % (blocks * w)]"),
+    (PAD, "F.pad(x, (0, 0, 0, padding))[:, :, torch.arange(-w, blocks * w + w) % (blocks * w)]"),
     ("(position >= 0) & (position < n)", "position % (blocks * w) < n"),
 ]
 
@@ -592,102 +592,71 @@ register(
 )
 
 
-# ---------------------------------------------------------------------------------------------- 9.6 several workers
-def join_cases(generator):
-    def case(counts, *shape, note=""):
-        return Case((normal(generator, len(counts), *shape), torch.tensor(counts)), note=note)
+# ---------------------------------------------------------------------------------------------- 9.6 SwiGLU
+def swiglu_cases(generator):
+    def case(*shape, hidden_dim, note="", size=1.0):
+        dim = shape[-1]
+        matrices = [normal(generator, *sizes) for sizes in ((dim, hidden_dim), (dim, hidden_dim), (hidden_dim, dim))]
+        return Case((size * normal(generator, *shape), *matrices), note=note)
 
-    first, second = torch.randint(10, 90, (2,), generator=generator).tolist()
     return [
-        case([first, 3 * second + 100], 4, note="two workers"),
-        case([5, 20, 11], 2, 4, note="gradients of a matrix"),
-        case([30, 10, second], 3, note="as many workers as numbers in a gradient"),
-        case([6, 2, 9], 3, 3, note="all sizes equal"),
-        case([7, 1, 2, 6], note="scalar gradients"),
-        case([8, 8], 5, note="the same number of tokens for each"),
-        case([12, 0, 4], 2, note="a worker without tokens"),
-        case([17], 3, note="one worker"),
-        case([3, 40], 2, 3, 5, note="gradients with three axes"),
+        case(2, 4, 3, hidden_dim=6),
+        case(3, 2, 5, hidden_dim=4, note="hidden_dim smaller than dim"),
+        case(5, 3, hidden_dim=7, note="no batch axis"),
+        case(6, hidden_dim=2, note="one token"),
+        case(2, 3, 4, hidden_dim=4, note="hidden_dim equal to dim"),
+        case(3, 3, 3, hidden_dim=3, note="all sizes equal"),
+        case(2, 2, 3, hidden_dim=5, note="large inputs", size=20.0),
+        case(1, 3, 4, hidden_dim=5, note="a batch of one"),
     ]
 
 
-TOKEN_WEIGHTS = "counts / counts.sum()"
-WRONG_AXIS = "The sum ran over an axis of the gradients. Sum over the workers."
+GATED = "F.silu(x @ W) * (x @ V)"
+GATED_UNITS = f"({GATED}) @ W_2"
+OTHER_GATES = {
+    "torch.sigmoid(x @ W)": "The gate is a sigmoid, which is GLU. SiLU is z times sigmoid(z): `F.silu`.",
+    "F.gelu(x @ W)": "The gate is a GELU, which is GEGLU. Use `F.silu`.",
+    "torch.relu(x @ W)": "The gate is a ReLU, which is ReGLU. Use `F.silu`.",
+    "torch.tanh(x @ W)": "The gate is a tanh. Use `F.silu`.",
+    "(x @ W).softmax(-1)": "The gate is a softmax over the hidden units. Use `F.silu`, unit by unit.",
+    "(x @ W)": "The gate has no activation function. Apply `F.silu` to x W.",
+}
 
 register(
     Exercise(
         id="9.6",
-        cases=join_cases,
+        cases=swiglu_cases,
+        gradient=True,
+        tolerance=1e-3,
         mistakes=[
-            mistake(
-                BODY,
-                "return gradients.mean(0)",
-                "All workers weigh the same, so tokens of small workers count more. Weight by `counts / counts.sum()`.",
+            *replacing("F.silu(x @ W)", OTHER_GATES),
+            *replacing(
+                GATED,
+                {
+                    "F.silu(x @ V) * (x @ W)": "W and V are swapped. The gate is silu(x W), the units are x V.",
+                    "F.silu(x @ W) + x @ V": "Gate and units were added. Multiply them elementwise.",
+                    "F.silu((x @ W) * (x @ V))": "SiLU was applied to the product. Apply it to x W, then multiply by x V.",
+                    "F.silu(x @ W) * F.silu(x @ V)": "SiLU was applied to both projections. The units x V stay linear.",
+                    "F.silu(x @ W)": "The units x V are missing. Multiply the gate by them.",
+                    "x @ V": "The gate silu(x W) is missing. Multiply the units by it.",
+                    "F.silu(x) @ W * (x @ V)": "SiLU was applied to the input. Apply it to x W.",
+                    "F.silu(x @ W.T) * (x @ V.T)": "W and V were transposed. They are (dim, hidden_dim): `x @ W`.",
+                },
             ),
-            mistake(
-                BODY,
-                "return gradients.sum(0)",
-                "The gradients were summed, but each is already a mean. Weight them by `counts / counts.sum()`.",
-            ),
-            mistake(TOKEN_WEIGHTS, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
-            mistake(
-                TOKEN_WEIGHTS, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."
-            ),
-            mistake(
-                TOKEN_WEIGHTS,
-                f"{TOKEN_WEIGHTS} / len(counts)",
-                "It was also divided by the number of workers. Use a sum.",
-            ),
-            mistake(
-                BODY,
-                "return gradients.sum(0) / counts.sum()",
-                "Gradients of means were summed and divided by all tokens. Multiply each by its count first.",
-            ),
-            mistake(
-                TOKEN_WEIGHTS,
-                "(1 / counts) / (1 / counts).sum()",
-                "The weights are inverted. They grow with the count.",
-            ),
-            mistake(
-                TOKEN_WEIGHTS, "1 / counts", "Gradients were divided by `counts`. Multiply by `counts / counts.sum()`."
-            ),
-            mistake(
-                TOKEN_WEIGHTS, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."
-            ),
-            mistake(TOKEN_WEIGHTS, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
-            mistake(
-                TOKEN_WEIGHTS,
-                "counts.float().softmax(0)",
-                "The counts went through a softmax. Use `counts / counts.sum()`.",
-            ),
-            mistake(
-                TOKEN_WEIGHTS,
-                "counts.square() / counts.square().sum()",
-                "The counts were used twice. The gradients are means, so weight each by its count once.",
-            ),
-            mistake(
-                "gradients.movedim(0, -1) * weights).sum(-1)",
-                "gradients * weights).sum(0)",
-                "The weights (workers,) broadcast along the last axis. They belong to the first: reshape them to (workers, 1, ...).",
-            ),
-            mistake(
-                BODY,
-                "return (counts / counts.sum()) @ gradients",
-                "`@` sums over the wrong axis once a gradient is a matrix. Multiply by weights (workers, 1, ...) and sum over axis 0.",
-            ),
-            mistake(".sum(-1)", ".movedim(-1, 0)", "The workers were not summed. Sum over their axis."),
-            mistake(".sum(-1)", ".sum()", "All numbers were summed into one. Sum over the workers only."),
-            mistake(".sum(-1)", ".movedim(-1, 0).sum(-1)", WRONG_AXIS),
-            mistake(".sum(-1)", ".sum(0)", WRONG_AXIS),
-            mistake(
-                BODY, "return gradients[counts.argmax()]", "This is the gradient of one worker. Combine all of them."
+            *replacing(
+                GATED_UNITS,
+                {
+                    GATED: "`W_2` is missing. The output has the width of x again.",
+                    f"x + {GATED_UNITS}": "x was added to the output. The residual connection is outside of this layer.",
+                    f"F.silu({GATED_UNITS})": "SiLU was also applied to the output. The product with W_2 is the last step.",
+                    f"({GATED}) @ W_2.T": "`W_2` was transposed. It is (hidden_dim, dim): `@ W_2`.",
+                },
             ),
         ],
         hints=[
-            "The mean over all tokens is the sum over all tokens divided by their number. A worker's gradient times its count is "
-            "the gradient of its summed loss.",
-            "So the weight of a worker is its fraction of all tokens, `counts / counts.sum()`.",
-            "`gradients.movedim(0, -1)` moves the workers to the last axis, where the weights broadcast; multiply and `.sum(-1)`.",
+            "`x @ W` and `x @ V` are both (..., hidden_dim).",
+            "`F.silu(x @ W)` is the gate; multiply it with `x @ V` elementwise, with `*`.",
+            "`@ W_2` brings the product back to (..., dim). Mind the parentheses: `*` and `@` bind equally.",
         ],
     )
 )
@@ -871,6 +840,107 @@ register(
 )
 
 
+# ---------------------------------------------------------------------------------------------- 9.9 several workers
+def join_cases(generator):
+    def case(counts, *shape, note=""):
+        return Case((normal(generator, len(counts), *shape), torch.tensor(counts)), note=note)
+
+    first, second = torch.randint(10, 90, (2,), generator=generator).tolist()
+    return [
+        case([first, 3 * second + 100], 4, note="two workers"),
+        case([5, 20, 11], 2, 4, note="gradients of a matrix"),
+        case([30, 10, second], 3, note="as many workers as numbers in a gradient"),
+        case([6, 2, 9], 3, 3, note="all sizes equal"),
+        case([7, 1, 2, 6], note="scalar gradients"),
+        case([8, 8], 5, note="the same number of tokens for each"),
+        case([12, 0, 4], 2, note="a worker without tokens"),
+        case([17], 3, note="one worker"),
+        case([3, 40], 2, 3, 5, note="gradients with three axes"),
+    ]
+
+
+TOKEN_WEIGHTS = "counts / counts.sum()"
+WRONG_AXIS = "The sum ran over an axis of the gradients. Sum over the workers."
+
+register(
+    Exercise(
+        id="9.9",
+        cases=join_cases,
+        mistakes=[
+            mistake(
+                BODY,
+                "return gradients.mean(0)",
+                "All workers weigh the same, so tokens of small workers count more. Weight by `counts / counts.sum()`.",
+            ),
+            mistake(
+                BODY,
+                "return gradients.sum(0)",
+                "The gradients were summed, but each is already a mean. Weight them by `counts / counts.sum()`.",
+            ),
+            mistake(TOKEN_WEIGHTS, "counts", "The weights do not sum to 1. Divide them by `counts.sum()`."),
+            mistake(
+                TOKEN_WEIGHTS, "counts / len(counts)", "It was divided by the number of workers. Use `counts.sum()`."
+            ),
+            mistake(
+                TOKEN_WEIGHTS,
+                f"{TOKEN_WEIGHTS} / len(counts)",
+                "It was also divided by the number of workers. Use a sum.",
+            ),
+            mistake(
+                BODY,
+                "return gradients.sum(0) / counts.sum()",
+                "Gradients of means were summed and divided by all tokens. Multiply each by its count first.",
+            ),
+            mistake(
+                TOKEN_WEIGHTS,
+                "(1 / counts) / (1 / counts).sum()",
+                "The weights are inverted. They grow with the count.",
+            ),
+            mistake(
+                TOKEN_WEIGHTS, "1 / counts", "Gradients were divided by `counts`. Multiply by `counts / counts.sum()`."
+            ),
+            mistake(
+                TOKEN_WEIGHTS, "counts // counts.sum()", "Integer division `//` turned the weights into 0. Use `/`."
+            ),
+            mistake(TOKEN_WEIGHTS, "counts / counts.max()", "It was divided by the largest count. Use `counts.sum()`."),
+            mistake(
+                TOKEN_WEIGHTS,
+                "counts.float().softmax(0)",
+                "The counts went through a softmax. Use `counts / counts.sum()`.",
+            ),
+            mistake(
+                TOKEN_WEIGHTS,
+                "counts.square() / counts.square().sum()",
+                "The counts were used twice. The gradients are means, so weight each by its count once.",
+            ),
+            mistake(
+                "gradients.movedim(0, -1) * weights).sum(-1)",
+                "gradients * weights).sum(0)",
+                "The weights (workers,) broadcast along the last axis. They belong to the first: reshape them to (workers, 1, ...).",
+            ),
+            mistake(
+                BODY,
+                "return (counts / counts.sum()) @ gradients",
+                "`@` sums over the wrong axis once a gradient is a matrix. Multiply by weights (workers, 1, ...) and sum over axis 0.",
+            ),
+            mistake(".sum(-1)", ".movedim(-1, 0)", "The workers were not summed. Sum over their axis."),
+            mistake(".sum(-1)", ".sum()", "All numbers were summed into one. Sum over the workers only."),
+            mistake(".sum(-1)", ".movedim(-1, 0).sum(-1)", WRONG_AXIS),
+            mistake(".sum(-1)", ".sum(0)", WRONG_AXIS),
+            mistake(
+                BODY, "return gradients[counts.argmax()]", "This is the gradient of one worker. Combine all of them."
+            ),
+        ],
+        hints=[
+            "The mean over all tokens is the sum over all tokens divided by their number. A worker's gradient times its count is "
+            "the gradient of its summed loss.",
+            "So the weight of a worker is its fraction of all tokens, `counts / counts.sum()`.",
+            "`gradients.movedim(0, -1)` moves the workers to the last axis, where the weights broadcast; multiply and `.sum(-1)`.",
+        ],
+    )
+)
+
+
 # ---------------------------------------------------------------------------------------------- guess first
 register_quiz(
     Quiz(
@@ -968,27 +1038,6 @@ register_quiz(
 register_quiz(
     Quiz(
         id="9.e",
-        question="Two workers each compute the gradient of their mean loss, one over 100 tokens, the other over 300. Which "
-        "combination is the gradient of the mean loss over all 400?",
-        options=[
-            ("1/4 of the first and 3/4 of the second.", "Each is weighted by its fraction of the tokens."),
-            ("1/2 of each.", "Then each token of the first worker would count three times as much."),
-            (
-                "3/4 of the first and 1/4 of the second.",
-                "Then each token of the first worker would count nine times as much. All tokens should count the same.",
-            ),
-            (
-                "The sum of both.",
-                "Both are already gradients of means: their sum is about twice as large as it should be.",
-            ),
-        ],
-        right=0,
-        explanation="Multiplied by 100 and by 300 they are gradients of the two sums; divided by 400 these give the overall mean.",
-    )
-)
-register_quiz(
-    Quiz(
-        id="9.f",
         question="SmolLM2 has 9 query heads and 3 key-value heads, each shared by three query heads (grouped-query attention). What "
         "is a third of what it would be with 9 key-value heads?",
         options=[
@@ -1016,6 +1065,33 @@ register_quiz(
 )
 register_quiz(
     Quiz(
+        id="9.f",
+        question="Eight solved examples precede a question in the prompt, and the answer becomes correct. What changed inside the "
+        "model?",
+        options=[
+            (
+                "Its parameters: it took a few gradient steps on the examples.",
+                "Nothing is trained here. The same parameters serve every prompt.",
+            ),
+            (
+                "Its hidden states: the examples are further keys and values.",
+                "The question attends to the examples, in every layer. That is the only path.",
+            ),
+            (
+                "Its output layer: tokens outside the examples are excluded.",
+                "The whole vocabulary stays possible, and the correct answer is in none of the examples.",
+            ),
+            (
+                "Its sampling: longer prompts lower the temperature.",
+                "Greedy decoding has no temperature, and the effect is the same.",
+            ),
+        ],
+        right=1,
+        explanation="In-context learning is a forward pass. In the terms of lesson 04, the fast weights change and the slow ones stay.",
+    )
+)
+register_quiz(
+    Quiz(
         id="9.g",
         question="The 16 patches of all images are permuted, with the same permutation in training and test. What happens to the "
         "accuracy with learned position embeddings?",
@@ -1033,5 +1109,26 @@ register_quiz(
         ],
         right=1,
         explanation="With a different permutation for each image the position embeddings would carry no information.",
+    )
+)
+register_quiz(
+    Quiz(
+        id="9.h",
+        question="Two workers each compute the gradient of their mean loss, one over 100 tokens, the other over 300. Which "
+        "combination is the gradient of the mean loss over all 400?",
+        options=[
+            ("1/4 of the first and 3/4 of the second.", "Each is weighted by its fraction of the tokens."),
+            ("1/2 of each.", "Then each token of the first worker would count three times as much."),
+            (
+                "3/4 of the first and 1/4 of the second.",
+                "Then each token of the first worker would count nine times as much. All tokens should count the same.",
+            ),
+            (
+                "The sum of both.",
+                "Both are already gradients of means: their sum is about twice as large as it should be.",
+            ),
+        ],
+        right=0,
+        explanation="Multiplied by 100 and by 300 they are gradients of the two sums; divided by 400 these give the overall mean.",
     )
 )

@@ -95,8 +95,8 @@ LESSONS = (
         "09_cost_and_scale",
         "Cost, scale and what comes next",
         "What does attention cost, and do larger models stay better?",
-        "local_attention_mask, power_law_fit",
-        90,
+        "local_attention, power_law_fit, rms_norm, swiglu, grouped_attention, patchify",
+        120,
     ),
 )
 

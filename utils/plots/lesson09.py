@@ -364,28 +364,53 @@ def _exponent_text(law):
 # Modifications
 
 
-def modification_effects(rows, title):
+def modification_effects(rows, title, noise):
     """Improvement of the loss by each change, sorted: a small dot for each seed, a large one for the mean.
 
-    rows: (change, improvement (seeds,), standard_error of the mean). The thick line spans two standard errors to both sides:
-    where it crosses zero there is no significant difference.
+    rows: (change, improvement (seeds,)). noise: the range of the base's own seeds, a gray band; a change inside it is gray.
     """
-    rows = sorted(((name, as_array(values), error) for name, values, error in rows), key=lambda row: -row[1].mean())
+    rows = sorted(((name, as_array(values)) for name, values in rows), key=lambda row: -row[1].mean())
     figure, axes = chart(title, WIDEST, 2.1 + 0.5 * len(rows))
+    axes.axvspan(-noise, noise, color=GREY, alpha=0.2, linewidth=0, zorder=0)
+    axes.axvline(0, color="black", linewidth=1.8, zorder=1)
     names = []
-    for y, (name, improvement, error) in enumerate(rows):
+    for y, (name, improvement) in enumerate(rows):
         mean = improvement.mean()
-        shade = GREY if abs(mean) <= 2 * error else BLUE if mean > 0 else RED
-        names.append(f"{name}   {'+' if mean > 0 else ''}{signed(mean, 3)} ± {error:.3f}")
-        ends = [mean - 2 * error, mean + 2 * error]
-        axes.plot(ends, [y] * 2, color=shade, linewidth=6, alpha=0.4, solid_capstyle="butt")
+        shade = GREY if abs(mean) <= noise else BLUE if mean > 0 else RED
+        names.append(f"{name}   {'+' if mean > 0 else ''}{signed(mean, 3)}")
         axes.plot(improvement, [y] * len(improvement), "o", color=shade, markersize=5, zorder=3)
         axes.plot([mean], [y], "o", color=shade, markersize=11, markeredgecolor="black", zorder=4)
-    axes.axvline(0, color="black", linewidth=1.8)
     only_rows(axes, names)
     axes.set_xlabel("improvement of the held-out loss over the base (0), in nats")
-    words = "large dot: mean, small dots: seeds, bar: two standard errors; gray: no significant difference"
+    words = "large dot: mean, small dots: seeds; gray band: range of the base's own seeds"
     figure.supxlabel(words, fontsize=SMALL, color=GREY)
+    return figure
+
+
+# In-context learning
+
+
+def in_context_curves(num_examples, tasks, title, chance):
+    """Accuracy against the number of examples in the prompt, a panel for each task, with the range over prompts as a band.
+
+    tasks: {name: {"correct": (points, prompts), "shuffled": (points, prompts)}} in percent. chance: {name: percent}, a dashed
+    line.
+    """
+    figure, panels = chart(title, WIDEST, 4.9, columns=len(tasks), sharey=True)
+    x = np.arange(len(num_examples))
+    names = {"correct": "answers of the examples correct", "shuffled": "answers of the examples shuffled"}
+    for axes, (name, kinds) in zip(panels, tasks.items(), strict=True):
+        values = {names[kind]: as_array(given) for kind, given in kinds.items()}
+        bands = {kind: (given.min(1), given.max(1)) for kind, given in values.items()}
+        draw_lines(axes, x, {kind: given.mean(1) for kind, given in values.items()}, bands)
+        if name in chance:
+            axes.axhline(chance[name], color="black", linewidth=1.8, linestyle=DASHES, zorder=1, label="chance")
+        axes.set_title(name, fontsize=FONT)
+        axes.set(xlabel="examples", ylim=(-3, 103), yticks=range(0, 101, 20))
+        axes.set_xticks(x, [str(count) for count in num_examples])
+    panels[0].set_ylabel("accuracy in %")
+    handles, labels = panels[-1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), columnspacing=1.6)
     return figure
 
 

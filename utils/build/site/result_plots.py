@@ -190,6 +190,14 @@ def scaling(entry):
             yield Curve(labels[name], law_name, *place, law["x"].tolist(), law["curve"].tolist(), line)
 
 
+def in_context(entry):
+    """Medians over prompts, all formats and draws together."""
+    x = [str(count) for count in entry["result"]["num_examples"]]
+    for row in entry["result"]["rows"]:
+        prompts = [sum(by_format, []) for by_format in zip(*row["accuracies"], strict=True)]
+        yield Curve("", row["task"], "examples in the prompt", "accuracy, %", x, prompts)
+
+
 def rows_of(key: str, reference: str = "") -> Callable[[dict], Iterable[Point]]:
     """The figures `key` of every row, with a reference such as chance."""
     return lambda entry: [Point("", row[0], raw[key], "", raw.get(reference)) for row, raw in pairs(entry)]
@@ -209,6 +217,7 @@ PLOTS: dict[str, tuple[Callable, Callable[[dict], Iterable], dict]] = {
     "encoder_speed": (dots, encoder_speed, SPEEDUP),
     "few_labels": (curves, over_labels(1, "seeds"), {}),
     "head_costs": (curves, head_costs, {}),
+    "in_context": (curves, in_context, {}),
     "length_costs": (curves, length_costs, {"columns": 2, "log_y": True, "base": 4}),
     "long_range": (dots, long_range, {"label": "accuracy, %", "columns": 5, "target": "chance"}),
     "memory_seeds_at_once": (dots, memory_seeds_at_once, {"label": "time, log scale (1 = one seed)", "bars": True}),

@@ -2,14 +2,10 @@
 
 from utils.models import attention
 import torch
+import torch.nn.functional as F
 
 
-# Given
-def slope(fit):
-    return f"{fit['slope']:.2f} ± {fit['error']:.2f}"
-
-
-# Exercise 9.1 · the local mask · easy · 5 min
+# Exercise 9.1 · the local mask · easy · 6 min
 def local_attention_mask(n, window, causal=False):
     """(n, n) bool; row i is True at the positions that token i may attend to."""
     ### BEGIN SOLUTION
@@ -19,7 +15,7 @@ def local_attention_mask(n, window, causal=False):
     ### END SOLUTION
 
 
-# Exercise 9.2 · attention in blocks · hard · 20 min
+# Exercise 9.2 · attention in blocks · hard · 30 min
 def local_attention(query, key, value, window):
     """query, key, value (b, heads, n, d), window at least 1, to (b, heads, n, d); cost n · window.
 
@@ -29,11 +25,10 @@ def local_attention(query, key, value, window):
     n, w = query.size(2), window
     blocks = -(-n // w)  # the last one may be incomplete
     padding = blocks * w - n
-    query = torch.nn.functional.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))
+    query = F.pad(query, (0, 0, 0, padding)).unflatten(2, (blocks, w))
     # A block of zeros at both ends; then windows of 3 w rows with stride w.
     key, value = (
-        torch.nn.functional.pad(x, (0, 0, w, w + padding)).unfold(2, 3 * w, w).transpose(-2, -1)
-        for x in (key, value)
+        F.pad(x, (0, 0, w, w + padding)).unfold(2, 3 * w, w).transpose(-2, -1) for x in (key, value)
     )
     offset = torch.arange(-w, 2 * w) - torch.arange(w)[:, None]  # (w, 3 w)
     position = torch.arange(-w, 2 * w) + w * torch.arange(blocks)[:, None]  # (blocks, 3 w)
@@ -43,7 +38,7 @@ def local_attention(query, key, value, window):
     ### END SOLUTION
 
 
-# Exercise 9.3 · few keys · easy · 5 min
+# Exercise 9.3 · projected keys · easy · 5 min · optional
 def few_keys(query, key, value, projection):
     """query, key, value (..., n, d), projection (k, n), to (..., n, d): n queries, k projected keys."""
     ### BEGIN SOLUTION
@@ -52,7 +47,7 @@ def few_keys(query, key, value, projection):
     ### END SOLUTION
 
 
-# Exercise 9.4 · a power law · medium · 8 min
+# Exercise 9.4 · a power law · medium · 10 min
 def power_law_fit(x, y):
     """x, y (points,), all above 0, to coefficient a and exponent b of y = a x ** -b."""
     ### BEGIN SOLUTION
@@ -62,7 +57,7 @@ def power_law_fit(x, y):
     ### END SOLUTION
 
 
-# Exercise 9.5 · RMS norm · easy · 4 min
+# Exercise 9.5 · RMSNorm · easy · 5 min
 def rms_norm(x, weight, eps=1e-5):
     """x (..., dim), weight (dim,), to (..., dim)."""
     ### BEGIN SOLUTION
@@ -70,23 +65,19 @@ def rms_norm(x, weight, eps=1e-5):
     ### END SOLUTION
 
 
-# Exercise 9.6 · gradients of several workers · easy · 5 min
-def join_gradients(gradients, counts):
-    """gradients (workers, ...), each of the mean loss over its worker's tokens; counts (workers,).
-
-    Returns the gradient (...) of the mean loss over all tokens.
-    """
+# Exercise 9.6 · SwiGLU · easy · 8 min
+def swiglu(x, W, V, W_2):
+    """x (..., dim); W, V (dim, hidden_dim), W_2 (hidden_dim, dim); to (..., dim)."""
     ### BEGIN SOLUTION
-    weights = counts / counts.sum()
-    return (gradients.movedim(0, -1) * weights).sum(-1)  # workers last, as in weights
+    return (F.silu(x @ W) * (x @ V)) @ W_2
     ### END SOLUTION
 
 
-# Exercise 9.7 · shared keys and values · medium · 10 min
+# Exercise 9.7 · grouped-query attention · medium · 12 min
 def grouped_attention(query, key, value, mask=None):
-    """query (b, num_heads, m, d), key, value (b, num_kv_heads, n, d), mask (m, n), to (b, num_heads, m, d).
+    """query (b, num_heads, m, d), key, value (b, num_kv_heads, n, d), to (b, num_heads, m, d).
 
-    Neighboring query heads share a key-value head: with 6 and 2, heads 0 to 2 use the first.
+    mask (m, n) bool, True = may attend. num_kv_heads divides num_heads.
     """
     ### BEGIN SOLUTION
     group = query.size(1) // key.size(1)
@@ -95,14 +86,23 @@ def grouped_attention(query, key, value, mask=None):
     ### END SOLUTION
 
 
-# Exercise 9.8 · cut into patches · medium · 8 min
+# Exercise 9.8 · cut into patches · medium · 12 min
 def patchify(images, size):
-    """images (b, side, side) to (b, number of patches, size * size).
-
-    Patches row by row from the top left, and so the pixels in each patch.
-    """
+    """images (b, side, side) to (b, number of patches, size * size)."""
     ### BEGIN SOLUTION
     b, side, _ = images.shape
     rows = images.reshape(b, side // size, size, side // size, size)  # down, in it, across, in it
     return rows.transpose(2, 3).reshape(b, -1, size * size)
+    ### END SOLUTION
+
+
+# Exercise 9.9 · gradients of several workers · easy · 8 min · optional
+def join_gradients(gradients, counts):
+    """gradients (workers, ...), each of the mean loss over its worker's tokens; counts (workers,).
+
+    Returns the gradient (...) of the mean loss over all tokens.
+    """
+    ### BEGIN SOLUTION
+    weights = counts / counts.sum()
+    return (gradients.movedim(0, -1) * weights).sum(-1)  # workers last, as in weights
     ### END SOLUTION
