@@ -65,6 +65,18 @@ def test_an_environment_is_made_again_only_when_a_dependency_changed(tmp_path, m
     assert not bootstrap.is_ready("lab")
 
 
+@pytest.mark.parametrize("present", ["", "chromium", "bwrap"])
+def test_the_test_command_installs_the_programs_that_are_missing_as_root_on_debian(present, monkeypatch):
+    calls = []
+    monkeypatch.delenv("COURSE_BROWSER", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in ("apt-get", present) else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "call", lambda command, **settings: calls.append(command[-1]) or 0)
+    bootstrap.ensure_programs()
+    wanted = {"chromium": "chromium", "bwrap": "bubblewrap"}
+    assert calls == ["-qq", *(package for program, package in wanted.items() if program != present)]
+
+
 # --- the student's notebooks ------------------------------------------------------------------------------------
 
 
