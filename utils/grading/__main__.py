@@ -7,7 +7,6 @@ import os
 import platform
 import signal
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -180,10 +179,7 @@ def say(line: str) -> None:
 
 @contextlib.contextmanager
 def interrupts():
-    """SIGTERM and SIGHUP interrupt as Ctrl-C does: the tables are written first. In a thread nothing is changed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """SIGTERM and SIGHUP interrupt as Ctrl-C does: the tables are written first."""
 
     def stop(number, frame):
         raise KeyboardInterrupt

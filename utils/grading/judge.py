@@ -27,7 +27,7 @@ from utils.checks import compare
 from utils.checks.isolation import Outcome, run_isolated
 from utils.exercises.registry import FAILED, NOT_ATTEMPTED, PASSED, Exercise, exercises_of, find
 from utils.grading import child, wire
-from utils.grading.notebook import USE
+from utils.grading.notebook import USE, code_cells
 from utils.grading.sandbox import MEBIBYTES, Lost, Reply, Sandbox
 from utils.grading.submissions import Submission, Unfit
 from utils.paths import STUDENTS, write_whole
@@ -125,13 +125,14 @@ def rows_of(submission: Submission, settings: Settings) -> list[Row]:
 
 def grade(data: bytes, settings: Settings) -> list[Row]:
     """The verdicts on the bytes of one notebook file."""
-    with Sandbox(settings.command) as sandbox:
+    with contextlib.closing(Sandbox(settings.command)) as sandbox:
         reply = sandbox.run({"task": "look", "names": answer_names()}, data, SECONDS_TO_LOOK)
         looked = disposable(lambda: _looked(reply.data), SECONDS_TO_LOOK)
         if looked.ok and "refused" not in looked.value:
-            submitted = Submitted(**looked.value, code=reply.data, settings=settings, sandbox=sandbox)
-            with submitted:
-                return submitted.rows()
+            with contextlib.closing(
+                Submitted(**looked.value, code=reply.data, settings=settings, sandbox=sandbox)
+            ) as it:
+                return it.rows()
     if looked.ok:
         return [Row("", "", UNREADABLE, clean(looked.value["refused"]))]
     reason = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
@@ -160,10 +161,7 @@ class Submitted:
         self._end = time.monotonic() + SECONDS_IN_ALL
         sandbox.load(lesson, imports_of(lesson))
 
-    def __enter__(self) -> "Submitted":
-        return self
-
-    def __exit__(self, *error) -> None:
+    def close(self) -> None:
         self._sandbox.close()
 
     def rows(self) -> list[Row]:
@@ -255,9 +253,7 @@ class Submitted:
 @cache
 def answer_names() -> dict[str, dict[str, str]]:
     """For each lesson, the name that each of its exercises asks for, from the course's own student notebooks."""
-    return {
-        number: dict(match for source in cells for match in USE.findall(source)) for number, cells in _code().items()
-    }
+    return {number: dict(USE.findall("\n".join(sources))) for number, sources in _code().items()}
 
 
 @cache
@@ -272,13 +268,7 @@ def imports_of(lesson: str) -> list[str]:
 @cache
 def _code() -> dict[str, list[str]]:
     """The code cells of each student notebook."""
-    notebooks = {
-        path.name[:2]: json.loads(path.read_text(encoding="utf-8")) for path in sorted(STUDENTS.glob("[0-9]*.ipynb"))
-    }
-    return {
-        number: ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-        for number, notebook in notebooks.items()
-    }
+    return {path.name[:2]: code_cells(path.read_bytes()) for path in sorted(STUDENTS.glob("[0-9]*.ipynb"))}
 
 
 def a_seed() -> int:

@@ -19,6 +19,8 @@ HEADER = re.compile(r"^# Exercise (\d{1,2}\.\w+) ·", re.MULTILINE)
 USE = re.compile(CALL.pattern + r"\s*\.\s*use\(\s*(\w*)")
 SILENT = ("exercises", "checks", "grading", "build", "plots", "widgets")  # what they draw nobody sees here
 RUNNING_MAGICS = ("time", "timeit", "capture", "prun")  # whose text is Python that runs in the notebook
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+SCOPES = (*DEFINITIONS, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 HARMLESS = {"print", "display", *vars(builtins)} - {"exec", "setattr", "delattr", "next"}
 
 
@@ -127,25 +129,25 @@ class Notebook:
         return next((i for way in ways for i in reversed(range(len(self.sources))) if way(i)), None)
 
     def needed(self, cell: int) -> list[tuple[int, list[ast.stmt]]]:
-        """(cell, statements) in order: what the cell needs from the cells above it, then all of the cell."""
-        trees = list(enumerate(self.trees[: cell + 1]))
-        program = Program([Statement(index, node) for index, tree in trees if tree for node in tree.body])
-        imports = next((index for index, tree in trees if tree and any(map(_is_import, tree.body))), cell)
-        waiting = [i for i, statement in enumerate(program.statements) if statement.cell == cell]
-        followed = set(waiting)
-        while waiting:
-            index = waiting.pop()
-            for name, later in program.statements[index].looks_up:
-                more = program.binding(name, index, later) - followed
-                followed |= more
-                waiting += more
-        steps: list[tuple[int, list[ast.stmt]]] = []
-        for index, statement in enumerate(program.statements):
-            if index in followed or statement.cell == imports or statement.is_definition:
-                if not steps or steps[-1][0] != statement.cell:
+        """(cell, statements) in order: what the cell needs from the cells above it, then all of the cell.
+
+        Statements are visited from last to first, with the set of names whose values still matter.
+        """
+        trees = [(index, tree) for index, tree in enumerate(self.trees[: cell + 1]) if tree]
+        statements = [Statement(index, node) for index, tree in trees for node in tree.body]
+        program = Program(statements)
+        imports = next((index for index, tree in trees if any(map(_is_import, tree.body))), cell)
+        steps: list[tuple[int, list[ast.stmt]]] = [(cell, [])]
+        live: set[str] = set()
+        for statement in reversed(statements):
+            follow = statement.cell == cell or program.touched_by(statement) & live
+            if follow:
+                live = (live - statement.ends) | program.reached_from(statement)
+            if follow or statement.cell == imports or statement.is_definition:
+                if steps[-1][0] != statement.cell:
                     steps.append((statement.cell, []))
-                steps[-1][1].append(statement.tree)
-        return steps or [(cell, [])]
+                steps[-1][1].insert(0, statement.tree)
+        return steps[::-1]
 
 
 class Statement:
@@ -153,16 +155,16 @@ class Statement:
 
     def __init__(self, cell: int, tree: ast.stmt):
         self.cell, self.tree, self.binds = cell, tree, _bound(tree)
-        self.is_definition = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        self.is_definition = isinstance(tree, DEFINITIONS)
 
-    def ends(self, name: str) -> bool:
-        """Whether the earlier value of the name no longer matters after it."""
-        if isinstance(self.tree, ast.Assign):
-            nodes = [node for target in self.tree.targets for node in ast.walk(target)]
-            return any(
-                isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name for node in nodes
-            )
-        return (self.is_definition or _is_import(self.tree)) and name in self.binds
+    @property
+    def ends(self) -> set[str]:
+        """Names whose earlier values no longer matter after it."""
+        if self.is_definition or _is_import(self.tree):
+            return self.binds
+        targets = self.tree.targets if isinstance(self.tree, ast.Assign) else []
+        nodes = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        return {node.id for node in nodes if isinstance(node.ctx, ast.Store)}
 
     @cached_property
     def _scopes(self) -> list[symtable.SymbolTable]:
@@ -173,70 +175,43 @@ class Statement:
         return scopes
 
     @cached_property
-    def looks_up(self) -> set[tuple[str, bool]]:
-        """Names that it looks up in the module, and whether later, when a function of its own is called."""
-        names = {
-            (symbol.get_name(), scope.get_type() == "function")
-            for scope in self._scopes
-            for symbol in scope.get_symbols()
-            if symbol.is_declared_global()
-            or (symbol.is_referenced() and (scope is self._scopes[0] or symbol.is_global()))
-        }
-        return {(name, later) for name, later in names if name not in vars(builtins)}
-
-    @cached_property
-    def names(self) -> set[str]:
-        return {name for name, _ in self.looks_up}
+    def looks_up(self) -> set[str]:
+        """Names that it, or a function that it defines, looks up in the module."""
+        top, *inner = [scope.get_symbols() for scope in self._scopes]
+        names = {symbol.get_name() for symbol in top if symbol.is_referenced()}
+        names |= {symbol.get_name() for symbols in inner for symbol in symbols if symbol.is_global()}
+        return names - set(vars(builtins))
 
     @cached_property
     def sets_globally(self) -> set[str]:
-        """Names of the module that a function of its own binds or changes when it is called."""
-        local = {s.get_name() for scope in self._scopes[1:] for s in scope.get_symbols() if s.is_local()}
-        symbols = [symbol for scope in self._scopes[1:] for symbol in scope.get_symbols()]
-        declared = {symbol.get_name() for symbol in symbols if symbol.is_declared_global() and symbol.is_assigned()}
-        return declared | ((_changed(self.tree, deep=True) | self._parts_set) - local)
-
-    @cached_property
-    def _parts_set(self) -> set[str]:
-        nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Attribute | ast.Subscript)]
-        return {name for node in nodes if isinstance(node.ctx, ast.Store | ast.Del) for name in _root(node)}
+        """Names of the module that a function in it binds or changes when it is called."""
+        names = {s.get_name() for scope in self._scopes[1:] for s in scope.get_symbols() if s.is_global()}
+        return names & (_bound(self.tree, deep=True) | _changed(self.tree, deep=True))
 
 
 class Program:
-    """The statements up to a cell, and which of them make a name what it is."""
+    """Which names a statement reaches through the functions that it calls, and which it binds or changes."""
 
     def __init__(self, statements: list[Statement]):
-        self.statements = statements
         self._imported = {name for statement in statements if _is_import(statement.tree) for name in statement.binds}
         self._silent = {name for statement in statements if is_silent(statement.tree) for name in statement.binds}
-        self._defining = {
-            name: statement for statement in statements if statement.is_definition for name in statement.binds
-        }
-        self._touched = [statement.binds | self._changes(statement) for statement in statements]
+        self._defining = {name: it for it in statements if it.is_definition for name in it.binds}
 
-    def _changes(self, statement: Statement) -> set[str]:
-        """Names whose values it changes: by methods, as arguments, or in the functions that it calls."""
+    def reached_from(self, statement: Statement) -> set[str]:
+        names = list(statement.looks_up)
+        for name in names:
+            definition = self._defining.get(name)
+            names += definition.looks_up - set(names) if definition else ()
+        return set(names)
+
+    def touched_by(self, statement: Statement) -> set[str]:
+        """Names that it binds, or whose values it changes: by methods, as arguments, in the functions that it calls."""
         if statement.is_definition or _is_import(statement.tree):
-            return set()
-        names = _changed(statement.tree, silent=self._silent)
-        called, waiting = set(), [statement]
-        while waiting:
-            more = {name for name in waiting.pop().names if name in self._defining} - called
-            called |= more
-            waiting += [self._defining[name] for name in more]
-        for name in called:
+            return statement.binds
+        names = _changed(statement.tree, silent=self._silent) | statement.sets_globally
+        for name in self.reached_from(statement) & set(self._defining):
             names |= self._defining[name].sets_globally
-        return names - self._imported - set(self._defining)
-
-    def binding(self, name: str, index: int, later: bool) -> set[int]:
-        """The statements that make a name what it is where it is looked up: at an index, or at any time after it."""
-        chosen = {i for i in range(index + 1, len(self.statements)) if later and name in self._touched[i]}
-        for before in range(index - 1, -1, -1):
-            if name in self._touched[before]:
-                chosen.add(before)
-                if self.statements[before].ends(name):
-                    break
-        return chosen
+        return statement.binds | (names - self._imported - set(self._defining))
 
 
 # --- trees ------------------------------------------------------------------------------------------------------
@@ -305,24 +280,28 @@ def _handle(node: ast.AST | None, handles: dict) -> tuple[str, bool] | None:
     return None
 
 
-def _bound(statement: ast.stmt) -> set[str]:
-    """Names of the module that a statement binds, or whose parts it sets."""
-    names: set[str] = set()
+def _inside(statement: ast.stmt, deep: bool):
+    """The nodes of a statement; those of functions in it, which run later, only if asked for."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node
+        if deep or not isinstance(node, SCOPES):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _bound(statement: ast.stmt, deep: bool = False) -> set[str]:
+    """Names that a statement binds, or whose parts it sets."""
+    names: set[str] = set()
+    for node in _inside(statement, deep):
+        if isinstance(node, DEFINITIONS):
             names.add(node.name)
-            continue
-        if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-            continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             names.update(alias.asname or alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             names.update(_root(node))
-        waiting.extend(ast.iter_child_nodes(node))
     return names
 
 
@@ -345,12 +324,7 @@ def _root(node: ast.AST) -> set[str]:
 def _changed(statement: ast.stmt, silent: set[str] = frozenset(), deep: bool = False) -> set[str]:
     """Names that may be changed by calls like `table.append(1)`, `fill(table)` and `value = table.add_(1)`."""
     names: set[str] = set()
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda) and not deep:
-            continue
-        waiting += ast.iter_child_nodes(node)
+    for node in _inside(statement, deep):
         bare = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
         call = node.value if bare else node
         in_place = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_")

@@ -153,12 +153,6 @@ class Sandbox:
         self._orders, self._replies = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._orders, False)
 
-    def __enter__(self) -> "Sandbox":
-        return self
-
-    def __exit__(self, *error) -> None:
-        self.close()
-
     def load(self, lesson: str, wanted: list[str]) -> None:
         modules, _, texts = course()
         library = [name for name in modules if name.startswith(LIBRARY) and not name.endswith("__main__")]
