@@ -456,9 +456,14 @@ def odd_but_right() -> dict:
     cells = exercise_cells(notebook)
     sources = {name: code_of(cell) for name, cell in cells.items()}
     above, below = {}, {}
-    sources["1.1"] = "%%time\n# Is this how it goes?\n" + sources["1.1"]
+    sources["1.1"] = (
+        "%%time"
+        + RIGHT.replace("    return", "    # Is this right?\n    return")
+        + sources["1.1"].rstrip().split("\n")[-1]
+    )
     sources["1.2"] = "if True:\n    %timeit -n 1 -r 1 sum([1])\nfiles = !ls\n" + sources["1.2"]
-    sources["1.3"] = USE.sub(lambda use: f"task.use({use[2]}", 'task = exercise("1.3")\n' + sources["1.3"])
+    renamed = sources["1.8"].replace(USE.search(sources["1.8"])[2], "mine")
+    sources["1.8"] = USE.sub("task.use(mine", 'task = exercise("1.8")\n' + renamed)
     below["1.4"] = """# exercise("1.4").use(None)\nnote = 'exercise("1.4").use(nothing)'"""
     above["1.5"] = "CALLS = 0"
     above["1.6"] = "W = torch.zeros(3)\ntorch.nn.init.ones_(W)"

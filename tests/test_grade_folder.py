@@ -256,14 +256,16 @@ def test_an_accident_is_graded_again_by_the_next_run_and_a_verdict_is_not(monkey
     ],
 )
 def test_what_may_not_be_the_fault_of_the_answer_is_an_accident(reply, accident):
-    class Box:
+    class FakeSandbox:
         def run(self, request, body, seconds):
             if isinstance(reply, Exception):
                 raise reply
             return reply
 
     submitted = judge.Submitted.__new__(judge.Submitted)
-    vars(submitted).update(_lesson="01", _order=["1.1"], _code=b"", _sandbox=Box(), _checking=False, _end=float("inf"))
+    vars(submitted).update(
+        _lesson="01", _order=["1.1"], _code=b"", _sandbox=FakeSandbox(), _checking=False, _end=float("inf")
+    )
     submitted._settings = judge.Settings([], 8.0, "")
     submitted._start_again = lambda checking: None
     submitted._sandbox.settle = lambda lesson: None

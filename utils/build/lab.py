@@ -53,8 +53,8 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
 
 def is_cut_off(copy: Path, whole: str) -> bool:
     """Whether a copy is only the beginning of the notebook, as an interrupted copy of an older version is."""
-    found = copy.read_bytes()
-    return len(found) < len(whole.encode()) and whole.encode().startswith(found)
+    content = copy.read_bytes()
+    return len(content) < len(whole.encode()) and whole.encode().startswith(content)
 
 
 def for_work(notebook: str) -> str:

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 
 from utils.grading.submissions import Submission, submissions
@@ -137,7 +138,10 @@ def start_workers(count: int, waiting: list[tuple[Path, Submission]], settings) 
     with open(writer, "wb", buffering=0) as numbers:
         pids = set()
         for _ in range(min(count, len(waiting))):
-            pid = os.fork()
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads: those of the matrix library expect a fork, and there are no others.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
             if pid == 0:
                 work(reader, writer, waiting, settings)
             pids.add(pid)

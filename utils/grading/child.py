@@ -1,6 +1,6 @@
 """What a child in the sandbox does: check an answer, or report what the answer gives.
 
-Everything here shares its process with the student's code, so nothing that it reports is proof; see `judge` for what is.
+Student code runs in the same process, so nothing that is reported here is proof; see `judge` for what is.
 """
 
 import contextlib
@@ -235,7 +235,7 @@ def _method(cls: type, name: str):
 
 def _empty(code: types.CodeType) -> types.CodeType:
     """Code that only raises `Hidden`, with as many free variables as `code` has."""
-    names = [f"free_{place}" for place in range(len(code.co_freevars))]
+    names = [f"free_{index}" for index in range(len(code.co_freevars))]
     binding = f" {' = '.join(names)} = None\n" if names else ""
     using = "".join(f"  {name}\n" for name in names)
     text = (

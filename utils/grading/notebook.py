@@ -97,10 +97,10 @@ def _sources(cells: list) -> list[str]:
 def lesson_of(sources: list[str], known: list[str]) -> str:
     """The number of the lesson whose exercises the notebook has; of several, the one with the most."""
     text = "\n".join(sources)
-    found = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall(text) or HEADER.findall(text))
-    if not found:
+    counts = Counter(f"{int(name.split('.')[0]):02d}" for name in CALL.findall(text) or HEADER.findall(text))
+    if not counts:
         raise Unreadable("It contains no exercise of this course: ask the student for the right notebook.")
-    best = max(found, key=lambda number: (number in known, found[number]))
+    best = max(counts, key=lambda number: (number in known, counts[number]))
     if best not in known:
         raise Unreadable(
             f"It belongs to lesson {best}, which this checkout does not have: grade it with another checkout."

@@ -66,7 +66,7 @@ def command_line(unsafe: bool = False) -> list[str]:
     command = [bubblewrap, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", NOBODY, "--gid", NOBODY]
     command += ["--hostname", "sandbox", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1", *view]
     command += ["--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/", "--remount-ro", "/", "--"]
-    if os.geteuid() == 0:  # limits do not bind root: become nobody first, who may read Python and nothing else
+    if os.geteuid() == 0:  # limits do not bind root: become nobody first, in a view of the system that holds Python
         outer = [bubblewrap, "--die-with-parent", *view, "--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev"]
         become = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--pdeathsig", "KILL"]
         command = [*outer, "--dir", "/tmp", "--", *become, *command]
