@@ -359,6 +359,7 @@ walls = {
     "network": lambda: socket.create_connection(("192.0.2.1", 80), timeout=1), "trace": lambda: libc.ptrace(16, 1, 0, 0),
     "user namespace": lambda: libc.unshare(0x10000000), "processes": lambda: os.listdir("/proc"),
     "memory of process 1": lambda: open("/proc/1/mem"), "course": lambda: open(sys.modules["utils.checks.compare"].__file__),
+    "keys": lambda: libc.syscall(250, 10, -3, b"user", b"kept outside", 0),
     "limits": lambda: __import__("resource").setrlimit(7, (9999, 9999)),
     **{folder: (lambda folder=folder: open(folder + "/new", "w")) for folder in ("/", "/tmp", "/dev", "/dev/shm", "/usr")},
 }

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import ctypes
 import io
 import json
 import os
@@ -78,6 +79,9 @@ def graded(tmp_path_factory):
     odd = cohort.odd_places(folder, outside)
     odd |= {f"broken{number}_01.ipynb": files[name].says for number, name in enumerate(BROKEN)}
     before = machine()
+    libc = ctypes.CDLL(None)
+    libc.syscall(250, 1, None)  # a session keyring, as a login has one, with a key that is nobody's business
+    libc.syscall(248, b"user", b"kept outside", b"secret", 6, -3)
     assert command.main([str(folder), "--seconds", "4"]) == 0
     assert machine() == before
     out = base / "handed in-grades"

@@ -1,20 +1,19 @@
-"""A sandbox for one submission: bubblewrap around `server`, and pipes to it with deadlines.
+"""A sandbox for one submission: bubblewrap around `server`, and a socket to it with deadlines.
 
 bubblewrap unshares every namespace: no network, no process but its own, and a read-only file system that holds Python,
 and nothing of the course's code or of the folder with the submissions.
 """
 
-import contextlib
 import importlib.machinery
 import marshal
 import os
-import select
 import shutil
 import site
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -118,7 +117,7 @@ import marshal
 module = type(sys)("utils.grading.server")
 sys.modules["utils.grading.server"] = module
 exec(marshal.loads({code!r}), vars(module))
-module.serve(0, 1, {course})
+module.serve(0, {course})
 """
 
 
@@ -130,6 +129,7 @@ class Sandbox:
         self._memory = psutil.Process().memory_info().vms + MEBIBYTES * 2**20  # this process has loaded the same
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the sandbox)
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        self._socket, theirs = socket.socketpair()
         with tempfile.TemporaryFile() as file:
             file.write(data)
             file.seek(0)
@@ -138,8 +138,8 @@ class Sandbox:
             self._process = subprocess.Popen(
                 [*command, sys.executable, "-I", "-c", boot],
                 pass_fds=[file.fileno()],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 env={
                     "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -150,8 +150,8 @@ class Sandbox:
                 },
                 start_new_session=True,
             )
-        self._orders, self._replies = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._orders, False)
+        theirs.close()
+        self._replies = self._socket.makefile("rb")
 
     def load(self, lesson: str, wanted: list[str]) -> None:
         modules, _, texts = course()
@@ -170,38 +170,21 @@ class Sandbox:
         return Reply("value" if status == 0 and data else "died", data, status)
 
     def _order(self, order: tuple, seconds: float) -> tuple[int, int, bytes]:
-        deadline = time.monotonic() + seconds
         content = marshal.dumps(order)
+        self._socket.settimeout(seconds)
         try:
-            view = memoryview(len(content).to_bytes(8, "little") + content)
-            while view:
-                self._wait([], [self._orders], deadline)
-                view = view[os.write(self._orders, view) :]
-            how, status, length = HEAD.unpack(self._read(HEAD.size, deadline))
-            return how, status, self._read(min(length, MOST + 2**20), deadline)
-        except OSError:
+            self._socket.sendall(len(content).to_bytes(8, "little") + content)
+            how, status, length = HEAD.unpack(self._replies.read(HEAD.size))
+            data = self._replies.read(min(length, MOST + 2**20))
+        except (OSError, struct.error):  # it does not answer, or is gone
             self._errors.seek(0)
             text = " ".join(self._errors.read(10**6).decode("utf-8", "replace").split())[-300:]
             raise Lost(f"The sandbox ended: {text or 'without a message'}") from None
-
-    def _read(self, count: int, deadline: float) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            self._wait([self._replies], [], deadline)
-            part = os.read(self._replies, min(count - len(parts), 2**20))
-            if not part:
-                raise BrokenPipeError
-            parts += part
-        return bytes(parts)
-
-    def _wait(self, readers: list[int], writers: list[int], deadline: float) -> None:
-        if not any(select.select(readers, writers, [], max(0, deadline - time.monotonic()))):
-            raise TimeoutError
+        return how, status, data
 
     def close(self) -> None:
         """End process 1; the kernel ends all others of its namespace with it."""
         self._process.kill()
         self._process.wait()
-        for file in (self._process.stdin, self._process.stdout, self._errors):
-            with contextlib.suppress(OSError):
-                file.close()
+        for channel in (self._replies, self._socket, self._errors):
+            channel.close()
