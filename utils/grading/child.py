@@ -223,7 +223,7 @@ def hide(items: list[Exercise]) -> None:
     for function in filter(callable, functions):
         function = inspect.unwrap(function)
         if isinstance(function, types.FunctionType):
-            function.__code__ = _empty(function.__code__)
+            function.__code__ = _hidden.__code__.replace(co_freevars=function.__code__.co_freevars)
             function.__defaults__ = function.__kwdefaults__ = None
     linecache.clearcache()
     gc.collect()
@@ -233,16 +233,7 @@ def _method(cls: type, name: str):
     return next(vars(owner)[name] for owner in cls.__mro__ if name in vars(owner))
 
 
-def _empty(code: types.CodeType) -> types.CodeType:
-    """Code that only raises `Hidden`, with as many free variables as `code` has."""
-    names = [f"free_{index}" for index in range(len(code.co_freevars))]
-    binding = f" {' = '.join(names)} = None\n" if names else ""
-    using = "".join(f"  {name}\n" for name in names)
-    text = (
-        f"def outer():\n{binding} def hidden(*args, **kwargs):\n"
-        f"  from utils.grading.child import Hidden\n  raise Hidden('the course has its own version of this under lock')\n"
-        f"{using} return hidden\n"
-    )
-    made: dict = {}
-    exec(text, made)
-    return made["outer"]().__code__
+def _hidden(*args, **kwargs):
+    from utils.grading.child import Hidden  # this code runs as that of another module's function
+
+    raise Hidden("the course has its own version of this under lock")

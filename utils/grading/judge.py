@@ -6,7 +6,6 @@ yet are out of reach. The course's own checks, which need the solutions, run aft
 what values do not show.
 """
 
-import ast
 import contextlib
 import ctypes
 import hashlib
@@ -159,7 +158,7 @@ class Submitted:
         self._lesson, self._order, self._code, self._settings = lesson, order, code, settings
         self._sandbox, self._checking = sandbox, False
         self._end = time.monotonic() + SECONDS_IN_ALL
-        sandbox.load(lesson, imports_of(lesson))
+        sandbox.load(lesson)
 
     def close(self) -> None:
         self._sandbox.close()
@@ -245,7 +244,7 @@ class Submitted:
     def _start_again(self, checking: bool) -> None:
         self._sandbox.close()
         self._sandbox, self._checking = Sandbox(self._settings.command), checking
-        self._sandbox.load(self._lesson, imports_of(self._lesson))
+        self._sandbox.load(self._lesson)
         if checking:
             self._sandbox.settle(self._lesson)
 
@@ -253,22 +252,8 @@ class Submitted:
 @cache
 def answer_names() -> dict[str, dict[str, str]]:
     """For each lesson, the name that each of its exercises asks for, from the course's own student notebooks."""
-    return {number: dict(USE.findall("\n".join(sources))) for number, sources in _code().items()}
-
-
-@cache
-def imports_of(lesson: str) -> list[str]:
-    """Modules that the student notebook of a lesson imports: loaded once in a sandbox, not in each child."""
-    statements = [statement for source in _code()[lesson][:1] for statement in ast.parse(source).body]
-    names = [statement.module for statement in statements if isinstance(statement, ast.ImportFrom)]
-    names += [alias.name for statement in statements if isinstance(statement, ast.Import) for alias in statement.names]
-    return [name for name in names if not name.startswith("utils.")]
-
-
-@cache
-def _code() -> dict[str, list[str]]:
-    """The code cells of each student notebook."""
-    return {path.name[:2]: code_cells(path.read_bytes()) for path in sorted(STUDENTS.glob("[0-9]*.ipynb"))}
+    paths = sorted(STUDENTS.glob("[0-9]*.ipynb"))
+    return {path.name[:2]: dict(USE.findall("\n".join(code_cells(path.read_bytes())))) for path in paths}
 
 
 def a_seed() -> int:

@@ -153,10 +153,10 @@ class Sandbox:
         theirs.close()
         self._replies = self._socket.makefile("rb")
 
-    def load(self, lesson: str, wanted: list[str]) -> None:
+    def load(self, lesson: str) -> None:
         modules, _, texts = course()
         library = [name for name in modules if name.startswith(LIBRARY) and not name.endswith("__main__")]
-        self._order(("load", lesson, texts, [*library, *wanted, "utils.grading.child"]), SECONDS_TO_START)
+        self._order(("load", lesson, texts, [*library, "utils.grading.child"]), SECONDS_TO_START)
 
     def settle(self, lesson: str) -> None:
         self._order(("settle", lesson, course()[2]), SECONDS_TO_START)
