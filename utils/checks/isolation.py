@@ -367,6 +367,10 @@ class _Family:
     def _processes(self) -> list:
         import psutil
 
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # there is none: no need to search all processes of the machine
+            return []
         return psutil.Process().children(recursive=True)
 
     def end(self, patience: float = 2.0) -> None:
