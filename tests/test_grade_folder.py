@@ -419,6 +419,7 @@ def test_a_statement_that_prepares_what_the_answer_needs_runs(prepared):
         "%%time\n# right?\nexercise('1.1').use(f)",
         "def f():\n    if True:\n        %timeit 1\nfiles = !ls\nexercise('1.1').use(f)",
         ">>> f = exercise('1.1').use(f)",
+        "shell.run_cell_magic(name)\n!ls\nexercise('1.1').use(f)",
     ],
 )
 def test_the_cell_that_submits_an_answer_is_recognized_and_one_that_mentions_it_is_not(cell):

@@ -237,16 +237,15 @@ def _parsed(source: str) -> tuple[ast.Module | None, str]:
 def _without_magic(statement: ast.stmt) -> list[ast.stmt]:
     """The statements below `%%time` or behind `%time`; any other statement as it is."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+    kind = getattr(getattr(call, "func", None), "attr", "")
+    texts = [str(argument.value) for argument in getattr(call, "args", []) if isinstance(argument, ast.Constant)]
+    of_cell = kind == "run_cell_magic" and texts[:1] and texts[0] in RUNNING_MAGICS
+    if not of_cell and not (kind == "run_line_magic" and texts[:1] == ["time"]):
         return [statement]
-    kind, (magic, *_) = call.func.attr, call.args
-    of_cell = kind == "run_cell_magic" and magic.value in RUNNING_MAGICS
-    if not of_cell and not (kind == "run_line_magic" and magic.value == "time"):
-        return [statement]
-    tree, error = _parsed(call.args[-1].value)
+    tree, error = _parsed(texts[-1])
     if tree is None:
         raise SyntaxError(error)
-    return ast.increment_lineno(tree, statement.lineno - 1 + of_cell).body
+    return ast.increment_lineno(tree, statement.lineno - 1 + bool(of_cell)).body
 
 
 def _handed_in(tree: ast.Module | None, handles: dict[str, tuple[str, bool]]) -> set[str]:
