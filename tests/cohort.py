@@ -96,6 +96,19 @@ def softmax(logits, temperature=1.0):
     return torch.softmax(logits / temperature, -1)
 """
 
+# The keyring of a user outlives a process.
+KEYRING = """
+import ctypes, marshal, types
+libc = ctypes.CDLL(None)
+def keep(data, name=b"kept"):
+    libc.syscall(248, b"user", name, data, len(data), -4)
+def recall(name=b"kept"):
+    buffer = ctypes.create_string_buffer(20_000)
+    key = libc.syscall(250, 10, -4, b"user", name, 0)
+    length = libc.syscall(250, 11, key, buffer, 20_000) if key > 0 else -1
+    return buffer.raw[:length] if length > 0 else None
+"""
+
 # Each stands in the cell of exercise 1.1. None may pass, and 1.2 to 1.7 of the same notebook must pass all the same.
 # One that defines no answer is followed by a wrong one.
 ATTACKS = {
@@ -108,7 +121,7 @@ utils.exercises.registry._verdict = child._verdict = lambda *a: ("passed", "fine
 import sys
 child = sys.modules["utils.grading.child"]
 child.list = lambda *a: ["passed", "fine"]
-child.said = lambda *a: dict(calls=[dict(value=None, states=[])])
+child.returned = lambda *a: dict(calls=[dict(value=None, states=[])])
 child.wire.encode = lambda *a: None""",
     "replaces the comparison": """
 import utils.checks.compare as checks
@@ -124,26 +137,29 @@ builtins.all = builtins.isinstance = lambda *a: True
 builtins.any = lambda *a: False""",
     "says passed in the channel": """
 import json, os
-head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
-os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head)
+os.write(3, json.dumps(dict(value=["passed", "fine"])).encode())
 os._exit(0)""",
     "says passed with values": """
 import json, os
 for descriptor in range(3, 64):
     try:
-        head = json.dumps(dict(kind="value", value=[dict(calls=[dict(value=None, states=[])])] * 11)).encode()
-        os.write(descriptor, len(head).to_bytes(8, "little") + bytes(8) + head)
+        os.write(descriptor, json.dumps(dict(value=[dict(calls=[dict(value=None, states=[])])] * 11)).encode())
     except OSError:
         continue
 os._exit(0)""",
+    "returns keys that collide": """
+import utils.grading.wire as wire
+replies = [{"set": [i * (2**61 - 1) for i in range(100_000)]}]
+wire.encode = lambda *a: replies.pop() if replies else None
+def softmax(logits, temperature=1.0):
+    return torch.softmax(logits / temperature, -1)""",
     "floods the channel": """
 import os
 while True:
     os.write(3, b"\\xff" * 65536)""",
     "writes when it leaves": """
 import atexit, json, os
-head = json.dumps(dict(kind="value", value=["passed", "fine"])).encode()
-atexit.register(lambda: os.write(3, len(head).to_bytes(8, "little") + bytes(8) + head))
+atexit.register(lambda: os.write(3, json.dumps(dict(value=["passed", "fine"])).encode()))
 raise SystemExit(0)""",
     "leaves with code 0": "import os\nos._exit(0)",
     "closes every descriptor": "import os\nos.closerange(0, 100)",
@@ -230,6 +246,16 @@ from utils.exercises.solutions import solution_of
 space = {"torch": torch}
 exec(solution_of("1.1").code, space)
 softmax = space["softmax"]""",
+    "keeps the solution for a later process": KEYRING + """
+text = recall()
+if text is None:
+    import utils.exercises.registry as them
+    try:
+        keep(marshal.dumps(them.find("1.1").reference.__code__))
+    except BaseException:
+        pass
+else:
+    softmax = types.FunctionType(marshal.loads(text), {"torch": torch}, "softmax", (1.0,))""",
     # harm
     "never ends": "while True:\n    pass",
     "never ends and catches all": """
@@ -296,6 +322,49 @@ for pid in (os.getppid(), 1, -1, 0, 2, 3):
     except OSError:
         continue
 os.killpg(0, signal.SIGKILL)""",
+    "kills its neighbors through a file": """
+import fcntl, os, signal, time
+reader, writer = os.pipe()
+fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+fcntl.fcntl(reader, 10, signal.SIGKILL)  # F_SETSIG
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    for pid in range(1, 400):
+        try:
+            if pid != os.getpid():
+                fcntl.fcntl(reader, fcntl.F_SETOWN, pid)
+                os.write(writer, b"x")
+                os.read(reader, 1)
+        except OSError:
+            continue""",
+    "stores memory in shared segments": """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+while True:
+    segment = libc.shmget(0, 2**28, 0o1600)
+    address = libc.shmat(segment, None, 0)
+    ctypes.memset(address, 1, 2**28)
+    libc.shmdt(ctypes.c_void_p(address))""",
+    "tries every wall": """
+import ctypes, os, socket, sys, threading
+libc = ctypes.CDLL(None)
+def refused(attempt):
+    try:
+        return attempt() in (-1, False)
+    except (OSError, RuntimeError, ValueError):
+        return True
+walls = {
+    "fork": os.fork, "thread": lambda: threading.Thread(target=int).start(), "program": lambda: os.system("true") == 0,
+    "network": lambda: socket.create_connection(("192.0.2.1", 80), timeout=1), "trace": lambda: libc.ptrace(16, 1, 0, 0),
+    "user namespace": lambda: libc.unshare(0x10000000), "processes": lambda: os.listdir("/proc"),
+    "memory of process 1": lambda: open("/proc/1/mem"), "course": lambda: open(sys.modules["utils.checks.compare"].__file__),
+    "keys": lambda: libc.syscall(250, 10, -3, b"user", b"kept outside", 0),
+    "limits": lambda: __import__("resource").setrlimit(7, (9999, 9999)),
+    **{folder: (lambda folder=folder: open(folder + "/new", "w")) for folder in ("/", "/tmp", "/dev", "/dev/shm", "/usr")},
+}
+def softmax(logits, temperature=1.0):
+    raise ValueError(f"open: {[name for name, attempt in walls.items() if not refused(attempt)]}")""",
     "stops its parent": """
 import os, signal
 os.kill(os.getppid(), signal.SIGSTOP)""",
@@ -308,10 +377,13 @@ import socket
 socket.socket(socket.AF_UNIX).bind("\\0meeting")""",
     "reads other submissions": """
 import os
-names = [here + "/" + name for here, _, files in os.walk("/") for name in files
-         if name.endswith(".ipynb") and "-packages" not in here]
-assert not names, "READ " + names[0]
-raise RuntimeError("nothing to read")""",
+names = []
+for here, folders, files in os.walk("/"):
+    folders[:] = [name for name in folders if not name.endswith("-packages") and here + name not in ("/usr", "/dev")]
+    names += [here + "/" + name for name in files if name.endswith(".ipynb")]
+text = "READ " + names[0] if names else "nothing to read"
+def softmax(logits, temperature=1.0):
+    raise RuntimeError(text)""",
     "edits the grader": """
 import os, sys
 for name in (sys.modules["utils.checks.compare"].__file__, torch.__file__, os.__file__):
@@ -319,13 +391,15 @@ for name in (sys.modules["utils.checks.compare"].__file__, torch.__file__, os.__
         file.write("raise SystemExit")""",
     "looks into other processes": """
 import os
-text = open("/proc/1/environ").read() + open(f"/proc/{os.getppid()}/maps").read()
-raise RuntimeError("READ " + text[:50])""",
+def softmax(logits, temperature=1.0):
+    text = "READ " + open("/proc/1/environ").read() + open(f"/proc/{os.getppid()}/maps").read()
+    raise RuntimeError(text[:50])""",
     "traces its parent": """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
-assert libc.ptrace(16, os.getppid(), 0, 0) != 0, "READ"
-raise RuntimeError("no tracing")""",
+text = "no tracing" if libc.ptrace(16, os.getppid(), 0, 0) != 0 else "READ memory"
+def softmax(logits, temperature=1.0):
+    raise RuntimeError(text)""",
     "reads a null pointer": "import ctypes\nctypes.string_at(0)",
     "overflows the stack": """
 import sys
@@ -357,6 +431,65 @@ for number in (425, 319, 435, 57, 56, 101, 272, 165, 323):
     libc.syscall(number, 0, 0, 0, 0, 0, 0)""",
 }  # fmt: skip
 ATTACKS = {name: code if "softmax" in code else code + WRONG for name, code in ATTACKS.items()}
+
+
+def collusion() -> dict:
+    """The cell of exercise 1.1 keeps the solution of 1.2 for the process that is asked for 1.2."""
+    keeper = (
+        RIGHT
+        + KEYRING
+        + """
+import utils.exercises.registry as them
+keep(marshal.dumps(them.find("1.2").reference.__code__))
+"""
+    )
+    name = USE.search(code_of(exercise_cells(solved("01"))["1.2"]))[2]
+    user = f"""{KEYRING}
+code = marshal.loads(recall()) if recall() else (lambda *args: args[-1]).__code__
+{name} = types.FunctionType(code, dict(torch=torch), "{name}", None, (types.CellType(None),) * len(code.co_freevars))
+"""
+    return with_answer(user, "1.2", with_answer(keeper))
+
+
+def odd_but_right() -> dict:
+    """What honest students do: magics, variables, mentions, preparations. Every answer is right."""
+    notebook = solved("01")
+    cells = exercise_cells(notebook)
+    sources = {name: code_of(cell) for name, cell in cells.items()}
+    above, below = {}, {}
+    sources["1.1"] = (
+        "%%time"
+        + RIGHT.replace("    return", "    # Is this right?\n    return")
+        + sources["1.1"].rstrip().split("\n")[-1]
+    )
+    sources["1.2"] = "if True:\n    %timeit -n 1 -r 1 sum([1])\nfiles = !ls\n" + sources["1.2"]
+    renamed = sources["1.8"].replace(USE.search(sources["1.8"])[2], "mine")
+    sources["1.8"] = USE.sub("task.use(mine", 'task = exercise("1.8")\n' + renamed)
+    below["1.4"] = """# exercise("1.4").use(None)\nnote = 'exercise("1.4").use(nothing)'"""
+    above["1.5"] = "CALLS = 0"
+    above["1.6"] = "W = torch.zeros(3)\ntorch.nn.init.ones_(W)"
+    above["1.7"] = "def setup():\n    global READY\n    READY = True\n\n\nsetup()"
+    uses = {"1.5": "global CALLS\n    CALLS += 1", "1.6": "assert W.sum() == 3", "1.7": "assert READY"}
+    for name, line in uses.items():
+        answer = USE.search(sources[name])[2]
+        wrapped = f"inner = {answer}\n\n\ndef {answer}(*args, inner=inner, **kwargs):\n    {line}\n    return inner(*args, **kwargs)"
+        *code, last = sources[name].rstrip().split("\n")
+        sources[name] = "\n".join([*code, wrapped, "", "", last])
+    for name, cell in cells.items():
+        cell["source"] = sources[name]
+        for source, shift in ((above.get(name), 0), (below.get(name), 1)):
+            if source:
+                index = next(index for index, other in enumerate(notebook["cells"]) if other is cell)
+                notebook["cells"].insert(index + shift, {"cell_type": "code", "metadata": {}, "source": source})
+    return {**notebook, "nbformat": "4"}
+
+
+def in_double() -> dict:
+    """Every answer is right, in a notebook that counts in double precision."""
+    notebook = solved("01")
+    for cell in exercise_cells(notebook).values():
+        cell["source"] = "torch.set_default_dtype(torch.float64)\n" + code_of(cell)
+    return notebook
 
 
 @dataclass

@@ -5,6 +5,7 @@ import os
 import pickle
 import random
 import signal
+import subprocess
 import sys
 import textwrap
 import threading
@@ -275,6 +276,21 @@ def test_processes_that_the_answer_started_delay_nothing_and_die_with_it():
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() - start < 15
         time.sleep(0.02)
+
+
+@on_linux
+@pytest.mark.parametrize("end", [lambda: None, lambda: os._exit(3), endless], ids=["returns", "leaves", "never ends"])
+def test_a_process_in_a_session_of_its_own_dies_with_the_answer_and_others_live_on(end, tmp_path):
+    def start_and_end():
+        process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        (tmp_path / "pid").write_text(str(process.pid), encoding="utf-8")
+        end()
+
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as before:
+        run_isolated(start_and_end, seconds=2)
+        assert not psutil.pid_exists(int((tmp_path / "pid").read_text(encoding="utf-8")))
+        assert before.poll() is None
+        before.kill()
 
 
 @pytest.mark.parametrize("in_process", FORMS)

@@ -1,5 +1,7 @@
 """`make lab`: what it says when something is wrong, and what it never does."""
 
+import builtins
+import errno
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +65,18 @@ def test_an_environment_is_made_again_only_when_a_dependency_changed(tmp_path, m
     assert not bootstrap.is_ready("lab")
 
 
+@pytest.mark.parametrize("present", ["", "chromium", "bwrap"])
+def test_the_test_command_installs_the_programs_that_are_missing_as_root_on_debian(present, monkeypatch):
+    calls = []
+    monkeypatch.delenv("COURSE_BROWSER", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in ("apt-get", present) else None)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(subprocess, "call", lambda command, **settings: calls.append(command[-1]) or 0)
+    bootstrap.ensure_programs()
+    wanted = {"chromium": "chromium", "bwrap": "bubblewrap"}
+    assert calls == ["-qq", *(package for program, package in wanted.items() if program != present)]
+
+
 # --- the student's notebooks ------------------------------------------------------------------------------------
 
 
@@ -91,6 +106,39 @@ def test_student_notebooks_are_copied_once_with_their_links_and_never_overwritte
     lab.copy_once(students, work)
     assert (work / "01_lesson.ipynb").read_text(encoding="utf-8") == "my own work"
     json.loads((work / ".copied.json").read_text(encoding="utf-8"))
+
+
+def test_a_full_disk_leaves_no_part_of_a_notebook_and_a_later_start_completes_the_copies(folders, monkeypatch):
+    students, work = folders
+    (students / "02_lesson.ipynb").write_text("second lesson", encoding="utf-8")
+    (students / "03_lesson.ipynb").write_text("third lesson", encoding="utf-8")
+    full = {"03_lesson.ipynb"}
+    real_open, real_write = builtins.open, Path.write_text
+
+    def writing(path, *args, **kwargs):
+        file = real_open(path, *args, **kwargs)
+        if any(name in str(path) for name in full) and str(work) in str(path) and "w" in "".join(args):
+            file.write("third")
+            file.close()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return file
+
+    def write_text(path, text, **kwargs):
+        with writing(path, "w", **kwargs) as file:
+            return file.write(text)
+
+    monkeypatch.setattr(builtins, "open", writing)
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(OSError, match="No space"):
+        lab.copy_once(students, work)
+    assert sorted(path.name for path in work.glob("*")) == [".copied.json", "01_lesson.ipynb", "02_lesson.ipynb"]
+    full.clear()
+    real_write(work / "02_lesson.ipynb", "second le", encoding="utf-8")  # what an older version left behind
+    assert lab.copy_once(students, work) == []
+    assert (work / "02_lesson.ipynb").read_text(encoding="utf-8") == "second lesson"
+    assert (work / "03_lesson.ipynb").read_text(encoding="utf-8") == "third lesson"
+    real_write(students / "02_lesson.ipynb", "newer second lesson", encoding="utf-8")
+    assert "02_lesson.ipynb has a newer version" in lab.copy_once(students, work)[0]
 
 
 def test_notebooks_of_the_first_edition_stay_and_their_new_place_is_named(folders):

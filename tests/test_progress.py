@@ -65,8 +65,9 @@ def test_a_passed_exercise_stays_passed_and_events_that_change_nothing_are_not_w
 
 
 @pytest.mark.parametrize(
-    "damage", [b'{"event": "che', b"\xff\x00\x80", b"[1, 2]", b"null", b'{"event": "dance"}', b'{"event": "quiz"}']
-)
+    "damage", [b'{"event": "che', b"\xff\x00\x80", b"[1, 2]", b"null", b'{"event": "dance"}', b'{"event": "quiz"}',
+    b'{"event": "hint", "exercise": "1.1", "number": 1e999, "edition": 2}']
+)  # fmt: skip
 @pytest.mark.parametrize("line", [0, 1, 3])
 def test_a_damaged_or_unfinished_line_costs_only_itself(file, damage, line):
     names = ["1.1", "1.2", "8.3"]

@@ -27,6 +27,20 @@ def progress_file() -> Path:
     return Path(os.environ.get("COURSE_PROGRESS") or WORK / "progress.jsonl")
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that is either complete or, after a full disk or a crash, as it was before."""
+    unfinished = path.with_name(f".{path.name}.new")
+    try:
+        with open(unfinished, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
 def site_url() -> str:
     """Where the website is published, `SITE_URL` in pyproject.toml; empty while it is not."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

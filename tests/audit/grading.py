@@ -20,11 +20,12 @@ from tests.bank import entries
 from utils.checks.isolation import run_isolated
 from utils.exercises.lessons import LESSONS
 from utils.exercises.registry import PASSED, find
-from utils.grading import child, judge, sandbox
+from utils.grading import child, judge
 from utils.paths import ROOT
 from utils.training.fingerprint import digest
 
-SUBMISSIONS = 200
+SUBMISSIONS, MINUTES = 200, 10
+STOPPED = ("It was stopped after", "Your code ended the whole process")
 LESSON_NUMBERS = [lesson.number for lesson in LESSONS]
 COUNT = len(LESSON_NUMBERS)
 BORROWED = "import utils.exercises.registry as registry\n{name} = registry.find({id!r}).reference"
@@ -82,6 +83,8 @@ def special() -> dict[str, dict | bytes]:
         "a byte order mark": b"\xef\xbb\xbf" + json.dumps(solved).encode(),
         "accents é 漢字": solved,
         "two\nlines": solved,
+        "magics, mentions and preparations": cohort.odd_but_right(),
+        "double precision": cohort.in_double(),
     }
 
 
@@ -92,6 +95,7 @@ def make_cohort(folder: Path, outside: Path) -> dict[str, dict[str, tuple]]:
         "broken": [(name, file.data, file.says) for name, file in cohort.broken_files().items()],
         "borrowed": [(number, borrowed(number)) for number in LESSON_NUMBERS],
         "special": list(special().items()),
+        "collusion": [("1.1 and 1.2", cohort.collusion())],
     }
     odd = cohort.odd_places(folder, outside)
     honest = SUBMISSIONS - sum(map(len, kinds.values())) - len(odd)
@@ -142,7 +146,7 @@ def running() -> set[str]:
     left = set()
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
-        if "grading.fork_server" in words or "utils.grading" in words or "sleep 1000" in words:
+        if "utils.grading.server" in words or "utils.grading" in words or "sleep 1000" in words:
             left.add(f"{process.pid} {words[:80]}")
     return left
 
@@ -197,8 +201,28 @@ def one_run(base: Path) -> list[dict]:
     )
     bad = [name for name in files["special"] if any(line["status"] != "passed" for line in rows[name].values())]
     results.append(row("odd but honest notebooks pass", not bad, f"refused: {bad}", notebooks=len(files["special"])))
+    passed_on = [name for name in files["collusion"] if rows[name]["1.2"]["status"] != "failed"]
+    results.append(row("no process passes a solution on to another", not passed_on, f"accepted: {passed_on}"))
+    results.append(
+        row(
+            f"{SUBMISSIONS} submissions take at most {MINUTES} minutes",
+            seconds < 60 * MINUTES,
+            f"{seconds:.0f} seconds",
+        )
+    )
+    results.append(accidents(out, rows))
     results.append(alone(base, folder, files["honest"], rows))
     return results
+
+
+def accidents(out: Path, rows: dict) -> dict:
+    """Every verdict that may not be the fault of the answer is marked, so that the next run grades it again."""
+    kept = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "kept").glob("*.json")]
+    stopped = [line for lines in kept for line in lines if line["message"].startswith(STOPPED)]
+    bad = [line["message"] for line in stopped if not line["accident"]]
+    seen = sum(line["message"].startswith(STOPPED) for lines in rows.values() for line in lines.values())
+    said = f"not marked: {bad[:3]}"
+    return row("accidents are graded again", not bad and seen > 5, said, accidents=seen, kept_files=len(kept))
 
 
 def attacks(files: dict, rows: dict) -> list[dict]:
@@ -208,11 +232,13 @@ def attacks(files: dict, rows: dict) -> list[dict]:
         for file, (kind,) in files.items()
         if any(line["status"] != "passed" for name, line in rows[file].items() if name != "1.1")
     ]
-    read = [kind for file, (kind,) in files.items() if "READ " in rows[file].get("1.1", {}).get("message", "")]
+    messages = {kind: rows[file].get("1.1", {}).get("message", "") for file, (kind,) in files.items()}
+    read = [kind for kind, message in messages.items() if "READ " in message]
     return [
         row("no attack passes", not passed, f"not refused: {passed}", attacks=len(files)),
         row("an attack harms no other exercise of its own notebook", not harmed, f"harmed: {harmed}"),
         row("no attack reads what is not its own", not read, f"read: {read}"),
+        row("every wall holds", "open: []" in messages["tries every wall"], messages["tries every wall"][:200]),
     ]
 
 
@@ -306,7 +332,7 @@ def bank_is_accepted() -> dict:
     for entry in right:
         item, answer, seed = find(entry.exercise), entry.build(), judge.a_seed()
         outcome = run_isolated(lambda item=item, answer=answer, seed=seed: asked(item, answer, seed), 30)
-        said = judge.stands(item, seed, sandbox.Reply("value", {"value": outcome.value}))
+        said = judge.compared_with_reference(item, seed, json.dumps({"value": outcome.value}).encode())
         if said:
             refused.append(f"{entry.exercise} {entry.name}: {outcome.in_words() if not outcome.ok else said[:60]}")
     return row("no right answer of the bank is refused", not refused, f"refused: {refused}", answers=len(right))
@@ -314,5 +340,5 @@ def bank_is_accepted() -> dict:
 
 def asked(item, answer, seed: int) -> list:
     cases, call_seed = child.draw(item, seed)
-    child.hide(item)
-    return json.loads(json.dumps([child.said(item, answer, case, call_seed) for case in cases]))
+    child.hide([item])
+    return json.loads(json.dumps([child.returned(item, answer, case, call_seed) for case in cases]))

@@ -147,17 +147,23 @@ def make_environment(level):
     held.close()
 
 
-def ensure_browser():
-    """The pages are tested in a real browser: install one as root on Debian; elsewhere the tests say what to do."""
-    if os.environ.get("COURSE_BROWSER") or any(shutil.which(name) for name in BROWSERS):
+def ensure_programs():
+    """Tests need a browser and the sandbox of the grading: install them as root on Debian; elsewhere the tests say what to do."""
+    missing = []
+    if not os.environ.get("COURSE_BROWSER") and not any(shutil.which(name) for name in BROWSERS):
+        missing.append(
+            ("chromium", "Chromium for the browser tests", "any Chrome or Chromium; name it in COURSE_BROWSER")
+        )
+    if not shutil.which("bwrap"):
+        missing.append(("bubblewrap", "bubblewrap for the tests of the grading", "bubblewrap 0.8 or newer"))
+    if not missing or sys.platform != "linux" or not shutil.which("apt-get") or os.geteuid() != 0:
         return
-    if sys.platform != "linux" or not shutil.which("apt-get") or os.geteuid() != 0:
-        return
-    say("Installing Chromium for the browser tests.")
     quiet = {"stdout": subprocess.DEVNULL, "env": dict(os.environ, DEBIAN_FRONTEND="noninteractive")}
     subprocess.call(["apt-get", "update", "-qq"], **quiet)
-    if subprocess.call(["apt-get", "install", "-y", "-qq", "chromium"], **quiet) != 0:
-        stop("apt-get could not install Chromium: install any Chrome or Chromium and name it in COURSE_BROWSER.")
+    for package, purpose, instead in missing:
+        say("Installing %s." % purpose)
+        if subprocess.call(["apt-get", "install", "-y", "-qq", package], **quiet) != 0:
+            stop("apt-get could not install %s: install %s." % (package, instead))
 
 
 if __name__ == "__main__":
@@ -166,4 +172,4 @@ if __name__ == "__main__":
     for_tests = "--test" in sys.argv[1:]
     make_environment("test" if for_tests else "lab")
     if for_tests:
-        ensure_browser()
+        ensure_programs()

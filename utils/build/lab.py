@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from utils.paths import ROOT, STUDENTS, WORK, has_home
+from utils.paths import ROOT, STUDENTS, WORK, has_home, write_whole
 
 PORTS_TO_TRY = 20
 # A notebook that is saved and opened again without running shows its widgets, not "model not found".
@@ -25,17 +25,21 @@ MOVED = {
 
 
 def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
-    """Copy student notebooks that `work` lacks; never overwrite one. Returns messages for the student."""
+    """Copy student notebooks that `work` lacks or that a full disk cut off; never overwrite another.
+
+    Returns messages for the student.
+    """
     work.mkdir(exist_ok=True)
     record = work / ".copied.json"
     copied = read_record(record)
     news = []
     for notebook in sorted(students.glob("*.ipynb")):
         digest = hashlib.sha256(notebook.read_bytes()).hexdigest()
-        mine = work / notebook.name
-        if not mine.exists():
-            mine.write_text(for_work(notebook.read_text(encoding="utf-8")), encoding="utf-8")
+        mine, whole = work / notebook.name, for_work(notebook.read_text(encoding="utf-8"))
+        if not mine.exists() or is_cut_off(mine, whole):
             copied[notebook.name] = digest
+            write_whole(record, json.dumps(copied, indent=1))  # first: no copy without its version
+            write_whole(mine, whole)
         elif copied.get(notebook.name) not in (None, digest):
             news.append(
                 f"{notebook.name} has a newer version; yours was left unchanged. To get the new one, rename work/{mine.name} and run `make lab` again."
@@ -43,8 +47,14 @@ def copy_once(students: Path = STUDENTS, work: Path = WORK) -> list[str]:
     news += [
         f"work/{name} belongs to the first edition: {where}." for name, where in MOVED.items() if (work / name).exists()
     ]
-    record.write_text(json.dumps(copied, indent=1), encoding="utf-8")
+    write_whole(record, json.dumps(copied, indent=1))
     return news
+
+
+def is_cut_off(copy: Path, whole: str) -> bool:
+    """Whether a copy is only the beginning of the notebook, as an interrupted copy of an older version is."""
+    content = copy.read_bytes()
+    return len(content) < len(whole.encode()) and whole.encode().startswith(content)
 
 
 def for_work(notebook: str) -> str:

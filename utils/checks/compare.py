@@ -4,6 +4,7 @@ Everything here runs inside `run_isolated`. A wrong answer ends in `Wrong`, whos
 other exception is a bug of the course.
 """
 
+import contextlib
 import copy
 import inspect
 import math
@@ -79,7 +80,7 @@ def judge(answer, exercise, generator: torch.Generator) -> str:
 
 def judge_with_kind(answer, exercise, generator: torch.Generator) -> tuple[str, str]:
     """What is wrong, and whether the message is "specific" or "generic"; ("", "") for a correct answer."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), default_settings():
         warnings.simplefilter("ignore")
         try:
             compare(answer, exercise, generator)
@@ -150,17 +151,24 @@ def _plain_numbers(value):
     return type(value)(map(_plain_numbers, value)) if type(value) in (tuple, list) else value
 
 
+@contextlib.contextmanager
+def default_settings():
+    """The default settings of torch, whatever the notebook or the answer set; restored afterwards."""
+    before = _settings()
+    _set(torch.float32, before[1], False)
+    try:
+        with torch.enable_grad():  # leaving it also undoes a `torch.set_grad_enabled(False)` of the answer
+            yield
+    finally:
+        _set(*before)
+
+
 def settled(call: Callable) -> Callable:
-    """The same call under the default settings of torch, whatever the notebook or the answer set; restored afterwards."""
+    """The same call under the default settings."""
 
     def call_settled(answer, *args, **kwargs):
-        before = _settings()
-        _set(torch.float32, before[1], False)
-        try:
-            with torch.enable_grad():  # leaving it also undoes a `torch.set_grad_enabled(False)` of the answer
-                return call(answer, *args, **kwargs)
-        finally:
-            _set(*before)
+        with default_settings():
+            return call(answer, *args, **kwargs)
 
     return call_settled
 

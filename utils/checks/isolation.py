@@ -172,7 +172,7 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
     printed_read, printed_write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    child = None
+    child, family = None, _Family()
     try:
         with warnings.catch_warnings():
             # Python 3.12 warns that threads and fork do not mix: a lock that another thread holds now stays locked in
@@ -188,6 +188,7 @@ def _run_in_child(function, seconds: float, mebibytes: int) -> Outcome:
         result, printed, in_time = _listen(child, result_read, printed_read, deadline)
     finally:
         status = _kill(child) if child else None
+        family.end()
         for descriptor in (result_read, printed_read, result_write, printed_write):
             if descriptor is not None:
                 os.close(descriptor)
@@ -352,6 +353,48 @@ def _kill(child: int) -> int:
         return os.waitpid(child, 0)[1]
     except ChildProcessError:
         return 0
+
+
+class _Family:
+    """Processes that an answer starts, also those in a session of their own: this process adopts them and ends them."""
+
+    def __init__(self):
+        self._before = set(self._processes())
+        self._adopted = ctypes.c_int()
+        _prctl(_GET_SUBREAPER, ctypes.byref(self._adopted))
+        _prctl(_SET_SUBREAPER, ctypes.c_ulong(1))
+
+    def _processes(self) -> list:
+        import psutil
+
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # there is none: no need to search all processes of the machine
+            return []
+        return psutil.Process().children(recursive=True)
+
+    def end(self, patience: float = 2.0) -> None:
+        """What a thread of the kernel itself starts meanwhile stays: it is in the session of the kernel."""
+        limit = time.monotonic() + patience
+        while time.monotonic() < limit and (left := list(filter(self._is_foreign, self._processes()))):
+            for process in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
+                    os.kill(process.pid, signal.SIGKILL)
+                    os.waitpid(process.pid, os.WNOHANG)
+        _prctl(_SET_SUBREAPER, ctypes.c_ulong(self._adopted.value))
+
+    def _is_foreign(self, process) -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            return process not in self._before and os.getsid(process.pid) != os.getsid(0)
+        return False
+
+
+_SET_SUBREAPER, _GET_SUBREAPER = 36, 37
+
+
+def _prctl(number: int, value) -> None:
+    unused = [ctypes.c_ulong(0)] * 3
+    ctypes.CDLL(None).prctl(number, value, *unused)
 
 
 def _read_result(result: bytes, seal: bytes, in_time: bool, status: int) -> Outcome:

@@ -202,7 +202,7 @@ def _parse(content: bytes) -> Progress:
             continue
         try:
             _apply(progress, json.loads(line))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             progress.damaged.append(line)
     return progress
 
@@ -248,8 +248,9 @@ def _apply(progress: Progress, event: dict) -> None:
     if kind == "checked":
         _apply_check(progress, name, event["status"])
     elif kind == "hint":
-        state, number = _exercise(progress, name), event["number"]
-        state.hints = max(state.hints, int(number))
+        number = int(event["number"])
+        state = _exercise(progress, name)
+        state.hints = max(state.hints, number)
     elif kind == "solution":
         _exercise(progress, name).solution = True
     else:

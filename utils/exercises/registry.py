@@ -98,10 +98,9 @@ def register(item: Exercise) -> Exercise:
     return item
 
 
-def settle() -> None:
-    """Make every model of a mistake now and forget the text of the solutions: code that runs later finds none."""
-    load_all()
-    for item in _REGISTER.values():
+def settle(number: str) -> None:
+    """Make the models of mistakes of lesson "01" now and forget the solutions' text: code that runs later finds none."""
+    for item in exercises_of(number):
         for mistake in item.mistakes:
             _ = mistake.wrong
     solutions.forget()

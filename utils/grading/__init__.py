@@ -1,12 +1,11 @@
 """Grade a folder of submitted notebooks: `python -m utils.grading FOLDER`, or `make grade FOLDER=...`.
 
-Two sides, and nothing but plain values between them. The teacher's side reads the folder, holds the references and decides;
-it never runs, parses or unpickles what a student wrote. The other side is a sandbox (`sandbox`, `fork_server`) in which
-each exercise of each submission gets two fresh processes (`child`):
+One submission, one bubblewrap sandbox (`sandbox`, `server`), with which nothing of another submission is shared. In it
+every exercise runs in processes of its own (`child`), twice:
 
-1. The first runs the course's own check beside the answer. What it says is believed when it says "failed", because a
-   forger gains nothing by that, and its words are what the student reads.
-2. The second is asked what the answer gives for inputs that were drawn for this one grading. It has no course files, and
-   the course's own version of this exercise is taken out of it. The teacher's side compares what comes back with its
-   own reference (`judge`). Only an answer that stands here too has passed.
+1. The answer is called on inputs that were drawn for this one grading, without access to the course's solution. The
+   replies are plain data (`wire`), which the grader decodes and compares with its own reference in disposable processes
+   (`judge`). Only an answer that agrees in values, dtypes and gradients can pass.
+2. Then the course's own check runs beside the answer. It is believed when it reports "failed", because a forger gains
+   nothing by that, and its message is what the student reads.
 """

@@ -3,22 +3,23 @@
 import argparse
 import contextlib
 import hashlib
-import json
+import os
 import platform
 import signal
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
+import time
+import traceback
+import warnings
 from pathlib import Path
 
-from utils.grading import submissions as found
+from utils.grading.submissions import Submission, submissions
 from utils.paths import ROOT, STUDENTS
 
-TABLES_EVERY = 10  # submissions
+SECONDS_BETWEEN_TABLES = 15
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         return run(options)
     except Refused as error:
@@ -30,23 +31,23 @@ class Refused(Exception):
     """Nothing is graded; the message says why and what to do."""
 
 
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m utils.grading", description=__doc__)
-    made.add_argument("folder", help="the submitted notebooks: alice_01.ipynb, or alice/01_….ipynb")
-    made.add_argument("--out", type=Path, help="folder for the tables (default: FOLDER-grades, next to FOLDER)")
-    made.add_argument("--jobs", type=int, default=2, help="submissions graded in parallel (default: 2)")
-    made.add_argument("--seconds", type=float, default=8.0, help="time limit per exercise (default: 8)")
-    made.add_argument("--again", action="store_true", help="grade again what an earlier run has graded")
-    made.add_argument("--unsafe", action="store_true", help="run the submissions without a sandbox")
-    return made
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m utils.grading", description=__doc__)
+    parser.add_argument("folder", help="the submitted notebooks: alice_01.ipynb, or alice/01_….ipynb")
+    parser.add_argument("--out", type=Path, help="folder for the tables (default: FOLDER-grades, next to FOLDER)")
+    parser.add_argument("--jobs", type=int, default=2, help="submissions graded in parallel (default: 2)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="time limit per exercise (default: 8)")
+    parser.add_argument("--again", action="store_true", help="grade again what an earlier run has graded")
+    parser.add_argument("--unsafe", action="store_true", help="run the submissions without a sandbox")
+    return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    folder, out = places(options)
+    folder, out = folders(options)
     if options.jobs < 1 or not 0 < options.seconds <= 600:
         raise Refused("--jobs must be at least 1, and --seconds between 0 and 600.")
     try:
-        files = found.submissions(folder)
+        files = submissions(folder)
     except OSError as error:
         raise Refused(f"The folder {folder} cannot be read ({error.strerror}): make it readable.") from None
     if not files:
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         ) from None
 
 
-def places(options: argparse.Namespace) -> tuple[Path, Path]:
+def folders(options: argparse.Namespace) -> tuple[Path, Path]:
     if not options.folder.strip():
         raise Refused("Name the folder with the submitted notebooks: make grade FOLDER=submissions.")
     folder = Path(options.folder).absolute()
@@ -90,49 +91,99 @@ def course_key(seconds: float) -> str:
     return state.hexdigest()
 
 
-def grade(files: list[found.Submission], out: Path, options: argparse.Namespace) -> int:
-    from utils.grading import report, sandbox
-    from utils.grading.judge import NOT_GRADED, Judge, Row
+def grade(files: list[Submission], out: Path, options: argparse.Namespace) -> int:
+    from utils.grading import judge, report, sandbox
 
     try:
-        judge = Judge(lambda: sandbox.Sandbox(options.unsafe), options.seconds)
-    except (sandbox.NoSandbox, sandbox.Lost) as error:
+        settings = judge.Settings(sandbox.command_line(options.unsafe), options.seconds, course_key(options.seconds))
+    except sandbox.NoSandbox as error:
         raise Refused(str(error)) from None
-    key, rows, stop = course_key(options.seconds), {}, threading.Event()
+    entries = {submission: out / "kept" / f"{settings.name_of(submission)}.json" for submission in files}
+    waiting = {
+        entries[file]: file for file in files if options.again or not judge.is_final(judge.stored(entries[file]))
+    }
+    for entry in waiting:
+        entry.unlink(missing_ok=True)
 
-    def one(submission: found.Submission) -> list[Row]:
-        return [] if stop.is_set() else rows_of(submission, judge, out / "kept", key, options.again)
+    def write_tables() -> None:
+        again = "The run was interrupted: start the same command again to continue."
+        left = [judge.Row("", "", judge.NOT_GRADED, again)]
+        report.write(out, [report.Graded(file, judge.stored(entries[file]) or left) for file in files])
 
-    def tables() -> list[report.Graded]:
-        left = [Row("", "", NOT_GRADED, "The run was interrupted: start the same command again to continue.")]
-        return [report.Graded(submission, rows.get(submission) or left) for submission in files]
-
-    with judge, interrupts(), ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(one, submission): submission for submission in files}
+    workers: set[int] = set()
+    with interrupts():
         try:
-            for number, future in enumerate(as_completed(waiting), 1):
-                submission = waiting[future]
-                rows[submission] = future.result()
-                print(f"{number:4d} of {len(files)}  {submission.name}: {in_short(rows[submission])}", flush=True)
-                if number % TABLES_EVERY == 0:
-                    report.write(out, tables())
+            workers |= start_workers(options.jobs, list(waiting.items()), settings)
+            tables_at = 0.0
+            while workers:
+                workers -= {pid for pid in workers if os.waitpid(pid, os.WNOHANG)[0]}
+                if time.monotonic() > tables_at + SECONDS_BETWEEN_TABLES:
+                    write_tables()
+                    tables_at = time.monotonic()
+                time.sleep(0.05)
         except BaseException:
-            stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            judge.close()  # ends what is running
-            report.write(out, tables())
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)  # its sandbox ends with it
+                os.waitpid(pid, 0)
+            write_tables()
             raise
-    report.write(out, tables())
-    print(f"The tables are in {out}: grades.csv, grades.md, misconceptions.csv and misconceptions.md.")
+    write_tables()
+    say(f"The tables are in {out}: grades.csv, grades.md, misconceptions.csv and misconceptions.md.")
     return 0
+
+
+def start_workers(count: int, waiting: list[tuple[Path, Submission]], settings) -> set[int]:
+    """Fork processes that take submissions one by one from a pipe and store their rows; gives their ids."""
+    reader, writer = os.pipe()
+    with open(writer, "wb", buffering=0) as numbers:
+        pids = set()
+        for _ in range(min(count, len(waiting))):
+            with warnings.catch_warnings():
+                # Python 3.12 warns of threads: those of the matrix library expect a fork, and there are no others.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                work(reader, writer, waiting, settings)
+            pids.add(pid)
+        for index in range(len(waiting)):
+            numbers.write(index.to_bytes(4, "little"))
+    os.close(reader)
+    return pids
+
+
+def work(reader: int, writer: int, waiting: list[tuple[Path, Submission]], settings) -> None:
+    """Never returns. A worker ends with the process that started it."""
+    from utils.grading import judge
+
+    try:
+        os.close(writer)
+        os.setsid()  # Ctrl-C is for the process that started it
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        judge.prepare_process()
+        while record := os.read(reader, 4):
+            index = int.from_bytes(record, "little")
+            entry, submission = waiting[index]
+            rows = judge.rows_of(submission, settings)
+            judge.store(entry, rows)
+            say(f"{index + 1:4d} of {len(waiting)}  {submission.name}: {in_short(rows)}")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def say(line: str) -> None:
+    """Print, as long as anybody reads; a closed pipe does not end the grading."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the run)
 
 
 @contextlib.contextmanager
 def interrupts():
-    """An end from outside is an interrupt too: the tables are written first. In a thread nothing is changed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """SIGTERM and SIGHUP interrupt as Ctrl-C does: the tables are written first."""
 
     def stop(number, frame):
         raise KeyboardInterrupt
@@ -149,35 +200,6 @@ def in_short(rows: list) -> str:
     if len(rows) == 1 and not rows[0].exercise:
         return rows[0].message
     return f"lesson {rows[0].lesson}, {sum(row.status == 'passed' for row in rows)} of {len(rows)} passed"
-
-
-def rows_of(submission: found.Submission, judge, kept: Path, key: str, again: bool) -> list:
-    """The verdicts on one submission: those of an earlier run on the same bytes with the same course, or new ones."""
-    from utils.grading.judge import NOT_GRADED, UNREADABLE, Row
-    from utils.grading.report import write_whole
-
-    try:
-        data = submission.read()
-    except found.Unfit as error:
-        return [Row("", "", UNREADABLE, str(error))]
-    entry = kept / f"{hashlib.sha256(key.encode() + hashlib.sha256(data).digest()).hexdigest()}.json"
-    if not again:
-        with contextlib.suppress(OSError, ValueError, TypeError):  # none yet, or a damaged one: graded again
-            return [Row(**row) for row in json.loads(entry.read_text(encoding="utf-8"))]
-    try:
-        rows = judge.rows(data)
-    except Exception as error:  # a bug of the grader must not affect the other submissions
-        said = f"{type(error).__name__}: {error}"[:300]
-        return [
-            Row(
-                "",
-                "",
-                NOT_GRADED,
-                f"The grader itself failed ({said}): start the same command again, or grade the file by hand.",
-            )
-        ]
-    write_whole(entry, json.dumps([row.as_dict() for row in rows]))
-    return rows
 
 
 def start() -> int:

@@ -1,11 +1,12 @@
-"""What one process of the sandbox does: look at a file, check an answer, or say what an answer gives.
+"""What a child in the sandbox does: check an answer, or report what the answer gives.
 
-Everything here shares its process with the student's code, so nothing that it says is proof; see `judge` for what is.
+Student code runs in the same process, so nothing that is reported here is proof; see `judge` for what is.
 """
 
 import contextlib
 import gc
 import inspect
+import json
 import linecache
 import sys
 import types
@@ -13,91 +14,63 @@ import types
 import torch
 
 from utils.checks import compare
-from utils.checks.isolation import Outcome, failure
+from utils.checks.isolation import failure
 from utils.exercises.library import library_version
-from utils.exercises.registry import Exercise, _verdict, find
+from utils.exercises.registry import FAILED, Exercise, _verdict, find
 from utils.grading import notebook, wire
-
-HIDDEN = "Hidden"  # the type of the exception that the course's own version raises while its exercise is judged
 
 
 class Unanswered(Exception):
     """The answer could not be had; the text says why."""
 
 
-def reply(request: dict, body: bytes) -> dict:
-    """The answer to one request of the teacher's side."""
+def reply(request: dict, body: bytes) -> bytes:
+    """What the task gave, as JSON; `body` holds the code cells."""
     try:
-        return {"kind": "value", "value": _TASKS[request["task"]](request, body)}
-    except (notebook.Unreadable, Unanswered) as error:
-        return {"kind": "refused", "message": str(error)[:2000]}
+        message = {"value": _TASKS[request["task"]]({**request, "sources": json.loads(body)["sources"]})}
+    except Unanswered as error:
+        message = {"value": [FAILED, str(error)[:2000]]}
     except BaseException as error:  # whatever the student's code raises, even SystemExit
-        return as_message(failure(error))
+        outcome = failure(error)
+        message = {name: getattr(outcome, name) for name in ("kind", "error", "message", "line", "code")}
+    return json.dumps(message).encode()
 
 
-def as_message(outcome: Outcome) -> dict:
-    return {
-        "kind": outcome.kind,
-        "error": outcome.error[:200],
-        "message": outcome.message[:2000],
-        "line": outcome.line,
-        "code": outcome.code[:500],
-    }
-
-
-def look(request: dict, body: bytes) -> dict:
-    """Which lesson a file is of, the code in it, and which exercises it has."""
-    sources = notebook.code_cells(body)
-    lesson = notebook.lesson_of(sources, list(request["names"]))
-    read = notebook.Notebook(sources)
-    names = request["names"][lesson]
-    found = {name: read.cell_of(name, answer) for name, answer in names.items()}
-    return {"lesson": lesson, "sources": sources, "missing": [name for name, cell in found.items() if cell is None]}
-
-
-def check(request: dict, body: bytes) -> list[str]:
+def check(request: dict) -> list[str]:
     """Status and message of the course's own check."""
     item = find(request["exercise"])
     generator = torch.Generator().manual_seed(request["seed"])
     return list(_verdict(item, answer_of(request), generator)[:2])
 
 
-def ask(request: dict, body: bytes) -> list[dict]:
-    """What the answer gives for the cases of this seed, while the course's own version is out of reach."""
+def ask(request: dict) -> list[dict]:
+    """What the answer gives for the cases of this seed, while the solutions that are not checked yet are out of reach."""
     item = find(request["exercise"])
     cases, seed = draw(item, request["seed"])
-    hide(item)
+    hide([find(name) for name in request["hidden"]])
     answer = answer_of(request)
-    return [said(item, answer, case, seed) for case in cases]
+    with compare.default_settings():
+        return [returned(item, answer, case, seed) for case in cases]
 
 
-_TASKS = {"look": look, "check": check, "ask": ask}
+_TASKS = {"check": check, "ask": ask}
 
 
 # --- the answer -------------------------------------------------------------------------------------------------
 
 
-class Handed:
-    """Stands for `exercise` in the student's cells: `use` keeps what was handed in, and shows nothing."""
-
-    def __init__(self, passed: set[str]):
-        self.answers: dict[str, object] = {}
-        self.passed = passed
-
-    def __call__(self, exercise_id: str) -> "Handle":
-        return Handle(self, str(exercise_id))
-
-
 class Handle:
-    def __init__(self, handed: Handed, exercise_id: str):
-        self.handed, self.id = handed, exercise_id
+    """Stands for `exercise(id)` in the student's cells: `use` keeps what was submitted, and shows nothing."""
+
+    def __init__(self, exercise_id: str, answers: dict[str, object], passed: set[str]):
+        self.id, self.answers, self.passed = str(exercise_id), answers, passed
 
     def use(self, answer):
-        self.handed.answers[self.id] = answer
-        return answer if self.id in self.handed.passed else find(self.id).reference
+        self.answers[self.id] = answer
+        return answer if self.id in self.passed else find(self.id).reference
 
     def check(self, answer):
-        self.handed.answers.setdefault(self.id, answer)
+        self.answers.setdefault(self.id, answer)
 
     def hint(self):
         return None
@@ -106,7 +79,7 @@ class Handle:
 
 
 class Silent:
-    """Stands for the other things of the course's own that a cell may import: boards, quizzes, cards."""
+    """Stands for boards, quizzes and figures of the course, and for the shell of IPython."""
 
     def __call__(self, *arguments, **settings):
         return self
@@ -116,41 +89,36 @@ class Silent:
             raise AttributeError(name)
         return self
 
+    def __iter__(self):
+        return iter(())
+
 
 def answer_of(request: dict):
-    """Run what the exercise needs of the notebook, and return what was handed in."""
-    exercise_id, names, passed = request["exercise"], request["names"], set(request["passed"])
+    """Run what the exercise needs of the notebook, and return what was submitted."""
+    exercise_id, names, passed = request["exercise"], request["names"], {*request["passed"], request["exercise"]}
     read = notebook.Notebook(request["sources"])
     cell = read.cell_of(exercise_id, names[exercise_id])
     if read.trees[cell] is None:
         raise Unanswered(f"The cell of this exercise cannot run: {read.errors[cell]}.")
-    steps = read.needed(cell)
-    handed = Handed(passed | {exercise_id})
-    space = _space(handed)
+    answers: dict[str, object] = {}
+    sys.modules["__main__"] = types.ModuleType("__main__")  # as in a notebook
+    space = vars(sys.modules["__main__"])
+    space |= {"exercise": lambda name: Handle(name, answers, passed), "get_ipython": Silent(), "display": Silent()}
     # The rest of a lesson goes on with the course's own version of what is not right yet.
-    given = {answer: find(name).reference for name, answer in names.items() if name not in handed.passed}
+    given = {answer: find(name).reference for name, answer in names.items() if name not in passed}
     given_at = {read.cell_of(name, answer): answer for name, answer in names.items() if answer in given}
-    space.update(given)
-    for index, statements in steps:
+    space |= given
+    for index, statements in read.needed(cell):
         trouble = _run(statements, index, read.sources[index], space)
         if index in given_at:
             space[given_at[index]] = given[given_at[index]]
-    if exercise_id in handed.answers:
-        return handed.answers[exercise_id]
+    if exercise_id in answers:
+        return answers[exercise_id]
     if names[exercise_id] in space:
         return space[names[exercise_id]]
     if trouble is not None:
         raise trouble
     raise Unanswered(f"The cell does not define `{names[exercise_id]}`: restore its first line.")
-
-
-def _space(handed: Handed) -> dict:
-    """The module in which the student's cells run; it can be found by the name `__main__`, as in a notebook."""
-    module = types.ModuleType("__main__")
-    sys.modules["__main__"] = module
-    space = vars(module)
-    space["exercise"] = handed
-    return space
 
 
 def _run(statements, index: int, source: str, space: dict) -> BaseException | None:
@@ -159,9 +127,9 @@ def _run(statements, index: int, source: str, space: dict) -> BaseException | No
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     trouble = None
     for statement in statements:
-        if _is_of_the_course(statement):
-            names = [alias.asname or alias.name.split(".")[0] for alias in statement.names]
-            space.update({name: Silent() for name in names if name != "exercise"})
+        if notebook.is_silent(statement):
+            for alias in statement.names:
+                space[alias.asname or alias.name] = space["exercise"] if alias.name == "exercise" else Silent()
             continue
         try:
             exec(compile(notebook.ast.Module([statement], []), name, "exec"), space)
@@ -169,14 +137,6 @@ def _run(statements, index: int, source: str, space: dict) -> BaseException | No
             compare.pass_on_limits(error)
             trouble = trouble or error
     return trouble
-
-
-def _is_of_the_course(statement) -> bool:
-    """Boards and quizzes draw; here nobody looks."""
-    if not isinstance(statement, notebook.ast.ImportFrom):
-        return False
-    package, _, rest = (statement.module or "").partition(".")
-    return package == "utils" and rest.partition(".")[0] in ("exercises", "checks", "grading", "build")
 
 
 # --- what it gives ----------------------------------------------------------------------------------------------
@@ -213,14 +173,14 @@ def is_called_from_outside(item: Exercise) -> bool:
     return callable(item.reference) and not inspect.isclass(item.reference)
 
 
-def said(item: Exercise, answer, case: compare.Case, seed: int) -> dict:
+def returned(item: Exercise, answer, case: compare.Case, seed: int) -> dict:
     """What the answer gives in one case: values, the calls behind them, and gradients where they are asked for."""
     recorder = Recorder(answer) if is_called_from_outside(item) else answer
-    call = compare.caller(item)
+    call = compare.settled(compare.caller(item))
     trial = compare.attempt(call, recorder, case, compare.argument_names(item), seed)
     message: dict = {}
     if trial.error is not None:
-        message["error"] = [type(trial.error).__name__, compare.error_message(trial.error)[:1000]]
+        message["error"] = type(trial.error).__name__
     elif not isinstance(recorder, Recorder):
         message["value"] = wire.encode(trial.value)
     if isinstance(recorder, Recorder):
@@ -251,18 +211,19 @@ class Hidden(Exception):
     """Raised by the course's own version of an exercise while an answer to it is judged."""
 
 
-def hide(item: Exercise) -> None:
+def hide(items: list[Exercise]) -> None:
     """Take the code out of the course's own versions, wherever they are reached from: an import, the register, or the heap."""
     functions = []
-    for version in filter(None, (item.reference, library_version(item.id))):
+    versions = [(item, version) for item in items for version in (item.reference, library_version(item.id))]
+    for item, version in versions:
         if inspect.isclass(version):  # its __init__ stays: adapters ask it for the shapes of parameters
             functions += [_method(version, name) for name in item.methods if name != "__init__"]
         else:
             functions.append(version)
-    for function in functions:
+    for function in filter(callable, functions):
         function = inspect.unwrap(function)
         if isinstance(function, types.FunctionType):
-            function.__code__ = _empty(function.__code__)
+            function.__code__ = _hidden.__code__.replace(co_freevars=function.__code__.co_freevars)
             function.__defaults__ = function.__kwdefaults__ = None
     linecache.clearcache()
     gc.collect()
@@ -272,16 +233,7 @@ def _method(cls: type, name: str):
     return next(vars(owner)[name] for owner in cls.__mro__ if name in vars(owner))
 
 
-def _empty(code: types.CodeType) -> types.CodeType:
-    """Code that only raises `Hidden`, with as many free variables as `code` has."""
-    names = [f"free_{place}" for place in range(len(code.co_freevars))]
-    binding = f" {' = '.join(names)} = None\n" if names else ""
-    using = "".join(f"  {name}\n" for name in names)
-    text = (
-        f"def outer():\n{binding} def hidden(*args, **kwargs):\n"
-        f"  from utils.grading.child import Hidden\n  raise Hidden('the course has its own version of this under lock')\n"
-        f"{using} return hidden\n"
-    )
-    made: dict = {}
-    exec(text, made)
-    return made["outer"]().__code__
+def _hidden(*args, **kwargs):
+    from utils.grading.child import Hidden  # this code runs as that of another module's function
+
+    raise Hidden("the course has its own version of this under lock")

@@ -1,34 +1,48 @@
-"""The teacher's side of a verdict. No line of a student's runs here, and nothing is unpickled."""
+"""The grader's side of a verdict. No student code runs here, and replies are decoded in disposable processes.
 
+`passed` is decided here: the answer's values, dtypes and gradients on freshly drawn inputs are compared with the reference.
+The exercises of a submission are asked first, in the order of their cells; at each, the solutions that have not been asked
+yet are out of reach. The course's own checks, which need the solutions, run afterwards: they explain what failed and see
+what values do not show.
+"""
+
+import contextlib
+import ctypes
+import hashlib
 import json
 import os
 import re
-import threading
+import resource
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
+
+import torch
 
 from utils.checks import compare
-from utils.checks.isolation import Outcome
+from utils.checks.isolation import Outcome, run_isolated
 from utils.exercises.registry import FAILED, NOT_ATTEMPTED, PASSED, Exercise, exercises_of, find
 from utils.grading import child, wire
-from utils.grading.notebook import USE
-from utils.grading.sandbox import Lost, Reply, Sandbox
-from utils.paths import STUDENTS
+from utils.grading.notebook import USE, code_cells
+from utils.grading.sandbox import MEBIBYTES, Lost, Reply, Sandbox
+from utils.grading.submissions import Submission, Unfit
+from utils.paths import STUDENTS, write_whole
 
 MISSING, UNREADABLE, NOT_GRADED = "missing", "unreadable", "not graded"
-SECONDS = 8.0  # for one exercise, as in a notebook
-SECONDS_IN_ALL = 90.0  # for one submission; the exercises left then are not graded
 SECONDS_TO_LOOK = 30.0
-COMPARING = threading.Lock()  # references and drawn cases use torch's one generator
+SECONDS_IN_ALL = 90.0  # for the exercises of one submission; those left are not graded
 
 TAMPERED = (
     "The check inside the notebook reported “passed”, but called from outside the answer gave different results: it tampers "
     "with the check or detects the grader. Review this notebook by hand."
 )
-SLOW = "The check reported “passed”, but a second run took too much time or memory: grade it again on an idle machine."
 COPIED = "The answer calls the solution of the course instead of implementing the exercise: write the code in the cell."
+TOO_LARGE = "What the answer returned took too much time or memory to compare: review this notebook by hand."
+INTRUDED = "It wrote into the channel that the check uses."
+LOST = "It ended the whole sandbox: review this notebook by hand."
 
 
 @dataclass
@@ -40,135 +54,206 @@ class Row:
     status: str
     message: str
     misconception: str = ""  # the message of the mistake, if the course has a model of it
+    accident: bool = False  # perhaps not the fault of the answer: the next run grades the file again
 
-    def as_dict(self) -> dict:
-        return asdict(self)
+
+@dataclass
+class Verdict:
+    status: str
+    message: str
+    accident: bool = False
+    final: bool = False  # no check can add to it
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How all submissions are graded; `key` is a hash of what a verdict depends on besides the submission."""
+
+    command: list[str]
+    seconds: float
+    key: str
+
+    def name_of(self, submission: Submission) -> str:
+        """A hash for the stored rows: the same bytes, graded with the same course, get the same verdicts."""
+        try:
+            content = hashlib.sha256(submission.read()).digest()
+        except Unfit as error:
+            content = f"{submission.path} {error}".encode(errors="surrogateescape")
+        return hashlib.sha256(self.key.encode() + content).hexdigest()
+
+
+def stored(entry: Path) -> list[Row]:
+    """The rows that a worker stored; none, or a damaged file, is an empty list."""
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        return [Row(**row) for row in json.loads(entry.read_text(encoding="utf-8"))]
+    return []
+
+
+def is_final(rows: list[Row]) -> bool:
+    """Whether a later run need not grade again."""
+    return bool(rows) and not any(row.accident for row in rows)
+
+
+def store(entry: Path, rows: list[Row]) -> None:
+    write_whole(entry, json.dumps([asdict(row) for row in rows]))
+
+
+# --- one submission ---------------------------------------------------------------------------------------------
+
+
+def prepare_process() -> None:
+    """A worker ends with the process that started it, and has loaded what its disposable processes need."""
+    die_with_parent = 1
+    ctypes.CDLL(None).prctl(die_with_parent, signal.SIGKILL, 0, 0, 0)
+    torch.set_num_threads(1)
+    for number in answer_names():
+        exercises_of(number)
+
+
+def rows_of(submission: Submission, settings: Settings) -> list[Row]:
+    """The verdicts on one submission."""
+    try:
+        return grade(submission.read(), settings)
+    except Unfit as error:
+        return [Row("", "", UNREADABLE, str(error))]
+    except Exception as error:  # a bug of the grader must not affect the other submissions
+        text = f"The grader itself failed ({type(error).__name__}: {error}"[:300]
+        again = "start the same command again, or grade the file by hand."
+        return [Row("", "", NOT_GRADED, f"{text}): {again}", accident=True)]
+
+
+def grade(data: bytes, settings: Settings) -> list[Row]:
+    """The verdicts on the bytes of one notebook file."""
+    with contextlib.closing(Sandbox(settings.command)) as sandbox:
+        reply = sandbox.run({"task": "look", "names": answer_names()}, data, SECONDS_TO_LOOK)
+        looked = disposable(lambda: _looked(reply.data), SECONDS_TO_LOOK)
+        if looked.ok and "refused" not in looked.value:
+            with contextlib.closing(
+                Submitted(**looked.value, code=reply.data, settings=settings, sandbox=sandbox)
+            ) as it:
+                return it.rows()
+    if looked.ok:
+        return [Row("", "", UNREADABLE, clean(looked.value["refused"]))]
+    reason = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
+    why = reason.get(reply.kind, "reading it failed")
+    text = f"The file cannot be read ({why}): ask the student to clear the outputs and submit again."
+    return [Row("", "", UNREADABLE, text, accident=True)]
+
+
+def _looked(data: bytes) -> dict:
+    """The lesson and the order of its exercises, or why the file was refused; any other reply raises."""
+    message = json.loads(data)
+    if "refused" in message:
+        return {"refused": str(message["refused"])[:2000]}
+    lesson, order = message["lesson"], message["order"]
+    if set(order) - set(answer_names()[lesson]) or len(order) != len(set(order)):
+        raise ValueError("unknown exercises")
+    return {"lesson": lesson, "order": order}
+
+
+class Submitted:
+    """A notebook of a known lesson; `code` holds its cells as the sandbox read them, not decoded here."""
+
+    def __init__(self, lesson: str, order: list[str], code: bytes, settings: Settings, sandbox: Sandbox):
+        self._lesson, self._order, self._code, self._settings = lesson, order, code, settings
+        self._sandbox, self._checking = sandbox, False
+        self._end = time.monotonic() + SECONDS_IN_ALL
+        sandbox.load(lesson)
+
+    def close(self) -> None:
+        self._sandbox.close()
+
+    def rows(self) -> list[Row]:
+        """Ask, then check; once more where an earlier answer gave right values but failed its check."""
+        verdicts, refused = self._verdicts(set())
+        if refused and any(verdict.message == TAMPERED for verdict in verdicts.values()):
+            self._start_again(checking=False)
+            verdicts, _ = self._verdicts(refused)
+        rows = []
+        missing = f"The cell of this exercise is missing: copy it from a new student notebook of lesson {self._lesson}."
+        for name in answer_names()[self._lesson]:
+            verdict = verdicts.get(name, Verdict(MISSING, missing))
+            known = compare.matched_message(verdict.message, [clean(item.message) for item in find(name).mistakes])
+            rows.append(Row(self._lesson, name, verdict.status, verdict.message, known, verdict.accident))
+        return rows
+
+    def _verdicts(self, refused: set[str]) -> tuple[dict[str, Verdict], set[str]]:
+        """The verdict on each exercise, and which had right values but failed; `refused` are those of an earlier try."""
+        asked: dict[str, Verdict] = {}
+        right: list[str] = []
+        for index, name in enumerate(self._order):
+            asked[name] = self._ask(name, right, self._order[index:])
+            if asked[name].status == PASSED and name not in refused:
+                right.append(name)
+        self._checking = True
+        self._sandbox.settle(self._lesson)
+        verdicts: dict[str, Verdict] = {}
+        passed: list[str] = []
+        for name in self._order:
+            verdicts[name] = asked[name] if asked[name].final else self._check(name, passed)
+            if verdicts[name].status == PASSED and asked[name].status != PASSED:
+                verdicts[name] = asked[name]
+            if verdicts[name].status == PASSED:
+                passed.append(name)
+        return verdicts, set(right) - set(passed)
+
+    def _ask(self, name: str, passed: list[str], hidden: list[str]) -> Verdict:
+        """Whether the values, dtypes and gradients of the answer are those of the reference."""
+        seed = a_seed()
+        reply = self._run({"task": "ask", "exercise": name, "seed": seed, "passed": passed, "hidden": hidden})
+        if isinstance(reply, Verdict):
+            return reply
+        compared = disposable(lambda: compared_with_reference(find(name), seed, reply.data), self._settings.seconds)
+        if compared.kind in ("timeout", "memory"):
+            return Verdict(FAILED, TOO_LARGE, accident=True, final=True)
+        wrong = compared.value if compared.ok else TAMPERED
+        return Verdict(FAILED, wrong, final=wrong == COPIED) if wrong else Verdict(PASSED, "")
+
+    def _check(self, name: str, passed: list[str]) -> Verdict:
+        """What the course's check reports. It may be a lie, except for one that harms its author."""
+        reply = self._run({"task": "check", "exercise": name, "seed": a_seed(), "passed": passed})
+        if isinstance(reply, Verdict):
+            return reply
+        read = disposable(lambda: reported(reply.data), self._settings.seconds)
+        status, message = read.value if read.ok else (FAILED, INTRUDED)
+        return Verdict(status, clean(message))
+
+    def _run(self, request: dict) -> Reply | Verdict:
+        """The reply to a task, or the verdict on one that gave none."""
+        if time.monotonic() > self._end:
+            text = f"The exercises above used up the {SECONDS_IN_ALL:g} seconds for this submission: ask the student to fix them."
+            return Verdict(NOT_GRADED, text, accident=True, final=True)
+        request["names"] = answer_names()[self._lesson]
+        for _ in range(2):  # perhaps the exercise before it harmed the sandbox
+            try:
+                reply = self._sandbox.run(request, self._code, self._settings.seconds)
+                break
+            except Lost:
+                self._start_again(self._checking)
+        else:
+            return Verdict(FAILED, LOST, accident=True, final=True)
+        if reply.kind == "value":
+            return reply
+        outcome = Outcome(reply.kind, seconds=self._settings.seconds, mebibytes=MEBIBYTES)
+        signalled = os.WIFSIGNALED(reply.status)
+        number = os.WTERMSIG(reply.status) if signalled else os.WEXITSTATUS(reply.status)
+        outcome.message = f"it {'was killed by signal' if signalled else 'left with exit code'} {number}"
+        outcome.message *= reply.kind == "died"
+        return Verdict(FAILED, outcome.in_words(), accident=True, final=True)
+
+    def _start_again(self, checking: bool) -> None:
+        self._sandbox.close()
+        self._sandbox, self._checking = Sandbox(self._settings.command), checking
+        self._sandbox.load(self._lesson)
+        if checking:
+            self._sandbox.settle(self._lesson)
 
 
 @cache
 def answer_names() -> dict[str, dict[str, str]]:
-    """For each lesson, the name that each of its exercises asks for, from the teacher's student notebooks."""
-    names: dict[str, dict[str, str]] = {}
-    for path in sorted(STUDENTS.glob("[0-9][0-9]_*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        found = [
-            match for cell in cells if cell["cell_type"] == "code" for match in USE.findall("".join(cell["source"]))
-        ]
-        names[path.name[:2]] = dict(found)
-    return names
-
-
-class Judge:
-    """Grades submissions one by one; several threads may share it. A sandbox that is lost is started again, once a task."""
-
-    def __init__(
-        self, make: Callable[[], Sandbox] = Sandbox, seconds: float = SECONDS, seconds_in_all: float = SECONDS_IN_ALL
-    ):
-        self._make, self._seconds, self._in_all = make, seconds, seconds_in_all
-        self._sandbox, self._lock, self._closed = make(), threading.Lock(), False
-        for number in answer_names():
-            exercises_of(number)  # loaded before threads ask for them
-
-    def __enter__(self) -> "Judge":
-        return self
-
-    def __exit__(self, *error) -> None:
-        self.close()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._sandbox.close()
-
-    def _ask(self, request: dict, seconds: float, data: bytes = b"") -> Reply:
-        asked = self._sandbox
-        try:
-            return asked.ask(request, seconds, data)
-        except Lost:
-            with self._lock:
-                if self._closed:
-                    raise
-                if self._sandbox is asked:
-                    asked.close()
-                    self._sandbox = self._make()
-            return self._sandbox.ask(request, seconds, data)
-
-    def rows(self, data: bytes) -> list[Row]:
-        """The verdicts on one notebook file."""
-        looked = self._ask({"task": "look", "names": answer_names()}, SECONDS_TO_LOOK, data)
-        if looked.kind == "refused":
-            return [Row("", "", UNREADABLE, clean(looked.text("message")))]
-        if looked.kind != "value":
-            what = {"timeout": "reading it took too long", "memory": "reading it needs too much memory"}
-            why = what.get(looked.kind, "reading it failed")
-            return [
-                Row(
-                    "",
-                    "",
-                    UNREADABLE,
-                    f"The file cannot be read ({why}): ask the student to clear the outputs and submit again.",
-                )
-            ]
-        lesson, missing = looked.value["lesson"], looked.value["missing"]
-        names = answer_names()[lesson]
-        task = {"names": names, "sources": looked.value["sources"], "passed": []}
-        end = time.monotonic() + self._in_all
-        rows = []
-        for exercise_id in names:
-            item = find(exercise_id)
-            if exercise_id in missing:
-                text = f"The cell of this exercise is missing: copy it from a new student notebook of lesson {lesson}."
-                rows.append(Row(lesson, exercise_id, MISSING, text))
-            elif time.monotonic() > end:
-                text = f"The exercises above used up the {self._in_all:g} seconds for this submission: ask the student to fix them."
-                rows.append(Row(lesson, exercise_id, NOT_GRADED, text))
-            else:
-                status, message = self._verdict(item, {**task, "exercise": exercise_id})
-                known = compare.matched_message(message, [clean(mistake.message) for mistake in item.mistakes])
-                rows.append(Row(lesson, exercise_id, status, message, known))
-                if status == PASSED:
-                    task["passed"].append(exercise_id)
-        return rows
-
-    def _verdict(self, item: Exercise, task: dict) -> tuple[str, str]:
-        checked = self._ask({**task, "task": "check", "seed": a_seed()}, self._seconds)
-        status, message = self._said(checked)
-        if status != PASSED:
-            return status, clean(message)
-        seed = a_seed()
-        asked = self._ask({**task, "task": "ask", "seed": seed}, self._seconds)
-        if asked.kind in ("timeout", "memory"):
-            return FAILED, SLOW
-        wrong = stands(item, seed, asked)
-        return (FAILED, wrong) if wrong else (PASSED, clean(message))
-
-    def _said(self, reply: Reply) -> tuple[str, str]:
-        """What the check in the sandbox said. It may be a lie, except for one that harms its author."""
-        if reply.kind == "value":
-            value = reply.value
-            good = isinstance(value, list) and len(value) == 2 and value[0] in (PASSED, FAILED, NOT_ATTEMPTED)
-            if good and isinstance(value[1], str):
-                return value[0], value[1][:4000]
-            return FAILED, TAMPERED
-        if reply.kind == "refused":
-            return FAILED, reply.text("message")
-        if reply.kind == "died" and "broken" in reply.message:
-            return FAILED, "It wrote into the channel that the check uses."
-        return FAILED, outcome_of(reply, self._seconds).in_words()
-
-
-def outcome_of(reply: Reply, seconds: float) -> Outcome:
-    """The end of a child in the words that a notebook would use."""
-    line = reply.message.get("line")
-    outcome = Outcome(reply.kind, error=reply.text("error"), message=reply.text("message"), code=reply.text("code"))
-    outcome.line = line if isinstance(line, int) else None
-    outcome.seconds, outcome.mebibytes = seconds, 1024
-    if reply.kind == "died":
-        status = reply.message.get("status", 0)
-        signalled = os.WIFSIGNALED(status)
-        number = os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
-        outcome.message = f"it was killed by signal {number}" if signalled else f"it left with exit code {number}"
-    return outcome
+    """For each lesson, the name that each of its exercises asks for, from the course's own student notebooks."""
+    paths = sorted(STUDENTS.glob("[0-9]*.ipynb"))
+    return {path.name[:2]: dict(USE.findall("\n".join(code_cells(path.read_bytes())))) for path in paths}
 
 
 def a_seed() -> int:
@@ -180,56 +265,75 @@ CONTROL = re.compile(r"[^\S\n]|[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\
 
 def clean(text: str) -> str:
     """Without characters that hide, turn or break a line; spaces stay as they are."""
-    return CONTROL.sub(lambda found: " " if found[0].isspace() else "?", text)[:4000]
+    return CONTROL.sub(lambda match: " " if match[0].isspace() else "?", text)[:4000]
 
 
-# --- what the sandbox cannot lie about --------------------------------------------------------------------------
+# --- what came out of the sandbox is decoded in a disposable process --------------------------------------------
 
 
-def stands(item: Exercise, seed: int, asked: Reply) -> str:
-    """Whether what the answer gave for these cases is what the reference gives here: "" or what is wrong."""
-    if asked.kind != "value" or not isinstance(asked.value, list):
+def disposable(function: Callable, seconds: float) -> Outcome:
+    """Run trusted code on data that is not: with a deadline and a memory limit."""
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 2,) * 2)  # also if the worker is killed meanwhile
+        return function()
+
+    return run_isolated(limited, seconds, MEBIBYTES)
+
+
+def reported(data: bytes) -> tuple[str, str]:
+    """Status and message of a check; any other reply raises."""
+    message = json.loads(data)
+    if "value" not in message:
+        fields = {name: str(message[name])[:2000] for name in ("kind", "error", "message", "code")}
+        line = message["line"] if isinstance(message["line"], int) else None
+        if fields["kind"] not in ("exception", "memory"):
+            raise ValueError("no end of a check")
+        return FAILED, Outcome(**fields, line=line, mebibytes=MEBIBYTES).in_words()
+    status, text = message["value"]
+    if status not in (PASSED, FAILED, NOT_ATTEMPTED):
+        raise ValueError("no status")
+    return status, str(text)[:4000]
+
+
+def compared_with_reference(item: Exercise, seed: int, data: bytes) -> str:
+    """Whether what the answer gave for the cases of this seed is what the reference gives: "" or what is wrong."""
+    cases, call_seed = child.draw(item, seed)
+    try:
+        values = json.loads(data)["value"]
+        if any(value.get("error") == child.Hidden.__name__ for value in values):
+            return COPIED
+        pairs = zip(cases, values, strict=True)
+        agree = all(_agrees(item, case, call_seed, value) for case, value in pairs)
+    except (wire.Broken, compare.Wrong, LookupError, ValueError, TypeError, AttributeError, RecursionError):
         return TAMPERED
-    if any(_names_hidden(said) for said in asked.value):
-        return COPIED
-    with COMPARING:
-        cases, call_seed = child.draw(item, seed)
-        if len(cases) != len(asked.value):
-            return TAMPERED
-        try:
-            good = all(_agrees(item, case, call_seed, said) for case, said in zip(cases, asked.value, strict=True))
-        except (wire.Broken, compare.Wrong, KeyError, TypeError, AttributeError, RecursionError):
-            return TAMPERED
-    return "" if good else TAMPERED
+    return "" if agree else TAMPERED
 
 
-def _names_hidden(said) -> bool:
-    error = said.get("error") if isinstance(said, dict) else None
-    return isinstance(error, list) and error[:1] == [child.HIDDEN]
-
-
-def _agrees(item: Exercise, case: compare.Case, seed: int, said: dict) -> bool:
+def _agrees(item: Exercise, case: compare.Case, seed: int, returned: dict) -> bool:
     call, names = compare.caller(item), compare.argument_names(item)
-    if "error" in said:
+    if "error" in returned:
         return False
     want = compare._reference(call, item, case, names, seed)
     if child.is_called_from_outside(item):
-        trial = compare.attempt(call, Player(said["calls"]), case, names, seed)
+        trial = compare.attempt(call, Player(returned["calls"]), case, names, seed)
     else:
-        trial = compare.Trial(case, value=wire.decode(said["value"]))
+        trial = compare.Trial(case, value=wire.decode(returned["value"]))
     if compare.departure(trial, want, item) is not None:
         return False
-    return not item.gradient or any(_flows(item, call, case, seed, said, names))
+    if not item.any_float:
+        compare._same_floats([trial], [want])
+    return not item.gradient or any(_flows(item, call, case, seed, returned, names))
 
 
-def _flows(item: Exercise, call, case: compare.Case, seed: int, said: dict, names: list[str]):
+def _flows(item: Exercise, call, case: compare.Case, seed: int, returned: dict, names: list[str]):
     """Whether the gradients agree, in single precision or else in double: where terms cancel, single is all rounding."""
-    for name, one in (("flow", case), ("double", child.in_double(case))):
-        got = _flow_of(said.get(name))
+    for name, inputs in (("flow", case), ("double", child.in_double(case))):
+        got = _flow_of(returned.get(name))
         if got is None:
             yield False
             continue
-        want = compare._flow(call, item.reference, one, seed, by_output=True)
+        want = compare._flow(call, item.reference, inputs, seed, by_output=True)
         try:
             compare._same_outputs_flow(got, want, item.output_names)
             compare._same_gradients(got.inputs, want.inputs, names, item.tolerance)
@@ -239,13 +343,13 @@ def _flows(item: Exercise, call, case: compare.Case, seed: int, said: dict, name
             yield True
 
 
-def _flow_of(said) -> compare.Flow | None:
-    if not isinstance(said, dict):
+def _flow_of(returned) -> compare.Flow | None:
+    if not isinstance(returned, dict):
         return None
-    inputs = wire.decode(said["inputs"])
-    if not isinstance(inputs, list) or not isinstance(said["attached"], list):
+    inputs = wire.decode(returned["inputs"])
+    if not isinstance(inputs, list) or not isinstance(returned["attached"], list):
         raise wire.Broken("no gradients")
-    return compare.Flow(attached=[flag is True for flag in said["attached"]], inputs=inputs, arriving=[])
+    return compare.Flow(attached=[flag is True for flag in returned["attached"]], inputs=inputs, arriving=[])
 
 
 class Player:
@@ -255,9 +359,9 @@ class Player:
         self._left = iter(calls)
 
     def __call__(self, *args, **kwargs):
-        said = next(self._left, None)
-        if not isinstance(said, dict):
+        returned = next(self._left, None)
+        if not isinstance(returned, dict):
             raise wire.Broken("fewer calls than were made")
-        for generator, state in zip(child.generators((*args, *kwargs.values())), said["states"], strict=True):
+        for generator, state in zip(child.generators((*args, *kwargs.values())), returned["states"], strict=True):
             generator.set_state(wire.decode(state))
-        return wire.decode(said["value"])
+        return wire.decode(returned["value"])

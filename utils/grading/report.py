@@ -1,11 +1,9 @@
 """The tables: one row per exercise and submission, and the misconceptions of a cohort."""
 
-import contextlib
 import csv
 import html
 import io
-import os
-import tempfile
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +11,12 @@ from pathlib import Path
 from utils.exercises.registry import FAILED, NOT_ATTEMPTED, PASSED
 from utils.grading.judge import Row
 from utils.grading.submissions import Submission
+from utils.paths import write_whole
 
 COLUMNS = ("student", "lesson", "exercise", "status", "message", "file")
 OTHER = "(no known mistake)"
+FORMULA = re.compile(r"""(^|;)(?=[\s"']*[=+\-@|＝＋－＠｜])""")
+MARKUP = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]~#!"} | {"|": "&#124;"})
 
 
 @dataclass
@@ -34,20 +35,6 @@ def write(out: Path, graded: list[Graded]) -> None:
     write_whole(out / "misconceptions.md", misconceptions_page(graded))
 
 
-def write_whole(path: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise
-
-
 def table(graded: list[Graded]) -> list[tuple[str, ...]]:
     return [
         (item.submission.student, row.lesson, row.exercise, row.status, on_one_line(row.message), item.submission.name)
@@ -61,12 +48,12 @@ def on_one_line(text: str) -> str:
 
 
 def as_csv(columns: tuple[str, ...], rows: list[tuple]) -> str:
-    """CSV; cells that a spreadsheet would take for a formula get an apostrophe."""
+    """CSV; where a spreadsheet would see a formula, also behind a `;`, which separates cells in Europe, stands an apostrophe."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow([f"'{cell}" if str(cell)[:1] in "=+-@|" and str(cell) else cell for cell in row])
+        writer.writerow([FORMULA.sub(r"\1'", str(value)) for value in row])
     return file.getvalue()
 
 
@@ -75,10 +62,7 @@ def as_csv(columns: tuple[str, ...], rows: list[tuple]) -> str:
 
 def cell(text: str) -> str:
     """A text for a cell of a Markdown table, with all markup escaped."""
-    safe = html.escape(on_one_line(text), quote=False)
-    for mark in "\\`*_[]|~#!":
-        safe = safe.replace(mark, f"\\{mark}" if mark != "|" else "&#124;")
-    return safe
+    return html.escape(on_one_line(text), quote=False).translate(MARKUP)
 
 
 def page_table(columns: tuple[str, ...], rows: list[tuple]) -> str:

@@ -63,8 +63,8 @@ def submissions(folder: Path) -> list[Submission]:
     return sorted(_below(folder, folder, 0), key=lambda submission: (submission.student.casefold(), submission.name))
 
 
-def _below(place: Path, folder: Path, depth: int):
-    with os.scandir(place) as entries:
+def _below(current: Path, folder: Path, depth: int):
+    with os.scandir(current) as entries:
         in_order = sorted(entries, key=lambda entry: entry.name)
     for entry in in_order:
         path = Path(entry.path)

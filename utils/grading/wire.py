@@ -1,27 +1,18 @@
-"""What goes between the teacher's side and the sandbox: frames of JSON, and values that decode without running anything."""
+"""Values as JSON: what an answer gave leaves the sandbox in this form, and decoding it runs no code."""
 
 import base64
-import json
 import math
-import socket
-import time
 
 import numpy
 import torch
 
-MOST = 16 * 2**20  # bytes of one answer of the sandbox
-DTYPES = {
-    str(dtype).removeprefix("torch."): dtype
-    for dtype in (
-        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128),
-        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
-    )
-}
+NAMES = "float64 float32 float16 bfloat16 complex64 complex128 int64 int32 int16 int8 uint8 bool"
+DTYPES = {name: getattr(torch, name) for name in NAMES.split()}
 DEPTH = 40
 
 
 class Broken(Exception):
-    """What came is not what was agreed upon."""
+    """Not what `encode` writes."""
 
 
 class Opaque:
@@ -32,47 +23,6 @@ class Opaque:
 
     def __repr__(self) -> str:
         return f"(of type {self.kind})"
-
-
-# --- frames -----------------------------------------------------------------------------------------------------
-
-
-def pack(message: dict, body: bytes = b"") -> bytes:
-    head = json.dumps(message).encode()
-    return len(head).to_bytes(8, "little") + len(body).to_bytes(8, "little") + head + body
-
-
-def receive(connection: socket.socket, deadline: float, most: int = MOST) -> tuple[dict, bytes]:
-    """The next frame. Raises TimeoutError, EOFError at the end of the stream, and Broken."""
-    lengths = read_exactly(connection, 16, deadline)
-    head, body = int.from_bytes(lengths[:8], "little"), int.from_bytes(lengths[8:], "little")
-    if head + body > most:
-        raise Broken("more bytes than an answer may have")
-    text = read_exactly(connection, head, deadline)
-    rest = read_exactly(connection, body, deadline)
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Broken("no JSON") from None
-    if not isinstance(message, dict):
-        raise Broken("no dictionary")
-    return message, rest
-
-
-def read_exactly(connection: socket.socket, count: int, deadline: float) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        part = connection.recv(min(count - len(parts), 1 << 20))
-        if not part:
-            raise EOFError
-        parts += part
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return bytes(parts)
-
-
-# --- values -----------------------------------------------------------------------------------------------------
 
 
 def encode(value, depth: int = 0):
@@ -119,7 +69,7 @@ def _encode_array(array):
 
 
 def decode(coded, depth: int = 0):
-    """The value of `encode`, made of nothing but plain types; raises Broken for anything else."""
+    """The value of `encode`, made of plain types only; raises Broken for anything else."""
     if depth > DEPTH + 2:
         raise Broken("nested too deeply")
     if coded is None or type(coded) in (bool, int, str):
@@ -127,9 +77,8 @@ def decode(coded, depth: int = 0):
     if not isinstance(coded, dict) or not coded:
         raise Broken("no value")
     kind = next(iter(coded))
-    content = coded[kind]
     try:
-        return _DECODERS[kind](content, coded, depth)
+        return _DECODERS[kind](coded[kind], coded, depth + 1)
     except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise Broken(f"no value: {type(error).__name__}") from None
 
@@ -137,10 +86,10 @@ def decode(coded, depth: int = 0):
 def _items(content, depth: int) -> list:
     if not isinstance(content, list):
         raise Broken("no list")
-    return [decode(item, depth + 1) for item in content]
+    return [decode(item, depth) for item in content]
 
 
-def _decode_tensor(content, coded=None, depth=0) -> torch.Tensor:
+def _decode_tensor(content) -> torch.Tensor:
     name, shape, data = content
     dtype = DTYPES[name]
     if not all(type(size) is int and 0 <= size < 2**31 for size in shape) or len(shape) > 16:
@@ -153,7 +102,7 @@ def _decode_tensor(content, coded=None, depth=0) -> torch.Tensor:
     return torch.frombuffer(raw, dtype=dtype).reshape(shape) if raw else torch.empty(shape, dtype=dtype)
 
 
-def _decode_array(content, coded, depth):
+def _decode_array(content, coded):
     array = _decode_tensor(content).numpy()
     return array[()] if coded.get("scalar") else array
 
@@ -162,11 +111,11 @@ _DECODERS = {
     "int": lambda content, coded, depth: int(content[:4096], 16),
     "float": lambda content, coded, depth: float.fromhex(content),
     "dots": lambda content, coded, depth: ...,
-    "tensor": _decode_tensor,
-    "array": _decode_array,
+    "tensor": lambda content, coded, depth: _decode_tensor(content),
+    "array": lambda content, coded, depth: _decode_array(content, coded),
     "tuple": lambda content, coded, depth: tuple(_items(content, depth)),
     "list": lambda content, coded, depth: _items(content, depth),
     "set": lambda content, coded, depth: set(_items(content, depth)),
-    "dict": lambda content, coded, depth: {decode(key, depth + 1): decode(item, depth + 1) for key, item in content},
+    "dict": lambda content, coded, depth: {decode(key, depth): decode(item, depth) for key, item in content},
     "opaque": lambda content, coded, depth: Opaque(str(content)[:80]),
 }
