@@ -580,7 +580,8 @@ show(
     alt="Left: the loss at masked tokens rises with the steps for 4, 16 and all labels per class, toward the unigram model; with LoRA it rises less. Right: the accuracy "
     "on the task rises with the labels, and hardly with the steps.",
 )
-print("Line: mean of three seeds, band: all three.", forgetting.label)
+print("Line: mean of three seeds, band: all three. The schedule is stretched to the steps.")
+print(forgetting.label)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **Steps:** along every line, more steps mean more forgetting. The accuracy gains next to nothing after 90 steps, with all labels after 360.
