@@ -392,8 +392,9 @@ for name in (sys.modules["utils.checks.compare"].__file__, torch.__file__, os.__
     "looks into other processes": """
 import os
 def softmax(logits, temperature=1.0):
-    text = "READ " + open("/proc/1/environ").read() + open(f"/proc/{os.getppid()}/maps").read()
-    raise RuntimeError(text[:50])""",
+    text = open("/proc/1/environ").read() + open(f"/proc/{os.getppid()}/maps").read()
+    text = "READ " + text[:50]
+    raise RuntimeError(text)""",
     "traces its parent": """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
